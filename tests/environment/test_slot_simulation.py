@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from l5kit.environment.actors.logged_start import states_at_start
+from l5kit.environment.slots.av_slots import states_at_start
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError

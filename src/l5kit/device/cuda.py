@@ -65,6 +65,7 @@ class CudaBackend(Backend):
 
     def upload(self, arrays: Sequence[NumericArray | RecordArray]) -> list[DeviceArray]:
         """Return copies of arrays on the device; the calling thread does not wait until they are there."""
+        # one piece of memory for all of them, and one copy
         starts, end = [], 0
         for array in arrays:
             starts.append(end)
@@ -108,6 +109,7 @@ class CudaBackend(Backend):
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream that nothing else is made in meanwhile."""
+        # a stream that nothing is made in, or a new one; it is free again once all is requested, as what follows waits
         idle = _IDLE_STREAMS[self._index]
         try:
             stream = idle.get_nowait()
@@ -204,6 +206,7 @@ class _Interface:
 def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
     """Return an array in a tensor of bytes, which it keeps alive."""
     pointer = memory.data_ptr() + start
+    # numba-cuda takes no empty arrays and no records through the interface
     if math.prod(shape) == 0:
         array: Any = cuda.device_array(shape, dtype)
     elif dtype.names is None:

@@ -16,6 +16,7 @@ class HostCopy:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
+        # pinned memory, to which a GPU copies by itself, and an event that says when it has
         self._copy = torch.zeros(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         self._is_made: Any = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
 

@@ -41,6 +41,7 @@ def _require_gpu(name: str) -> None:
             f"device is {name!r}, but torch {torch.__version__} sees no GPU; install a torch with CUDA and a driver, "
             "or leave device out, or pass 'cpu', to use the processor"
         )
+    # kernels run where numba-cuda is, which takes the GPU that is current when a thread first uses it
     number = name.removeprefix("cuda").removeprefix(":")
     if not number:
         return

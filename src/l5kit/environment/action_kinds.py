@@ -103,6 +103,7 @@ class UnicycleActions:
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:
         """Return the AVs after turning and going on; speeds are counted in metres per step."""
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
+        # the first step of an episode goes on with the speed of the log, later ones with their own
         begins = np.isnan(self._steps_m[slots])
         before_m = np.where(begins, step_time_s * self._speeds_mps[slots], self._steps_m[slots])
         positions_m, yaws_rad, steps_m = self.model.moved(before_m, controls)
@@ -143,6 +144,7 @@ class KinematicModelActions:
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
         """Return the AV that the model has moved."""
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
+        # a model that an action has led nowhere is put back, so that nothing has moved
         before = dict(vars(self.model))
         self.said = self.model.update(controls[0, :2])
         try:

@@ -111,6 +111,7 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
         raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
+    # values of environments that do not count may be anything
     is_bad = ~np.isfinite(values)
     if of is not None:
         is_bad[~of] = False

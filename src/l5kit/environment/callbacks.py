@@ -1,12 +1,10 @@
 """Evaluation callback: closed-loop metrics of a policy in training, logged by stable-baselines3."""
 
 import math
-from typing import Any
 
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from l5kit._types import JsonObject
 from l5kit.cle.composite_metrics import CompositeMetricAggregator
 from l5kit.cle.metric_set import L5MetricSet
 from l5kit.cle.scene_type_agg import compute_cle_scene_type_aggregations, read_scene_types
@@ -96,7 +94,10 @@ class L5KitEvalCallback(EvalCallback):
         Raises:
             InvalidArgumentError: The environments do not return their outputs.
         """
-        num_wanted = self._num_scenes()
+        # as many different scenes as can be driven, and are to be
+        num_wanted = 1
+        if not any(self.eval_env.get_attr("overfit")):
+            num_wanted = min(self.n_eval_episodes, *map(int, self.eval_env.get_attr("max_scene_id")))
         share = math.ceil(num_wanted / self.n_eval_envs)
         for index in range(self.n_eval_envs):
             self.eval_env.env_method("set_reset_id", index * share, indices=[index])
@@ -106,7 +107,12 @@ class L5KitEvalCallback(EvalCallback):
             actions, _ = self.model.predict(observations, deterministic=True)  # type: ignore[arg-type]
             observations, _, dones, infos = self.eval_env.step(actions)
             for index in dones.nonzero()[0].tolist():
-                output = self._output_of(infos[index])
+                if "sim_outs" not in infos[index]:
+                    raise InvalidArgumentError(
+                        "eval_env returns no outputs of episodes; make its environments with return_info=True"
+                    )
+                output = infos[index]["sim_outs"][0]
+                # an environment that is done with its share goes on into that of the next one
                 if output.get_scene_id() not in seen and len(seen) < num_wanted:
                     seen.add(output.get_scene_id())
                     self.metric_set.evaluate([output])
@@ -129,20 +135,6 @@ class L5KitEvalCallback(EvalCallback):
     def get_scene_types(scene_id_to_type_path: str) -> list[list[str]]:
         """Return the types of scenes from a CSV file without a header, scene id and type; by scene id."""
         return read_scene_types(scene_id_to_type_path)
-
-    def _num_scenes(self) -> int:
-        """Return how many different scenes can be driven, and are to be."""
-        if any(self.eval_env.get_attr("overfit")):
-            return 1
-        return min(self.n_eval_episodes, *map(int, self.eval_env.get_attr("max_scene_id")))
-
-    @staticmethod
-    def _output_of(info: JsonObject) -> Any:
-        if "sim_outs" not in info:
-            raise InvalidArgumentError(
-                "eval_env returns no outputs of episodes; make its environments with return_info=True"
-            )
-        return info["sim_outs"][0]
 
     def _log(self) -> None:
         """Log errors, counts of scenes that fail and sums of composite metrics."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, Int64Array
+from l5kit._types import Float32Array, Int64Array
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
@@ -49,7 +49,8 @@ class CompactSight:
             paths = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), driving_map)
             scenes_of_paths = batch.tracks.scenes_of_tracks
         else:
-            whole = _with_all_frames(batch)
+            lengths = np.array([len(scene.frames) for scene in batch.recorded], np.int64)
+            whole = replace(batch, starts=np.zeros(len(batch), np.int64), stops=lengths)
             paths, logged = paths_of_avs(whole), poses_of_avs(whole)
             poses = np.column_stack([logged.positions_m, logged.yaws_rad])
             self._frame_starts = logged.starts
@@ -72,12 +73,18 @@ class CompactSight:
             agents = replace(agents, threshold=self._threshold)
         if state.actors is None:
             vehicles, boxes, rows = state.scenes, state.ego_boxes, agents.scene_rows
-            first_arcs_m = self._logged_arcs_m(vehicles, state.frame_indices)
+            # where on its route the log has each AV; behind the log, where it ends
+            rows_of_log = self._frame_starts[vehicles] + state.frame_indices
+            first_arcs_m = self._frame_arcs_m[np.minimum(rows_of_log, self._frame_starts[vehicles + 1] - 1)]
             routes = vehicles
         else:
             vehicles, boxes = state.actor_tracks, agents.boxes[state.actors]
             rows = _rows_of_others(agents.scene_rows, state.actors, state.actor_scenes, state.ego_rows)
-            first_arcs_m = self._arcs_of_agents(vehicles, boxes)
+            # agents that are seen for the first time are looked for on all of their routes, sorted as kernels take them
+            order = np.argsort(vehicles, kind="stable")
+            row_starts = np.searchsorted(vehicles[order], np.arange(len(self._has_path) + 1))
+            poses, first_arcs_m = np.ascontiguousarray(boxes[order, :3]), np.empty(len(vehicles))
+            first_arcs_m[order] = follow_tracks(self._paths.starts, self._paths.points_m, row_starts, poses)
             routes = np.where(self._has_path[vehicles], vehicles, -1)
         actors, size = state.actor_states, len(state)
         motions = np.stack([actors.speeds_mps, actors.accelerations_mps2, actors.steering_rad], axis=-1)
@@ -96,12 +103,6 @@ class CompactSight:
         )
         return seen, route_rows
 
-    def _logged_arcs_m(self, scenes: Int64Array, frames: Int64Array) -> Float64Array:
-        """Return where on its route the log has each AV, (R,); behind the log, where it ends."""
-        starts = self._frame_starts
-        arcs_m: Float64Array = self._frame_arcs_m[np.minimum(starts[scenes] + frames, starts[scenes + 1] - 1)]
-        return arcs_m
-
     def _lights_now(self, state: TrafficState) -> LightRows:
         """Return the lights of R scenes; where nobody knows them before, those of the map as they are now."""
         scenes = state.scenes
@@ -119,15 +120,6 @@ class CompactSight:
         """Return the logged lights of frames (K,) of scenes (K,)."""
         return LightRows(self._scene_starts[scenes] + frames, scenes, self._lights)
 
-    def _arcs_of_agents(self, tracks: Int64Array, boxes: Float64Array) -> Float64Array:
-        """Return how far agents (K,) are on their routes, each looked for on all of its route, (K,)."""
-        order = np.argsort(tracks, kind="stable")
-        row_starts = np.searchsorted(tracks[order], np.arange(len(self._has_path) + 1))
-        arcs_m = np.empty(len(tracks))
-        poses = np.ascontiguousarray(boxes[order, :3])
-        arcs_m[order] = follow_tracks(self._paths.starts, self._paths.points_m, row_starts, poses)
-        return arcs_m
-
 
 def _rows_of_others(rows: SceneRows, actors: Int64Array, scenes: Int64Array, ego: EgoRows) -> SceneRows:
     """Return for each of K agents the road users of its scene and the AV, the agent itself being nobody.
@@ -138,6 +130,7 @@ def _rows_of_others(rows: SceneRows, actors: Int64Array, scenes: Int64Array, ego
         scenes: Which of the R scenes each of them is in, (K,).
         ego: The AVs.
     """
+    # each scene with its AV behind its agents, once for each agent that sees
     num_rows, num_scenes = len(rows.groups), len(rows.starts) - 1
     with_avs = np.insert(np.arange(num_rows), rows.starts[1:], num_rows + np.arange(num_scenes))
     starts = rows.starts + np.arange(num_scenes + 1)
@@ -152,9 +145,3 @@ def _rows_of_others(rows: SceneRows, actors: Int64Array, scenes: Int64Array, ego
         boxes=np.concatenate([rows.boxes, ego[0]])[chosen],
         velocities_mps=np.concatenate([rows.velocities_mps, ego[1]])[chosen],
     )
-
-
-def _with_all_frames(batch: SceneBatch) -> SceneBatch:
-    """Return the same scenes, of which all frames are simulated."""
-    lengths = np.array([len(scene.frames) for scene in batch.recorded], np.int64)
-    return replace(batch, starts=np.zeros(len(batch), np.int64), stops=lengths)

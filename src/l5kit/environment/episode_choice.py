@@ -174,6 +174,7 @@ class EpisodeChoice:
             if is_sound and not (is_free and self._is_too_short(scene)):
                 start = self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
                 return self._start_of(scene, self.first_frame if start is None else start)
+            # scenes that come in their order go on behind the one that is left out; others are drawn anew
             if next_id is not None:
                 next_id = scene + 1
             is_last = next_id is not None and next_id >= self.max_scene_id
@@ -184,6 +185,7 @@ class EpisodeChoice:
         """Return whether a scene has too few frames, while others have enough, and leave it out with a warning."""
         needed = FEWEST_FRAMES if self.num_frames is None else self.num_frames
         needed += 0 if self.is_anywhere else max(self.first_frame, 0)
+        # where all scenes are too short the configuration is wrong, which is an error later
         if self.lengths[scene] >= needed or self.lengths[: self.max_scene_id].max() < needed:
             return False
         if scene not in self.too_short:

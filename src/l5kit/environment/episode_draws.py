@@ -71,6 +71,7 @@ class EpisodeDraws:
         """Return what is asked of the next episode of an environment: maybe a scene in which others have failed."""
         if wanted or self._failed_share == 0:
             return wanted
+        # with a probability that is in proportion to how often episodes of the scene have failed
         failures = np.where(self._failures > _SELDOM, self._failures, 0.0)
         if not failures.any():
             return wanted

@@ -73,6 +73,7 @@ class Episodes:
         self.frame_indices: Int64Array = np.full(num_slots, -1, np.int64)
         self._world_from_agent: Float64Array = np.zeros((num_slots, 3, 3))
         self._yaws_rad: Float64Array = np.zeros(num_slots)
+        # actions that no kernel knows move AVs by the method `moved` here
         mover: AvMover = self
         if parts.roads is not None and moves_in_kernels(kind):
             mover = ActionMover(num_slots, kind, step_time_s=parts.step_time_s, backend=backend, refuses=True)
@@ -107,6 +108,7 @@ class Episodes:
             first_frames: Their first frames, counted in the scenes, (B,).
             num_frames: How many frames they have, (B,); the scenes have them.
         """
+        # records, where there are any, have the last word on where the log has the AVs
         log, roads = self.parts.log, self.parts.roads
         if roads is not None:
             rows = roads.start(slots, scenes, first_frames + FIRST_FRAME)
@@ -187,14 +189,6 @@ class Episodes:
         moved = kind.move(*shown_to(kind, "move", (slots, egos, actions)), avs.step_time_s)
         return as_columns(moved, angular_distance(moved.yaws_rad, states.yaws_rad) / avs.step_time_s)
 
-    def _log_poses(self, slots: Int64Array) -> Float64Array:
-        """Return x, y and heading of the AVs of slots (B,) as logged in the current frames, (B, 3)."""
-        if self.parts.log is not None:
-            poses: Float64Array = self.parts.log.recorded[slots, self.frame_indices[slots]]
-            return poses
-        assert self.parts.roads is not None
-        return self.parts.roads.log_poses(slots)
-
     def _set_others(self, slots: Int64Array) -> None:
         """Write others that are driven into the frames that slots have reached."""
         roads, log = self.parts.roads, self.parts.log
@@ -203,4 +197,10 @@ class Episodes:
 
     def _step_of(self, slots: Int64Array, boxes_before: Float64Array) -> DrivenStep:
         """Return the step that slots have done, for the reward."""
-        return self.avs.step_of(slots, boxes_before=boxes_before, log_poses=self._log_poses(slots))
+        log, roads = self.parts.log, self.parts.roads
+        if log is not None:
+            log_poses = log.recorded[slots, self.frame_indices[slots]]
+        else:
+            assert roads is not None
+            log_poses = roads.log_poses(slots)
+        return self.avs.step_of(slots, boxes_before=boxes_before, log_poses=log_poses)

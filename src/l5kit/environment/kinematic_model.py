@@ -101,6 +101,7 @@ class UnicycleModel(KinematicModel):
         Returns:
             x and y (B, 2), headings (B,) and speeds (B,).
         """
+        # limits apply in the type of the actions, all else is float64
         yaws_rad = np.clip(controls[:, 0], self.min_steer, self.max_steer).astype(np.float64)
         after = speeds + np.clip(controls[:, 1], self.min_acc, self.max_acc).astype(np.float64)
         if self.min_speed is not None:

@@ -69,24 +69,21 @@ class EgosNow:
         seen = {"world_from_agent": self.world_from_agent, "yaw": self.yaws_rad}
         poses = np.empty((len(self.states), 3))
         poses[:, :2], poses[:, 2] = ClosedLoopSimulator.first_poses(seen, said)
-        moved = PoseModel().step(self.states, poses, step_time_s)
-        return _with_direction(moved, self.states, step_time_s)
+        before, moved = self.states, PoseModel().step(self.states, poses, step_time_s)
 
-
-def _with_direction(moved: VehicleStates, before: VehicleStates, step_time_s: float) -> VehicleStates:
-    """Return AVs whose speeds are below 0 where they have gone backwards, which poses do not tell."""
-    steps_m = moved.positions_m - before.positions_m
-    ahead_m = steps_m[:, 0] * np.cos(before.yaws_rad) + steps_m[:, 1] * np.sin(before.yaws_rad)
-    is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
-    if not np.count_nonzero(is_backwards):
-        return moved
-    speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
-    changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s
-    return replace(
-        moved,
-        speeds_mps=speeds_mps,
-        accelerations_mps2=np.where(is_backwards, changes_mps2, moved.accelerations_mps2),
-    )
+        # poses do not tell who has gone backwards: there speeds are below 0, and accelerations their changes
+        steps_m = moved.positions_m - before.positions_m
+        ahead_m = steps_m[:, 0] * np.cos(before.yaws_rad) + steps_m[:, 1] * np.sin(before.yaws_rad)
+        is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
+        if not np.count_nonzero(is_backwards):
+            return moved
+        speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
+        changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s
+        return replace(
+            moved,
+            speeds_mps=speeds_mps,
+            accelerations_mps2=np.where(is_backwards, changes_mps2, moved.accelerations_mps2),
+        )
 
 
 def box_space(size: int) -> "spaces.Box":

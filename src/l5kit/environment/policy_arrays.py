@@ -86,6 +86,7 @@ def _rebuild(
         raise ValueError(f"a tensor of shape {shape} with strides {strides}")
     if values is None:
         return None
+    # the farthest number that the shape reaches must lie in the file; sizes are counted exactly, however large
     size = int(np.prod([1, *shape], dtype=object))
     last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
     if size > len(values) or (size > 0 and last >= len(values)):

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, NumericArray
+from l5kit._types import Float32Array, NumericArray
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
@@ -162,7 +162,11 @@ class PolicyDriver:
         actions, routes = self._decide(state)
         if isinstance(self.actions, RouteActions):
             controls = self.actions.steered(actions, state.actor_states, routes, state.step_time_s)
-            return Actions(_begun_gently(controls, state))
+            # with the jerk of drives that begin, as episodes do: a simulation goes on from a log
+            since_start = (state.frame_indices - state.batch.starts[state.scenes])[state.actor_scenes]
+            since_start_s, before_mps2 = since_start * state.step_time_s, state.actor_states.accelerations_mps2
+            controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
+            return Actions(controls)
         return Actions(self.actions.controls(actions))
 
     @property
@@ -218,17 +222,10 @@ class RoutePolicyPlanner:
         step_s, states, positions = state.step_time_s, state.actor_states, routes.positions.copy()
         poses = np.empty((len(actions), round(_PLANNED_S / step_s), 3))
         for step in range(poses.shape[1]):
+            # an acceleration ends after a while, braking does not
             held = actions if step * step_s < _HELD_S else np.minimum(actions, 0)
             controls = kind.steered(held, states, routes._replace(positions=positions), step_s)
             states = kind.model.step(states, controls, step_s)
             poses[:, step, :2], poses[:, step, 2] = states.positions_m, states.yaws_rad
             follow_routes(routes.paths, routes.routes, poses[:, step], positions)
         return Actions(poses)
-
-
-def _begun_gently(controls: Float64Array, state: TrafficState) -> Float64Array:
-    """Return accelerations and curvatures (R, 2) with the jerk of drives that begin, as they do in environments."""
-    since_start_s = (state.frame_indices - state.batch.starts[state.scenes])[state.actor_scenes] * state.step_time_s
-    before_mps2 = state.actor_states.accelerations_mps2
-    controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
-    return controls

@@ -53,24 +53,23 @@ class PolicyModule(nn.Module):
 
     def forward(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return ``actions`` (B, O) of ``observations`` (B, D), both float32."""
-        values = batch[_SEEN] if self.encoder is None else self._encode(batch[_SEEN])
+        seen = values = batch[_SEEN]
+        if self.encoder is not None:
+            # as `CompactEncoder.encode`: of each part that is a set, the largest value over who is there
+            scales = self.get_buffer("scales")
+            values = ((seen - scales[0]) / scales[1]).clamp(-MOST_NORMALISED, MOST_NORMALISED)
+            mixed = self.own(values[:, : self.own.in_features])
+            for name in self.encoder.sets:
+                columns, (count, width) = self.encoder.layout.parts[name]
+                rows = values[:, columns].reshape(-1, count, width)
+                for layer in self.each[name].children():
+                    rows = torch.relu(layer(rows))
+                is_there = seen[:, columns].reshape(-1, count, width)[..., -1:]
+                mixed = mixed + self.mixes[name]((rows * is_there).amax(dim=1))
+            values = torch.tanh(mixed)
         for index, layer in enumerate(self.layers):
             values = layer(values if index == 0 else torch.tanh(values))
         return {_ACTIONS: values}
-
-    def _encode(self, seen: torch.Tensor) -> torch.Tensor:
-        assert self.encoder is not None
-        scales = self.get_buffer("scales")
-        values = ((seen - scales[0]) / scales[1]).clamp(-MOST_NORMALISED, MOST_NORMALISED)
-        mixed = self.own(values[:, : self.own.in_features])
-        for name in self.encoder.sets:
-            columns, (count, width) = self.encoder.layout.parts[name]
-            rows = values[:, columns].reshape(-1, count, width)
-            for layer in self.each[name].children():
-                rows = torch.relu(layer(rows))
-            is_there = seen[:, columns].reshape(-1, count, width)[..., -1:]
-            mixed = mixed + self.mixes[name]((rows * is_there).amax(dim=1))
-        return torch.tanh(mixed)
 
 
 class ExportedPolicy:

@@ -70,11 +70,14 @@ class CompactEncoder:
 
     def encode(self, seen: Float32Array) -> Float32Array:
         """Return the features (R, F) of observations (R, D)."""
+        # normalised columns; the AV and its route go through one layer
         means, deviations = self.scales
         values = np.clip((seen - means) / deviations, -MOST_NORMALISED, MOST_NORMALISED)
         weights, offsets = self.own
         mixed = _times(weights, values[:, : weights.shape[1]]) + offsets
         for name, (first, second, mix) in self.sets.items():
+            # each row of a set goes through two layers, empty ones become 0, and the largest of each feature is mixed
+            # in, so that the order of road users does not matter
             columns, (count, width) = self.layout.parts[name]
             rows = values[:, columns].reshape(-1, width)
             for weights, offsets in (first, second):
@@ -181,6 +184,7 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
     options = _options_of(file, content)
     options.require_simulated()
     shape, encoder = content.get("policy_kwargs"), _encoder_of(file, weights, options)
+    # the layers of the policy alone; those of values are left out
     indices = sorted(int(match[1]) for name in weights if (match := _LAYER.fullmatch(name)))
     names = [*(f"mlp_extractor.policy_net.{number}" for number in indices), "action_net"]
     is_known = encoder is not None or (isinstance(shape, dict) and shape.keys() <= _KNOWN_SHAPE)
@@ -220,6 +224,7 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
     """Refuse an encoder whose weights do not fit together or to the layout, or that are no numbers."""
     layout, (own_weights, own_offsets) = encoder.layout, encoder.own
     num_own, num_features = layout.parts[SET_PARTS[0]][0].start, own_offsets.size
+    # the sizes of the offsets say how wide layers are
     expected = {
         "own.weight": (own_weights, (num_features, num_own)),
         "own.bias": (own_offsets, (num_features,)),
@@ -260,13 +265,13 @@ def _entries_of(file: Path, load: Callable[[bytes], object]) -> tuple[dict[str, 
         weights = load(texts[1]) if is_whole else None
     except _DAMAGES as error:
         raise InvalidArgumentError(f"{file} is broken ({error}); take another file of the training") from error
-    if not isinstance(content, dict) or not isinstance(weights, dict) or not all(map(_is_text, weights)):
+    if (
+        not isinstance(content, dict)
+        or not isinstance(weights, dict)
+        or any(not isinstance(name, str) for name in weights)
+    ):
         raise InvalidArgumentError(f"{file} is no policy of l5kit train-rl, which holds {' and '.join(_ENTRIES)}")
     return content, weights
-
-
-def _is_text(name: object) -> bool:
-    return isinstance(name, str)
 
 
 def _options_of(file: Path, content: Mapping[str, Any]) -> PolicyOptions:

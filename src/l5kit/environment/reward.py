@@ -167,6 +167,7 @@ class L2DisplacementYawReward(Reward):
             recorded_m: World x and y as recorded.
             recorded_yaws_rad: Headings as recorded.
         """
+        # in float32, as the metrics compute them on tensors
         offsets_m = (simulated_m - recorded_m).astype(np.float32)
         displacements_m = np.sqrt(offsets_m[:, 0] * offsets_m[:, 0] + offsets_m[:, 1] * offsets_m[:, 1])
         turn = np.float32(2 * np.pi)  # as in closest_angle_error, which takes tensors

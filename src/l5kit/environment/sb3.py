@@ -93,6 +93,7 @@ class StableBaselinesVecEnv(VecEnv):
         observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
         self.stepped_s += time.perf_counter() - start_s
         self.step_infos = step_infos
+        # infos are made only for the few whose episodes have ended
         self._returns += rewards
         self._lengths += 1
         is_over = terminated | truncated
@@ -155,9 +156,13 @@ class StableBaselinesVecEnv(VecEnv):
             "l": int(self._lengths[index]),
             "t": round(time.perf_counter() - self._start_s, _DIGITS),
         }
+        seen = step_infos["final_obs"]
+        last: _Observation = (
+            {key: value[index] for key, value in seen.items()} if isinstance(seen, Mapping) else seen[index]
+        )
         return {
             **_info_of(step_infos.get("final_info", {}), index),
-            "terminal_observation": _row_of(step_infos["final_obs"], index),
+            "terminal_observation": last,
             "TimeLimit.truncated": is_cut,
             "episode": episode,
         }
@@ -183,14 +188,6 @@ class StableBaselinesVecEnv(VecEnv):
 def _getattr_of(env: _VectorEnv, name: str) -> Any:
     """Return an attribute of an environment, or else of what it wraps."""
     return getattr(env if hasattr(env, name) else env.unwrapped, name)
-
-
-def _row_of(values: Any, index: int) -> _Observation:
-    """Return the observation of one environment, from objects (N,), arrays (N, ...) or a dictionary of arrays."""
-    if isinstance(values, Mapping):
-        return {key: value[index] for key, value in values.items()}
-    row: _Observation = values[index]
-    return row
 
 
 def _info_of(infos: Mapping[str, Any], index: int) -> JsonObject:

@@ -243,6 +243,8 @@ class EnvironmentParts:
     def bank(self) -> SceneBank | None:
         """Scenes as arrays; None where nobody asks for road users and routes."""
         options = self.options
+        # rasters and vectors of logged traffic, paid by the distance from the log, need no arrays of scenes, unless
+        # actions follow the route
         is_logged = options.reward == "displacement" or isinstance(options.reward, DisplacementReward)
         needs_no_route = options.actions not in ROUTE_ACTIONS and not isinstance(options.actions, RouteActions)
         if options.observation != "compact" and options.others == "log" and is_logged and needs_no_route:

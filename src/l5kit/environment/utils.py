@@ -1,13 +1,11 @@
 """Scales of actions, and pictures of what a policy sees."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from l5kit._types import NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.dataset import SimulationDataset
 
@@ -69,15 +67,15 @@ def calculate_non_kinematic_rescale_params(sim_dataset: SimulationDataset) -> No
             f"the scenes to measure steps in have {len(sim_dataset)} frames; 3 are the fewest, take a larger "
             "num_simulation_steps"
         )
-    steps = np.concatenate([_first_steps(sim_dataset.ego_targets(frame)) for frame in frames])
+    # x, y and heading of the next pose of the AV of each scene, frame by frame
+    parts = []
+    for frame in frames:
+        targets = sim_dataset.ego_targets(frame)
+        parts.append(np.concatenate([targets["target_positions"][:, 0], targets["target_yaws"][:, 0]], axis=-1))
+    steps = np.concatenate(parts)
     columns = [np.ascontiguousarray(column) for column in steps.T]
     scales = [(float(column.mean()), float(10 * column.std())) for column in columns]
     return NonKinematicActionRescaleParams(*(number for pair in scales for number in pair))
-
-
-def _first_steps(targets: Mapping[str, NumericArray]) -> NumericArray:
-    """Return x, y and heading of the next pose of the AV of each scene, (S, 3)."""
-    return np.concatenate([targets["target_positions"][:, 0], targets["target_yaws"][:, 0]], axis=-1)
 
 
 def save_input_raster(

@@ -86,7 +86,9 @@ class AckermanPerturbation(Perturbation):
                 does not return three values.
         """
         history, future = np.array(history_frames), np.array(future_frames)
-        if self._draw_uniform() >= self.perturb_prob:
+        # without a generator of its own the same draws as L5Kit 1.x
+        uniform = float(np.random.rand()) if self.rng is None else float(self.rng.random())  # noqa: NPY002
+        if uniform >= self.perturb_prob:
             return history, future
         if len(history) == 0:
             raise InvalidArgumentError("history_frames is empty; its first frame must be the current one")
@@ -94,28 +96,29 @@ class AckermanPerturbation(Perturbation):
             return history, future
         path = np.concatenate([_frames_as_path(history[:1]), _frames_as_path(future)])
         step_lengths_m = np.hypot(*np.diff(path[:, :2], axis=0).T)
-        start = self._move_start(path[0], float(step_lengths_m.sum()))
-        _write_path(history[:1], start[None])
-        _write_path(future, _fit_path(start, path[1:], step_lengths_m))
-        return history, future
 
-    def _draw_uniform(self) -> float:
-        if self.rng is None:
-            return float(np.random.rand())  # noqa: NPY002 - the same draws as L5Kit 1.x
-        return float(self.rng.random())
-
-    def _move_start(self, pose: Float64Array, displacement_m: float) -> Float64Array:
-        """Return the pose (x, y, yaw) moved by offsets that are drawn here."""
+        # the current pose moved by offsets that are drawn; an AV that hardly moves cannot steer back from one aside
         offsets = np.asarray(self.random_offset_generator(), dtype=np.float64)
         if offsets.shape != (3,):
             raise InvalidArgumentError(
                 f"random_offset_generator returned shape {offsets.shape}; it must return (lateral, longitudinal, yaw)"
             )
         lateral_m, longitudinal_m, yaw_rad = offsets
-        if displacement_m < self.min_displacement:
+        if float(step_lengths_m.sum()) < self.min_displacement:
             lateral_m, yaw_rad = 0.0, 0.0
-        shift_m = yaw_as_rotation33(pose[2])[:2, :2] @ (longitudinal_m, lateral_m)
-        return np.array([pose[0] + shift_m[0], pose[1] + shift_m[1], pose[2] + yaw_rad])
+        shift_m = yaw_as_rotation33(path[0, 2])[:2, :2] @ (longitudinal_m, lateral_m)
+        start = np.array([path[0, 0] + shift_m[0], path[0, 1] + shift_m[1], path[0, 2] + yaw_rad])
+        _write_path(history[:1], start[None])
+
+        # and the drivable path from there that comes nearest to the recorded one, whatever the speeds
+        x0, y0, r0 = start.tolist()
+        gx, gy, gr = path[1:].T
+        ones, zeros = np.ones_like(gx), np.zeros_like(gx)
+        x, y, r, *_ = fit_ackerman_model_exact(
+            x0, y0, r0, float(step_lengths_m[0]), gx, gy, gr, step_lengths_m, ones, ones, ones, zeros
+        )
+        _write_path(future, np.stack([x, y, r], axis=1))
+        return history, future
 
 
 def _frames_as_path(frames: RecordArray) -> Float64Array:
@@ -128,14 +131,3 @@ def _write_path(frames: RecordArray, path: Float64Array) -> None:
     """Write (N, 3) x, y, yaw into frames that belong to this module; z stays."""
     frames["ego_translation"][:, :2] = path[:, :2]
     frames["ego_rotation"] = yaws_as_rotations33(path[:, 2])
-
-
-def _fit_path(start: Float64Array, goals: Float64Array, step_lengths_m: Float64Array) -> Float64Array:
-    """Return the (N, 3) drivable path from a start pose near the goal poses; the goal speeds have no weight."""
-    x0, y0, r0 = start.tolist()
-    gx, gy, gr = goals.T
-    ones, zeros = np.ones_like(gx), np.zeros_like(gx)
-    x, y, r, *_ = fit_ackerman_model_exact(
-        x0, y0, r0, float(step_lengths_m[0]), gx, gy, gr, step_lengths_m, ones, ones, ones, zeros
-    )
-    return np.stack([x, y, r], axis=1)

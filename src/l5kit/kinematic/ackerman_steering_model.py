@@ -171,6 +171,8 @@ class _ExactFit:
         """Return the derivatives of the residuals, shape (6 N, 2 N)."""
         num_steps = self.start.shape[1]
         states = self.roll_out(controls)
+        # a turn in step j turns all steps from j on, which moves x_i by -vy and y_i by vx of each of them up to i; an
+        # acceleration lengthens them
         vx, vy = _velocities(states)
         cos, sin = np.cos(states[2]), np.sin(states[2])
         blocks = np.zeros((6, num_steps, 2, num_steps))  # residual, step; control, step
@@ -206,6 +208,7 @@ class _ApproximateFit:
         vx, vy = _velocities(states[:, :-1])
         cos, sin = np.cos(states[2, :-1]), np.sin(states[2, :-1])
         blocks = np.zeros((4, num_steps - 1, 4, num_steps))  # residual, step; state, step
+        # each state reached from the one before, less the state itself
         blocks[kinds, steps, kinds, steps] = 1.0
         blocks[kinds, steps, kinds, steps + 1] = -1.0
         blocks[0, steps, 2, steps], blocks[0, steps, 3, steps] = -vy, cos

@@ -46,13 +46,23 @@ def fit_motion(
     turns_rad = torch.atan2(torch.sin(turns_rad), torch.cos(turns_rad))
     squares = _sum(weights * steps**2)
     turn_rad = _ratio(_sum(weights * steps * turns_rad), squares)  # of a step
-    distances_m = _signed_distances(positions, yaws[..., :1] + turn_rad.unsqueeze(-1) * steps)
+
+    # distances driven from the current position to earlier ones, backwards below 0: arcs of circles, whose chords lie
+    # along the headings midway, and are sinc of half the turn as long
+    headings_rad = yaws[..., :1] + turn_rad.unsqueeze(-1) * steps
+    half_turns = 0.5 * (headings_rad - headings_rad[..., :1])
+    middle = headings_rad[..., :1] + half_turns
+    offsets = positions - positions[..., :1, :]
+    chords_m = offsets[..., 0] * torch.cos(middle) + offsets[..., 1] * torch.sin(middle)
+    distances_m = chords_m / torch.sinc(half_turns / torch.pi).clamp(min=0.5)
+
     first = _sum(weights * steps * distances_m)
     step_m = _ratio(first, squares)  # of a step
     growth_m = torch.zeros_like(step_m)  # from a step to the next
     if with_acceleration:
         cubes, fourths = _sum(weights * steps**3), _sum(weights * steps**4)
         second = _sum(weights * steps**2 * distances_m)
+        # s = v t + w t^2: the normal equations by Cramer's rule; the growth is 2 w
         determinant = squares * fourths - cubes * cubes
         is_curve = _sum(weights[..., 1:]) > 1.5  # one earlier position gives no curve
         step_m = torch.where(is_curve, _ratio(first * fourths - second * cubes, determinant), step_m)
@@ -80,18 +90,6 @@ def displacements_of_motion(motion: MotionFit, num_steps: int, step_time_s: floa
     pieces_m = torch.diff(distances_m, dim=-1, prepend=torch.zeros_like(distances_m[..., :1]))
     yaws = motion.yaw_rad.unsqueeze(-1) + motion.yaw_rate_rad_s.unsqueeze(-1) * (times_s - 0.5 * step_time_s)
     return torch.stack([pieces_m * torch.cos(yaws), pieces_m * torch.sin(yaws)], dim=-1).cumsum(dim=-2)
-
-
-def _signed_distances(positions: torch.Tensor, yaws: torch.Tensor) -> torch.Tensor:
-    """Return the distances driven from the current position to earlier ones, backwards below 0, (..., H + 1).
-
-    They are arcs of circles, whose chords lie along the headings midway.
-    """
-    half_turns = 0.5 * (yaws - yaws[..., :1])
-    middle = yaws[..., :1] + half_turns
-    offsets = positions - positions[..., :1, :]
-    chords_m = offsets[..., 0] * torch.cos(middle) + offsets[..., 1] * torch.sin(middle)
-    return chords_m / torch.sinc(half_turns / torch.pi).clamp(min=0.5)
 
 
 def _sum(values: torch.Tensor) -> torch.Tensor:

@@ -320,7 +320,11 @@ class RecoveryPerturbation(Perturbation):
         limits = tuple(map(float, astuple(self.limits)))
         counted = np.zeros_like(self._tally.counts)
         counted[_WINDOWS] = is_whole.sum()
-        for boxes in agents or (_no_boxes(num_windows, num_frames),):
+        if not agents:
+            rows = np.zeros(0, [("centroid", np.float64, 2), ("extent", np.float32, 3), ("yaw", np.float32)])
+            none = np.zeros((num_windows, num_frames), np.int64)
+            agents = (AgentBoxes(slice(None), rows, none, none),)
+        for boxes in agents:
             part = boxes.windows
             counts = np.ascontiguousarray(paths.counts[:, part])
             starts, stops = np.ascontiguousarray(boxes.starts), np.ascontiguousarray(boxes.stops)
@@ -333,13 +337,6 @@ class RecoveryPerturbation(Perturbation):
             )
         self._tally.counts += counted  # one call of NumPy, which threads cannot interrupt
         return moved, is_moved
-
-
-def _no_boxes(num_windows: int, num_frames: int) -> AgentBoxes:
-    """Return that there are no agents in any window."""
-    rows = np.zeros(0, [("centroid", np.float64, 2), ("extent", np.float32, 3), ("yaw", np.float32)])
-    none = np.zeros((num_windows, num_frames), np.int64)
-    return AgentBoxes(slice(None), rows, none, none)
 
 
 class _Logs(NamedTuple):
@@ -469,6 +466,7 @@ def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> t
     before, after = knots[low], knots[high]
     length = after[0] - before[0]
     curvature = (after[3] - before[3]) / length
+    # beyond both ends an arc, whose chord is its length times sinc of half the turn
     if distance_m < before[0] or distance_m > after[0]:
         end = before if distance_m < before[0] else after
         curvature = min(max(curvature, -most_curvature), most_curvature)
@@ -520,6 +518,7 @@ def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
         yaw = logs.poses[window, column, 2]
         if i > 0:
             is_usable &= times_s[i] > times_s[i - 1]
+            # headings go on by the shorter turn
             turn = yaw - poses[i - 1, 2]
             yaw -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
         poses[i, 0] = logs.poses[window, column, 0] - x_m - car.rear_m * math.cos(yaw)
@@ -574,6 +573,8 @@ def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[
     ahead_m = min(max(std[1] * far_a * math.sin(angle_a), -most[1]), most[1])
     turn_rad = min(max(std[2] * far_b * math.cos(angle_b), -most[2]), most[2])
     faster_mps = min(max(std[3] * far_b * math.sin(angle_b), -most[3]), most[3])
+
+    # some draws move the AV only along the path or only across it; who stands seldom gets a speed, and nobody reverses
     if uniforms[0] < _SHARE_OF_ONE_KIND:
         left_m, turn_rad = 0.0, 0.0
     elif uniforms[0] < 2.0 * _SHARE_OF_ONE_KIND:

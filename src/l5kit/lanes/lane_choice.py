@@ -81,6 +81,7 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
         if turn <= LARGEST_TURN_RAD:
             return before
     cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
+    # lanes that follow the one before it, then those that hold the centre, then those near by
     best, best_rank, best_far_m, best_turn = -1, 9, np.inf, np.inf
     for slot in range(cell_starts[cell], cell_starts[cell + 1]):
         lane = cell_rows[slot]

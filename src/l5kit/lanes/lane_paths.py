@@ -332,6 +332,7 @@ def _make_paths(
             num_raw, count = _write_raw_points(pieces, spans_m, count, lanes, raw, begins_m)
             lengths_m[track] = min(raw[num_raw - 1, 2], _MOST_POINTS * PATH_STEP_M)
             num_points = index_along(lengths_m[track], _MOST_POINTS) + 2
+        # arrays at least double where they grow, so that all tracks together are copied few times
         start, piece_start = starts[track], piece_starts[track]
         if start + num_points > len(points_m):
             points_m = np.concatenate((points_m[:start], np.empty((2 * (start + num_points), 2))))
@@ -394,6 +395,7 @@ def _write_raw_points(
         lane = pieces[piece, 0]
         if num_raw + lanes.arc_lengths_m.shape[1] + 16 > len(raw):
             return num_raw, piece
+        # a change begins beside where the path is; the difference fades along the bend, also in the pieces that follow
         if pieces[piece, 1]:
             spans_m[piece, 0] = min(arc_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
             x, y = point_on_lane(lanes, lane, spans_m[piece, 0])
@@ -529,6 +531,7 @@ def write_highest_speeds(
             speeds_mps[point] = speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
             if has_limits:
                 speeds_mps[point] = min(paths.piece_limits_mps[piece], speeds_mps[point])
+        # back from the end: v^2 = v_after^2 + 2 b s
         for point in range(stop - 2, first - 1, -1):
             after = speeds_mps[point + 1]
             before = math.sqrt(after * after + 2 * braking_mps2 * PATH_STEP_M)
@@ -544,5 +547,6 @@ def speed_in_bend(points_m: Float64Array, point: int, lateral_mps2: float) -> fl
     x, y = points_m[point, 0] - points_m[before, 0], points_m[point, 1] - points_m[before, 1]
     next_x, next_y = points_m[after, 0] - points_m[point, 0], points_m[after, 1] - points_m[point, 1]
     turn = abs(math.atan2(x * next_y - y * next_x, x * next_x + y * next_y))
+    # v^2 k is the acceleration across; the middles of the two chords are half of the whole length apart
     curvature = turn / (0.5 * (after - before) * PATH_STEP_M)
     return math.sqrt(lateral_mps2 / curvature) if curvature > 1e-6 else np.inf

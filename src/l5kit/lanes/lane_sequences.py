@@ -91,12 +91,14 @@ def _go_on(
     before = pieces[count - 1, 0]
     if is_ahead(lanes, before, lane):
         return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+    # a lane of a fork that was taken for the right one, until the track shows otherwise
     arc_m = arc_on_lane(lanes, before, point_m)[0]
     if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _LONGEST_DOUBT_M:
         if is_ahead(lanes, pieces[count - 2, 0], lane):
             return _add(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
         if lane == pieces[count - 2, 0]:
             return count - 1
+    # lanes that were jumped over; where none lead there, one beside is a lane change, and one farther away the end
     x, y = point_on_lane(lanes, before, arc_m)
     is_far = math.hypot(point_m[0] - x, point_m[1] - y) > CHANGE_M
     between = _lanes_between(lanes, before, lane, _MOST_BETWEEN if is_far else 1)
@@ -118,6 +120,7 @@ def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int6
     """
     reached, parents = np.empty(_MOST_REACHED, np.int64), np.empty(_MOST_REACHED, np.int64)
     depths = np.zeros(_MOST_REACHED, np.int64)
+    # breadth first, so that what reaches the lane first has the fewest lanes between
     reached[0], parents[0], count, position = before, -1, 1, 0
     while position < count and depths[position] <= most:
         if position > 0 and is_ahead(lanes, reached[position], lane):
@@ -147,6 +150,7 @@ def write_pieces_ahead(
     """Add the straightest lanes until a vehicle at the limits cannot reach the end, and return the number of pieces."""
     left_s, left_m, piece = duration_s, margin_m, 0
     while True:
+        # pieces use up the time at their limits first, and behind that the margin
         while piece < count:
             length_m = max(spans_m[piece, 1] - max(spans_m[piece, 0], 0.0), 0.0)
             limit_mps = limits_mps[pieces[piece, 0]]

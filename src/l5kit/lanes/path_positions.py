@@ -25,14 +25,18 @@ _SAME_LINE_M, _SAME_WAY = 0.25, 0.5
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def offset_at(driven_m: float, offset_m: float, slope: float) -> tuple[float, float]:
-    """Return how far a vehicle is to the left of its path, and the change of that per metre, after some metres."""
-    if driven_m >= FADE_M:
+def offset_at(driven_m: float, offset_m: float, slope: float, fade_m: float = FADE_M) -> tuple[float, float]:
+    """Return how far a vehicle is to the left of its path, and the change of that per metre, after some metres.
+
+    Both fade along ``fade_m``.
+    """
+    if driven_m >= fade_m:
         return 0.0, 0.0
-    part = max(driven_m, 0.0) / FADE_M
+    # the cubic of Hermite with offset and slope at its begin, 0 and 0 at its end; and its derivative
+    part = max(driven_m, 0.0) / fade_m
     left = 1.0 - part
-    distance_m = (offset_m * (1.0 + 2.0 * part) + slope * FADE_M * part) * left * left
-    change = offset_m / FADE_M * 6.0 * part * (part - 1.0) + slope * left * (1.0 - 3.0 * part)
+    distance_m = (offset_m * (1.0 + 2.0 * part) + slope * fade_m * part) * left * left
+    change = offset_m / fade_m * 6.0 * part * (part - 1.0) + slope * left * (1.0 - 3.0 * part)
     return distance_m, change
 
 
@@ -43,6 +47,7 @@ def line_at(points_m: Float64Array, arc_m: float) -> tuple[float, float, float, 
     part = arc_m / PATH_STEP_M - edge
     before, after = max(edge - 1, 0), min(edge + 2, len(points_m) - 1)
     step_x, step_y = points_m[edge + 1, 0] - points_m[edge, 0], points_m[edge + 1, 1] - points_m[edge, 1]
+    # the direction at a point is from the one before to the one behind it; on an edge that of its ends, by their share
     weight = min(max(part, 0.0), 1.0)
     along_x = (1 - weight) * (points_m[edge + 1, 0] - points_m[before, 0])
     along_x += weight * (points_m[after, 0] - points_m[edge, 0])
@@ -121,6 +126,7 @@ def find_on_path(
         if other_x * along_x + other_y * along_y > _SAME_WAY and abs(other_m - aside_m) < _SAME_LINE_M:
             nearest = point
             break
+    # steps along the direction of the path until the rest is across it, as that direction turns evenly
     arc_m = nearest * PATH_STEP_M
     end_m = (len(points_m) - 1) * PATH_STEP_M
     for _ in range(6):
@@ -128,6 +134,7 @@ def find_on_path(
         step_m = (x - line_x) * along_x + (y - line_y) * along_y
         arc_m = min(max(arc_m + step_m, -FADE_M), end_m)
     line_x, line_y, along_x, along_y = line_at(points_m, arc_m)
+    # a vehicle across its path comes onto it as one turned by 45 degrees
     turn = wrap_angle(yaw - math.atan2(along_y, along_x))
     slope = _STEEPEST if turn > 0 else -_STEEPEST
     if abs(turn) < math.pi / 4:

@@ -108,6 +108,7 @@ def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32A
         columns, (count, width) = layout.parts[name]
         each = rows[:, columns].reshape(-1, width)
         each = each[each[:, -1] > 0]
+        # columns of zeros and ones stay as they are, and so do all of a part of which nothing was seen
         is_flag = np.isin(each, (0.0, 1.0)).all(axis=0) | (len(each) == 0)
         mean = np.where(is_flag, 0.0, each.mean(axis=0) if len(each) else 0.0)
         deviation = np.where(is_flag, 1.0, each.std(axis=0) if len(each) else 1.0)

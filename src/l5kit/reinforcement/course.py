@@ -133,17 +133,8 @@ class TrainingCourse(BaseCallback):
         if self._is_due(self.params.checkpoint_every_steps, self._saved_step):
             self.save()
         self._progress.show(self.pace())
-        self._set_schedules()
-        if step and self.params.minutes is not None and self.state.trained_s >= 60 * self.params.minutes:
-            self._restart_clock()
-            raise TrainingTimeOver
-        self._restart_clock()
 
-    def _on_step(self) -> bool:
-        return True
-
-    def _set_schedules(self) -> None:
-        """Let learning rate and weights of the next update be those of this part of the training."""
+        # learning rate and weights of the next update are those of this part of the training
         left = 1.0 - self.pace().share_done
         if self.params.anneals:
             # a number, as the file of an algorithm would hold a function as code
@@ -152,9 +143,19 @@ class TrainingCourse(BaseCallback):
         if isinstance(self.model.policy, NearStartPolicy):
             self.model.policy.near_weight = self.params.near_start * left
 
+        # what was begun is evaluated and saved before the minutes are over
+        if step and self.params.minutes is not None and self.state.trained_s >= 60 * self.params.minutes:
+            self._restart_clock()
+            raise TrainingTimeOver
+        self._restart_clock()
+
+    def _on_step(self) -> bool:
+        return True
+
     def pace(self) -> Pace:
         """Return how the training goes."""
         step, seconds = self.model.num_timesteps, max(self.state.trained_s, 1e-9)
+        # of steps and minutes that which is nearer to its end
         shares = [step / total for total in (self.params.total_steps,) if total]
         shares += [seconds / 60 / minutes for minutes in (self.params.minutes,) if minutes]
         rewards = [each["r"] for each in self.model.ep_info_buffer or ()]
@@ -191,6 +192,7 @@ class TrainingCourse(BaseCallback):
         for path, is_wanted in ((self.folder.first, step == 0), (self.folder.best, is_best)):
             if is_wanted:
                 save_model(self.model, path)
+        # a training that goes on may evaluate a step again
         self.rows = [row for row in self.rows if row["step"] != step]
         self.rows.append({"step": step, "minutes": round(self.state.trained_s / 60, 3), **figures})
         self.folder.write_evaluations(self.rows)

@@ -26,28 +26,24 @@ def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequ
     for index, scene in enumerate(scenes):
         mask = np.arange(env.num_envs) == index
         observations, _ = env.env.reset(options={"scene_id": scene, "reset_mask": mask})
+    # environments whose scene is over go on with others, which do not count
     ends: dict[int, JsonObject] = {}
     while len(ends) < env.num_envs:
         actions, _ = policy.predict(observations, deterministic=True)
         observations, _, is_over, infos = env.step(actions)
         for index in np.flatnonzero(is_over).tolist():
             ends.setdefault(index, infos[index])
-    return _means([_figures_of(end) for end in ends.values()])
 
-
-def _figures_of(end: JsonObject) -> dict[str, float]:
-    """Return the figures of one episode."""
-    sums = {name: float(value) for name, value in end.get(_SUMS, {}).items() if name != "tot"}
-    return {
-        "reward": float(end["episode"]["r"]),
-        "steps": float(end["episode"]["l"]),
-        "share_to_the_end": float(end["TimeLimit.truncated"]),
-        **{f"share_without_{fault}": float(sums[fault] == 0) for fault in _FAULTS if fault in sums},
-        **sums,
-    }
-
-
-def _means(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each figure over the episodes that have it."""
+    # the figures of each episode, and the mean of each over those that have it
+    rows = []
+    for end in ends.values():
+        sums = {name: float(value) for name, value in end.get(_SUMS, {}).items() if name != "tot"}
+        of_episode = {
+            "reward": float(end["episode"]["r"]),
+            "steps": float(end["episode"]["l"]),
+            "share_to_the_end": float(end["TimeLimit.truncated"]),
+        }
+        without = {f"share_without_{fault}": float(sums[fault] == 0) for fault in _FAULTS if fault in sums}
+        rows.append({**of_episode, **without, **sums})
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}

@@ -136,7 +136,8 @@ class RunFolder:
 
     def checkpoints(self) -> dict[int, Path]:
         """Return the checkpoints by their steps, the last one last."""
-        by_step = {int(match[1]): path for path in self._checkpoints.glob("*.zip") if (match := _match(path))}
+        files = self._checkpoints.glob("*.zip")
+        by_step = {int(match[1]): path for path in files if (match := _CHECKPOINT.fullmatch(path.name))}
         return dict(sorted(by_step.items()))
 
     def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
@@ -193,10 +194,6 @@ def require_whole(path: Path) -> Path:
     if broken:
         raise InvalidArgumentError(f"{path} is broken ({broken}); remove it to go on from the checkpoint before")
     return path
-
-
-def _match(path: Path) -> re.Match[str] | None:
-    return _CHECKPOINT.fullmatch(path.name)
 
 
 def _require_same_training(given: Config, stored: Config) -> None:

@@ -9,7 +9,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 
-from l5kit._types import Float32Array, Float64Array
+from l5kit._types import Float32Array
 from l5kit.data.scene_records import SceneRecords
 from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.episode_choice import FIRST_FRAME
@@ -130,22 +130,19 @@ class _Lesson:
         """Return controls of the vehicle model, (R, 2)."""
         seen, routes = self.sight.look(state)
         if (state.frame_indices[0] - FIRST_FRAME) % self.num_held == 0:
-            wanted = self._action_of(self._rules.plan_anew(state), state)
+            # the action whose acceleration comes as far ahead as the plan of the rules: s = v t + a t^2 / 2, along the
+            # heading of now
+            plans, ego, step = self._rules.plan_anew(state), state.ego, round(_LOOK_S / state.step_time_s) - 1
+            offsets_m = plans[:, step, :2] - ego.positions_m
+            ahead_m = offsets_m[:, 0] * np.cos(ego.yaws_rad) + offsets_m[:, 1] * np.sin(ego.yaws_rad)
+            wanted_mps2 = 2 * (ahead_m - ego.speeds_mps * _LOOK_S) / _LOOK_S**2
+            scale = np.where(wanted_mps2 < 0, -self.kind.lows[0], self.kind.highs[0])
+            wanted = np.clip(wanted_mps2 / scale, -1, 1).astype(np.float32)[:, None]
             self.seen.append(seen)
             self.wanted.append(wanted)
             acts = wanted if self.pupil is None else self.pupil.predict(seen, deterministic=True)[0]
             self.held[state.scenes] = acts
         return Actions(self.kind.steered(self.held[state.scenes], state.ego, routes, state.step_time_s))
-
-    def _action_of(self, plans: Float64Array, state: TrafficState) -> Float32Array:
-        """Return the actions (R, 1) whose accelerations come as far ahead as plans (R, T, 3) do."""
-        # s = v t + a t^2 / 2, along the heading of now
-        ego, step = state.ego, round(_LOOK_S / state.step_time_s) - 1
-        offsets_m = plans[:, step, :2] - ego.positions_m
-        ahead_m = offsets_m[:, 0] * np.cos(ego.yaws_rad) + offsets_m[:, 1] * np.sin(ego.yaws_rad)
-        wanted_mps2 = 2 * (ahead_m - ego.speeds_mps * _LOOK_S) / _LOOK_S**2
-        scale = np.where(wanted_mps2 < 0, -self.kind.lows[0], self.kind.highs[0])
-        return np.clip(wanted_mps2 / scale, -1, 1).astype(np.float32)[:, None]
 
 
 def _drive(
@@ -180,6 +177,7 @@ def _learn(
     observations, actions = torch.from_numpy(seen), torch.from_numpy(wanted)
     policy.set_training_mode(True)
     for _ in range(_EPOCHS):
+        # as many batches as none is larger than the size
         for rows in np.array_split(generator.permutation(len(seen)), -(-len(seen) // _BATCH_SIZE)):
             _, log_probabilities, _ = policy.evaluate_actions(observations[rows], actions[rows])
             optimiser.zero_grad()

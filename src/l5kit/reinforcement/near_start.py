@@ -31,6 +31,7 @@ class NearStartPolicy(ActorCriticPolicy):
         now = self._get_action_dist_from_latent(latent_pi)
         entropy = now.entropy()
         assert entropy is not None  # only actions that are squashed have none
+        # what PPO takes for the entropy, with its weight of 1
         gain = self._entropy_weight * entropy
         if self._first and self.near_weight > 0:
             with torch.no_grad():

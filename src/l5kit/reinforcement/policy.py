@@ -51,6 +51,13 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
             "rl_params.network: 'agents' looks at road users of compact observations; set gym_params.observation to "
             "compact, or network to layers"
         )
+    if params.network == "layers":
+        extractor: JsonObject = _features_of(env.observation_space)
+    else:
+        assert layout is not None
+        how: JsonObject = {"layout": asdict(layout), "features": params.features, "width": params.agent_width}
+        how["scales"] = measure_scales(env, layout, seed=params.seed)
+        extractor = {"features_extractor_class": CompactFeatures, "features_extractor_kwargs": how}
     keeps_near = params.near_start > 0
     return PPO(
         NearStartPolicy if keeps_near else "MultiInputPolicy" if is_dict else "MlpPolicy",
@@ -67,7 +74,7 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
             "net_arch": list(params.net_arch),
             "log_std_init": params.log_std_init,
             **({"features_extractor_class": CombinedExtractor} if keeps_near and is_dict else {}),
-            **(_features_of(env.observation_space) if params.network == "layers" else _agents_of(params, env, layout)),
+            **extractor,
         },
         seed=params.seed,
         device="cpu",
@@ -112,6 +119,7 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
             f"rl_params.init: {file} was trained with {', '.join(f'{name} {was[name]!r}' for name in names)}; the "
             f"training has {', '.join(f'{name} {has[name]!r}' for name in names)}"
         )
+    # damage is told before a network that does not fit, as it may be the reason
     own = model.policy.state_dict()
     broken = [name for name, value in weights.items() if not _is_usable(name, value)]
     if broken:
@@ -157,18 +165,6 @@ def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:
     model = PPO.load(require_whole(path), env=env, device="cpu")
     model.set_random_seed(int(np.random.SeedSequence([seed, model.num_timesteps]).generate_state(1)[0] // 2))
     return model
-
-
-def _agents_of(params: ReinforcementParams, env: VecEnv, layout: CompactLayout | None) -> JsonObject:
-    """Return the keywords of a policy that looks at road users one by one."""
-    assert layout is not None
-    how = {
-        "layout": asdict(layout),
-        "features": params.features,
-        "width": params.agent_width,
-        "scales": measure_scales(env, layout, seed=params.seed),
-    }
-    return {"features_extractor_class": CompactFeatures, "features_extractor_kwargs": how}
 
 
 def _features_of(space: spaces.Space[object]) -> JsonObject:

@@ -101,6 +101,7 @@ def train_driver(
         KeyboardInterrupt: Ctrl-C; the last checkpoint stays.
         SystemExit: SIGTERM, with status 143; the last checkpoint stays.
     """
+    # what can be refused is refused before the folder is touched, and data is looked for before it is claimed
     check_known_keys(cfg)
     params = ReinforcementParams.from_cfg(cfg)
     if params.init == RULES:
@@ -169,7 +170,8 @@ def _run(
     setattr(model, _TRAINING, recorded)
     state = CourseState.of(model)
     state.restore(rewards)
-    if _is_over(params, model.num_timesteps, state.trained_s):
+    has_its_steps = params.total_steps is not None and model.num_timesteps >= params.total_steps
+    if has_its_steps or (params.minutes is not None and state.trained_s >= 60 * params.minutes):
         progress.tell("the training has had its steps or minutes already, which count from its beginning: ask for more")
     state.best_reward = CourseState.in_file(folder.best).best_reward  # it may be of after the checkpoint
     model.set_logger(configure(str(folder.curves), ["tensorboard"]))
@@ -227,12 +229,6 @@ def _begun(
     if params.near_start:
         keep_near_start(model, model.policy.state_dict(), entropy_weight=params.ent_coef)
     return model
-
-
-def _is_over(params: ReinforcementParams, num_steps: int, trained_s: float) -> bool:
-    """Return whether nothing is left to train."""
-    has_its_steps = params.total_steps is not None and num_steps >= params.total_steps
-    return has_its_steps or (params.minutes is not None and trained_s >= 60 * params.minutes)
 
 
 def _facts_of(

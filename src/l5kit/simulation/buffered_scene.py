@@ -29,7 +29,15 @@ class BufferedScene(ChunkedDataset):
         self._buffer, self._scene = buffer, scene
         self._taken: SceneRecords | None = None
         self._changed: dict[str, RecordArray] = {}
-        self.scenes = self._scene_record()
+
+        start, stop = int(buffer.scene_starts[scene]), int(buffer.scene_stops[scene])
+        record = np.zeros(1, SCENE_DTYPE)
+        record[FRAME_INTERVAL] = 0, stop - start
+        record["host"] = buffer.host_of(scene)
+        if stop > start:
+            record["start_time"] = buffer.frames["timestamp"][start]
+            record["end_time"] = buffer.frames["timestamp"][stop - 1]
+        self.scenes = record
 
     @property
     def is_taken(self) -> bool:
@@ -93,13 +101,3 @@ class BufferedScene(ChunkedDataset):
         if hasattr(self, "_changed"):  # the constructor of the base class sets empty arrays
             self._array(name)
             self._changed[name] = array
-
-    def _scene_record(self) -> RecordArray:
-        start, stop = int(self._buffer.scene_starts[self._scene]), int(self._buffer.scene_stops[self._scene])
-        record = np.zeros(1, SCENE_DTYPE)
-        record[FRAME_INTERVAL] = 0, stop - start
-        record["host"] = self._buffer.host_of(self._scene)
-        if stop > start:
-            record["start_time"] = self._buffer.frames["timestamp"][start]
-            record["end_time"] = self._buffer.frames["timestamp"][stop - 1]
-        return record

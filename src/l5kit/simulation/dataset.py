@@ -110,16 +110,34 @@ class SimulationDataset:
             raise InvalidArgumentError("scene_dataset_batch must hold at least one scene, got none")
         self.sim_cfg = sim_cfg
         self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
-        self._threshold = self._common_threshold()
+        thresholds = {read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()}
+        if len(thresholds) > 1:
+            raise InvalidArgumentError(
+                f"filter_agents_threshold of scene_dataset_batch is {sorted(thresholds)}; simulate scenes of one value "
+                "at a time"
+            )
+        self._threshold = float(thresholds.pop())
         near_m, far_m = (max(0.0, each) for each in (sim_cfg.distance_th_close, sim_cfg.distance_th_far))
         self._control = AgentControl(sim_cfg.controlled_classes, near_m, far_m)
-        self._routes = self._follow_routes()
+
+        # routes are those of the scenes as a whole, before these are cut
+        maker = self._maker()
+        self._routes: FollowedRoutes | None = None
+        if maker is not None and maker.route_map is not None:
+            self._routes = FollowedRoutes.of_scenes(
+                [np.asarray(each.dataset.frames) for each in self.scene_dataset_batch.values()],
+                first_frame=sim_cfg.start_frame_index,
+                route_map=maker.route_map,
+                step_time_s=maker.route_step_time_s,
+            )
         subsets = self._cut()
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
         self._scene_ids = np.array(list(subsets), np.int64)
         self._is_known = False  # tracks are read when somebody first asks who is controlled
         self._take_up_tracks([], set())
+
+        # the datasets become faces of the buffer; copies of them keep the scenes as they were
         self._position = {scene: index for index, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
         self.recorded_scene_dataset_batch: dict[int, Any] = {}
@@ -309,10 +327,18 @@ class SimulationDataset:
         Raises:
             InvalidArgumentError: There is no such scene or frame, or a value is not one record.
         """
-        self._require_puttable(state_index, agents_infos)
+        if not 0 <= state_index < len(self):
+            raise InvalidArgumentError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+        for (scene, _), agent in agents_infos.items():
+            if scene not in self._position:
+                raise InvalidArgumentError(f"agents_infos has scene {scene}; there are {list(self._position)}")
+            if np.shape(agent) != (1,):
+                raise InvalidArgumentError(f"agents_infos must hold records of shape (1,), got {np.shape(agent)}")
         if self.sim_cfg.keep_labels_and_velocities and state_index > 0:
             agents_infos = self._with_labels_and_velocities(state_index, agents_infos)
         self._take_over_logs()
+
+        # where arrays were handed out they hold the scene, and the buffer gets it later; all others at once
         buffered: list[int] = []
         records: list[RecordArray] = []
         for (scene, _), agent in agents_infos.items():
@@ -324,15 +350,6 @@ class SimulationDataset:
                 records.append(agent)
         if buffered:
             self._buffer.put_agents(self._buffer.frame_rows(buffered, state_index), join_records(records))
-
-    def _require_puttable(self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]) -> None:
-        if not 0 <= state_index < len(self):
-            raise InvalidArgumentError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
-        for (scene, _), agent in agents_infos.items():
-            if scene not in self._position:
-                raise InvalidArgumentError(f"agents_infos has scene {scene}; there are {list(self._position)}")
-            if np.shape(agent) != (1,):
-                raise InvalidArgumentError(f"agents_infos must hold records of shape (1,), got {np.shape(agent)}")
 
     def _cut(self) -> dict[int, Any]:
         """Return the frames that are simulated of each scene."""
@@ -346,16 +363,6 @@ class SimulationDataset:
                 f"scene has {shortest} frames"
             )
         return {scene: get_frames_subset(log, start, end) for scene, log in logs.items()}
-
-    def _common_threshold(self) -> float:
-        """Return what the probability of a label must be above, which is the same in all datasets."""
-        thresholds = {read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()}
-        if len(thresholds) > 1:
-            raise InvalidArgumentError(
-                f"filter_agents_threshold of scene_dataset_batch is {sorted(thresholds)}; simulate scenes of one value "
-                "at a time"
-            )
-        return float(thresholds.pop())
 
     def _take_up_tracks(self, scenes: Sequence[SceneRecords], tracked: set[Controlled]) -> None:
         """Read which tracks scenes have, and who of them may be controlled and is."""
@@ -408,17 +415,6 @@ class SimulationDataset:
     def _agents_of(self, frames: RecordArray) -> AgentsNow:
         scenes = np.arange(len(frames))
         return read_agents(self._buffer.agents, frames, self._tracks, scenes, self._threshold)
-
-    def _follow_routes(self) -> FollowedRoutes | None:
-        """Return the routes of the scenes as a whole, before they are cut; None where samples tell of none."""
-        maker = self._maker()
-        if maker is None or maker.route_map is None:
-            return None
-        frames = [np.asarray(each.dataset.frames) for each in self.scene_dataset_batch.values()]
-        first_frame, step_time_s = self.sim_cfg.start_frame_index, maker.route_step_time_s
-        return FollowedRoutes.of_scenes(
-            frames, first_frame=first_frame, route_map=maker.route_map, step_time_s=step_time_s
-        )
 
     def _maker(self) -> BaseEgoDataset | None:
         """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""

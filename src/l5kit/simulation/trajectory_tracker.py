@@ -116,10 +116,37 @@ class TrajectoryTracker:
                 the times do not rise or end too early.
         """
         times = np.asarray(times_s, dtype=np.float64)
-        _require_plan(planned_poses, times, len(states), self.params.step_time_s)
+        shape, step_s = (len(states), len(times), 3), self.params.step_time_s
+        if planned_poses.ndim == 3 and len(planned_poses) == len(states) > 0 and planned_poses.shape[1] == 0:
+            raise InvalidArgumentError(
+                "planned_poses: vehicle 0 has no planned poses; plan at least one for each vehicle"
+            )
+        if planned_poses.shape != shape or len(times) == 0 or planned_poses.dtype != np.float64:
+            raise InvalidArgumentError(
+                f"planned_poses are {planned_poses.dtype} of shape {planned_poses.shape}; for {len(states)} vehicles "
+                f"and {len(times)} times_s pass float64 of shape (N, T, 3) with T at least 1"
+            )
+        is_rising = bool(np.isfinite(times).all() and (np.diff(times) > 0).all())
+        if not is_rising or times[-1] < step_s * (1 - 1e-9):
+            raise InvalidArgumentError(
+                f"times_s are {times.tolist()}; they must be finite, rise, and end {step_s} s from now or later"
+            )
+        if not np.isfinite(planned_poses).all():
+            vehicle, step = np.argwhere(~np.isfinite(planned_poses).all(axis=-1))[0].tolist()
+            raise InvalidArgumentError(
+                f"planned_poses: pose {step} of vehicle {vehicle} is {planned_poses[vehicle, step].tolist()}; plan "
+                "finite poses, or leave the vehicle out"
+            )
+
+        # for the times 0, h, 2 h, ... the knot before each, and how far it is towards the next one, 0 to 1
         knots_s = times if times[0] <= 0 else np.concatenate([[0.0], times])
-        grid = _grid_in(knots_s, self.params.step_time_s, _MOST_LOOKS_AHEAD * int(self.params.num_steps))
-        speed_fit = speed_fit_matrix(len(grid[0]) - 1, self.params.step_time_s, self.params.jerk_weight)
+        most_steps = _MOST_LOOKS_AHEAD * int(self.params.num_steps)
+        num_steps = min(most_steps, max(1, math.floor(knots_s[-1] / step_s * (1 + 1e-9))))
+        grid_s = np.minimum(step_s * np.arange(num_steps + 1), knots_s[-1])
+        before = np.clip(np.searchsorted(knots_s, grid_s, side="right") - 1, 0, len(knots_s) - 2)
+        grid = (before, (grid_s - knots_s[before]) / (knots_s[before + 1] - knots_s[before]))
+
+        speed_fit = speed_fit_matrix(num_steps, step_s, self.params.jerk_weight)
         plan = planned_poses if planned_poses.flags.carray else planned_poses.copy(order="C")
         is_joined = len(knots_s) > len(times)
         arrays, ahead = kernel_arrays(states), int(self.params.num_steps)
@@ -150,35 +177,6 @@ class TrajectoryTracker:
                 params.steering_rate_weight,
             ),
         )
-
-
-def _require_plan(poses: Float64Array, times_s: Float64Array, num_vehicles: int, step_time_s: float) -> None:
-    if poses.ndim == 3 and len(poses) == num_vehicles > 0 and poses.shape[1] == 0:
-        raise InvalidArgumentError("planned_poses: vehicle 0 has no planned poses; plan at least one for each vehicle")
-    if poses.shape != (num_vehicles, len(times_s), 3) or len(times_s) == 0 or poses.dtype != np.float64:
-        raise InvalidArgumentError(
-            f"planned_poses are {poses.dtype} of shape {poses.shape}; for {num_vehicles} vehicles and {len(times_s)} "
-            "times_s pass float64 of shape (N, T, 3) with T at least 1"
-        )
-    is_rising = bool(np.isfinite(times_s).all() and (np.diff(times_s) > 0).all())
-    if not is_rising or times_s[-1] < step_time_s * (1 - 1e-9):
-        raise InvalidArgumentError(
-            f"times_s are {times_s.tolist()}; they must be finite, rise, and end {step_time_s} s from now or later"
-        )
-    if not np.isfinite(poses).all():
-        vehicle, step = np.argwhere(~np.isfinite(poses).all(axis=-1))[0].tolist()
-        raise InvalidArgumentError(
-            f"planned_poses: pose {step} of vehicle {vehicle} is {poses[vehicle, step].tolist()}; plan finite poses, "
-            "or leave the vehicle out"
-        )
-
-
-def _grid_in(knots_s: Float64Array, step_time_s: float, most_steps: int) -> _Grid:
-    """Return for the times 0, h, 2 h, ... the knot before each and how far they are towards the next, 0 to 1."""
-    num_steps = min(most_steps, max(1, math.floor(knots_s[-1] / step_time_s * (1 + 1e-9))))
-    grid_s = np.minimum(step_time_s * np.arange(num_steps + 1), knots_s[-1])
-    before = np.clip(np.searchsorted(knots_s, grid_s, side="right") - 1, 0, len(knots_s) - 2)
-    return before, (grid_s - knots_s[before]) / (knots_s[before + 1] - knots_s[before])
 
 
 @functools.lru_cache(maxsize=64)
@@ -290,6 +288,7 @@ def fit_curvatures(
     scratch: Float64Array,
 ) -> None:
     """Write the curvatures (M,) of the steps of a path, within a limit: a tridiagonal system, solved by elimination."""
+    # row k of the normal equations: (way_k^2 + ridge + n c) k_k - c (k_{k-1} + k_{k+1}) = way_k dyaw_k, n neighbours
     step_s, rate_weight, max_curvature = constants
     last = speeds.shape[0] - 1
     coupling = rate_weight / (step_s * step_s)
@@ -303,6 +302,7 @@ def fit_curvatures(
             side += coupling * curvatures[k - 1]
         scratch[k] = coupling / pivot
         curvatures[k] = side / pivot
+    # and back; the limit cuts the solution, and is no part of the fit
     for k in range(last - 1, -1, -1):
         curvatures[k] += scratch[k] * curvatures[k + 1]
     for k in range(last + 1):
@@ -333,6 +333,8 @@ def best_steering_rate(
     cos, sin = planned[3], planned[4]
     offset = cos * (now[1] - planned[1]) - sin * (now[0] - planned[0])
     heading = _wrapped(now[2] - planned[2])
+
+    # the errors at the end as z + B u: z without steering on, and their derivatives by the rate, step by step
     offset_by_rate, heading_by_rate, steering_by_rate = 0.0, 0.0, 0.0
     for k in range(num_ahead):
         way_m = max(0.0, speed + acceleration * k * step_s) * step_s
@@ -342,6 +344,8 @@ def best_steering_rate(
         heading += way_m * (steering / wheel_base_m - curvature)
         heading_by_rate += way_m * steering_by_rate / wheel_base_m
         steering_by_rate += step_s
+
+    # z' Q z + R u^2 is least where its derivative is 0: u = -B' Q z / (B' Q B + R)
     slope = by_offset * offset_by_rate * offset + by_heading * heading_by_rate * heading
     slope += by_steering * steering_by_rate * steering
     bend = by_offset * offset_by_rate * offset_by_rate + by_heading * heading_by_rate * heading_by_rate

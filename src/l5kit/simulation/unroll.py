@@ -256,7 +256,10 @@ class ClosedLoopSimulator:
                     for scene in scene_indices:
                         agents_ins_outs[scene].append(seen.get(scene, []))
                 if not self.sim_cfg.use_ego_gt:
-                    for scene, each in self._step_ego(sim_dataset, frame, next_frame).items():
+                    inputs, outputs = self._ask(self.model_ego, sim_dataset.ego_batch(frame))
+                    if next_frame is not None:
+                        self.update_ego(sim_dataset, next_frame, inputs, outputs)
+                    for scene, each in self.get_ego_in_out(inputs, outputs, self.keys_to_exclude).items():
                         ego_ins_outs[scene].append(each)
                 progress(frame + 1, num_frames)
         return [SimulationOutput(scene, sim_dataset, ego_ins_outs, agents_ins_outs) for scene in scene_indices]
@@ -281,15 +284,6 @@ class ClosedLoopSimulator:
         if next_frame is not None:
             self.update_agents(sim_dataset, next_frame, inputs, outputs)
         return self.get_agents_in_out(inputs, outputs, self.keys_to_exclude)
-
-    def _step_ego(
-        self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
-    ) -> dict[int, UnrollInputOutput]:
-        """Move the AV of all scenes, and return what its model saw and said."""
-        inputs, outputs = self._ask(self.model_ego, sim_dataset.ego_batch(frame))
-        if next_frame is not None:
-            self.update_ego(sim_dataset, next_frame, inputs, outputs)
-        return self.get_ego_in_out(inputs, outputs, self.keys_to_exclude)
 
     def ask_agents(self, batch: dict[str, torch.Tensor]) -> tuple[dict[str, NumericArray], dict[str, NumericArray]]:
         """Return a batch of samples of agents, and what their model says of it, as arrays."""

@@ -104,11 +104,18 @@ class VehicleStates:
         # compared at once, as states are made in each step of environments that are alone
         shapes, types = [array.shape for array in arrays], [array.dtype for array in arrays]
         if shapes != [(*shape, 2)] + [shape] * 5 or types != _TYPES:
-            self._refuse_arrays()
+            one_each = {field.name: (len(self.lengths_m),) for field in fields(self)}
+            require_shapes(self, **(one_each | {"positions_m": (len(self.lengths_m), 2)}))
+            for name in one_each:
+                if getattr(self, name).dtype != np.float64:
+                    raise InvalidArgumentError(
+                        f"VehicleStates: {name} is of {getattr(self, name).dtype}; give it as float64"
+                    )
         broken = _first_broken(kernel_arrays(self))
         if broken >= 0:
+            values = ", ".join(f"{field.name} {getattr(self, field.name)[broken].tolist()}" for field in fields(self))
             raise InvalidArgumentError(
-                f"VehicleStates: vehicle {broken} has {self._row_text(broken)}; all must be finite, lengths_m above 0"
+                f"VehicleStates: vehicle {broken} has {values}; all must be finite, lengths_m above 0"
             )
 
     @property
@@ -122,17 +129,6 @@ class VehicleStates:
             self.steering_rad,
             self.lengths_m,
         )
-
-    def _refuse_arrays(self) -> None:
-        """Say which array has another shape or type."""
-        size = len(self.lengths_m)
-        one_each = {field.name: (size,) for field in fields(self)}
-        require_shapes(self, **(one_each | {"positions_m": (size, 2)}))
-        for name in one_each:
-            if getattr(self, name).dtype != np.float64:
-                raise InvalidArgumentError(
-                    f"VehicleStates: {name} is of {getattr(self, name).dtype}; give it as float64"
-                )
 
     def __len__(self) -> int:
         return len(self.lengths_m)
@@ -160,9 +156,6 @@ class VehicleStates:
     def taken(self, vehicles: slice | BoolArray | Int64Array) -> "VehicleStates":
         """Return some of the vehicles: views for a slice, copies for a mask (N,) or an array of rows."""
         return VehicleStates(*[array[vehicles] for array in self._arrays])
-
-    def _row_text(self, row: int) -> str:
-        return ", ".join(f"{field.name} {getattr(self, field.name)[row].tolist()}" for field in fields(self))
 
 
 class VehicleModel(Protocol):
@@ -480,9 +473,19 @@ class KinematicBicycle:
         speeds_mps = distances_m / steps_s
         curvatures_1pm = _curvatures(angular_distance(ends[..., 2], starts[..., 2]), distances_m, speeds_mps)
         steering_rad = np.arctan(self.geometry.wheel_base_share * lengths_m[:, None] * curvatures_1pm)
-        steering_rad = _held(steering_rad, np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS)
-        return _states_of_steps(
-            starts, speeds_mps, np.clip(steering_rad, -self.max_steering_rad, self.max_steering_rad), lengths_m, steps_s
+
+        # where a vehicle is slow its steering is the last one that is known, 0 before the first
+        steps = np.where(np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS, np.arange(len(steps_s)), -1)
+        last = np.maximum.accumulate(steps, axis=1)
+        steering_rad = np.where(last >= 0, np.take_along_axis(steering_rad, np.maximum(last, 0), axis=1), 0.0)
+        steering_rad = np.clip(steering_rad, -self.max_steering_rad, self.max_steering_rad)
+
+        changes_mps = np.diff(speeds_mps, axis=1, prepend=speeds_mps[:, :1])
+        accelerations_mps2 = changes_mps / np.concatenate([steps_s[:1], steps_s[:-1]])
+        columns = zip(speeds_mps.T, accelerations_mps2.T, steering_rad.T, strict=True)
+        return tuple(
+            VehicleStates(starts[:, step, :2], starts[:, step, 2], *values, lengths_m)
+            for step, values in enumerate(columns)
         )
 
 
@@ -562,41 +565,12 @@ def _curvatures(dyaws_rad: Float64Array, distances_m: Float64Array, speeds_mps: 
     return np.where(is_turning, dyaws_rad / np.where(is_turning, distances_m, 1.0), 0.0)
 
 
-def _held(values: Float64Array, is_known: BoolArray) -> Float64Array:
-    """Return values (N, T) with the last known one in place of those that are not known, 0 before the first."""
-    steps = np.where(is_known, np.arange(values.shape[1]), -1)
-    last = np.maximum.accumulate(steps, axis=1)
-    return np.where(last >= 0, np.take_along_axis(values, np.maximum(last, 0), axis=1), 0.0)
-
-
 def _differences(values: Float64Array, times_s: Float64Array) -> Float64Array:
     """Return central differences along the last axis, one-sided at its ends."""
     before = np.maximum(np.arange(len(times_s)) - 1, 0)
     after = np.minimum(np.arange(len(times_s)) + 1, len(times_s) - 1)
     differences: Float64Array = (values[..., after] - values[..., before]) / (times_s[after] - times_s[before])
     return differences
-
-
-def _states_of_steps(
-    starts: Float64Array,
-    speeds_mps: Float64Array,
-    steering_rad: Float64Array,
-    lengths_m: Float64Array,
-    steps_s: Float64Array,
-) -> tuple[VehicleStates, ...]:
-    changes_mps = np.diff(speeds_mps, axis=1, prepend=speeds_mps[:, :1])
-    accelerations_mps2 = changes_mps / np.concatenate([steps_s[:1], steps_s[:-1]])
-    return tuple(
-        VehicleStates(
-            starts[:, i, :2],
-            starts[:, i, 2],
-            speeds_mps[:, i],
-            accelerations_mps2[:, i],
-            steering_rad[:, i],
-            lengths_m,
-        )
-        for i in range(len(steps_s))
-    )
 
 
 def _steps_of_log(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array) -> Float64Array:

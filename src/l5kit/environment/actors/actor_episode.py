@@ -78,6 +78,7 @@ class ActorEpisode(Episodes):
         """
         actors = self.acting
         outcome = self.drive(actors, actions)
+        # who has failed has not come to an end as well
         is_failed, is_at_end = outcome.is_failed, self.is_at_end[actors] & ~outcome.is_failed
         self.is_acting[actors[is_failed | is_at_end]] = False
         return ActorSteps(actors, outcome, is_failed, is_at_end, self._admit())

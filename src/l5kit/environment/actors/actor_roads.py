@@ -84,15 +84,34 @@ class ActorRoads(EpisodeRoads):
         self._last, self._avs = None, avs
         is_av = 0 in slots
         if not begins:
-            self._write_seats(slots[slots > 0], avs)
+            # where others see vehicles that act, as exactly as records have it
+            vehicles, seats = slots[slots > 0], self.traffic.seats
+            own = self._now.seats[vehicles - 1]
+            seats.boxes[0, own, :2] = avs.boxes[vehicles, :2]
+            seats.boxes[0, own, 2] = avs.boxes[vehicles, 2].astype(np.float32)
+            seats.velocities_mps[0, own] = avs.velocities_mps[vehicles].astype(np.float32)
             if not is_av:
                 avs.velocities_mps[0] = 0.0  # an AV that has failed stands from now on
         if is_av or not begins:
             self.traffic.let_in(_SCENE, avs.boxes[:1])
             self.traffic.take_over(_SCENE, avs.boxes[:1])
+            # whom a driver would take over now, and who may act, acts
             states, own = self.traffic.seats.states[0], self._now.seats
             states[own[states[own] == DRIVEN]] = ACTING
-        self._follow(slots, avs.boxes[slots], begins=begins)
+
+        # where the actors are on their routes, and were
+        now, actors, frame = self.now, self._now, self.episode_frame - FIRST_FRAME
+        if not begins:
+            _copy(slots, now, self.before)
+        positions, arcs_m = now.positions[slots], actors.expert_arcs_m[frame, slots]
+        if begins:
+            # a route may come by the same position twice: at first an actor is looked for around where the log has it
+            positions[:, 0] = arcs_m
+        follow_routes(self.paths, actors.routes[slots], avs.boxes[slots], positions)
+        now.frames[slots] = self.bank.frame_starts[self.traffic.bank_rows[0]] + self.traffic.frames[0]
+        now.routes[slots], now.positions[slots], now.expert_arcs_m[slots] = actors.routes[slots], positions, arcs_m
+        if begins:
+            _copy(slots, now, self.before)
 
     def arrive(self, avs: AvArrays) -> tuple[Int64Array, VehicleStates]:
         """Return vehicles (K,) that act from the current frame on, and their states.
@@ -119,6 +138,7 @@ class ActorRoads(EpisodeRoads):
             assert self._avs is not None
             _, _, groups, boxes, velocities_mps, track_rows = self.traffic.rows_of(_SCENE)
             size, num_rows, own = len(slots), len(groups) + 1, self._now.tracks[slots]
+            # the AV is the last row; -1 is its track, too, so that an actor finds itself by its track
             tracks = np.append(track_rows, -1)
             of_each = np.tile(np.append(groups, int(RoadUserGroup.VEHICLE)), (size, 1))
             of_each[tracks == own[:, None]] = int(RoadUserGroup.NONE)
@@ -134,28 +154,6 @@ class ActorRoads(EpisodeRoads):
                 ),
             )
         return self._last[1]
-
-    def _write_seats(self, vehicles: Int64Array, avs: AvArrays) -> None:
-        """Put vehicles (K,) where others see them, as exactly as records have it."""
-        seats, own = self.traffic.seats, self._now.seats[vehicles - 1]
-        seats.boxes[0, own, :2] = avs.boxes[vehicles, :2]
-        seats.boxes[0, own, 2] = avs.boxes[vehicles, 2].astype(np.float32)
-        seats.velocities_mps[0, own] = avs.velocities_mps[vehicles].astype(np.float32)
-
-    def _follow(self, slots: Int64Array, boxes: Float64Array, *, begins: bool) -> None:
-        """Write where actors (B,), with boxes (B, 5), are on their routes."""
-        now, actors, frame = self.now, self._now, self.episode_frame - FIRST_FRAME
-        if not begins:
-            _copy(slots, now, self.before)
-        positions, arcs_m = now.positions[slots], actors.expert_arcs_m[frame, slots]
-        if begins:
-            # a route may come by the same position twice: at first an actor is looked for around where the log has it
-            positions[:, 0] = arcs_m
-        follow_routes(self.paths, actors.routes[slots], boxes, positions)
-        now.frames[slots] = self.bank.frame_starts[self.traffic.bank_rows[0]] + self.traffic.frames[0]
-        now.routes[slots], now.positions[slots], now.expert_arcs_m[slots] = actors.routes[slots], positions, arcs_m
-        if begins:
-            _copy(slots, now, self.before)
 
 
 def _copy(slots: Int64Array, positions: RoutePositions, copies: RoutePositions) -> None:

@@ -85,6 +85,7 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     may_act = is_there.any(axis=0) & (bank.path_last_frames[routes[1:]] > frames.start)
     if only_at_start:
         may_act &= firsts == 0
+    # in the order in which they come near, the nearest first, of those as near the lower track
     order = np.lexsort((tracks[1:], at_first_m, firsts))
     seats = order[may_act[order]][:most]
     actors = np.concatenate([[0], 1 + seats])
@@ -116,6 +117,7 @@ def _logged_positions(bank: SceneBank, frames: slice, num_seats: int) -> tuple[F
     is_there = np.zeros(positions.shape[:2], np.bool_)
     positions[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
     is_there[wanted] = True
+    # where the log does not have one it has the last position before
     for frame in range(1, len(positions)):
         is_missing = ~is_there[frame]
         positions[frame, is_missing] = positions[frame - 1, is_missing]

@@ -8,7 +8,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import Int64Array
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.device.backend import DeviceArray
 from l5kit.device.host_copy import HostCopy
@@ -192,7 +192,20 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         if not self._has_begun:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         given = self._actions_of(actions)
-        is_over = self._ended()
+
+        # whose episodes have ended in the last step, once that is known
+        states = self._states.read()
+        if (states == IS_BAD).any():
+            first = int(np.argmax(states == IS_BAD))
+            wrong = "not finite; all of it must be" if self._grid is None else f"none of {self.single_action_space}"
+            raise InvalidArgumentError(
+                f"action of environment {first} in the step before this one was {wrong}; look at the policy and call "
+                "reset()"
+            )
+        is_over = states != GOES_ON
+        self._draws.note(self.scene_indices[is_over], states[is_over] == IS_FAILED)
+
+        # the first frame of an action also starts episodes, which do nothing else in this step
         for frame in range(self._num_frames):
             going = self.avs.choose_going(self._judge.episodes.states, begins=frame == 0)
             self.avs.move(going, given)
@@ -213,20 +226,6 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         elif dtype != torch.float64:
             dtype = torch.float32
         return as_device_array("actions", actions.detach(), self.action_space.shape or (), backend, dtype=dtype)
-
-    def _ended(self) -> NumericArray:
-        """Return whose episodes have ended in the last step, bool (N,), once that is known."""
-        states = self._states.read()
-        if (states == IS_BAD).any():
-            first = int(np.argmax(states == IS_BAD))
-            wrong = "not finite; all of it must be" if self._grid is None else f"none of {self.single_action_space}"
-            raise InvalidArgumentError(
-                f"action of environment {first} in the step before this one was {wrong}; look at the policy and call "
-                "reset()"
-            )
-        is_over: NumericArray = states != GOES_ON
-        self._draws.note(self.scene_indices[is_over], states[is_over] == IS_FAILED)
-        return is_over
 
     def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
         """Start episodes in slots (B,)."""

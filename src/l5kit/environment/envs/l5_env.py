@@ -326,6 +326,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         values, slot = self._actions.checked(action, None), np.zeros(1, np.int64)
         if self._episode_reward is not None:
             self._episode_reward.frame_index = self.frame_index
+        # an action that is refused in a later frame of its step has moved the AV in the ones before
         try:
             outcome = self._episodes.drive(slot, values)
         finally:
@@ -340,6 +341,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         info = of_one(self._infos.of_step(slot, outcome, np.array([self._is_over])))
         if self._is_over and self.return_info:
             info["sim_outs"] = self.get_episode_outputs()
+        # L5Kit 1.5 shows the first frame of the episode at its end
         last = 0 if is_end and self.legacy_done else None
         self.ego_input_dict = _arrays_of(self._episodes.look(slot, frame=last))
         terminated = is_failed or (is_end and self.legacy_done)
@@ -380,6 +382,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         self._choice.first_frame, self._starts = usual, (usual, set_last)
         self._choice.num_frames = self.sim_cfg.num_simulation_steps
         start = self._choice.draw(self.np_random, requested, next_id=self.reset_scene_id)
+        # the next one in the order follows; behind scenes that were left out it is farther on
         if self.reset_scene_id is not None and not self.overfit and "scene_id" not in requested:
             num_damaged = start.scene - min(self.reset_scene_id, self.max_scene_id - 1)
             self.reset_scene_id += 1 + num_damaged

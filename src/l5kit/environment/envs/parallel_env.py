@@ -17,7 +17,7 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.actors.actor_episode import ActorEpisode
 from l5kit.environment.actors.actor_roads import ActorRoads
 from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors, num_of_control
-from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
+from l5kit.environment.episode_choice import FIRST_FRAME, read_options
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
 from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
@@ -201,13 +201,24 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         wanted = read_options({name: requested[name] for name in _OPTIONS if name in requested})
         self.agents, self.episode = [], None  # until the next episode stands
         start = self._choice.draw(self.np_random, wanted)
-        self._begin(start)
+        bank, end = self._episode.roads.bank, start.first_frame + start.num_frames
+        actors = choose_actors(
+            bank,
+            int(bank.prepare(np.array([start.scene]))[0]),
+            range(start.first_frame + FIRST_FRAME, end),
+            most=self._num_vehicles,
+            only_at_start=self._only_at_start,
+        )
+        self._episode.begin_at(start, actors)
+        if self._log is not None:
+            self._log.start(0, start.scene, start.first_frame, start.num_frames)
         self.episode, self.scene_index = self._episode, start.scene
         self._infos.begin(np.arange(len(self.possible_agents)))
-        actors = self.episode.acting
-        self.agents = self._names_of(actors)
-        seen, reported = self._seen_by(actors), actors
+        acting = self.episode.acting
+        self.agents = self._names_of(acting)
+        seen, reported = self._seen_by(acting), acting
         if self._resets_all:
+            # zeros of those who do not act
             reported = np.arange(len(self.possible_agents))
             seen = {name: seen.get(name, np.zeros_like(seen[EGO])) for name in self.possible_agents}
         return seen, self._infos_of(reported, self._infos.of_start(reported))
@@ -240,10 +251,17 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         rewards = dict(zip(names, done.outcome.total.tolist(), strict=True)) | dict.fromkeys(arrived, 0.0)
         terminated = dict(zip(names, done.is_failed.tolist(), strict=True)) | dict.fromkeys(arrived, False)
         truncated = dict(zip(names, done.is_at_end.tolist(), strict=True)) | dict.fromkeys(arrived, False)
+
+        # who has come in this step has done none, and is told zeros
         step_infos = self._infos.of_step(done.actors, done.outcome, np.zeros(len(names), np.bool_))
         infos = self._infos_of(done.actors, step_infos | self._infos.sums_of(done.actors))
         infos |= self._infos_of(done.arrived, self._infos.of_start(done.arrived))
-        self._note_frame()
+
+        # the frame of which pictures are made shows everybody before those leave who have failed
+        if self._log is not None:
+            box, frames = episode.avs.arrays.boxes[:1], _ONE_SCENE + episode.roads.episode_frame
+            self._log.set_ego(_ONE_SCENE, frames, box[:, :2], box[:, 2])
+            self._log.set_others(_ONE_SCENE, frames, episode.roads.traffic.driven_rows(_ONE_SCENE))
         episode.roads.take_out(done.actors[done.is_failed])
         is_left = self._names_of(done.actors[~is_over])
         self.agents = [name for name in self.possible_agents if name in {*is_left, *arrived}]
@@ -267,28 +285,6 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     def close(self) -> None:
         """Let go of the episode; may be called again."""
         self.agents, self.episode = [], None
-
-    def _begin(self, start: EpisodeStart) -> None:
-        """Begin an episode."""
-        bank, end = self._episode.roads.bank, start.first_frame + start.num_frames
-        actors = choose_actors(
-            bank,
-            int(bank.prepare(np.array([start.scene]))[0]),
-            range(start.first_frame + FIRST_FRAME, end),
-            most=self._num_vehicles,
-            only_at_start=self._only_at_start,
-        )
-        self._episode.begin_at(start, actors)
-        if self._log is not None:
-            self._log.start(0, start.scene, start.first_frame, start.num_frames)
-
-    def _note_frame(self) -> None:
-        """Write where everybody is into the frames of which pictures are made."""
-        if self._log is not None:
-            box, roads = self._episode.avs.arrays.boxes[:1], self._episode.roads
-            frames = _ONE_SCENE + roads.episode_frame
-            self._log.set_ego(_ONE_SCENE, frames, box[:, :2], box[:, 2])
-            self._log.set_others(_ONE_SCENE, frames, roads.traffic.driven_rows(_ONE_SCENE))
 
     def _checked(self, actions: Mapping[str, ArrayLike]) -> NumericArray:
         """Return the actions of all who act, (K, ...)."""

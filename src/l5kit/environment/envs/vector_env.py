@@ -104,7 +104,7 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         options = EnvironmentOptions(
             observation=observation,
             actions=named_actions(actions, use_kinematic=use_kinematic),
-            reward=_as_step_reward(reward),
+            reward=DisplacementReward(reward) if isinstance(reward, L2DisplacementYawReward) else reward,
             others=others,
             ends_at=ends_at,
             rescale_action=rescale_action,
@@ -203,7 +203,14 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
             EpisodeEndedError: An episode has ended, or not begun, and is not started by itself.
             InvalidArgumentError: The actions have another shape, a value is not finite, or no action of the space.
         """
-        self._require_running()
+        if (self.frame_indices < 0).any():
+            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
+        self._is_over |= self.episodes.is_at_end  # where a step to the end has failed after it
+        if self._is_over.any() and self.autoreset_mode is AutoresetMode.DISABLED:
+            over = np.flatnonzero(self._is_over).tolist()
+            raise EpisodeEndedError(
+                f"the episodes of environments {over} have ended; call reset(options={{'reset_mask': ...}})"
+            )
         episodes, is_driven = self.episodes, ~self._is_over
         values = episodes.parts.actions.checked(actions, is_driven)
         slots, is_starting = np.flatnonzero(is_driven), self._is_over
@@ -222,20 +229,16 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             is_starting = self._is_over
             if is_over.any():
-                infos = self._with_ends(infos, is_over)
+                # infos are those of the episodes that begin, with what was seen and told at the ends of the others
+                seen = np.full(self.num_envs, None, object)
+                for slot in np.flatnonzero(is_over).tolist():
+                    seen[slot] = _copied(episodes.parts.view.memory, slot)
+                final, kept = _split(infos, is_over), _split(infos, ~is_over)
+                ends = {"final_obs": seen, "_final_obs": is_over.copy()}
+                infos = kept | ends | {"final_info": final, "_final_info": is_over.copy()}
         if is_starting.any():
             self._start(np.flatnonzero(is_starting), {})
         return self._observation(), rewards, terminated, truncated, infos
-
-    def _require_running(self) -> None:
-        if (self.frame_indices < 0).any():
-            raise EpisodeEndedError("there is no episode yet; call reset() before step()")
-        self._is_over |= self.episodes.is_at_end  # where a step to the end has failed after it
-        if self._is_over.any() and self.autoreset_mode is AutoresetMode.DISABLED:
-            over = np.flatnonzero(self._is_over).tolist()
-            raise EpisodeEndedError(
-                f"the episodes of environments {over} have ended; call reset(options={{'reset_mask': ...}})"
-            )
 
     def _start(self, slots: Int64Array, wanted: Mapping[str, int]) -> None:
         """Start episodes in slots (B,)."""
@@ -247,15 +250,6 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
     def _observation(self) -> Observation:
         memory = self.episodes.parts.view.memory
         return _copied(memory) if self.copy else memory
-
-    def _with_ends(self, infos: Infos, is_end: BoolArray) -> Infos:
-        """Return infos of the episodes that begin, with what was seen and told at the ends of some (N,)."""
-        seen = np.full(self.num_envs, None, object)
-        for slot in np.flatnonzero(is_end).tolist():
-            seen[slot] = _copied(self.episodes.parts.view.memory, slot)
-        final, kept = _split(infos, is_end), _split(infos, ~is_end)
-        ends = {"final_obs": seen, "_final_obs": is_end.copy(), "final_info": final, "_final_info": is_end.copy()}
-        return kept | ends
 
     def _masked(self, mask: Any) -> BoolArray:
         """Return which environments are marked; all of them without a mask."""
@@ -292,10 +286,6 @@ def _split(infos: Mapping[str, Any], mask: BoolArray) -> Infos:
             chosen[name] = np.where(means & mask, value, value.dtype.type(0))
         chosen[f"_{name}"] = means & mask
     return chosen
-
-
-def _as_step_reward(reward: str | L2DisplacementYawReward | StepReward | None) -> str | StepReward | None:
-    return DisplacementReward(reward) if isinstance(reward, L2DisplacementYawReward) else reward
 
 
 def _require_supported(

@@ -25,6 +25,7 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> VectorE
         return L5VectorEnv(*args, **kwargs)
     from l5kit.environment.device.device_env import DeviceVectorEnv
 
+    # arguments of the other class are left out where they have its usual value, and refused where they ask for more
     known = inspect.signature(DeviceVectorEnv).parameters
     elsewhere = inspect.signature(L5VectorEnv).parameters
     for name in [name for name in kwargs if name in elsewhere and name not in known]:

@@ -274,6 +274,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     lights, room, sizes = SceneLights(*lights), LookRoom(*room), Sizes(*sizes)
     points, (lane_arrays, grid) = LanePoints(*seen_map[0]), seen_map[1]
     lanes = Lanes(LaneArrays(*lane_arrays), GridArrays(*grid))
+    # on a device each vehicle has room of its own, on the processor all use the same row
     own = item % len(room.near)
     near, far_m2, point_ranks = room.near[own], room.far_m2[own], room.point_ranks[own]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]
@@ -290,6 +291,8 @@ def write_state(item: int, arguments: KernelArguments) -> None:
         (near, far_m2),
         (lanes, room.forecasts[own]),
     )
+
+    # lanes last, as they use the room of the road users again
     count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
     lit_lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
     for point in range(count):
@@ -334,10 +337,14 @@ def _write_surroundings(
     row[0], row[1] = _clip(speed_mps / SPEED_SCALE_MPS), _clip(motion[1] / ACCELERATION_SCALE_MPS2)
     row[2] = _clip(motion[len(motion) - 1])
     row[3], row[4] = _clip(length_m / SIZE_SCALE_M), _clip(box[4] / SIZE_SCALE_M)
+
+    # without a route the columns of one stay 0
     has_route = route >= 0 and paths.starts[route + 1] - paths.starts[route] >= 2
     if has_route:
         _write_route_columns(row, reach_m, paths, route, (position[0], position[1], position[2]), 0.5 * length_m, ranks)
         _write_route(row, _EGO, sizes, frame, paths, route, position[0])
+
+    # in the frame of the route road users are described along the part of it from 30 m behind up to the reach
     near, far_m2 = scratch
     first = paths.starts[route] if has_route else 0
     points_m = paths.points_m[first : paths.starts[route + 1] if has_route else 0]
@@ -349,6 +356,8 @@ def _write_surroundings(
     count = _find_agents(sizes, frame, slot, rows, stretch, near, far_m2)
     column = _EGO + sizes.num_route_points * _ROUTE
     _write_agents(row, column, reach_m, frame, speed_mps, rows, stretch, near, count)
+
+    # forecasts overwrite times to the route, and where vehicles are then
     if sizes.follows_lanes and stretch.stop > stretch.first:
         for index in range(count):
             user = near[index]
@@ -379,6 +388,8 @@ def _write_route_columns(
     arc_m, left_m, turn_rad = position
     begins_m, line_lanes = paths.piece_arcs_m, paths.line_lanes
     first, stop = paths.piece_starts[route], paths.piece_starts[route + 1]
+
+    # the piece where the vehicle is, and the first line ahead of its front that is red or yellow
     here, line_m, rank = first, reach_m, 0
     for piece in range(first, stop):
         begin_m = begins_m[piece]
@@ -450,6 +461,7 @@ def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
         far_m2 = x_m * x_m + y_m * y_m
         if far_m2 < nearest_m2:
             nearest, nearest_m2 = point, far_m2
+    # along the route ahead, doubled behind, and doubled across: (2 d)^2 = 4 d^2
     ahead_m = nearest * PATH_STEP_M - stretch.arc_m
     if ahead_m < 0:
         ahead_m *= 2.0
@@ -541,6 +553,8 @@ def _write_agent(
         arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (box[0], box[1], yaw))
         along_m = arc_m - stretch.arc_m
         _, _, cos, sin = line_at(stretch.points_m, arc_m)
+
+    # velocity relative to the vehicle, and size, in the directions of the route there
     along_mps = velocity_mps[0] * cos + velocity_mps[1] * sin - speed_mps
     left_mps = velocity_mps[1] * cos - velocity_mps[0] * sin
     length_along_m, length_across_m = _extent_of(box, (heading_x, heading_y), (cos, sin))
@@ -596,6 +610,8 @@ def _forecast_agent(
     row[column + _ALONG_THEN] = _clip((arc_m - stretch.arc_m - speed_mps * time_s) / reach_m)
     if gap_m > 0.0:
         return
+
+    # who gets onto the route has its velocity there, its speed in the direction of its lane
     _, _, cos, sin = line_at(stretch.points_m, arc_m)
     own_mps, turn = math.hypot(velocity_mps[0], velocity_mps[1]), poses[step, 2]
     heading_x, heading_y = math.cos(turn), math.sin(turn)

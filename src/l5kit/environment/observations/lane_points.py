@@ -60,7 +60,22 @@ class LanePoints(NamedTuple):
             raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
         if driving_map is None:
             return cls._sorted(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.zeros(0, np.int64))
-        lanes, positions_m, directions = _points_along(driving_map.centre_lines_m, driving_map.arc_lengths_m)
+
+        # the middles of even parts of centre lines: as many parts as come nearest to 4 m
+        centre_lines_m, arc_lengths_m = driving_map.centre_lines_m, driving_map.arc_lengths_m
+        lengths_m = arc_lengths_m[:, -1]
+        counts = np.where(lengths_m > 0, np.maximum(np.round(lengths_m / STEP_M), 1), 0).astype(np.int64)
+        lanes = np.repeat(np.arange(len(counts)), counts)
+        indices = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        arcs_m = (indices + 0.5) * (lengths_m / np.maximum(counts, 1))[lanes]
+
+        # on the edges of the lines that they lie on, whose directions are those of the points
+        edges = np.clip((arc_lengths_m[lanes] <= arcs_m[:, None]).sum(axis=1) - 1, 0, arc_lengths_m.shape[1] - 2)
+        before_m, after_m = arc_lengths_m[lanes, edges], arc_lengths_m[lanes, edges + 1]
+        start_m = centre_lines_m[lanes, edges]
+        directions = (centre_lines_m[lanes, edges + 1] - start_m) / (after_m - before_m)[:, None]
+        positions_m = start_m + (arcs_m - before_m)[:, None] * directions
+
         limits_mps = driving_map.speed_limits_mps[lanes]
         limits_mps = np.where(limits_mps > 0, limits_mps, unknown_limit_mps)
         return cls._sorted(positions_m, directions, limits_mps, lanes)
@@ -70,6 +85,7 @@ class LanePoints(NamedTuple):
         cls, positions_m: Float64Array, directions: Float64Array, limits_mps: Float64Array, lanes: Int64Array
     ) -> "LanePoints":
         """Return points in the order of their cells, those of a cell as they come."""
+        # cells of 8 m, or larger ones where the world would need more than 1000 of them along an axis
         origin_m = positions_m.min(axis=0) if len(lanes) else np.zeros(2)
         size_m = positions_m.max(axis=0) - origin_m if len(lanes) else np.zeros(2)
         cell_m = max(_CELL_M, float(size_m.max()) / _MOST_CELLS)
@@ -80,22 +96,6 @@ class LanePoints(NamedTuple):
         starts = np.concatenate([[0], np.cumsum(np.bincount(cell_indices, minlength=num_x * num_y))]).astype(np.int64)
         columns = positions_m[order], directions[order], limits_mps[order], lanes[order]
         return as_kernel_tuple(cls(*columns, origin_m, cell_m, (num_x, num_y), starts))
-
-
-def _points_along(
-    centre_lines_m: Float64Array, arc_lengths_m: Float64Array
-) -> tuple[Int64Array, Float64Array, Float64Array]:
-    """Return lanes, positions and directions of points in the middles of even parts of centre lines."""
-    lengths_m = arc_lengths_m[:, -1]
-    counts = np.where(lengths_m > 0, np.maximum(np.round(lengths_m / STEP_M), 1), 0).astype(np.int64)
-    lanes = np.repeat(np.arange(len(counts)), counts)
-    indices = np.arange(len(lanes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    arcs_m = (indices + 0.5) * (lengths_m / np.maximum(counts, 1))[lanes]
-    edges = np.clip((arc_lengths_m[lanes] <= arcs_m[:, None]).sum(axis=1) - 1, 0, arc_lengths_m.shape[1] - 2)
-    before_m, after_m = arc_lengths_m[lanes, edges], arc_lengths_m[lanes, edges + 1]
-    start_m = centre_lines_m[lanes, edges]
-    directions = (centre_lines_m[lanes, edges + 1] - start_m) / (after_m - before_m)[:, None]
-    return lanes, start_m + (arcs_m - before_m)[:, None] * directions, directions
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -166,6 +166,8 @@ def find_nearest_points(
     is_near = -reach_m <= x_m <= num_x * cell_m + reach_m and -reach_m <= y_m <= num_y * cell_m + reach_m
     if not is_near or most == 0:
         return 0
+
+    # all within this distance is seen once the cell of the position, ring 0, is; each ring adds the size of a cell
     cell_x, cell_y = math.floor(x_m / cell_m), math.floor(y_m / cell_m)
     part_x, part_y = x_m - cell_x * cell_m, y_m - cell_y * cell_m
     edge_m = min(min(part_x, cell_m - part_x), min(part_y, cell_m - part_y)) - _SLACK_M
@@ -174,6 +176,7 @@ def find_nearest_points(
     last_ring = max(max(cell_x, num_x - 1 - cell_x), max(cell_y, num_y - 1 - cell_y))
     while True:
         for column in range(max(cell_x - ring, 0), min(cell_x + ring + 1, num_x)):
+            # of the outer columns of a ring all its cells, of the others the lowest and the highest one
             is_side = abs(column - cell_x) == ring
             height = 2 * ring + 1 if is_side else 1
             for row in range(cell_y - ring, cell_y + ring + 1, height if is_side else 2 * ring):

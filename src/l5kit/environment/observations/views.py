@@ -81,6 +81,7 @@ class LogView:
 
     def look(self, slots: Int64Array, frames: Int64Array) -> SampleColumns:
         """Write what slots (B,) see in frames (B,), counted in their episodes, and return the samples."""
+        # samples of all environments are written where they are seen; of some only they are copied there
         is_all = len(slots) == self._num_slots
         columns = self.log.look(slots, frames, self._memory_of_all if is_all else None)
         for key, memory in self.memory.items():

@@ -12,7 +12,6 @@ from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
 from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
 from l5kit.environment.slots.av_slots import AvSlots
-from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_steps import SlotFrames
 
 GOES_ON, IS_AT_END, IS_FAILED, IS_BAD = range(4)
@@ -53,8 +52,13 @@ class EpisodeJudge:
         self._avs, self._roads = avs, avs.roads
         self._rules = backend.shared(reward.rules(avs.step_time_s))
         self._surface = backend.shared(surface_arrays(driving_map))
+
+        # each track of a scene collides once at most, so that there is room for those of the one with most of them
+        rows = avs.roads.bank.rows
+        bounds: Int64Array = rows.starts[avs.roads.bank.frame_starts]
+        counts = [len(np.unique(rows.tracks[first:end])) for first, end in itertools.pairwise(bounds.tolist())]
         self._memory = FaultArrays(
-            tracks=backend.zeros((size, _most_tracks(avs.roads.bank)), np.int64),
+            tracks=backend.zeros((size, max(1, *counts)), np.int64),
             num_tracks=backend.zeros(size, np.int64),
             areas=backend.full((size, 4), -1, np.int64),
         )
@@ -86,14 +90,6 @@ class EpisodeJudge:
         backend.run(_count_step, len(slots), slots, avs.is_new, ends, begins, *written)
 
 
-def _most_tracks(bank: SceneBank) -> int:
-    """Return how many tracks the scene has that has most of them, at least 1; each collides once at most."""
-    bounds: Int64Array = bank.rows.starts[bank.frame_starts]
-    tracks = bank.rows.tracks
-    counts = [len(np.unique(tracks[first:end])) for first, end in itertools.pairwise(bounds.tolist())]
-    return max(1, *counts)
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _count_step(item: int, arguments: KernelArguments) -> None:
     """Add what a step was worth to the sums of its episode, and write whether that is over.
@@ -106,6 +102,7 @@ def _count_step(item: int, arguments: KernelArguments) -> None:
     if slots[item] < 0:
         return
     step, outcome, episodes = OutcomeArrays(*step), OutcomeArrays(*outcome), EpisodeArrays(*episodes)
+    # sums run over the episode, what is told of a step over the frames of its action
     sums, terms, is_first, is_failed = episodes.sums[item], step.terms[item], is_new[item], step.is_failed[item]
     sums[0] = step.totals[item] + (0.0 if is_first else sums[0])
     outcome.totals[item] = step.totals[item] + (0.0 if begins else outcome.totals[item])
@@ -117,6 +114,7 @@ def _count_step(item: int, arguments: KernelArguments) -> None:
         outcome.failures[item, column] = was or step.failures[item, column]
     outcome.is_failed[item] = is_failed
 
+    # an episode that has just begun is over in no way, whatever its action was
     is_at_end = not is_first and SlotFrames(*current).frames[item] >= last_frames[item]
     episodes.is_terminated[item], episodes.is_truncated[item] = is_failed, is_at_end and not is_failed
     episodes.states[item] = GOES_ON

@@ -72,22 +72,19 @@ class FaultMemory:
             starts: First of the rows of each, and the end of the last one, (B + 1,).
             forgets: Whether what is remembered of the slots is forgotten.
         """
-        self._make_slots(slots)
-        if forgets:
-            self.num_tracks[slots], self.areas[slots] = 0, -1
-        needed = int((self.num_tracks[slots] + np.diff(starts)).max(initial=0))
-        if needed > self.tracks.shape[1]:
-            wider = max(needed, 2 * self.tracks.shape[1])
-            self.tracks = np.pad(self.tracks, ((0, 0), (0, wider - self.tracks.shape[1])))
-
-    def _make_slots(self, slots: Int64Array) -> None:
-        """Make room for slots."""
+        # arrays at least double where they grow, so that slots that come one by one cost no copy each
         missing = int(slots.max(initial=-1)) + 1 - len(self.num_tracks)
         if missing > 0:
             missing = max(missing, len(self.num_tracks))
             self.tracks = np.pad(self.tracks, ((0, missing), (0, 0)))
             self.num_tracks = np.pad(self.num_tracks, (0, missing))
             self.areas = np.pad(self.areas, ((0, missing), (0, 0)), constant_values=-1)
+        if forgets:
+            self.num_tracks[slots], self.areas[slots] = 0, -1
+        needed = int((self.num_tracks[slots] + np.diff(starts)).max(initial=0))
+        if needed > self.tracks.shape[1]:
+            wider = max(needed, 2 * self.tracks.shape[1])
+            self.tracks = np.pad(self.tracks, ((0, 0), (0, wider - self.tracks.shape[1])))
 
 
 def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
@@ -96,20 +93,12 @@ def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_far(box: Float64Array, speed_mps: float, others: Float64Array, velocities_mps: Float64Array, row: int) -> bool:
-    """Return whether a road user is too far away to be met soon, by a bound without angles; most are."""
-    x_m, y_m = others[row, 0] - box[0], others[row, 1] - box[1]
-    most_mps = speed_mps + abs(velocities_mps[row, 0]) + abs(velocities_mps[row, 1])
-    reach_m = 0.5 * (box[3] + box[4] + others[row, 3] + others[row, 4]) + _HORIZON_S * most_mps
-    return bool(x_m * x_m + y_m * y_m > reach_m * reach_m)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_mps: float) -> bool:
     """Return whether circles around two boxes meet within the horizon when both go on along their headings."""
     x_m, y_m = other[0] - box[0], other[1] - box[1]
     x_mps = other_mps * np.cos(other[2]) - speed_mps * np.cos(box[2])
     y_mps = other_mps * np.sin(other[2]) - speed_mps * np.sin(box[2])
+    # the moment at which two points that move evenly are nearest: -(d . v) / v^2, within the horizon
     squared = x_mps * x_mps + y_mps * y_mps
     time_s = 0.0
     if squared > 0:
@@ -150,17 +139,6 @@ def _has_collided(memory: CollidedTracks, slot: int, track: int) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _remember(memory: CollidedTracks, slot: int, track: int) -> bool:
-    """Remember that a road user has collided, and return whether it is the first time."""
-    tracks, num_tracks = memory
-    is_first = not _has_collided(memory, slot, track)
-    if is_first:
-        tracks[slot, num_tracks[slot]] = track
-        num_tracks[slot] += 1
-    return is_first
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
     """Write where the middle of the rear axle of an AV is."""
     rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
@@ -192,17 +170,27 @@ def find_faults(
     """
     box, speed_mps, corners_m, rear_axle_m = av
     starts, groups, others, velocities_mps = rows
+    tracks, num_tracks = memory
     counts[0], counts[1], is_close = 0, 0, False
     for row in range(starts[item], starts[item + 1]):
-        if groups[row] < 0 or _is_far(box, speed_mps, others, velocities_mps, row):
+        if groups[row] < 0:
+            continue
+        # most are too far away to be met soon, by a bound without angles
+        x_m, y_m = others[row, 0] - box[0], others[row, 1] - box[1]
+        most_mps = speed_mps + abs(velocities_mps[row, 0]) + abs(velocities_mps[row, 1])
+        reach_m = 0.5 * (box[3] + box[4] + others[row, 3] + others[row, 4]) + _HORIZON_S * most_mps
+        if x_m * x_m + y_m * y_m > reach_m * reach_m:
             continue
         other, velocity_mps = others[row], velocities_mps[row]
         if not boxes_overlap(box, other):
             if not is_close and _meets(av, other, velocity_mps, map_parts):
                 is_close = not _has_collided(memory, slot, track_rows[row])
             continue
-        if not _remember(memory, slot, track_rows[row]):
+        # each road user collides once in an episode
+        if _has_collided(memory, slot, track_rows[row]):
             continue
+        tracks[slot, num_tracks[slot]] = track_rows[row]
+        num_tracks[slot] += 1
         other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
         kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
         is_across = is_across_lanes(named_surface(map_parts[0]), corners_m, map_parts[1])

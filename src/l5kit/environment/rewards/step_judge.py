@@ -94,6 +94,7 @@ def judge_step(item: int, arguments: KernelArguments) -> None:
     room, outcome, slot = JudgeRoom(*room), OutcomeArrays(*outcome), slots[item]
     if slot < 0:
         return
+    # on a device each slot has room of its own, on the processor all use the same row
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0

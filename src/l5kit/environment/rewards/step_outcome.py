@@ -43,12 +43,15 @@ def write_outcome(
         terms: Takes the terms, (number of terms,).
         failures: Takes what went wrong, (number of failures,).
     """
+    # what went wrong, and whether any of it ends the task
     is_off = off_road_m >= _OFF_ROAD_M
     failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
     failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, amounts[4] > 0, is_close
     is_failed = False
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])
+
+    # the terms in the order of TERMS, collisions and red lines as numbers, all others as seconds
     terms[0], terms[1], terms[2] = amounts[0], float(counts[0]), float(counts[1])
     terms[3], terms[4] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
     for column in range(1, 5):

@@ -133,6 +133,7 @@ class DisplacementReward:
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
         """Return what a step of slots (B,) is worth; it ends no task."""
+        # headings of the AV through a matrix, as frames hold it; those of the log have been through one
         yaws_rad = yaws_of_rotations(step.boxes[:, 2])
         logged = _states_of(step.log_poses, step.log_poses[:, 2])
         rewards = self.reward.of_states(*_states_of(step.boxes, yaws_rad), *logged)

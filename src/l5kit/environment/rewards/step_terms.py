@@ -68,6 +68,7 @@ def _excess(value: float, bounds: Float64Array) -> float:
 @njit(nogil=True, cache=True, error_model="numpy")
 def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds: Float64Array) -> float:
     """Return the mean excess of six signals over their bounds, 0 to 1, from differences of motions."""
+    # accelerations along and across (v times the yaw rate) and the size of both; jerks are their differences
     along, across = after[1], after[0] * after[2]
     size = math.sqrt(along * along + across * across)
     across_before = before[0] * before[2]
@@ -77,16 +78,6 @@ def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds
     total += _excess((along - before[1]) / step_s, bounds[3])
     total += _excess(after[2], bounds[4]) + _excess((after[2] - before[2]) / step_s, bounds[5])
     return total / 6.0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _num_red_lines(paths: PathArrays, route: int, front_before_m: float, front_m: float, ranks: NumericArray) -> int:
-    """Return how many lines with a red light the front of an AV has passed in a step."""
-    count = 0
-    for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
-        if front_before_m <= paths.piece_arcs_m[piece] < front_m:
-            count += rank_of_line(paths.line_lanes, piece, ranks) >= RED
-    return count
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -128,12 +119,16 @@ def write_amounts(
         gain = (position[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
     amounts[PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
 
+    # what lasts counts in seconds, by how much of it there is
     amounts[OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
     excess = (abs(motions[1][0]) - limit_mps) / EXCESS_MPS
     amounts[SPEED] = step_s * min(max(excess, 0.0), MOST_EXCESS)
     amounts[COMFORT] = step_s * _discomfort(motions[0], motions[1], step_s, rules.bounds)
     amounts[RED_LIGHT] = 0.0
     if is_on:
-        half_m = 0.5 * box[3]
-        fronts = before[0] + half_m, position[0] + half_m
-        amounts[RED_LIGHT] = _num_red_lines(paths, route, fronts[0], fronts[1], ranks)
+        # lines that the front has passed in the step, and that were red when it began
+        front_before_m, front_m = before[0] + 0.5 * box[3], position[0] + 0.5 * box[3]
+        for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
+            is_passed = front_before_m <= paths.piece_arcs_m[piece] < front_m
+            if is_passed and rank_of_line(paths.line_lanes, piece, ranks) >= RED:
+                amounts[RED_LIGHT] += 1.0

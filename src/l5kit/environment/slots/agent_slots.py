@@ -52,12 +52,16 @@ class AgentSlots:
             driven: Who is driven or hidden.
             part: Those of this episode.
         """
+        # those of the log but for the hidden ones, and those who are driven on though the log has lost them, whose rows
+        # come from the frame before
         now, before = (self._agents_of(each) for each in (row, row - 1))
         ids, is_hidden = driven.track_ids[part], driven.is_hidden[part]
         kept = now[~np.isin(now["track_id"], ids[is_hidden])]
         is_there = np.isin(ids, kept["track_id"]) | is_hidden
         added = before[np.isin(before["track_id"], ids[~is_there])]
         agents = join_records([kept, added])
+
+        # the driven ones where they are now
         order = np.argsort(agents["track_id"])
         rows = order[np.searchsorted(agents["track_id"], ids[~is_hidden], sorter=order)]
         poses = driven.poses[part][~is_hidden]
@@ -87,6 +91,7 @@ class AgentSlots:
         """See to it that each episode has room for so many rows."""
         if needed <= self._room:
             return
+        # all episodes move apart, by half as much again at least, and intervals with them
         room = max(needed, self._room + self._room // 2)
         grown = np.zeros(self._num_slots * room, self.agents.dtype)
         num_frames = len(self._frames) // self._num_slots

@@ -8,15 +8,21 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only, map_tuple
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.environment.actors.logged_start import states_at_start
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_steps import NUM_COLUMNS, REPLAY, ROUTE, choose_going, move_avs, set_avs
 from l5kit.environment.traffic.bank_arrays import BankArrays
 from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.angle import angular_distance
 from l5kit.lanes.red_lights import LightRows
-from l5kit.simulation.vehicle_models import InvertibleBicycle, KinematicBicycle, Unicycle, VehicleStates
+from l5kit.simulation.vehicle_models import (
+    InvertibleBicycle,
+    KinematicBicycle,
+    Unicycle,
+    VehicleGeometry,
+    VehicleStates,
+)
 
 MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 """A vehicle model that moves AVs by kernels; its actions are two numbers."""
@@ -235,6 +241,32 @@ class ModelMover:
 def is_moving(model: object) -> TypeGuard[MovingModel]:
     """Return whether kernels move AVs by a model: one of l5kit's own, not of a class derived from it."""
     return type(model) in get_args(MovingModel)
+
+
+def states_at_start(
+    before: Float64Array, after: Float64Array, *, length_m: float, step_time_s: float
+) -> tuple[VehicleStates, Float64Array]:
+    """Return the states of AVs in the second frames of episodes, and their yaw rates, rad/s, (B,).
+
+    Speeds and yaw rates are those of the step before, as all environments have them; accelerations are 0. The steering
+    is that of the yaw rate, 0 below 0.6 m/s.
+
+    Args:
+        before: World x, y and yaw in the first frames, metres and radians, (B, 3).
+        after: The same in the second frames.
+        length_m: Length of the AV.
+        step_time_s: Seconds between them.
+    """
+    steps_m = after[:, :2] - before[:, :2]
+    # below 0 where the AV has gone against its heading
+    ahead_m = steps_m[:, 0] * np.cos(after[:, 2]) + steps_m[:, 1] * np.sin(after[:, 2])
+    speeds_mps = np.copysign(np.sqrt(steps_m[:, 0] ** 2 + steps_m[:, 1] ** 2), ahead_m) / step_time_s
+    yaw_rates = angular_distance(after[:, 2], before[:, 2]) / step_time_s
+    steering_rad = VehicleGeometry().steering_of(yaw_rates, speeds_mps, length_m=length_m)
+    size = len(after)
+    lengths_m = np.full(size, length_m)
+    states = VehicleStates(after[:, :2].copy(), after[:, 2].copy(), speeds_mps, np.zeros(size), steering_rad, lengths_m)
+    return states, yaw_rates
 
 
 def as_columns(states: VehicleStates, yaw_rates: Float64Array) -> Float64Array:

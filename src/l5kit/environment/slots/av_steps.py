@@ -38,6 +38,7 @@ def set_avs(item: int, arguments: KernelArguments) -> None:
     avs, slot = AvArrays(*avs), slots[item]
     if slot < 0:
         return
+    # where an episode begins nothing was before, and both motions are the same
     motions, before, speed_mps, yaw = avs.motions[slot], avs.motions_before[slot], states[item, _POSE], states[item, 2]
     for column in range(_POSE):
         avs.boxes[slot, column] = states[item, column]
@@ -81,6 +82,7 @@ def move_avs(item: int, arguments: KernelArguments) -> None:
     state = (box[0], box[1], box[2], speed_mps, acceleration, steering, box[3])
     x, y, yaw, speed_mps, acceleration, steering = step_vehicle(model, state, action, params, step_s)
 
+    # one sum tells whether any of them is not finite
     if not math.isfinite(x + y + yaw + speed_mps + acceleration + steering):
         is_bad[item] = True
         x, y, yaw, speed_mps, acceleration, steering = box[0], box[1], box[2], 0.0, 0.0, 0.0

@@ -60,6 +60,7 @@ class LogSlots:
         """
         log = self.dataset.dataset
         (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
+        # frames are copied, as AVs are written into them; their intervals name rows of the log unless others drive
         begin = int(record[FRAME_INTERVAL][0]) + first_frame
         frames = rows_of(log.frames, slice(begin, begin + num_frames), strict=True)
         base = slot * self._num_frames

@@ -63,6 +63,7 @@ class SceneSlot(LogSlots):
         if self._simulation is None:
             sim_cfg = replace(self._sim_cfg, start_frame_index=self._first_frame, num_simulation_steps=self._length)
             self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], sim_cfg)
+            # what has been written into the records since the episode began
             for frame, position_m, yaw_rad in self._driven:
                 self._simulation.set_ego(frame, 0, position_m, yaw_rad)
             for frame, agents in self._others:
@@ -113,14 +114,13 @@ class SceneSlot(LogSlots):
         super().set_others(slots, frames, driven)
         now = self.agents_of_frame(0, frame)
         hidden = logged[np.isin(logged["track_id"], driven.track_ids[driven.is_hidden])]
-        hidden["label_probabilities"] = 0
+        hidden["label_probabilities"] = 0  # which is nobody; rows can only be put in
         moved = now[np.isin(now["track_id"], driven.track_ids[~driven.is_hidden])]
-        agents = {(self._scene, int(row["track_id"][0])): row for each in (moved, hidden) for row in _single(each)}
+        agents = {
+            (self._scene, int(each["track_id"][row])): each[row : row + 1]
+            for each in (moved, hidden)
+            for row in range(len(each))
+        }
         self._others.append((frame, agents))
         if self._simulation is not None:
             self._simulation.set_agents(frame, agents)
-
-
-def _single(agents: RecordArray) -> list[RecordArray]:
-    """Return agents (K,) as K arrays of one."""
-    return [agents[row : row + 1] for row in range(len(agents))]

@@ -84,6 +84,8 @@ class SceneSlots:
                 seen.append((simulation, frame, batch))
         if not seen:
             return
+
+        # one call of the network for all of them
         whole = {key: torch.cat([batch[key] for _, _, batch in seen]) for key in seen[0][2]}
         inputs, outputs = self._simulator.ask_agents(whole)
         bounds = np.cumsum([0, *(len(batch["track_id"]) for _, _, batch in seen)]).tolist()

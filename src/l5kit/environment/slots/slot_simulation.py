@@ -166,7 +166,12 @@ class SlotSimulation:
                 f"scene_indices has {missing[0]}, which is not on {self.backend.device}; prepare it in the bank before "
                 "the simulation is made"
             )
-        self._require_frames(bank.prepare(scenes), frames)
+        first, name = (0, "frame_indices") if self.model is None else (1, "frame_indices of driven AVs")
+        ends = np.diff(bank.frame_starts)[bank.prepare(scenes)]
+        is_wrong = (frames < first) | (frames >= ends)
+        if is_wrong.any():
+            index = int(np.argmax(is_wrong))
+            raise IndexOutOfRangeError(f"{name} has {int(frames[index])}; it may be {first} to {int(ends[index]) - 1}")
         rows = self.roads.start(chosen, scenes, frames)
         if self.model is None:
             self._slots.put(chosen, np.column_stack([bank.ego_poses[rows], bank.ego_motion[rows]]))
@@ -195,15 +200,6 @@ class SlotSimulation:
         own = (self._surface, self.avs.boxes, self._corners_m, self._areas, self._checks)
         self.backend.run(check_avs, len(self), *of_traffic, *own)
         return self._result
-
-    def _require_frames(self, bank_rows: Int64Array, frames: Int64Array) -> None:
-        """Refuse frames that scenes do not have, or in which an AV that is driven cannot start."""
-        first, name = (0, "frame_indices") if self.model is None else (1, "frame_indices of driven AVs")
-        ends = np.diff(self.bank.frame_starts)[bank_rows]
-        is_wrong = (frames < first) | (frames >= ends)
-        if is_wrong.any():
-            index = int(np.argmax(is_wrong))
-            raise IndexOutOfRangeError(f"{name} has {int(frames[index])}; it may be {first} to {int(ends[index]) - 1}")
 
     def _actions_of(self, actions: torch.Tensor | None) -> DeviceArray:
         """Return actions as kernels take them."""

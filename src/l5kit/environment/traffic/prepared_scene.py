@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.environment.traffic.bank_arrays import BankArrays, EgoLog
 from l5kit.environment.traffic.traffic_kernels import LogRows
@@ -43,6 +43,8 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     frames = buffer.frames[buffer.scene_starts[0] : buffer.scene_stops[0]]
     rows = read_agents(buffer.agents, frames, table, np.zeros(num_frames, np.int64), batch.threshold)
     av_paths, vehicle_paths, vehicles = _paths_of(batch, drives_agents, unknown_limit_mps)
+
+    # a seat for each vehicle with a path; rows of anything else are kept only if they are road users
     seats_of_tracks = np.full(len(table), -1, np.int32)
     seats_of_tracks[vehicles] = np.arange(len(vehicles))
     seats = seats_of_tracks[rows.track_rows]
@@ -52,10 +54,19 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     boxes = rows.boxes[kept]
     headings = np.empty((len(kept), 2))
     _write_headings(boxes, headings)
-    ego_poses, ego_motion = _ego_of(batch)
+
+    # the logged AV, and how far it is along its route, followed through the frames
+    states, yaw_rates_radps = logged_states(batch, np.zeros(num_frames, np.int64), np.arange(num_frames))
+    ego_poses = np.column_stack([states.positions_m, states.yaws_rad])
+    motion = (states.speeds_mps, states.accelerations_mps2, yaw_rates_radps, states.steering_rad)
     expert_arcs_m = follow_tracks(av_paths.starts, av_paths.points_m, np.array([0, num_frames]), ego_poses)
     faces = None if batch.road is None else batch.road.api.arrays.lights
     lights = lights_of_scenes(read_lane_colors(batch.recorded, faces))
+
+    # how far vehicles are on their paths, each followed through the frames, which a stable order keeps
+    order = np.argsort(seats[kept], kind="stable")[np.count_nonzero(seats[kept] < 0) :]
+    arcs_m, row_starts = np.zeros(len(kept)), np.searchsorted(seats[kept][order], np.arange(len(vehicle_paths) + 1))
+    arcs_m[order] = follow_tracks(vehicle_paths.starts, vehicle_paths.points_m, row_starts, boxes[:, :3][order])
     num_rows = np.bincount(of_frames[kept], minlength=num_frames)
     arrays = BankArrays(
         starts=SceneStarts(np.array([0, num_frames]), np.array([0, 1 + len(vehicles)])),
@@ -68,12 +79,12 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
             headings=headings,
             velocities_mps=rows.velocities_mps[kept],
             tracks=rows.track_rows[kept],
-            arcs_m=_arcs_of(seats[kept], boxes[:, :3], vehicle_paths),
+            arcs_m=arcs_m,
         ),
         paths=_with_lights(av_paths, lights),
         path_tracks=np.concatenate([[-1], vehicles]).astype(np.int64),
         path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicles]]).astype(np.int64),
-        ego=EgoLog(ego_poses, ego_motion, expert_arcs_m),
+        ego=EgoLog(ego_poses, np.column_stack(motion), expert_arcs_m),
         lights=lights,
         track_ids=table.track_ids,
     )
@@ -107,6 +118,7 @@ def _taken(paths: LanePaths, is_wanted: BoolArray) -> LanePaths:
         none, zero = slice(0), np.zeros(1, np.int64)
         rows = {name: getattr(paths, name)[none] for name in ("points_m", "lengths_m", *_PIECES)}
         return LanePaths(starts=zero, piece_starts=zero.copy(), **rows)
+    # paths that are left out have no points, so that those of each other path still end where the next one starts
     kept = np.append(is_wanted, True)
     return replace(
         paths,
@@ -125,6 +137,7 @@ def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> Boo
     Raises:
         CorruptedDataError: A frame has a track that may be driven more than once.
     """
+    # rows of a track behind each other, in the order of their frames
     order = np.lexsort((frames, rows.track_rows))
     is_same_track = np.diff(rows.track_rows[order]) == 0
     steps = np.diff(frames[order])
@@ -133,26 +146,10 @@ def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> Boo
         row = int(order[1:][is_twice][0])
         name = int(rows.tracks.track_ids[rows.track_rows[row]])
         raise CorruptedDataError(f"frame {int(frames[row])} has track {name} more than once")
+    # a track that comes back after a gap enters again
     is_entering = np.ones(len(order), np.bool_)
     is_entering[order[1:]] = ~(is_same_track & (steps <= 1))
     return is_entering
-
-
-def _ego_of(batch: SceneBatch) -> tuple[Float64Array, Float64Array]:
-    """Return poses (F, 3) and motion (F, 4) of the logged AV."""
-    num_frames = len(batch.recorded[0].frames)
-    states, yaw_rates_radps = logged_states(batch, np.zeros(num_frames, np.int64), np.arange(num_frames))
-    poses = np.column_stack([states.positions_m, states.yaws_rad])
-    motion = (states.speeds_mps, states.accelerations_mps2, yaw_rates_radps, states.steering_rad)
-    return poses, np.column_stack(motion)
-
-
-def _arcs_of(seats: Int32Array, poses: Float64Array, paths: LanePaths) -> Float64Array:
-    """Return how far rows (M,), in the order of their frames, are on the paths of their seats, 0 for those of none."""
-    order = np.argsort(seats, kind="stable")[np.count_nonzero(seats < 0) :]
-    arcs_m, row_starts = np.zeros(len(seats)), np.searchsorted(seats[order], np.arange(len(paths) + 1))
-    arcs_m[order] = follow_tracks(paths.starts, paths.points_m, row_starts, poses[order])
-    return arcs_m
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -111,6 +111,7 @@ class SceneBank:
         requested = np.asarray(scenes, np.int64).tolist()
         missing = [scene for scene in dict.fromkeys(requested) if scene not in self._bank_rows]
         if missing:
+            # all are read before the first one is put in, so that a damaged scene leaves the bank as it was
             for scene, (prepared, vehicle_paths) in [(scene, self._read(scene)) for scene in missing]:
                 self._bank_rows[scene] = len(self._bank_rows)
                 _extend(self._grown, prepared, len(self._grown.track_ids))

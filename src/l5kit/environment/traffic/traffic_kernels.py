@@ -189,6 +189,7 @@ def begin_seats(
             rows.velocities_mps[row, 0],
             rows.velocities_mps[row, 1],
         )
+        # on its path around where the log has it there, with a speed below 0 if it goes backwards
         x_mps, y_mps, box = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1], rows.boxes[row]
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
@@ -215,6 +216,7 @@ def write_objects(
             write_object(objects, count, seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
             count += 1
         elif rows.groups[who] >= 0:
+            # as `write_object` does, with headings whose sines are known
             box = rows.boxes[who]
             objects[count, 0], objects[count, 1] = box[0], box[1]
             objects[count, 2], objects[count, 3] = rows.headings[who, 0], rows.headings[who, 1]
@@ -241,6 +243,8 @@ def move_seat(
     """Move a seat to the next frame, whose numbers are as exact as those of records."""
     size = (0.5 * box[3], 0.5 * box[4])
     drive_on(paths, path, motion, size, objects, own_row, ranks, drive, np.inf, pose)
+
+    # its speed is that of the way, as readers of records would find it
     way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
     speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
     velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))
@@ -288,6 +292,8 @@ def withhold_seats(
             is_new[number] = rows.seats[who] >= 0 and states[rows.seats[who]] == _ENTERING
             for column in range(5):
                 boxes[number, column] = rows.boxes[who, column]
+
+    # where they find no room they wait, and are asked again in the next frame
     mark_blocked_rows(0, count, boxes, ego_box, is_there, is_new, is_blocked)
     for number in range(count):
         if is_new[number]:
@@ -338,6 +344,7 @@ def write_slot_rows(
         out: Takes group, box, velocity and track of each row.
         begin: The first row that is written.
     """
+    # most environments have nobody who is driven or waits: all rows of the frame at once
     is_as_logged = True
     for seat in range(num_own):
         is_as_logged = is_as_logged and WAITING < seats.states[slot, seat] < DRIVEN

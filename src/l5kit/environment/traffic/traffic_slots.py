@@ -8,7 +8,6 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
-from l5kit.environment.traffic.kernel_driver import KernelDriver
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
@@ -28,8 +27,10 @@ from l5kit.environment.traffic.traffic_steps import (
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.intelligent_driver import AGENT_DRIVER
 from l5kit.simulation.lanes.lane_following import NUM_COLUMNS, Drive, EgoRows
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
+from l5kit.simulation.lanes.path_bends import PathBends
 
 if TYPE_CHECKING:
     import torch
@@ -108,7 +109,9 @@ class TrafficSlots:
         self._take_up_bank()
         is_as_logged = drives is None and not has_actors
         self._near_m = -1.0 if is_as_logged else float(AgentControl.of_traffic().near_m)
-        self._kernel_driver = KernelDriver(drives or IntelligentDriver(), bank.log.facts.step_time_s)
+        self._driver = drives or IntelligentDriver()
+        self._params = self._driver.params or AGENT_DRIVER
+        self._bends = PathBends(self._driver.max_lateral_mps2, self._params.max_braking_mps2)
         self._drive = self._drive_on_paths()
         self.current = SlotFrames(
             frames=backend.full(num_slots, -1, np.int64),
@@ -256,6 +259,8 @@ class TrafficSlots:
                 self._memory = self._make_memory(len(slots), len(slots) * self.most)
             self._write_rows(slots, self._memory)
             return self._memory
+
+        # on the processor as much memory as these frames can need, and views of what was written
         frames = self.bank.frame_starts[self.bank_rows[slots]] + np.maximum(self.frames[slots], 0)
         of_log = self.bank.rows.starts[frames + 1] - self.bank.rows.starts[frames]
         most = int(of_log.sum() + self.current.num_driven[slots].sum())
@@ -291,6 +296,7 @@ class TrafficSlots:
         seats = Seats(*map(self._on_host, self.seats))
         states = seats.states[slots]
         of_slots, of_seats = np.nonzero((states <= WAITING) | (states >= DRIVEN))
+        # the first path of a scene is that of its AV, so that seat 0 has the one behind
         paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_seats
         is_hidden: BoolArray = states[of_slots, of_seats] <= WAITING
         return DrivenRows(
@@ -344,6 +350,7 @@ class TrafficSlots:
                 f"bank has {len(self.bank)} scenes, but {self._num_scenes} are on {self.backend.device}; prepare all "
                 "scenes before they are uploaded"
             )
+        # seats keep what they know; room is made anew only if it is too small
         before, seats = self.most, self.seats
         self._take_up_bank()
         self._drive = self._drive_on_paths()
@@ -364,10 +371,12 @@ class TrafficSlots:
 
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
-        if self.drives is None:
-            return (*self._kernel_driver.fixed, self.backend.zeros(0, np.float64))
-        parameters, part, step_s, bends_mps = self._kernel_driver.on(self.bank.paths)
-        return parameters, part, step_s, bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
+        parameters, part = self._params.kernel_parameters, float(self._driver.limit_part)
+        step_s, bends_mps = float(self.bank.log.facts.step_time_s), self.backend.zeros(0, np.float64)
+        if self.drives is not None:
+            bends_mps = self._bends.on(self.bank.paths)
+            bends_mps = bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
+        return parameters, part, step_s, bends_mps
 
     def _make_seats(self) -> Seats:
         """Return room for seats, all of which are where the log has them."""

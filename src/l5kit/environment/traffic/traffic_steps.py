@@ -128,6 +128,8 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
     current.frames[slot], current.num_driven[slot] = frame + 1, 0
     if near_m <= 0:
         return
+
+    # drivers take over who is near; who is driven, and whose track goes on, is moved
     first = scenes.routes[scene] + 1
     num_own = scenes.routes[scene + 1] - first
     begin_seats(slot, row, first, rows, seats, paths, boxes[item], near_m)
@@ -136,12 +138,16 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
         if states[seat] == DRIVEN and last_frames[first + seat] > frame:
             room.driven[own, count] = seat
             count += 1
+
+    # what they see is written before anybody moves; the AV is the last object
     if count > 0:
         present, objects = room.present[own], room.objects[own]
         num_present = list_present(row, rows, states, num_own, present, room.marks[own, MET])
         num_objects = write_objects(slot, rows, seats, present[:num_present], objects, room.object_rows[own])
         write_object(objects, num_objects, boxes[item], velocities_mps[item])
         step[_OBJECTS], step[_FIRST], step[_FRAME] = num_objects + 1, first, row
+
+    # who is driven or acts leaves with its log
     for seat in range(num_own):
         if states[seat] >= DRIVEN and last_frames[first + seat] <= frame:
             states[seat] = LOGGED

@@ -54,7 +54,13 @@ class FallbackPlanner:
             raise InvalidArgumentError("FallbackPlanner drives AVs only; agents can have an IntelligentDriver")
         actions = ask(self.planner, replace(state, memory=state.memory.setdefault(_MEMORY, {})))
         if not actions.is_plan:
-            actions = self._plan_of_controls(state, actions)
+            # rules judge poses only: where the controls lead that are held
+            if self.controls is None:
+                raise InvalidArgumentError(
+                    f"planner {type(self.planner).__name__} gives controls {actions.values.shape}; say with controls "
+                    "of which vehicle model, or plan poses (K, T, 3)"
+                )
+            actions = self.controls.plan(state.ego, actions, step_time_s=state.step_time_s)
         # what is not finite is judged as if it stood, and told to the engine afterwards
         is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=(1, 2))
         now = np.concatenate([state.ego.positions_m, state.ego.yaws_rad[:, None]], axis=1)[:, None]
@@ -64,12 +70,3 @@ class FallbackPlanner:
         plans, is_fallback = self.rules.overrule(state, given)
         plans[is_broken], is_fallback[is_broken] = np.nan, False
         return Actions(plans, times_s[1 : plans.shape[1] + 1], is_fallback)
-
-    def _plan_of_controls(self, state: TrafficState, actions: Actions) -> Actions:
-        """Return where controls lead that are held."""
-        if self.controls is None:
-            raise InvalidArgumentError(
-                f"planner {type(self.planner).__name__} gives controls {actions.values.shape}; say with controls of "
-                "which vehicle model, or plan poses (K, T, 3)"
-            )
-        return self.controls.plan(state.ego, actions, step_time_s=state.step_time_s)

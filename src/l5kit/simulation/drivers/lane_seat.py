@@ -112,14 +112,26 @@ class LaneSeat:
         """
         is_av = state.actors is None
         vehicles = state.scenes if is_av else state.actor_tracks
-        self._require_paths(state, vehicles)
+        is_lost = ~self._has_path[vehicles]
+        if is_lost.any():
+            first = int(np.argmax(is_lost))
+            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[first]]])
+            raise InvalidArgumentError(
+                f"IntelligentDriver: track {int(state.batch.tracks.track_ids[vehicles[first]])} of scene {scene} is on "
+                "no lane where the log first has it, or parked; let AgentControl leave such agents to the log with "
+                "tracks=driver.tracks"
+            )
+
+        # who was not located in the frame before is looked for on the whole path; asked again, as it was the first time
         frames = state.frame_indices[state.actor_scenes]
         is_again = self._frames[vehicles] == frames
         is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
+
         again = vehicles[is_again]
         self.motions[again], self.routes[again] = self._before[again], self._routes_before[again]
         self._before[vehicles], self._routes_before[vehicles] = self.motions[vehicles], self.routes[vehicles]
         self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
+
         boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
         speeds_mps = state.actor_states.speeds_mps
         locate_vehicles(self.arrays, self.routes[vehicles], vehicles, boxes, speeds_mps, is_new, self.motions)
@@ -163,11 +175,15 @@ class LaneSeat:
             styles: How they drive.
         """
         tracks = state.actor_tracks
-        every = np.array([_frames_between(each, state.step_time_s) for each in changes])[styles.of_tracks[tracks]]
+        # each style thinks of it every so many frames, 0 for never, and its tracks take turns by their ids
+        step_s = state.step_time_s
+        frames_between = [0 if each is None else max(round(each.every_s / step_s), 1) for each in changes]
+        every = np.array(frames_between)[styles.of_tracks[tracks]]
         frames = state.frame_indices[state.actor_scenes] + (state.batch.tracks.track_ids[tracks] % 1024).astype(
             np.int64
         )
         may_change: BoolArray = (every > 0) & (frames % np.maximum(every, 1) == 0)
+        # not before the last change is done, nor before the offset of the begin has faded
         may_change &= self.motions[tracks, ARC] >= self._settled_m[self.routes[tracks]]
         is_far_on: BoolArray = self.motions[tracks, ARC] - self.motions[tracks, ENTRY] >= FADE_M
         may_change &= is_far_on | (np.abs(self.motions[tracks, OFFSET]) < _BESIDE_M)
@@ -208,6 +224,7 @@ class LaneSeat:
         of_scenes = self._batch.tracks.scenes_of_tracks[tracks]
         left = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
         left_s: Float64Array = left.astype(np.float64) * state.step_time_s
+        # paths along the lanes, for as long as the scene goes on; they begin beside the vehicles, on the new lanes
         begun = TrackPoses(np.arange(len(tracks) + 1), poses[:, :2], poses[:, 2], left_s)
         paths = make_lane_paths(begun, self._batch.driving_map, unknown_limit_mps=self._unknown_limit_mps)
 
@@ -217,6 +234,7 @@ class LaneSeat:
         points_m = paths.points_m.copy()
         for row in np.flatnonzero(is_right).tolist():
             own = slice(int(paths.starts[row]), int(paths.starts[row + 1]))
+            # 1 - smoothstep: the offset of the begin fades without a kink at either end
             parts = np.minimum(PATH_STEP_M * np.arange(own.stop - own.start) / changes_m[row], 1.0)
             points_m[own] += ((1 + 2 * parts) * (1 - parts) ** 2)[:, None] * (positions_m[row] - poses[row, :2])
         first = len(self.paths)
@@ -251,19 +269,3 @@ class LaneSeat:
             limits_mps=known_limits(driving_map, self._unknown_limit_mps),
             is_in_junction=driving_map.is_in_junction,
         )
-
-    def _require_paths(self, state: TrafficState, vehicles: Int64Array) -> None:
-        is_lost = ~self._has_path[vehicles]
-        if is_lost.any():
-            first = int(np.argmax(is_lost))
-            scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[first]]])
-            raise InvalidArgumentError(
-                f"IntelligentDriver: track {int(state.batch.tracks.track_ids[vehicles[first]])} of scene {scene} is on "
-                "no lane where the log first has it, or parked; let AgentControl leave such agents to the log with "
-                "tracks=driver.tracks"
-            )
-
-
-def _frames_between(changes: LaneChangeParams | None, step_time_s: float) -> int:
-    """Return after how many frames a driver thinks of changing lanes again, 0 for never."""
-    return 0 if changes is None else max(round(changes.every_s / step_time_s), 1)

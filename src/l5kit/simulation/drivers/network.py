@@ -14,7 +14,6 @@ from l5kit.dataset.sample_batch import tensors_of
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.planning.network_plans import Headings, read_plans
-from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.drivers.simple import poses_ahead
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -81,8 +80,17 @@ class NetworkDriver:
             )
         self.device = torch.device(device)
         self.model = model.to(self.device)
-        self.dataset = _unperturbed(dataset)
-        self.step_time_s = _step_time_of(dataset)
+        if dataset.perturbation is not None:
+            # it would move the actors that the network sees from where they are
+            warnings.warn("the perturbation of the dataset is left out in simulation", RuntimeWarning, stacklevel=2)
+        self.dataset = dataset if dataset.perturbation is None else dataset.with_draws(None)
+        params = getattr(dataset.sample_function, "params", None)
+        if not isinstance(params, SamplingParams | VectorSamplingParams):
+            raise UnsupportedValueError(
+                f"dataset {dataset!r} has no parameters of samples, so that nothing says how far apart the steps of a "
+                "plan lie; use one of l5kit.dataset"
+            )
+        self.step_time_s = params.step_time_s * params.future_step_size
         self._inputs, self._headings, self._max_batch = inputs, headings, max_batch
         if model.training and any(True for _ in model.parameters()):
             warnings.warn(
@@ -111,33 +119,13 @@ class NetworkDriver:
         columns = state.samples(self.dataset, among=among, missing="mask")
         # copies, as a network may write into its batch, which says nothing of where the actors are
         world_from_agent, yaws_rad = np.array(columns["world_from_agent"]), np.array(columns["yaw"])
-        plans = read_plans(self._ask(columns), columns.num_samples, headings=self._headings)
+        with torch.no_grad():
+            outputs = self.model(tensors_on(self.device, self._inputs(tensors_of(columns.arrays))))
+        plans = read_plans(outputs, columns.num_samples, headings=self._headings)
         poses = plans.in_world(world_from_agent, yaws_rad)
         if not columns.is_made.all():
+            # who has no sample goes straight on
             states = state.actor_states.taken(among).taken(~columns.is_made)
             times_s = self.step_time_s * np.arange(1, poses.shape[1] + 1)
             poses[~columns.is_made] = poses_ahead(states, states.speeds_mps[:, None] * times_s)
         return poses
-
-    def _ask(self, columns: SampleColumns) -> object:
-        """Return what the network says of samples."""
-        with torch.no_grad():
-            return self.model(tensors_on(self.device, self._inputs(tensors_of(columns.arrays))))
-
-
-def _unperturbed(dataset: BaseEgoDataset) -> BaseEgoDataset:
-    if dataset.perturbation is None:
-        return dataset
-    warnings.warn("the perturbation of the dataset is left out in simulation", RuntimeWarning, stacklevel=3)
-    return dataset.with_draws(None)
-
-
-def _step_time_of(dataset: BaseEgoDataset) -> float:
-    """Return the seconds between two future steps of the samples."""
-    params = getattr(dataset.sample_function, "params", None)
-    if not isinstance(params, SamplingParams | VectorSamplingParams):
-        raise UnsupportedValueError(
-            f"dataset {dataset!r} has no parameters of samples, so that nothing says how far apart the steps of a plan "
-            "lie; use one of l5kit.dataset"
-        )
-    return params.step_time_s * params.future_step_size

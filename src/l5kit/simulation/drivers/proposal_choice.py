@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import Float64Array
 from l5kit.evaluation.driving.comfort import ComfortBounds, ComfortFilters, is_drive_comfortable
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
@@ -143,9 +143,11 @@ def keep_or_plan(
         last: The offset that was chosen last, and for how many frames the AV has waited.
         plan: Takes world poses from one step ahead on, (T, 3).
     """
-    ego = situation.ego
+    ego, lines = situation.ego, situation.lines
     marks = score_plans(given, ego, situation.others, scoring, _MARGIN_M)[0]
-    is_fine = _has_no_fault(marks) and not _passes_red(situation.lines, marks[WAY_M])
+    is_fine = _has_no_fault(marks)
+    for row in range(len(lines)):
+        is_fine = is_fine and not (lines[row, 1] >= RED and marks[WAY_M] > lines[row, 0] + LINE_SLACK_M)
     may_start = ego[3] < _SLOW_MPS or last[1] >= _MOST_WAITS
     chosen, waits = GIVEN, 0.0
     if may_start or not is_fine:
@@ -182,6 +184,7 @@ def plan_scene(
     marks = score_plans(plans, situation.ego, situation.others, scoring, 0.0)
     best = choose(marks, shifts_m, last_shift_m)
     chosen = best
+    # too late for any speed that a driver wants: along the line of the best one, but as hard as the AV can brake
     if marks[best, FAULT_STEP] * scoring.step_s <= _EMERGENCY_S:
         braking = (tracking.longitudinal[0], tracking.num_ahead, scoring.step_s)
         write_emergency_distances(max(situation.ego[3], 0.0), braking, driven_m[best])
@@ -203,6 +206,7 @@ def _write_proposals(
     count = 0
     for number in range(len(plans)):
         shift_m = driving.shifts_m[number // len(parts)]
+        # what is in the way depends on the line only, not on how fast it is driven
         if number % len(parts) == 0:
             count = write_obstacles(way, shift_m, half, situation.others, step_s, line_m, obstacles)
         driver, seen = (driving.parameters, parts[number % len(parts)], step_s), obstacles[:count]
@@ -222,11 +226,20 @@ def score_plans(
     rear_share, base_share, _ = tracking.vehicle
     states = np.empty((len(plans), scoring.num_steps + 1, rollout.NUM_COLUMNS))
     states[:, 0, :6] = ego[:6]
+    # v^2 k, with the curvature k = tan(steering) / wheel base
     states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / (base_share * ego[6])
     roll_out(plans, ego[6], tracking, states)
     body = (ego[6], ego[7], rear_share * ego[6])
     wide = (body[0], body[1] + 2.0 * margin_m, body[2])
-    marks, is_met_now = np.empty((len(plans), NUM_COLUMNS)), _find_met(ego, others)
+
+    # whom the AV overlaps already no plan can spare
+    box = np.empty(5)
+    box[:3], box[3:] = ego[:3], ego[6:8]
+    is_met_now = np.zeros(len(others.boxes), np.bool_)
+    for row in range(len(is_met_now)):
+        is_met_now[row] = boxes_overlap(box, others.boxes[row])
+
+    marks = np.empty((len(plans), NUM_COLUMNS))
     for number in range(len(plans)):
         mark_collisions(states[number], wide, others, is_met_now.copy(), scoring.road, marks[number])
         marks[number, OFF_STEP] = first_step_off_road(states[number], body, scoring.road)
@@ -249,15 +262,6 @@ def _has_no_fault(marks: Float64Array) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _passes_red(lines: Float64Array, way_m: float) -> bool:
-    """Return whether somebody who comes so far passes one of some lines while it is red."""
-    passes = False
-    for row in range(len(lines)):
-        passes = passes or (lines[row, 1] >= RED and way_m > lines[row, 0] + LINE_SLACK_M)
-    return passes
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> int:
     """Return the best of proposals; where all collide the one that does so last, and among these the slowest.
 
@@ -267,6 +271,7 @@ def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> 
     num_parts, on_road = len(marks) // len(shifts_m), False
     for number in range(len(marks)):
         on_road = on_road or marks[number, OFF_STEP] == np.inf
+    # progress is a part of that of the farthest plan without a fault; where all creep, of a least way
     best_way_m = _LEAST_WAY_M
     for number in range(len(marks)):
         if marks[number, NO_FAULT] > 0 and (marks[number, OFF_STEP] == np.inf or not on_road):
@@ -281,6 +286,7 @@ def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> 
         total -= _OFF_CENTRE * (shift_m != 0.0) + _CHANGED * (shift_m != last_shift_m)
         value = mark[NO_FAULT] * total
         step, way_m = mark[FAULT_STEP], mark[WAY_M]
+        # plans that collide have the value 0, and are only compared with each other, or with ones as bad
         is_better = value > best_value
         if mark[NO_FAULT] == 0.0:
             value = 0.0
@@ -288,14 +294,3 @@ def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> 
         if is_better:
             best, best_value, best_step, best_way = number, value, step, way_m
     return best
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_met(ego: Float64Array, others: Others) -> BoolArray:
-    """Return which others overlap the AV now."""
-    box = np.empty(5)
-    box[:3], box[3:] = ego[:3], ego[6:8]
-    is_met = np.zeros(len(others.boxes), np.bool_)
-    for row in range(len(is_met)):
-        is_met[row] = boxes_overlap(box, others.boxes[row])
-    return is_met

@@ -9,7 +9,7 @@ from numba import njit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
-from l5kit.lanes.path_positions import line_at
+from l5kit.lanes.path_positions import line_at, offset_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, YELLOW, rank_of_line
 from l5kit.simulation.drivers.proposal_forecasts import Others
 from l5kit.simulation.lanes.leaders import first_contact
@@ -76,12 +76,8 @@ def pose_on_way(way: Way, shift_m: float, driven_m: float) -> tuple[float, float
     """
     points_m, _, arc_m, offset_m, slope, fade_m = way
     x, y, along_x, along_y = line_at(points_m, arc_m + driven_m)
-    left_m, change = shift_m, 0.0
-    if driven_m < fade_m:
-        part = max(driven_m, 0.0) / fade_m
-        rest, beside_m = 1.0 - part, offset_m - shift_m
-        left_m += (beside_m * (1.0 + 2.0 * part) + slope * fade_m * part) * rest * rest
-        change = beside_m / fade_m * 6.0 * part * (part - 1.0) + slope * rest * (1.0 - 3.0 * part)
+    beside_m, change = offset_at(driven_m, offset_m - shift_m, slope, fade_m)
+    left_m = shift_m + beside_m
     return x - left_m * along_y, y + left_m * along_x, math.atan2(along_y, along_x) + math.atan(change)
 
 
@@ -131,11 +127,13 @@ def write_obstacles(
     half_m = size[1] + _SIDE_ROOM_M
     strip = (0.0, -np.inf, 0.0, 0.0), (half_m, half_m), (0, np.inf, np.inf), (0.0, 0.0, 1.0, 0.0)
     objects, count = others.objects, 0
+    x, y, along_x, along_y = line_at(line_m, 0.0)
     for row in range(len(objects)):
         if count == len(obstacles):
             break
         contact_m, along_mps = first_contact(line_m, strip[0], strip[1], strip[2], strip[3], objects[row])
-        is_ahead = _is_ahead(line_m, objects[row])
+        # whose centre is ahead of the begin of the line
+        is_ahead = (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y > 0
         if contact_m < np.inf:
             if contact_m > size[0] or is_ahead:
                 obstacles[count, CONTACT], obstacles[count, ALONG_MPS] = contact_m, along_mps
@@ -145,13 +143,6 @@ def write_obstacles(
         elif _find_crossing(line_m, strip, others, row, step_s, is_ahead, obstacles[count]):
             count += 1
     return count
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _is_ahead(line_m: Float64Array, item: Float64Array) -> bool:
-    """Return whether the centre of an object is ahead of the begin of a line."""
-    x, y, along_x, along_y = line_at(line_m, 0.0)
-    return bool((item[0] - x) * along_x + (item[1] - y) * along_y > 0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -167,8 +158,17 @@ def _find_crossing(
     """Write when and where somebody crosses a line, and return whether he does."""
     moved, poses = others.objects[row].copy(), others.poses[row]
     speed = math.sqrt(moved[6] * moved[6] + moved[7] * moved[7])
-    if speed < _MOVES_MPS or not _comes_near(line_m, moved, speed * (len(poses) - 1) * step_s, strip[1][0]):
+    if speed < _MOVES_MPS:
         return False
+
+    # who cannot come near in all that time need not be followed step by step: circles around the line and the way
+    last = len(line_m) - 1
+    x, y = 0.5 * (line_m[0, 0] + line_m[last, 0]), 0.5 * (line_m[0, 1] + line_m[last, 1])
+    reach_m = 0.5 * last * PATH_STEP_M + strip[1][0] + moved[8] + speed * (len(poses) - 1) * step_s + 1.0
+    if not (moved[0] - x) ** 2 + (moved[1] - y) ** 2 < reach_m * reach_m:
+        return False
+
+    # the object where each step has it: its velocity turns with it
     is_vehicle = others.groups[row] == _VEHICLE
     obstacle[CONTACT], obstacle[ALONG_MPS], obstacle[FIRST_S] = np.inf, 0.0, np.inf
     for step in range(_LOOK_STEPS, len(poses), _LOOK_STEPS):
@@ -179,6 +179,7 @@ def _find_crossing(
         moved[2], moved[3] = math.cos(poses[step, 2]), math.sin(poses[step, 2])
         contact_m, along_mps = first_contact(line_m, strip[0], strip[1], strip[2], strip[3], moved)
         if contact_m < np.inf:
+            # vehicles that come towards the AV keep to their side, and those from behind brake for it
             if is_vehicle and (along_mps < -_WITH_COS * speed or (along_mps > _WITH_COS * speed and not is_ahead)):
                 return False
             if obstacle[FIRST_S] == np.inf:
@@ -190,12 +191,3 @@ def _find_crossing(
             break
     obstacle[PASSED] = obstacle[CONTACT] + 2 * moved[8]
     return bool(obstacle[FIRST_S] < np.inf)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _comes_near(line_m: Float64Array, item: Float64Array, way_m: float, half_m: float) -> bool:
-    """Return whether an object may come to a line on a way of some length; both in circles."""
-    last = len(line_m) - 1
-    x, y = 0.5 * (line_m[0, 0] + line_m[last, 0]), 0.5 * (line_m[0, 1] + line_m[last, 1])
-    reach_m = 0.5 * last * PATH_STEP_M + half_m + item[8] + way_m + 1.0
-    return bool((item[0] - x) ** 2 + (item[1] - y) ** 2 < reach_m * reach_m)

@@ -59,14 +59,18 @@ def mark_collisions(
     marks[NO_FAULT], marks[FAULT_STEP], marks[IS_AHEAD_FREE] = 1.0, np.inf, 1.0
     ego, other, rear_m = np.empty(5), np.empty(5), np.empty(2)
     ego[3], ego[4] = body[0], body[1]
+    corners_m, room = np.empty((4, 2)), np.empty((5, road.most_lanes), np.int64)
     reach_m, look_s, num_objects = 0.5 * np.hypot(body[0], body[1]), _LOOK[1] * _LOOK[0], 0
     speeds_mps = np.sqrt(objects[:, 6] ** 2 + objects[:, 7] ** 2)
     for step in range(1, len(states)):
-        _write_position(states[step], body[2], ego, rear_m)
+        ego[0], ego[1], ego[2] = states[step, X], states[step, Y], states[step, YAW]
+        rear_m[0] = ego[0] - body[2] * np.cos(ego[2])
+        rear_m[1] = ego[1] - body[2] * np.sin(ego[2])
         speed = abs(states[step, SPEED])
         for row in range(len(boxes)):
             if is_met[row]:
                 continue
+            # who is neither near enough to overlap nor to be met within the look ahead
             other[:3] = poses[row, step]
             far_m2 = (other[0] - ego[0]) ** 2 + (other[1] - ego[1]) ** 2
             near_m = reach_m + objects[row, RADIUS]
@@ -78,32 +82,17 @@ def mark_collisions(
                 is_met[row] = True
                 kind = kind_of(ego, rear_m, speed, other, stands(groups[row], speeds_mps[row]))
                 if is_fault_of_ego(kind, kind == _LATERAL and is_across(road, ego)):
+                    # the first one with an object costs only half
                     num_objects += groups[row] == _OTHER_OBJECT
-                    _mark_fault(marks, step, groups[row] == _OTHER_OBJECT and num_objects == 1)
-            elif marks[IS_AHEAD_FREE] > 0 and speed > STOPPED_MPS:
-                meets = meeting_time(ego, speed, other, speeds_mps[row], _LOOK) < np.inf
-                marks[IS_AHEAD_FREE] = not (meets and _counts(ego, rear_m, other, road))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_position(state: Float64Array, to_rear_m: float, ego: Float64Array, rear_m: Float64Array) -> None:
-    """Write the pose of a state into the box of the AV, and where its rear axle is."""
-    ego[0], ego[1], ego[2] = state[X], state[Y], state[YAW]
-    rear_m[0] = ego[0] - to_rear_m * np.cos(ego[2])
-    rear_m[1] = ego[1] - to_rear_m * np.sin(ego[2])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _mark_fault(marks: Float64Array, step: int, is_first_object: bool) -> None:
-    """Write a collision at fault; the first one with an object costs only half."""
-    marks[NO_FAULT] = min(marks[NO_FAULT], 0.5 if is_first_object else 0.0)
-    marks[FAULT_STEP] = min(marks[FAULT_STEP], step)
-    marks[IS_AHEAD_FREE] = 0.0
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _counts(ego: Float64Array, rear_m: Float64Array, other: Float64Array, road: RoadArrays) -> bool:
-    """Return whether somebody counts for the time to collision."""
-    corners_m, room = np.empty((4, 2)), np.empty((5, road.most_lanes), np.int64)
-    write_corners(ego, corners_m)
-    return counts_ahead(angle_from_heading(ego[2], rear_m, other), road.surface, corners_m, rear_m, room)
+                    is_first_object = groups[row] == _OTHER_OBJECT and num_objects == 1
+                    marks[NO_FAULT] = min(marks[NO_FAULT], 0.5 if is_first_object else 0.0)
+                    marks[FAULT_STEP] = min(marks[FAULT_STEP], step)
+                    marks[IS_AHEAD_FREE] = 0.0
+            elif (
+                marks[IS_AHEAD_FREE] > 0
+                and speed > STOPPED_MPS
+                and meeting_time(ego, speed, other, speeds_mps[row], _LOOK) < np.inf
+            ):
+                write_corners(ego, corners_m)
+                angle = angle_from_heading(ego[2], rear_m, other)
+                marks[IS_AHEAD_FREE] = not counts_ahead(angle, road.surface, corners_m, rear_m, room)

@@ -59,7 +59,17 @@ def write_driver_distances(
     driven_m[0] = 0.0
     for step in range(1, len(driven_m)):
         wanted = max(part * speed_at(way, come_m), 0.1)
-        gap_m = _gap_to_line(lines, come_m, speed, params[3], end_m)
+
+        # the nearest of the end of the way and the lines; a yellow one holds who can still stop with b (v^2 = 2 b s)
+        gap_m = end_m - come_m
+        for row in range(len(lines)):
+            line_m = lines[row, 0] - come_m
+            is_held = lines[row, 1] >= RED or speed * speed <= 2 * params[3] * line_m
+            if line_m >= -0.5 and is_held and line_m < gap_m:
+                gap_m = line_m
+        gap_m = max(gap_m, 0.0)
+
+        # as the one asks that is worst: a leader, somebody who crosses, or that line
         acceleration = acceleration_behind(speed, gap_m, 0.0, wanted, params, step_s)
         needed = _needed_braking(speed, gap_m)
         for row in range(len(obstacles)):
@@ -67,9 +77,13 @@ def write_driver_distances(
             if gap_m < np.inf:
                 acceleration = min(acceleration, acceleration_behind(speed, gap_m, along_mps, wanted, params, step_s))
                 needed = max(needed, _needed_braking(speed - along_mps, gap_m))
+
+        # smoothly where there is time; 0 may be reached at once from either side
         if needed <= 0.5 * params[3]:
             change = _MOST_JERK_MPS3 * step_s
             acceleration = min(max(acceleration, min(last, 0.0) - change), max(last, 0.0) + change)
+
+        # a driver who stops within the step drives only until then
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
@@ -82,18 +96,6 @@ def write_driver_distances(
 def _needed_braking(closing_mps: float, gap_m: float) -> float:
     """Return how hard somebody has to brake who comes closer to something, to come to it with its speed."""
     return max(closing_mps, 0.0) ** 2 / max(2 * gap_m, 1e-3)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _gap_to_line(lines: Float64Array, come_m: float, speed_mps: float, braking_mps2: float, end_m: float) -> float:
-    """Return the gap to the first line at which a driver has to stop, or to the end of the way; at least 0."""
-    nearest_m = end_m - come_m
-    for row in range(len(lines)):
-        gap_m = lines[row, 0] - come_m
-        is_held = lines[row, 1] >= RED or speed_mps * speed_mps <= 2 * braking_mps2 * gap_m
-        if gap_m >= -0.5 and is_held and gap_m < nearest_m:
-            nearest_m = gap_m
-    return max(nearest_m, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

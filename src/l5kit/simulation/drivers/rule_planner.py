@@ -140,15 +140,19 @@ class RulePlanner:
     def _plan(self, state: TrafficState, given: Float64Array) -> tuple[Float64Array, Int64Array]:
         """Return plans of AVs, and which proposals they are; ``given`` has R plans to keep where possible, or none."""
         memory = self._memory_of(state)
+        tracking = tracking_of(self.tracker, _NUM_PLANNED)
+        filters, bounds = comfort_filters(_NUM_STEPS + 1), ComfortBounds()
+        scoring = Scoring(*memory.road, tracking, filters, bounds, _NUM_STEPS, _STEP_S)
+        offsets_m, parts = np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
+        driving = Driving(self.params.kernel_parameters, offsets_m, parts)
+
+        ego = state.ego
+        motion = (ego.yaws_rad, ego.speeds_mps, ego.accelerations_mps2, ego.steering_rad)
+        sizes_m = np.broadcast_to(np.array(state.batch.facts.ego_extent_m[:2], np.float64), (len(ego), 2))
+        egos = np.ascontiguousarray(np.column_stack([ego.positions_m, *motion, sizes_m]))
+        now = _Now(state.scenes, memory.begin(state), egos, rows_with_vanished(state), state.colors)
         plans, chosen = np.empty((len(state), _NUM_STEPS, 3)), np.empty(len(state), np.int64)
-        now = _Now(
-            state.scenes,
-            memory.begin(state),
-            _ego_rows(state),
-            rows_with_vanished(state),
-            state.colors,
-        )
-        _plan_scenes(memory.known, now, given, self._scoring(memory), self._driving, memory.path_states, plans, chosen)
+        _plan_scenes(memory.known, now, given, scoring, driving, memory.path_states, plans, chosen)
         return plans, chosen
 
     def _memory_of(self, state: TrafficState) -> "_Memory":
@@ -157,16 +161,6 @@ class RulePlanner:
         if memory is None:
             memory = state.memory[_MEMORY] = _Memory(state.batch, self.unknown_limit_mps)
         return memory
-
-    @property
-    def _driving(self) -> Driving:
-        return Driving(
-            self.params.kernel_parameters, np.array(self.offsets_m, np.float64), np.array(self.speed_parts, np.float64)
-        )
-
-    def _scoring(self, memory: "_Memory") -> Scoring:
-        tracking = tracking_of(self.tracker, _NUM_PLANNED)
-        return Scoring(*memory.road, tracking, comfort_filters(_NUM_STEPS + 1), ComfortBounds(), _NUM_STEPS, _STEP_S)
 
 
 class _Known(NamedTuple):
@@ -179,7 +173,10 @@ class _Known(NamedTuple):
 
 
 class _Now(NamedTuple):
-    """R scenes as they are: which AVs are new, these, (R, 8), the agents, and the lights."""
+    """R scenes as they are: which AVs are new, these, (R, 8), the agents, and the lights.
+
+    An AV is x, y, yaw, speed, acceleration, steering, length and width.
+    """
 
     scenes: Int64Array
     is_new: BoolArray
@@ -194,7 +191,10 @@ class _Memory:
     def __init__(self, batch: SceneBatch, unknown_limit_mps: float) -> None:
         driving_map = batch.driving_map
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
-            paths, num_lanes = _no_paths(len(batch)), 0
+            starts, none = np.zeros(len(batch) + 1, np.int64), np.zeros(0)
+            lanes, lines = np.zeros(0, np.int64), np.zeros((0, 2), np.int64)
+            paths = LanePaths(starts, np.zeros((0, 2)), np.zeros(len(batch)), starts, none, lanes, lines, none)
+            num_lanes = 0
         else:
             paths = make_lane_paths(poses_of_avs(batch), driving_map, unknown_limit_mps=unknown_limit_mps)
             num_lanes = driving_map.num_lanes
@@ -230,21 +230,6 @@ class _Memory:
         self.path_states[scenes], self._frames[scenes] = 0.0, _NEVER
 
 
-def _no_paths(size: int) -> LanePaths:
-    starts, rows = np.zeros(size + 1, np.int64), np.zeros(0, np.int64)
-    return LanePaths(
-        starts, np.zeros((0, 2)), np.zeros(size), starts, np.zeros(0), rows, np.zeros((0, 2), np.int64), np.zeros(0)
-    )
-
-
-def _ego_rows(state: TrafficState) -> Float64Array:
-    """Return x, y, yaw, speed, acceleration, steering, length and width of AVs, (R, 8)."""
-    ego = state.ego
-    motion = (ego.yaws_rad, ego.speeds_mps, ego.accelerations_mps2, ego.steering_rad)
-    sizes = np.broadcast_to(np.array(state.batch.facts.ego_extent_m[:2], np.float64), (len(ego), 2))
-    return np.ascontiguousarray(np.column_stack([ego.positions_m, *motion, sizes]))
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _plan_scenes(
     known: _Known,
@@ -268,14 +253,22 @@ def _plan_scenes(
         if path_starts[scene + 1] > path_starts[scene]:
             part = slice(path_starts[scene], path_starts[scene + 1])
             points_m, speeds_mps = known.paths.points_m[part], known.speeds_mps[part]
-            arc_m, offset_m, slope = _find_on_path(points_m, ego, now.is_new[row], path_state)
+            # who was planned in the frame before is looked for around where it was, as paths may cross themselves
+            first, stop = 0, len(points_m)
+            if not now.is_new[row]:
+                first, stop = points_around(path_state[_LENGTH], stop)
+            arc_m, offset_m, slope = find_on_path(points_m, first, stop, (ego[0], ego[1], ego[2]))
+            path_state[_LENGTH] = arc_m
             front_m = arc_m + 0.5 * ego[6]
             end_m = path_ends_m[scene] - front_m
             mark_lights(now.colors, row, True, ranks)
             count = write_stop_lines(known.paths, scene, front_m, ranks, lines)
             mark_lights(now.colors, row, False, ranks)
         else:
-            points_m = _points_ahead(ego)
+            points_m = np.empty((_STRAIGHT_POINTS, 2))
+            for point in range(_STRAIGHT_POINTS):
+                points_m[point, 0] = ego[0] + point * PATH_STEP_M * np.cos(ego[2])
+                points_m[point, 1] = ego[1] + point * PATH_STEP_M * np.sin(ego[2])
             speeds_mps = np.full(len(points_m), known.first_speeds_mps[scene])
             arc_m, offset_m, slope = 0.0, 0.0, 0.0
         way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_length_m(ego[3]))
@@ -290,26 +283,3 @@ def _plan_scenes(
         proposals[row] = chosen
         if chosen >= 0:
             path_state[_SHIFT] = driving.shifts_m[chosen // len(driving.parts)]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_on_path(
-    points_m: Float64Array, ego: Float64Array, is_new: bool, path_state: Float64Array
-) -> tuple[float, float, float]:
-    """Return where an AV is along the points of its path, to the left of them and turned, and note the first."""
-    first, stop = 0, len(points_m)
-    if not is_new:
-        first, stop = points_around(path_state[_LENGTH], stop)
-    path_position = find_on_path(points_m, first, stop, (ego[0], ego[1], ego[2]))
-    path_state[_LENGTH] = path_position[0]
-    return path_position
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _points_ahead(ego: Float64Array) -> Float64Array:
-    """Return points straight ahead of an AV."""
-    points_m = np.empty((_STRAIGHT_POINTS, 2))
-    for point in range(_STRAIGHT_POINTS):
-        points_m[point, 0] = ego[0] + point * PATH_STEP_M * np.cos(ego[2])
-        points_m[point, 1] = ego[1] + point * PATH_STEP_M * np.sin(ego[2])
-    return points_m

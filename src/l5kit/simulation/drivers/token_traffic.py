@@ -1,6 +1,5 @@
 """Token traffic: all agents of a scene driven together by a next-token model, one sampled motion token at a time."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -8,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from l5kit._types import BoolArray, Column, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import tensors_of
 from l5kit.dataset.sample_indices import SampleIndices
@@ -139,32 +138,27 @@ class TokenTraffic:
         """
         if state.actors is None:
             raise InvalidArgumentError("TokenTraffic drives agents only; NetworkDriver drives AVs with such a model")
-        num_frames = self._frames_of_token(state.step_time_s)
+        length = self.num_steps * self.step_time_s / state.step_time_s
+        if round(length) < 1 or abs(length - round(length)) > 1e-3:
+            raise InvalidArgumentError(
+                f"tokens of {self.num_steps * self.step_time_s:g} s do not last a whole number of frames of "
+                f"{state.step_time_s:g} s; train a model whose tokens do"
+            )
         tracks, frames = state.actor_tracks, state.frame_indices[state.actor_scenes]
         kept = state.memory.get(_MEMORY)
         if kept is None:
-            kept = state.memory[_MEMORY] = self._no_tokens(len(state.batch.tracks))
+            never: Int64Array = np.full(len(state.batch.tracks), _NEVER, np.int64)
+            kept = _Tokens(np.zeros((len(never), self.num_steps, 3)), never, never.copy())
+            state.memory[_MEMORY] = kept
+
+        # a new token begins for all at once, and at once for who was not driven in the frame before
         since_start = frames - state.batch.starts[state.scenes[state.actor_scenes]]
-        is_due = (since_start % num_frames == 0) | (kept.last[tracks] != frames - 1)
+        is_due = (since_start % round(length) == 0) | (kept.last[tracks] != frames - 1)
         is_due &= kept.begin[tracks] != frames  # asked again in the same frame, as after an error
         self._choose(state, np.flatnonzero(is_due), kept)
         kept.last[tracks] = frames
         times_s = (frames - kept.begin[tracks] + 1) * state.step_time_s
         return Actions(self._poses_at(state, kept.poses[tracks], times_s, frames - kept.begin[tracks])[:, None])
-
-    def _no_tokens(self, num_tracks: int) -> _Tokens:
-        never: Int64Array = np.full(num_tracks, _NEVER, np.int64)
-        return _Tokens(np.zeros((num_tracks, self.num_steps, 3)), never, never.copy())
-
-    def _frames_of_token(self, step_time_s: float) -> int:
-        """Return how many frames of a scene a token lasts."""
-        length = self.num_steps * self.step_time_s / step_time_s
-        if round(length) < 1 or abs(length - round(length)) > 1e-3:
-            raise InvalidArgumentError(
-                f"tokens of {self.num_steps * self.step_time_s:g} s do not last a whole number of frames of "
-                f"{step_time_s:g} s; train a model whose tokens do"
-            )
-        return round(length)
 
     def _choose(self, state: TrafficState, due: Int64Array, kept: _Tokens) -> None:
         """Draw tokens for some of the actors."""
@@ -174,8 +168,18 @@ class TokenTraffic:
             track_ids, trajectories = self._ask(state, requested)
             for number, scene in enumerate(requested.tolist()):
                 actors = due[state.actor_scenes[due] == scene]
-                rows, is_there = _rows_of(state.batch.tracks.track_ids[state.actor_tracks[actors]], track_ids[number])
-                poses = self._straight_on(state, actors)
+
+                # agents that the sample leaves out go straight on
+                states = state.actor_states.taken(actors)
+                times_s = self.step_time_s * np.arange(1, self.num_steps + 1)
+                poses = poses_ahead(states, states.speeds_mps[:, None] * times_s)
+
+                # the rows of the others, by their tracks, which a sample has in an order of its own
+                own_ids = state.batch.tracks.track_ids[state.actor_tracks[actors]].astype(np.int64)
+                order = np.argsort(track_ids[number], kind="stable")
+                insertions = np.searchsorted(track_ids[number][order], own_ids)
+                rows = order[np.minimum(insertions, len(order) - 1)]
+                is_there = track_ids[number][rows] == own_ids
                 poses[is_there] = trajectories[number, rows[is_there]]
                 kept.poses[state.actor_tracks[actors]] = poses
                 kept.begin[state.actor_tracks[actors]] = state.frame_indices[scene]
@@ -184,7 +188,15 @@ class TokenTraffic:
         """Return for scenes (R,) the tracks of the rows of their samples, (R, A), and their poses, (R, A, N, 3)."""
         indices = SampleIndices(state.scenes[scenes], state.frame_indices[scenes], None)
         columns = samples_of_buffer(self.dataset, state.buffer, indices, scene_indices=state.batch.scene_indices).arrays
-        batch = _without_empty_rows(tensors_on(self.device, network_inputs(tensors_of(columns))))
+        batch = tensors_on(self.device, network_inputs(tensors_of(columns)))
+
+        # rows for agents that nobody has now are left out, in all samples as many as the fullest one needs
+        is_there = batch["all_other_agents_history_availability"][:, :, 0] > 0
+        most = max(int(is_there.sum(dim=1).max()), 1)
+        kept = torch.argsort((~is_there).int(), dim=1, stable=True)[:, :most]
+        samples = torch.arange(len(kept), device=kept.device)[:, None]
+        batch = {key: value[samples, kept] if key.startswith(_ROW_KEYS) else value for key, value in batch.items()}
+
         with torch.no_grad():
             rollouts = self._token_model.roll_out(
                 batch,
@@ -195,57 +207,34 @@ class TokenTraffic:
                 first_is_greedy=False,
             )
         trajectories = np.asarray(rollouts.poses[:, 0].cpu().double().numpy(), np.float64)
-        return batch["all_other_agents_track_ids"].cpu().numpy(), _in_world(trajectories, columns)
-
-    def _straight_on(self, state: TrafficState, actors: Int64Array) -> Float64Array:
-        """Return the poses of agents that go on as they are, (K, N, 3)."""
-        states = state.actor_states.taken(actors)
-        times_s = self.step_time_s * np.arange(1, self.num_steps + 1)
-        return poses_ahead(states, states.speeds_mps[:, None] * times_s)
+        matrices = np.asarray(columns["world_from_agent"], np.float64)[:, None, None]
+        x_m, y_m = trajectories[..., 0], trajectories[..., 1]
+        world = np.empty_like(trajectories)
+        for axis in range(2):
+            world[..., axis] = matrices[..., axis, 0] * x_m + matrices[..., axis, 1] * y_m + matrices[..., axis, 2]
+        world[..., 2] = trajectories[..., 2] + np.asarray(columns["yaw"], np.float64)[:, None, None]
+        return batch["all_other_agents_track_ids"].cpu().numpy(), world
 
     def _poses_at(
         self, state: TrafficState, poses: Float64Array, times_s: Float64Array, num_followed: Int64Array
     ) -> Float64Array:
         """Return poses some time after tokens began, (K, 3), between the steps of these (K, N, 3)."""
+        # which step comes next, and how much of it is over; a step that rounding has just missed is reached
         steps = np.clip(times_s / self.step_time_s, 0.0, self.num_steps)
         after = np.clip(np.ceil(steps - 1e-6).astype(np.int64), 1, self.num_steps)
         parts = np.clip(steps - (after - 1), 0.0, 1.0)
         parts[parts > 1 - 1e-6] = 1.0
+
+        # a token that has just begun leads on from where the agent is
         rows = np.arange(len(poses))
         ends = poses[rows, after - 1]
         now = np.column_stack([state.actor_states.positions_m, state.actor_states.yaws_rad])
         is_first: BoolArray = (after == 1) & (num_followed == 0)
         starts = np.where(is_first[:, None], now, poses[rows, np.maximum(after - 2, 0)])
+
+        # headings turn the short way round
         turns = angular_distance(ends[:, 2], starts[:, 2])
         between: Float64Array = starts + parts[:, None] * (ends - starts)
         between[:, 2] = starts[:, 2] + parts * turns
         between[parts == 1.0] = ends[parts == 1.0]
         return between
-
-
-def _without_empty_rows(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a batch without the rows for agents that nobody has now, in all samples as many as the fullest has."""
-    is_there = batch["all_other_agents_history_availability"][:, :, 0] > 0
-    most = max(int(is_there.sum(dim=1).max()), 1)
-    rows = torch.argsort((~is_there).int(), dim=1, stable=True)[:, :most]
-    samples = torch.arange(len(rows), device=rows.device)[:, None]
-    return {key: value[samples, rows] if key.startswith(_ROW_KEYS) else value for key, value in batch.items()}
-
-
-def _rows_of(track_ids: Int64Array, of_rows: Int64Array) -> tuple[Int64Array, BoolArray]:
-    """Return the rows of tracks (K,) among those of a sample (A,), and which tracks it has."""
-    order = np.argsort(of_rows, kind="stable")
-    insertions = np.minimum(np.searchsorted(of_rows[order], track_ids.astype(np.int64)), len(order) - 1)
-    rows: Int64Array = order[insertions]
-    return rows, of_rows[rows] == track_ids.astype(np.int64)
-
-
-def _in_world(trajectories: Float64Array, columns: Mapping[str, Column]) -> Float64Array:
-    """Return trajectories (R, A, N, 3) in the world."""
-    matrices = np.asarray(columns["world_from_agent"], np.float64)[:, None, None]
-    x_m, y_m = trajectories[..., 0], trajectories[..., 1]
-    world = np.empty_like(trajectories)
-    for axis in range(2):
-        world[..., axis] = matrices[..., axis, 0] * x_m + matrices[..., axis, 1] * y_m + matrices[..., axis, 2]
-    world[..., 2] = trajectories[..., 2] + np.asarray(columns["yaw"], np.float64)[:, None, None]
-    return world

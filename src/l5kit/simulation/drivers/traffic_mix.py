@@ -134,7 +134,16 @@ class TrafficMix:
                 actor_states=state.actor_states.taken(actors),
                 memory=memories.setdefault(key, {}),
             )
-            moved = self._moved(part, indices, assigned)
+            seats = [seat for seat in (self.members[self.names[number]] for number in indices) if seat is not None]
+            model, drivers = seats[0].model, [seat.driver for seat in seats]
+            styled = [driver for driver in drivers if isinstance(driver, IntelligentDriver)]
+            if styled and isinstance(model, PlannedPoses):
+                # the style of a track is the rank of its member among those that drive together
+                styles: Int64Array = np.searchsorted(indices, assigned).clip(max=len(indices) - 1)
+                actions = drive_by_style(part, styled, styles)
+            else:
+                actions = ask(drivers[0], part)
+            moved = model.move(part.actor_states, actions, state.step_time_s)
             columns = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
             values[actors] = np.column_stack([moved.positions_m, *columns])
         return Actions(values)
@@ -149,14 +158,3 @@ class TrafficMix:
                 is_style = isinstance(seat.driver, IntelligentDriver) and isinstance(seat.model, PlannedPoses)
                 parties.setdefault(_STYLES if is_style else f"member {name}", []).append(number)
         return parties
-
-    def _moved(self, state: TrafficState, indices: list[int], assigned: Int64Array) -> VehicleStates:
-        """Return agents of the same party one step later."""
-        seats = [self.members[self.names[number]] for number in indices]
-        first = seats[0]
-        assert first is not None
-        drivers = [seat.driver for seat in seats if seat is not None and isinstance(seat.driver, IntelligentDriver)]
-        if drivers and isinstance(first.model, PlannedPoses):
-            styles: Int64Array = np.searchsorted(indices, assigned).clip(max=len(indices) - 1)
-            return first.model.move(state.actor_states, drive_by_style(state, drivers, styles), state.step_time_s)
-        return first.model.move(state.actor_states, ask(first.driver, state), state.step_time_s)

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -49,17 +49,11 @@ def _join(now: SceneRows, past: SceneRows, past_tracks: Int64Array, is_seen: Boo
             velocity = past.velocities_mps[row]
             stood = velocity[0] * velocity[0] + velocity[1] * velocity[1] < _STANDS_MPS * _STANDS_MPS
             is_gone = past.groups[row] >= 0 and stood and not is_seen[past_tracks[row]]
-            if is_gone and not _is_taken(past.boxes[row], now.groups[own], now.boxes[own]):
+            # nor is there anybody else now in the same place
+            for other in range(own.start, own.stop):
+                is_gone = is_gone and not (now.groups[other] >= 0 and boxes_overlap(past.boxes[row], now.boxes[other]))
+            if is_gone:
                 groups[count], boxes[count], velocities_mps[count] = past.groups[row], past.boxes[row], 0.0
                 count += 1
         starts[scene + 1] = count
     return SceneRows(starts, groups[:count], boxes[:count], velocities_mps[:count])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _is_taken(box: Float64Array, groups: Int64Array, boxes: Float64Array) -> bool:
-    """Return whether a road user is where a box is."""
-    is_taken = False
-    for row in range(len(boxes)):
-        is_taken = is_taken or (groups[row] >= 0 and boxes_overlap(box, boxes[row]))
-    return is_taken

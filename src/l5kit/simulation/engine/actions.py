@@ -51,7 +51,9 @@ class Actions:
                 f"{np.shape(self.times_s)}"
             )
         if self.times_s is not None:
-            _require_rising(np.asarray(self.times_s, np.float64))
+            times_s = np.asarray(self.times_s, np.float64)
+            if not (np.isfinite(times_s).all() and (np.diff(times_s) > 0).all()):
+                raise InvalidArgumentError(f"times_s must be finite and rise, got {times_s.tolist()}")
         if self.is_fallback is not None and np.shape(self.is_fallback) != (len(values),):
             raise InvalidArgumentError(
                 f"is_fallback must say yes or no for each of {len(values)} vehicles, got shape "
@@ -76,11 +78,6 @@ class Actions:
         if self.times_s is not None:
             return np.asarray(self.times_s, np.float64)
         return step_time_s * np.arange(1.0, self.values.shape[1] + 1)
-
-
-def _require_rising(times_s: Float64Array) -> None:
-    if not (np.isfinite(times_s).all() and (np.diff(times_s) > 0).all()):
-        raise InvalidArgumentError(f"times_s must be finite and rise, got {times_s.tolist()}")
 
 
 class ActionModel(Protocol):
@@ -114,7 +111,23 @@ class PlannedPoses:
 
     def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:
         """Return the states at the planned poses; see :class:`ActionModel`."""
-        return PoseModel().step(states, _pose_after(states, _as_plan(actions, self), step_time_s), step_time_s)
+        plan = _as_plan(actions, self)
+        times_s = plan.times_of(step_time_s)
+        after = int(np.searchsorted(times_s, step_time_s * (1 - 1e-9)))
+        if after == len(times_s):
+            raise InvalidArgumentError(
+                f"times_s of plans end at {times_s[-1]} s; they must reach the next step, {step_time_s} s from now"
+            )
+        poses = plan.values[:, after]
+        if times_s[after] > step_time_s * (1 + 1e-9):
+            # the step ends between two poses of the plan, or before its first one
+            now = np.column_stack([states.positions_m, states.yaws_rad])
+            before, before_s = (plan.values[:, after - 1], times_s[after - 1]) if after else (now, 0.0)
+            part = (step_time_s - before_s) / (times_s[after] - before_s)
+            between: Float64Array = before + part * (poses - before)
+            between[:, 2] = before[:, 2] + part * angular_distance(poses[:, 2], before[:, 2])
+            poses = between
+        return PoseModel().step(states, poses, step_time_s)
 
 
 @dataclass(frozen=True)
@@ -177,22 +190,3 @@ def _as_plan(actions: Actions, model: ActionModel) -> Actions:
             f"actions are controls {actions.values.shape}, but {type(model).__name__} takes planned poses (K, T, 3)"
         )
     return actions
-
-
-def _pose_after(states: VehicleStates, plan: Actions, step_time_s: float) -> Float64Array:
-    """Return the poses of plans one step from now, (K, 3)."""
-    times_s = plan.times_of(step_time_s)
-    after = int(np.searchsorted(times_s, step_time_s * (1 - 1e-9)))
-    if after == len(times_s):
-        raise InvalidArgumentError(
-            f"times_s of plans end at {times_s[-1]} s; they must reach the next step, {step_time_s} s from now"
-        )
-    poses = plan.values[:, after]
-    if times_s[after] <= step_time_s * (1 + 1e-9):
-        return poses
-    now = np.column_stack([states.positions_m, states.yaws_rad])
-    before, before_s = (plan.values[:, after - 1], times_s[after - 1]) if after else (now, 0.0)
-    part = (step_time_s - before_s) / (times_s[after] - before_s)
-    between: Float64Array = before + part * (poses - before)
-    between[:, 2] = before[:, 2] + part * angular_distance(poses[:, 2], before[:, 2])
-    return between

@@ -106,6 +106,7 @@ class AgentsNow:
         is_left[rows] = False
         left = replace(self, starts=np.concatenate([[0], np.cumsum(is_left)])[self.starts])
         kept = np.flatnonzero(is_left)
+        # columns that are known need not be read again; they are kept as cached properties keep them
         vars(left)["track_rows"], vars(left)["groups"] = self.track_rows.take(kept), self.groups.take(kept)
         vars(left)["_motions"] = (self.boxes.take(kept, axis=0), self.velocities_mps.take(kept, axis=0))
         return left
@@ -172,6 +173,7 @@ def _find_tracks(
         low = begin
         for row in range(starts[index], starts[index + 1]):
             wanted = record_ids[frames.firsts[index] + row - starts[index]]
+            # rows that are not sorted: from the first track on
             if low > begin and track_ids[low - 1] >= wanted:
                 low = begin
             high, step = low, 1

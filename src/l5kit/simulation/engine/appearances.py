@@ -94,6 +94,7 @@ def _write_gaps(
             line = line_at(points_m, motion[ARC])
             is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(motion[SLOPE]) < 1.0
 
+            # who was not there in the frame before, and is near enough that a search along the path is needed
             number = scene * boxes.shape[1] + frame
             for row in range(others.starts[number], others.starts[number + 1]):
                 was_there = last_frames[tracks[row]] == frame - 1
@@ -107,6 +108,7 @@ def _write_gaps(
                 if is_on_path:
                     gap_m = find_leader(points_m, position, size, reach_m, objects, -1)[0]
                 else:
+                    # an AV that is on no path is taken to go straight on
                     ahead_m = _points_ahead(ego, size[0] + reach_m)
                     gap_m = find_leader(ahead_m, (0.0, 0.0, 0.0, 0.0), size, reach_m, objects, -1)[0]
                 if gap_m < reach_m:

@@ -124,18 +124,23 @@ def _decide_apart(
                 raise
             refusals.append(_refusal_of(error, driver, index))
             continue
-        refusals += [replace(each, scene=index, actor=_member(members, each.actor)) for each in refused]
+        for each in refused:
+            actor = None if each.actor is None else int(members[each.actor])
+            refusals.append(replace(each, scene=index, actor=actor))
         given = tuple((members[actors], actions) for actors, actions in decision.given)
         decisions.append(Decision(members[decision.actors], decision.moved, given))
-    return _joined(decisions, state), refusals
-
-
-def _member(members: Int64Array, actor: int | None) -> int | None:
-    return None if actor is None else int(members[actor])
+    if not decisions:
+        return _nobody(state), refusals
+    moved = VehicleStates(
+        *(np.concatenate([getattr(each.moved, column.name) for each in decisions]) for column in fields(VehicleStates))
+    )
+    actors = np.concatenate([each.actors for each in decisions])
+    return Decision(actors, moved, tuple(part for each in decisions for part in each.given)), refusals
 
 
 def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Refusal:
-    return Refusal(scene, None, f"{type(driver).__name__}: {_text_of(error)}{_error_location(error)}", error)
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Refusal(scene, None, f"{type(driver).__name__}: {text}{_error_location(error)}", error)
 
 
 def _copied(memory: DriverMemory) -> DriverMemory:
@@ -166,29 +171,25 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     is_broken: BoolArray = np.any(~np.isfinite(actions.values.reshape(len(actions), -1)), axis=1)
     refusals = _refuse(is_broken, state, lambda actor: f"actions {_shortened(actions, actor)} are not finite")
     kept = _of_other_scenes(refusals, state)
-    taken, states = actions, state.actor_states
+    taken, states = actions, state.actor_states  # as they are where nobody is refused: nothing is copied
     if refusals:
         taken, states = actions.taken(kept), states.taken(kept)
     moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
+
+    # an actor is refused for the first thing that is wrong; a position that is not finite is a step too far
     distances_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
     is_thrown: BoolArray = np.zeros(len(state), np.bool_)
     is_thrown[kept] = ~(distances_m <= _LONGEST_STEP_M)
     refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
     is_lost: BoolArray = np.zeros(len(state), np.bool_)
-    is_lost[kept] = ~_is_finite(moved) & ~is_thrown[kept]
+    columns = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
+    is_lost[kept] = ~np.all(np.isfinite(np.stack(columns)), axis=0) & ~is_thrown[kept]
     refusals += _refuse(is_lost, state, lambda _: f"the state after a step of {type(model).__name__} is not finite")
     if is_thrown.any() or is_lost.any():
         is_left = np.isin(kept, _of_other_scenes(refusals, state))
         kept, moved = kept[is_left], moved.taken(is_left)
         taken = taken.taken(is_left)
     return Decision(kept, moved, ((kept, taken),)), refusals
-
-
-def _is_finite(states: VehicleStates) -> BoolArray:
-    """Return which vehicles have a finite heading, speed, acceleration and steering, (K,)."""
-    columns = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
-    is_finite: BoolArray = np.all(np.isfinite(np.stack(columns)), axis=0)
-    return is_finite
 
 
 def _refuse(is_wrong: BoolArray, state: TrafficState, describe: Callable[[int], str]) -> list[Refusal]:
@@ -208,24 +209,9 @@ def _of_other_scenes(refusals: list[Refusal], state: TrafficState) -> Int64Array
     return np.flatnonzero(~np.isin(state.actor_scenes, [each.scene for each in refusals]))
 
 
-def _joined(decisions: list[Decision], state: TrafficState) -> Decision:
-    """Return the decisions of single scenes as one."""
-    if not decisions:
-        return _nobody(state)
-    moved = VehicleStates(
-        *(np.concatenate([getattr(each.moved, column.name) for each in decisions]) for column in fields(VehicleStates))
-    )
-    given = tuple(part for each in decisions for part in each.given)
-    return Decision(np.concatenate([each.actors for each in decisions]), moved, given)
-
-
 def _nobody(state: TrafficState) -> Decision:
     none = np.zeros(0, np.int64)
     return Decision(none, state.actor_states.taken(none))
-
-
-def _text_of(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _error_location(error: BaseException) -> str:

@@ -60,6 +60,7 @@ def mark_blocked_rows(
         for other in range(first, stop):
             if is_blocked[row]:
                 break
+            # of those that appear only the ones before it, and only if they found room themselves
             stands = is_there[other] and other != row and not is_blocked[other]
             if stands and (other < row or not is_new[other]):
                 is_blocked[row] = boxes_overlap(boxes[row], boxes[other])

@@ -60,6 +60,7 @@ def join_times(parts: Sequence[Float64Array]) -> Float64Array:
     """Return the times of several plans, each of them once, rising; none where there are no plans."""
     longest = max(parts, key=len, default=np.zeros(0))
     kinds = {part.tobytes(): part for part in parts}.values()
+    # plans that differ in their length alone, as those of one planner do, need no other times than the longest has
     if all(_begins_with(longest, part) for part in kinds):
         return longest
     times_s = np.sort(np.concatenate(list(kinds)))
@@ -85,6 +86,8 @@ def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Arr
     is_own = np.abs(their_times_s[after] - times_s) <= _SAME_S
     at[:, is_own] = plans[:, after[is_own]]
     between = ~is_own & (times_s > their_times_s[0]) & (times_s < their_times_s[-1])
+
+    # in float64, as float32 would lose the small steps of large world coordinates
     ends, starts = after[between], after[between] - 1
     parts = (times_s[between] - their_times_s[starts]) / (their_times_s[ends] - their_times_s[starts])
     before = plans[:, starts].astype(np.float64)

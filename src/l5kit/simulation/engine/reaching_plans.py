@@ -28,6 +28,8 @@ def reaching_plans(now: Float64Array, plan: Actions, times_s: Float64Array) -> F
     own_s, poses = plan.times_of(float(times_s[1])), plan.values
     if own_s[0] > 0:
         own_s, poses = np.concatenate([[0.0], own_s]), np.concatenate([now, poses], axis=1)
+
+    # steps that the plan reaches itself
     last = int(np.searchsorted(times_s, own_s[-1] * (1 + 1e-9), side="right")) - 1
     if last < 1:
         raise InvalidArgumentError(
@@ -35,6 +37,7 @@ def reaching_plans(now: Float64Array, plan: Actions, times_s: Float64Array) -> F
         )
     reaching = np.empty((len(poses), len(times_s), 3))
     reaching[:, : last + 1] = plans_at(times_s[: last + 1], poses, own_s)
+
     # the chord of the last steps, turned on by as much in each step
     num_steps = min(last, _TURN_STEPS)
     begin, end = reaching[:, last - num_steps], reaching[:, last]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, RecordArray
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.progress import Progress
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import as_bytes
@@ -169,14 +169,29 @@ class SceneSimulation:
             return False
         agents = self._agents_of(scenes)
         state = self._state(scenes, agents)
+        # both see the frame as it is, before either writes into the next one
         moved_agents = self._decide_agents(state)
         moved_egos = self._decide_egos(state)
         if moved_agents is not None:
             self._write_agents(scenes, agents, *moved_agents)
+        egos = self._ego_states
         if moved_egos is None:
-            self._follow_log(scenes)
+            # AVs that are replayed: their frames are there already
+            log, motion, frames = self.batch.ego_log, self.batch.logged_motion, self.frame_indices[scenes] + 1
+            egos.positions_m[scenes], egos.yaws_rad[scenes] = (
+                log.positions_m[scenes, frames],
+                log.yaws_rad[scenes, frames],
+            )
+            egos.speeds_mps[scenes] = motion.speeds_mps[scenes, frames]
+            egos.accelerations_mps2[scenes] = motion.accelerations_mps2[scenes, frames, 0]
         else:
-            self._write_egos(*moved_egos)
+            driven, moved = moved_egos
+            yaw_rates_radps = (moved.yaws_rad - egos.yaws_rad[driven]) / self.batch.facts.step_time_s
+            self.buffer.set_ego(self._rows(driven, ahead=1), moved.positions_m, moved.yaws_rad)
+            for each in fields(VehicleStates):
+                getattr(egos, each.name)[driven] = getattr(moved, each.name)
+            self._note_motion(driven, moved, yaw_rates_radps, ahead=1)
+        # who has failed in this step stays where it was
         if self.faults:
             scenes = scenes[~np.isin(scenes, list(self.faults))]
         self.frame_indices[scenes] += 1
@@ -223,9 +238,17 @@ class SceneSimulation:
             return None
         agents, seen = state.agents, self._seen
         actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
-        states = self._states_of_actors(agents, actors)
+
+        # who was driven in the last step goes on as the model left it: records are rounded, and have no steering
+        tracks = agents.track_rows[actors]
+        states = VehicleStates.of_boxes(agents.boxes[actors], agents.velocities_mps[actors])
+        goes_on = self._tracks.is_driven[tracks]
+        kept = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
+        for values, of_tracks in zip(kept, self._kept, strict=True):
+            values[goes_on] = of_tracks[tracks[goes_on]]
+
         agent_state = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
-        self._tracks.note(state.agents.track_rows[actors])
+        self._tracks.note(tracks)
         if len(actors) == 0:
             return actors, agent_state.actor_states
         decision, refusals = decide(seat.driver, seat.model, agent_state, self._agents_apart)
@@ -252,16 +275,6 @@ class SceneSimulation:
         """Return which agents a driver moves."""
         return control.choose(agents, ego.positions_m, records=self.buffer.agents, tracks=self._tracks)
 
-    def _states_of_actors(self, agents: AgentsNow, actors: Int64Array) -> VehicleStates:
-        """Return the states of agents: those of their last step, or of their records for those who begin."""
-        tracks = agents.track_rows[actors]
-        states = VehicleStates.of_boxes(agents.boxes[actors], agents.velocities_mps[actors])
-        goes_on = self._tracks.is_driven[tracks]
-        kept = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
-        for values, of_tracks in zip(kept, self._kept, strict=True):
-            values[goes_on] = of_tracks[tracks[goes_on]]
-        return states
-
     def _write_agents(self, scenes: Int64Array, agents: AgentsNow, rows: Int64Array, moved: VehicleStates) -> None:
         """Put agents that have moved into the next frames of their scenes."""
         if self._agent_seat is None or len(rows) == 0:
@@ -282,36 +295,13 @@ class SceneSimulation:
         try:
             self.buffer.put_agents(self._rows(of_rows, ahead=1), records)
         except L5KitError:
-            self._put_by_scene(of_rows, records)
-
-    def _put_by_scene(self, scenes: Int64Array, records: RecordArray) -> None:
-        """Put agents into the next frames of scenes (N,), and note the scenes for which that is not possible."""
-        for scene in np.unique(scenes).tolist():
-            is_of = scenes == scene
-            try:
-                self.buffer.put_agents(self._rows(scenes[is_of], ahead=1), records[is_of])
-            except L5KitError as error:
-                self._note_fault(scene, None, str(error), error)
-
-    def _write_egos(self, scenes: Int64Array, moved: VehicleStates) -> None:
-        """Write the AVs into the next frames of their scenes."""
-        yaw_rates_radps = (moved.yaws_rad - self._ego_states.yaws_rad[scenes]) / self.batch.facts.step_time_s
-        self.buffer.set_ego(self._rows(scenes, ahead=1), moved.positions_m, moved.yaws_rad)
-        for each in fields(VehicleStates):
-            getattr(self._ego_states, each.name)[scenes] = getattr(moved, each.name)
-        self._note_motion(scenes, moved, yaw_rates_radps, ahead=1)
-
-    def _follow_log(self, scenes: Int64Array) -> None:
-        """Take the states of AVs that are replayed, whose frames are there already, from the log."""
-        log, frames = self.batch.ego_log, self.frame_indices[scenes] + 1
-        motion = self.batch.logged_motion
-        states = self._ego_states
-        states.positions_m[scenes], states.yaws_rad[scenes] = (
-            log.positions_m[scenes, frames],
-            log.yaws_rad[scenes, frames],
-        )
-        states.speeds_mps[scenes] = motion.speeds_mps[scenes, frames]
-        states.accelerations_mps2[scenes] = motion.accelerations_mps2[scenes, frames, 0]
+            # one of the scenes cannot take its agents: scene by scene, so that the others go on
+            for scene in np.unique(of_rows).tolist():
+                is_of = of_rows == scene
+                try:
+                    self.buffer.put_agents(self._rows(of_rows[is_of], ahead=1), records[is_of])
+                except L5KitError as error:
+                    self._note_fault(scene, None, str(error), error)
 
     def _note_motion(
         self, scenes: Int64Array, states: VehicleStates, yaw_rates_radps: Float64Array, ahead: int = 0
@@ -344,6 +334,7 @@ class SceneSimulation:
                 self.buffer.remove_agents(self._rows(of_rows), ids)
                 agents = agents.without(blocked)
                 chosen = self._choose(agents, state.ego, control)
+        # the next step sees the same agents, unless a scene has ended with this one
         if np.array_equal(scenes, self.running):
             self._seen = scenes, agents, chosen
 

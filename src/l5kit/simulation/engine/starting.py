@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
@@ -81,30 +81,30 @@ def fill_velocities(buffer: RecordBuffer) -> None:
     """Give tracks that move without a velocity in any row of their scene that of their differences."""
     for scene in range(buffer.num_scenes):
         frames = buffer.frames[buffer.scene_starts[scene] : buffer.scene_stops[scene]]
-        if len(frames):
-            first, end = int(frames[AGENT_INTERVAL][0, 0]), int(frames[AGENT_INTERVAL][-1, 1])
-            _fill_velocities(frames, buffer.agents[first:end])
+        if len(frames) == 0:
+            continue
 
+        # the agents of all frames of the scene, which follow each other
+        intervals = frames[AGENT_INTERVAL]
+        agents = buffer.agents[int(intervals[0, 0]) : int(intervals[-1, 1])]
+        tracks, track_indices = number_tracks(agents["track_id"])
+        has_velocity, is_broken = np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_)
+        low_m, high_m = np.full((len(tracks), 2), np.inf), np.full((len(tracks), 2), -np.inf)
+        positions_m, velocities_mps = agents["centroid"], agents["velocity"]
+        for column in (positions_m, velocities_mps):
+            column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+        _bound_tracks(track_indices, positions_m, velocities_mps, has_velocity, is_broken, low_m, high_m)
 
-def _fill_velocities(frames: RecordArray, agents: RecordArray) -> None:
-    """Do so in the agents of all frames of a scene, which follow each other."""
-    tracks, track_indices = number_tracks(agents["track_id"])
-    has_velocity, is_broken = np.zeros(len(tracks), np.bool_), np.zeros(len(tracks), np.bool_)
-    low_m, high_m = np.full((len(tracks), 2), np.inf), np.full((len(tracks), 2), -np.inf)
-    positions_m, velocities_mps = agents["centroid"], agents["velocity"]
-    for column in (positions_m, velocities_mps):
-        column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
-    _bound_tracks(track_indices, positions_m, velocities_mps, has_velocity, is_broken, low_m, high_m)
-    is_silent = ~has_velocity & ~is_broken & (np.hypot(*(high_m - low_m).T) >= _LEAST_WAY_M)
-    rows: BoolArray = is_silent[track_indices]
-    if not rows.any():
-        return
-    intervals = frames[AGENT_INTERVAL]
-    times_s = (frames["timestamp"] - frames["timestamp"][0]) * 1e-9
-    times_of_rows_s = np.repeat(times_s, intervals[:, 1] - intervals[:, 0])
-    agents["velocity"][rows] = velocities_of_rows(
-        positions_m[rows], times_of_rows_s[rows], tracks=track_indices[rows], scenes=np.zeros(int(rows.sum()), np.int64)
-    )
+        # tracks that come far enough to be no parked car whose box trembles
+        is_silent = ~has_velocity & ~is_broken & (np.hypot(*(high_m - low_m).T) >= _LEAST_WAY_M)
+        rows: BoolArray = is_silent[track_indices]
+        if rows.any():
+            times_s = (frames["timestamp"] - frames["timestamp"][0]) * 1e-9
+            rows_s = np.repeat(times_s, intervals[:, 1] - intervals[:, 0])[rows]
+            one_scene = np.zeros(int(rows.sum()), np.int64)
+            agents["velocity"][rows] = velocities_of_rows(
+                positions_m[rows], rows_s, tracks=track_indices[rows], scenes=one_scene
+            )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

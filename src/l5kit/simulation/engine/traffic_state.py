@@ -9,7 +9,6 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.lanes.red_lights import ColorRows, read_lane_colors
-from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import FollowedRoutes, LaterRoutes, RouteSource
 from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.simulation.engine.actions import Actions
@@ -134,24 +133,19 @@ class TrafficState:
         """Return the routes of the AVs, and where on them they are; None where samples tell of none."""
         if dataset.route_map is None or self.actors is not None:
             return None
-        followed = self._followed_routes(dataset, dataset.route_map)
+        # a driver may make samples with several datasets, each with lanes of its own
+        known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
+        route_map = dataset.route_map
+        followed = next((each for each in known if each.route_map is route_map), None)
+        if followed is None:
+            frames, step_time_s = [scene.frames for scene in self.batch.recorded], dataset.route_step_time_s
+            followed = FollowedRoutes.of_scenes(frames, first_frame=0, route_map=route_map, step_time_s=step_time_s)
+            known.append(followed)
         if self.first_frames is None:
             return followed
         first_frames = np.zeros(len(self.batch), np.int64)
         first_frames[self.scenes] = self.first_frames
         return LaterRoutes(followed, first_frames)
-
-    def _followed_routes(self, dataset: "BaseEgoDataset", route_map: RouteMap) -> FollowedRoutes:
-        """Return what is remembered of the routes of a dataset."""
-        # a driver may make samples with several datasets, each with lanes of its own
-        known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
-        for followed in known:
-            if followed.route_map is route_map:
-                return followed
-        frames = [scene.frames for scene in self.batch.recorded]
-        step_time_s = dataset.route_step_time_s
-        known.append(FollowedRoutes.of_scenes(frames, first_frame=0, route_map=route_map, step_time_s=step_time_s))
-        return known[-1]
 
     def only(self, scene: int) -> "TrafficState":
         """Return the state of one of the R scenes."""

@@ -62,7 +62,9 @@ class FrameTable:
     def _rows(self, scene: int) -> list[list[str]]:
         with self._lock:
             start, end = self._byte_ranges.get(scene, (0, 0))
-        return list(csv.reader(self._lines(start, end)))
+        with self._path.open("rb") as file:
+            file.seek(start)
+            return list(csv.reader(file.read(end - start).decode("utf-8").splitlines()))
 
     @cached_property
     def _names(self) -> list[str]:
@@ -94,11 +96,6 @@ class FrameTable:
                 at += len(line)
             if current is not None:
                 yield self._scene(current), start, at
-
-    def _lines(self, start: int, end: int) -> list[str]:
-        with self._path.open("rb") as file:
-            file.seek(start)
-            return file.read(end - start).decode("utf-8").splitlines()
 
     def _scene(self, cell: bytes) -> int:
         try:

@@ -141,11 +141,16 @@ class SimulationFolder:
         Raises:
             CorruptedDataError: ``scenes.csv`` cannot be read, or its positions are not 0, 1, 2 and so on.
         """
-        results = self._results()
+        path = self.path / SCENES_TABLE
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                results = [_result_of(row, self.metrics) for row in csv.DictReader(file)]
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptedDataError(f"{path} cannot be read: {error}") from error
         driven = sorted((each for each in results if each.position is not None), key=lambda each: each.position or 0)
         if [each.position for each in driven] != list(range(len(driven))):
             raise CorruptedDataError(
-                f"{self.path / SCENES_TABLE}: the column position must count the {len(driven)} driven scenes from 0 on"
+                f"{path}: the column position must count the {len(driven)} driven scenes from 0 on"
             )
         return driven + [each for each in results if each.position is None]
 
@@ -174,7 +179,15 @@ class SimulationFolder:
             with np.load(path) as plans:
                 USUAL_LIMITS.require_readable(plans.zip)
                 name = f"scene_{scene}"
-                return _plans_of(plans["times_s"], plans[name]) if name in plans else None
+                if name not in plans:
+                    return None
+                # the times are those of all scenes, of which others may reach farther
+                times_s, poses = plans["times_s"], plans[name]
+                if poses.ndim != 3 or poses.shape[1] > len(times_s) or poses.shape[2] != 3:
+                    raise ValueError(
+                        f"plans have the shape {poses.shape}, allowed are (F, T, 3) with T up to {len(times_s)}"
+                    )
+                return ScenePlans(times_s[: poses.shape[1]], poses)
         except (ValueError, OSError, EOFError, KeyError, BadZipFile) as error:
             raise CorruptedDataError(f"{path} cannot be read: {error}") from error
 
@@ -196,7 +209,11 @@ class SimulationFolder:
             DatasetNotFoundError: There are no driven scenes in the folder.
             FileNotFoundError: A file that is named does not exist.
         """
-        beside = self._files_of_log()
+        # what lies beside the log, with the map that was driven on, unless the log is gone
+        log, beside = self._named("log"), None
+        if log is not None and log.exists():
+            named = {f"{name}_path": _if_there(self._named(name)) for name in ("map", "meta")}
+            beside = find_dataset_files(log, **named)
         map_path = map_path or (beside.semantic_map if beside else _if_there(self._named("map")))
         meta_path = meta_path or (beside.meta if beside else _if_there(self._named("meta")))
         aerial_path = aerial_path or (beside.aerial if beside else None)
@@ -207,31 +224,22 @@ class SimulationFolder:
         """The log that was driven on, as ``run.json`` names it; None where it names none."""
         return self._named("log")
 
-    def _files_of_log(self) -> DatasetFiles | None:
-        """Return what lies beside the log, with the map that was driven on; None where the log is gone."""
-        log, map_path, meta_path = (self._named(name) for name in ("log", "map", "meta"))
-        if log is None or not log.exists():
-            return None
-        return find_dataset_files(log, map_path=_if_there(map_path), meta_path=_if_there(meta_path))
-
     def _named(self, name: str) -> Path | None:
         """Return a file that ``run.json`` names."""
         files = self.run.get("files")
         path = files.get(name) if isinstance(files, dict) else None
         return Path(path) if isinstance(path, str) else None
 
-    def _results(self) -> list[SceneResult]:
-        path = self.path / SCENES_TABLE
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                return [_result_of(row, self.metrics) for row in csv.DictReader(file)]
-        except (OSError, ValueError, KeyError) as error:
-            raise CorruptedDataError(f"{path} cannot be read: {error}") from error
-
 
 def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneResult:
     position = _number(row.get("position"))
     values = {metric.name: _number(row.get(metric.name)) for metric in metrics}
+    error = ""
+    if position is None:
+        frame, track = row.get("failed_frame"), row.get("failed_track")
+        whom = f", track {track}" if track else ""
+        where = f"frame {frame}{whom}: " if frame else ""
+        error = f"not driven to its end: {where}{row.get('message') or 'no reason is given'}"
     return SceneResult(
         log=row.get("log") or "",
         scene=int(row["scene"]),
@@ -239,27 +247,8 @@ def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneRe
         score=_number(row.get("score")),
         metrics=values,
         failed=tuple(metric for metric in metrics if metric.fails(values[metric.name])),
-        error="" if position is not None else _error_of(row),
+        error=error,
     )
-
-
-def _error_of(row: dict[str, str]) -> str:
-    """Return why a scene could not be driven."""
-    frame, track = row.get("failed_frame"), row.get("failed_track")
-    whom = f", track {track}" if track else ""
-    where = f"frame {frame}{whom}: " if frame else ""
-    return f"not driven to its end: {where}{row.get('message') or 'no reason is given'}"
-
-
-def _plans_of(times_s: Float64Array, poses: FloatArray) -> ScenePlans:
-    """Return plans with the times that they have; those of other scenes may reach farther.
-
-    Raises:
-        ValueError: They have another shape.
-    """
-    if poses.ndim != 3 or poses.shape[1] > len(times_s) or poses.shape[2] != 3:
-        raise ValueError(f"plans have the shape {poses.shape}, allowed are (F, T, 3) with T up to {len(times_s)}")
-    return ScenePlans(times_s[: poses.shape[1]], poses)
 
 
 def _number(text: str | None) -> float | None:

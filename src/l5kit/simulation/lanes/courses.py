@@ -143,6 +143,8 @@ def write_courses(
         _write_course(count, box, velocity, motion, route, routes.paths, ranks, styles, courses)
         write_object(objects, count, box, velocity)
         count += 1
+
+    # the AV, who is driven by somebody else and reacts to nobody here
     courses.accelerations_mps2[:count] = 0.0
     courses.styles[count], courses.agent_rows[count] = -1, -1
     courses.accelerations_mps2[count] = routes.av_accelerations_mps2[scene]
@@ -175,6 +177,8 @@ def _write_course(
         points_m = paths.points_m[paths.starts[route] : paths.starts[route + 1]]
         put_on_path(points_m, 0, len(points_m), (box[0], box[1], box[2]), speed, motion)
         is_on_path = abs(motion[OFFSET]) <= _FARTHEST_OFFSET_M and abs(motion[SLOPE]) < 1.0
+
+    # points of the path from where the vehicle is, as it comes onto it, up to the end of the path; else straight on
     points, count, line_m = courses.points_m[index], COURSE_POINTS, np.inf
     courses.wanted_mps[index] = max(speed, 0.1)
     if is_on_path:
@@ -189,6 +193,8 @@ def _write_course(
             )
             points[count, 0], points[count, 1] = x, y
             count += 1
+
+        # up to the first line that holds it, or the end of the path; who is not driven is taken to want the limit
         if style >= 0:
             speed = motion[SPEED]
         half_m, part = 0.5 * box[3], 1.0 if style < 0 else styles.limit_parts[style]
@@ -196,12 +202,15 @@ def _write_course(
         line_m = half_m + gap_to_line(paths, route, arc_m + half_m, reach_m, speed, _LINE_BRAKING_MPS2, ranks)
         courses.wanted_mps[index] = max(part * limit_at(paths, route, arc_m), 0.1)
     else:
+        # who moves goes on where its velocity points, who stands where it looks
         ahead_x, ahead_y = math.cos(box[2]), math.sin(box[2])
         if speed > MOVES_MPS:
             ahead_x, ahead_y = velocity_mps[0] / speed, velocity_mps[1] / speed
         for point in range(COURSE_POINTS):
             points[point, 0] = box[0] + point * PATH_STEP_M * ahead_x
             points[point, 1] = box[1] + point * PATH_STEP_M * ahead_y
+
+    # a driver looks at least as far as it needs to stop, v^2 / 2 b
     reach_m = speed * _HORIZON_S
     if style >= 0:
         reach_m = max(reach_m, 0.5 * speed * speed / styles.params[style, 3] + _LEAST_LOOK_M)

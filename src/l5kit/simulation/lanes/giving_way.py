@@ -105,15 +105,21 @@ def _gap_to_give_way(
         front_m = max(own_m[0] - half_m, 0.0)
         if front_m >= gap_m:
             continue
+
+        # nobody waits where one of them has left before the other comes
         comes_s, goes_s = _times_at(index, own_m, merges, courses, styles)
         other_comes_s, other_goes_s = _times_at(other, others_m, merges, courses, styles)
         if comes_s > other_goes_s + _BEHIND_S or other_comes_s > goes_s + _AHEAD_S:
             continue
+
+        # of two who both give way one goes first: by its turn, then by time, and by its row where these are equal
         style = courses.styles[other]
         if style >= 0 and gives_way[style]:
             own = (_turn_rank(index, own_m, courses), comes_s, index)
             if own < (_turn_rank(other, others_m, courses), other_comes_s, other):
                 continue
+
+        # who cannot stop any more, but is gone when the other one comes, goes on
         can_stop = speed * speed <= 2 * braking * front_m or speed < MOVES_MPS
         if can_stop or goes_s > other_comes_s:
             gap_m = front_m
@@ -129,6 +135,7 @@ def _turn_rank(index: int, span_m: tuple[float, float], courses: Courses) -> int
         return 0
     x, y = points_m[1, 0] - points_m[0, 0], points_m[1, 1] - points_m[0, 1]
     then_x, then_y = points_m[point, 0] - points_m[point - 1, 0], points_m[point, 1] - points_m[point - 1, 1]
+    # from the heading now to that some metres into the stretch
     turn = math.atan2(x * then_y - y * then_x, x * then_x + y * then_y)
     if abs(turn) < _TURNS_RAD:
         return 0
@@ -165,6 +172,8 @@ def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float,
     x, y = first_m[0, 0] - second_m[0, 0], first_m[0, 1] - second_m[0, 1]
     if x * x + y * y > far_m * far_m:
         return -1.0, -1.0, -1.0, -1.0, False
+
+    # the first run of points of the one that lie near any point of the other; of the other all that lie near that run
     num_first = min(courses.counts[low], int(courses.reaches_m[low] / PATH_STEP_M) + 2)
     num_second = min(courses.counts[high], int(courses.reaches_m[high] / PATH_STEP_M) + 2)
     enters, leaves, other_enters, other_leaves = -1, -1, num_second, -1
@@ -226,10 +235,12 @@ def _time_for(way_m: float, speed_mps: float, acceleration_mps2: float, highest_
     if way_m <= 0:
         return 0.0
     if acceleration_mps2 < -_BRAKES_MPS2:
+        # v^2 + 2 a s, the squared speed at the end of the way, is below 0 for who stops on it
         left = speed_mps * speed_mps + 2 * acceleration_mps2 * way_m
         return (math.sqrt(left) - speed_mps) / acceleration_mps2 if left > 0 else np.inf
     if acceleration_mps2 <= 0 or speed_mps >= highest_mps:
         return way_m / speed_mps if speed_mps > 0 else np.inf
+    # speeding up takes (v_high^2 - v^2) / 2a metres; within them the time is that of s = v t + a t^2 / 2
     speeding_m = (highest_mps * highest_mps - speed_mps * speed_mps) / (2 * acceleration_mps2)
     if way_m <= speeding_m:
         return (math.sqrt(speed_mps * speed_mps + 2 * acceleration_mps2 * way_m) - speed_mps) / acceleration_mps2

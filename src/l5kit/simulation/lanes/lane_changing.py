@@ -147,6 +147,8 @@ def choose_changes(
         for index in range(count - 1):
             boxes[index] = rows.boxes[courses.agent_rows[index]]
         boxes[count - 1] = ego[0][scene]
+
+        # courses of who is driven are in the order of the actors
         num_objects, member = count, first
         for index in range(count):
             if courses.styles[index] < 0:
@@ -195,8 +197,18 @@ def _lane_to_change_to(
         if target < 0 or rules.is_in_junction[target]:
             continue
         beside = _box_beside(boxes[index], target, max(speed * rules.durations_s[style], LEAST_CHANGE_M), rules)
-        if beside[3] <= 0 or _is_taken(beside, index, params[0], boxes[:num_objects]):
+        if beside[3] <= 0:
             continue
+
+        # nobody may be there, nor nearer before or behind than the driver would stand
+        longer, is_taken = beside.copy(), False
+        longer[3] += 2 * params[0]
+        for other in range(num_objects):
+            is_taken = is_taken or (other != index and boxes_overlap(longer, boxes[other]))
+        if is_taken:
+            continue
+
+        # the gap and the speed there; what the driver itself would have to do must be safe, too
         ahead_m = points_ahead(rules.lanes, rules.limits_mps, target, beside[:2], _REACH_M)
         gap_m, leader_mps = find_leader(ahead_m, (0.0, 0.0, 0.0, 0.0), size, _REACH_M, seen, index)
         wanted_mps = max(styles.limit_parts[style] * rules.limits_mps[target], 0.1)
@@ -236,17 +248,6 @@ def _box_beside(box: Float64Array, target: int, change_m: float, rules: ChangeRu
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _is_taken(beside: Float64Array, index: int, standing_gap_m: float, boxes: Float64Array) -> bool:
-    """Return whether anybody is where a vehicle would be, or nearer than it would stand."""
-    longer = beside.copy()
-    longer[3] += 2 * standing_gap_m
-    is_taken = False
-    for other in range(len(boxes)):
-        is_taken = is_taken or (other != index and boxes_overlap(longer, boxes[other]))
-    return is_taken
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def _gain_of_others(
     index: int,
     beside: Float64Array,
@@ -267,9 +268,13 @@ def _gain_of_others(
         gap_m, leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
         new_gap_m, new_leader_mps = find_leader(line_m, position, size, _REACH_M, there, -1)
         old_gap_m, _ = find_leader(line_m, position, size, _REACH_M, objects[index : index + 1], -1)
+
+        # only the old follower, whose leader is the driver now, and the new one, whose leader it would be, notice it
         is_old = old_gap_m < np.inf and old_gap_m <= gap_m
         if not is_old and new_gap_m >= gap_m:
             continue
+
+        # behind whom it would be then: for the old follower the one ahead of the driver, who is put aside meanwhile
         then_gap_m, then_leader_mps = gap_m, leader_mps
         if is_old:
             x_m, objects[index, 0] = objects[index, 0], _NOWHERE_M
@@ -277,6 +282,8 @@ def _gain_of_others(
             objects[index, 0] = x_m
         if new_gap_m < then_gap_m:
             then_gap_m, then_leader_mps = new_gap_m, new_leader_mps
+
+        # the gain of it, unless it would have to brake too hard
         style, wanted_mps = courses.styles[other], courses.wanted_mps[other]
         params = params_of(styles, style) if style >= 0 else _OTHERS
         is_follower = then_gap_m == new_gap_m and new_gap_m < np.inf

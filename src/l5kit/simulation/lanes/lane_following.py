@@ -153,14 +153,6 @@ def gap_to_line(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _speed_in_bends(bends_mps: Float64Array, arc_m: float) -> float:
-    """Return how fast a driver may be at a position on a path, the lower of the points before and after it."""
-    point = min(max(int(arc_m / PATH_STEP_M), 0), len(bends_mps) - 2)
-    slowest_mps: float = min(bends_mps[point], bends_mps[point + 1])
-    return slowest_mps
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def acceleration_behind(
     speed_mps: float,
     gap_m: float,
@@ -177,6 +169,8 @@ def acceleration_behind(
     acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, params)
     braking = params[3]
     leader_mps = max(leader_speed_mps, 0.0)
+    # v h + a h^2 / 2 in the step and (v + a h)^2 / 2b to stop behind it must be at most gap + v_lead^2 / 2b; the terms
+    # in h^2 add up to b h^2 at most, for a up to b, and the rest is solved for a
     spare_m = gap_m - braking * step_s * step_s + (leader_mps * leader_mps - speed_mps * speed_mps) / (2 * braking)
     if spare_m < 2 * speed_mps * step_s:
         highest = braking * (spare_m / max(speed_mps * step_s, 1e-9) - 1)
@@ -218,6 +212,7 @@ def drive_on(
     points_m = paths.points_m[paths.starts[track] : paths.starts[track + 1]]
     position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
     speed = motion[SPEED]
+    # s* behind a leader that stands, see the model: beyond one and a half of it a leader hardly matters
     wanted_gap_m = params[0] + speed * params[1] + speed * speed / (2 * math.sqrt(params[2] * params[3]))
     reach_m = max(_LOOK_PART * wanted_gap_m, _LEAST_LOOK_M)
     gap_m, leader_speed = find_leader(points_m, position, size, reach_m, objects, own_row)
@@ -229,8 +224,13 @@ def drive_on(
         if gap_m < np.inf:
             acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, params, step_s))
         if len(bends_mps) > 0:
-            slowest = _speed_in_bends(bends_mps[paths.starts[track] : paths.starts[track + 1]], arc_m + speed * step_s)
+            # the lower one of the points before and after where the vehicle will be in a step
+            first, stop = paths.starts[track], paths.starts[track + 1]
+            point = first + min(max(int((arc_m + speed * step_s) / PATH_STEP_M), 0), stop - first - 2)
+            slowest = min(bends_mps[point], bends_mps[point + 1])
             acceleration = min(acceleration, max((slowest - speed) / step_s, -params[3]))
+
+        # a vehicle that stops within the step stands from then on; it gets no farther than its path
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:

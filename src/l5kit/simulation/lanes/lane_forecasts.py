@@ -61,6 +61,8 @@ def write_lane_forecast(
     lane = choose_lane(lanes.arrays, lanes.grid, -1, box[:2], box[2])
     if lane < 0:
         return False
+
+    # where it is beside its lane, and how far turned against it, which it is less and less
     arc_m = arc_on_lane(lanes.arrays, lane, box[:2])[0]
     x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
     left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
@@ -71,6 +73,8 @@ def write_lane_forecast(
             ahead = straightest_ahead(lanes.arrays, lane)
             if ahead >= 0:
                 lane, arc_m = ahead, arc_m - length_m
+
+        # the rest of the turn leads it aside, until it drives along the lane
         x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
         poses[step, 0], poses[step, 1] = x - left_m * along_y, y + left_m * along_x
         aside = turn * max(1.0 - step * step_s / _DRIFT_S, 0.0)

@@ -71,6 +71,7 @@ def _highest_speed(paths: PathArrays, route: int, points_m: Float64Array, arc_m:
     end_m = near_m + speed_mps * speed_mps / (2 * _BRAKING_MPS2)
     for point in range(index_along(arc_m, last), index_along(end_m, last) + 1):
         piece = piece_at(paths, route, piece, point * PATH_STEP_M)
+        # the speed from which braking over the metres up to there leaves what is allowed there: v^2 = v_there^2 + 2 b s
         there_mps = min(speed_in_bend(points_m, point, _BEND_MPS2), paths.piece_limits_mps[piece])
         ahead_m = max(point * PATH_STEP_M - near_m, 0.0)
         highest_mps = min(highest_mps, math.sqrt(there_mps * there_mps + 2 * _BRAKING_MPS2 * ahead_m))
@@ -125,17 +126,20 @@ def track_route(
     left_mps = max(speed_mps, 0.0)
     acceleration = max(acceleration, -min(math.sqrt(2 * most_jerk * left_mps), left_mps / step_s))
 
+    # how the route bends a moment ahead: the turn of its direction over the length between two positions
     pace_mps = max(speed_mps, _SLOWEST_MPS)
     preview_m = arc_m + _PREVIEW_S * max(speed_mps, 0.0)
     _, _, before_x, before_y = line_at(points_m, preview_m - _SPAN_M)
     _, _, after_x, after_y = line_at(points_m, preview_m + _SPAN_M)
     bend = math.atan2(before_x * after_y - before_y * after_x, before_x * after_x + before_y * after_y) / (2 * _SPAN_M)
 
+    # pure pursuit: how far the point ahead is beside the route, if the vehicle went straight on
     ahead_m = max(_LEAST_AHEAD_M, _AHEAD_S * speed_mps)
     outward_rad = math.asin(min(max(axles_m[0] * bend, -1.0), 1.0))
     error_m = left_m + ahead_m * math.sin(min(max(wrap_angle(turn_rad + outward_rad), -1.0), 1.0))
     wanted = bend - 2.0 * error_m / (ahead_m * ahead_m)
 
+    # the curvature changes no faster than yaw acceleration, v dk, and lateral jerk, v^2 dk, may be
     now = math.tan(steering) / axles_m[1]
     most = min(_MOST_YAW_ACCELERATION_RADPS2 / pace_mps, _MOST_LATERAL_JERK_MPS3 / (pace_mps * pace_mps)) * step_s
     return acceleration, min(max(wanted, now - most), now + most)

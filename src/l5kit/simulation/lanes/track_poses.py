@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
@@ -22,7 +22,18 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     """
     tracks = batch.tracks
     counts = np.zeros(len(tracks), np.int64)
-    scenes = [_rows_of_scene(batch, scene, is_wanted, counts) for scene in range(len(batch))]
+    scenes: list[tuple[Int64Array, RecordArray]] = []
+    for scene, records in enumerate(batch.recorded):
+        # the track of each row, -1 for those not wanted; ids of tracks are sorted within a scene
+        intervals = records.frames[AGENT_INTERVAL]
+        agents = records.agents[int(intervals[batch.starts[scene], 0]) : int(intervals[batch.stops[scene] - 1, 1])]
+        of_scene = slice(int(tracks.starts[scene]), int(tracks.starts[scene + 1]))
+        track_indices = np.searchsorted(tracks.track_ids[of_scene], np.ascontiguousarray(agents["track_id"]))
+        track_indices[~is_wanted[of_scene][track_indices]] = -1
+        counts[of_scene] += np.bincount(track_indices[track_indices >= 0], minlength=of_scene.stop - of_scene.start)
+        scenes.append((track_indices, agents))
+
+    # rows of all scenes behind each other, sorted by track, each written behind the last one of its track
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     positions_m, yaws_rad = np.empty((int(starts[-1]), 2)), np.empty(int(starts[-1]))
     ends = starts[:-1].copy()
@@ -35,9 +46,9 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
             positions_m,
             yaws_rad,
         )
-    of_scene = tracks.scenes_of_tracks
-    first_frames = np.maximum(tracks.first_frames, batch.starts[of_scene])
-    last_frames = np.minimum(tracks.last_frames, batch.stops[of_scene] - 1)
+    scenes_of_tracks = tracks.scenes_of_tracks
+    first_frames = np.maximum(tracks.first_frames, batch.starts[scenes_of_tracks])
+    last_frames = np.minimum(tracks.last_frames, batch.stops[scenes_of_tracks] - 1)
     durations_s = np.asarray(np.maximum(last_frames - first_frames, 0) * batch.facts.step_time_s, np.float64)
     return TrackPoses(starts, positions_m, yaws_rad, durations_s)
 
@@ -73,22 +84,6 @@ def _find_lane_followers(batch: SceneBatch) -> BoolArray:
     is_follower |= find_moving_tracks(poses)
     _mark_on_lanes(poses.arrays, lane_arrays(driving_map), driving_map.lane_grid.arrays, is_follower)
     return is_follower
-
-
-def _rows_of_scene(
-    batch: SceneBatch, scene: int, is_wanted: BoolArray, counts: Int64Array
-) -> tuple[Int64Array, NumericArray]:
-    """Return the track of each row of a scene, -1 for those not wanted, and the rows; add up the rows of tracks."""
-    records, tracks = batch.recorded[scene], batch.tracks
-    intervals = records.frames[AGENT_INTERVAL]
-    first, stop = int(intervals[batch.starts[scene], 0]), int(intervals[batch.stops[scene] - 1, 1])
-    agents = records.agents[first:stop]
-    of_scene = slice(int(tracks.starts[scene]), int(tracks.starts[scene + 1]))
-    ids = np.ascontiguousarray(agents["track_id"])
-    track_indices = np.searchsorted(tracks.track_ids[of_scene], ids)
-    track_indices[~is_wanted[of_scene][track_indices]] = -1
-    counts[of_scene] += np.bincount(track_indices[track_indices >= 0], minlength=of_scene.stop - of_scene.start)
-    return track_indices, agents
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -174,7 +174,19 @@ class Moment:
         Raises:
             InvalidArgumentError: There is no such lane, or it has no light of the colour.
         """
-        faces = [*self.active_faces, *_faces_of_lanes(self.lights, road)]
+        # the faces that show the colours to the lanes; some show theirs to several
+        known: Mapping[str, Mapping[str, list[str]]] = {} if road is None or not self.lights else road.faces_of_lanes
+        of_lanes: list[str] = []
+        for lane, color in self.lights.items():
+            if lane not in known:
+                raise InvalidArgumentError(
+                    f"lights has lane {lane!r}{did_you_mean(lane, known)}, which is not on the map"
+                )
+            if color not in known[lane]:
+                on_map = ", ".join(sorted(known[lane])) or "none"
+                raise InvalidArgumentError(f"lights has {color} for lane {lane!r}; its lights on the map are: {on_map}")
+            of_lanes += known[lane][color]
+        faces = [*self.active_faces, *dict.fromkeys(of_lanes)]
         statuses = np.zeros((len(faces), len(TL_FACE_LABELS)), np.float32)
         statuses[:, TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = 1.0
         scene = SceneArrays(
@@ -208,19 +220,3 @@ def _probabilities_of(classes: Sequence[str] | NumericArray) -> NumericArray:
             )
         labels.append(PERCEPTION_LABEL_TO_INDEX[label])
     return label_probabilities_of(labels)
-
-
-def _faces_of_lanes(colors: Mapping[str, str], road: RoadMap | None) -> list[str]:
-    """Return the ids of the faces that show colours to lanes."""
-    if not colors:
-        return []
-    known: Mapping[str, Mapping[str, list[str]]] = {} if road is None else road.faces_of_lanes
-    faces: list[str] = []
-    for lane, color in colors.items():
-        if lane not in known:
-            raise InvalidArgumentError(f"lights has lane {lane!r}{did_you_mean(lane, known)}, which is not on the map")
-        if color not in known[lane]:
-            on_map = ", ".join(sorted(known[lane])) or "none"
-            raise InvalidArgumentError(f"lights has {color} for lane {lane!r}; its lights on the map are: {on_map}")
-        faces += known[lane][color]
-    return list(dict.fromkeys(faces))

@@ -55,7 +55,24 @@ class KeptPast:
         """
         now_ns = int(moment.frames["timestamp"][0])
         if self._moments:
-            self._require_next(now_ns, moment)
+            last_ns, last = self._moments[-1]
+            since_ns = now_ns - last_ns
+            if since_ns < _SHORTEST_NS:
+                raise InvalidArgumentError(
+                    f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; time must go on by "
+                    f"{_SHORTEST_NS * 1e-9:g} s at least. Call reset() to begin anew"
+                )
+            if since_ns > self._longest_gap_ns:
+                raise InvalidArgumentError(
+                    f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; at most "
+                    f"{self._longest_gap_ns * 1e-9:g} s are allowed (longest_gap_s). Call reset() to begin anew"
+                )
+            moved_m = float(np.hypot(*(moment.frames["ego_translation"] - last.frames["ego_translation"])[0, :2]))
+            if moved_m > _SLACK_M + _FASTEST_MPS * since_ns * 1e-9:
+                raise InvalidArgumentError(
+                    f"position_m is {moved_m:.1f} m from that of the last moment, {since_ns * 1e-9:g} s before; an AV "
+                    "does not jump. Call reset() to begin anew"
+                )
         self._moments.append((now_ns, moment))
         # frames may be a tenth of a step longer than steps, and between two moments one is made
         oldest_ns = now_ns - (self._num_frames - 1) * (self._step_ns + self._step_ns // 10)
@@ -69,26 +86,6 @@ class KeptPast:
         """Return the change of the speed of the AV since a step ago, m/s2; 0 without a moment before."""
         (before_ns, before_mps), (now_ns, now_mps) = self._speeds[0], self._speeds[-1]
         return 0.0 if now_ns == before_ns else (now_mps - before_mps) / ((now_ns - before_ns) * 1e-9)
-
-    def _require_next(self, now_ns: int, moment: SceneRecords) -> None:
-        last_ns, last = self._moments[-1]
-        since_ns = now_ns - last_ns
-        if since_ns < _SHORTEST_NS:
-            raise InvalidArgumentError(
-                f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; time must go on by "
-                f"{_SHORTEST_NS * 1e-9:g} s at least. Call reset() to begin anew"
-            )
-        if since_ns > self._longest_gap_ns:
-            raise InvalidArgumentError(
-                f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; at most "
-                f"{self._longest_gap_ns * 1e-9:g} s are allowed (longest_gap_s). Call reset() to begin anew"
-            )
-        moved_m = float(np.hypot(*(moment.frames["ego_translation"] - last.frames["ego_translation"])[0, :2]))
-        if moved_m > _SLACK_M + _FASTEST_MPS * since_ns * 1e-9:
-            raise InvalidArgumentError(
-                f"position_m is {moved_m:.1f} m from that of the last moment, {since_ns * 1e-9:g} s before; an AV does "
-                "not jump. Call reset() to begin anew"
-            )
 
     def frames(self) -> SceneRecords:
         """Return the past as a scene of frames a step apart, whose last one is the last moment.
@@ -110,10 +107,29 @@ class KeptPast:
         nearest = int(np.argmin(np.abs(times_ns - wanted_ns)))
         if abs(int(times_ns[nearest]) - wanted_ns) <= _SHORTEST_NS:
             return self._moments[nearest][1]
-        after = int(np.searchsorted(times_ns, wanted_ns))
-        before_ns, after_ns = times_ns[after - 1 : after + 1].tolist()
+
+        # the AV on the line between the two moments around the time, its heading the short way round
+        following = int(np.searchsorted(times_ns, wanted_ns))
+        before, after = self._moments[following - 1][1], self._moments[following][1]
+        before_ns, after_ns = times_ns[following - 1 : following + 1].tolist()
         part = (wanted_ns - before_ns) / (after_ns - before_ns)
-        return _between(self._moments[after - 1][1], self._moments[after][1], part, wanted_ns)
+        frames = before.frames.copy()
+        frames["timestamp"] = wanted_ns
+        frames["ego_translation"] += part * (after.frames["ego_translation"] - before.frames["ego_translation"])
+        yaws_rad = [rotations33_as_yaws(each.frames["ego_rotation"]) for each in (before, after)]
+        frames["ego_rotation"] = yaws_as_rotations33(yaws_rad[0] + part * angular_distance(yaws_rad[1], yaws_rad[0]))
+
+        # whoever is in both frames lies on the line between them; rows are sorted by tracks
+        near, far, weight = (before, after, part) if part <= 0.5 else (after, before, 1 - part)
+        agents = near.agents.copy()
+        _, rows, others = np.intersect1d(agents["track_id"], far.agents["track_id"], return_indices=True)
+        other = far.agents[others]
+        for name in ("centroid", "velocity"):
+            agents[name][rows] += weight * (other[name] - agents[name][rows])
+        turns_rad = angular_distance(other["yaw"].astype(np.float64), agents["yaw"][rows].astype(np.float64))
+        agents["yaw"][rows] = agents["yaw"][rows] + weight * np.asarray(turns_rad)
+        frames[AGENT_INTERVAL] = 0, len(agents)
+        return SceneRecords(frames, agents, before.tl_faces, host=before.host)
 
 
 def _joined(moments: list[SceneRecords]) -> SceneRecords:
@@ -123,24 +139,3 @@ def _joined(moments: list[SceneRecords]) -> SceneRecords:
     frames[FACE_INTERVAL] = intervals_of_counts(np.array([len(each.tl_faces) for each in moments]))
     agents = np.concatenate([each.agents for each in moments])
     return SceneRecords(frames, agents, np.concatenate([each.tl_faces for each in moments]), host=moments[0].host)
-
-
-def _between(before: SceneRecords, after: SceneRecords, part: float, time_ns: int) -> SceneRecords:
-    """Return a frame between two others, by the part of the time that has gone by."""
-    frames = before.frames.copy()
-    frames["timestamp"] = time_ns
-    frames["ego_translation"] += part * (after.frames["ego_translation"] - before.frames["ego_translation"])
-    yaws_rad = [rotations33_as_yaws(each.frames["ego_rotation"]) for each in (before, after)]
-    frames["ego_rotation"] = yaws_as_rotations33(yaws_rad[0] + part * angular_distance(yaws_rad[1], yaws_rad[0]))
-
-    # whoever is in both frames lies on the line between them; rows are sorted by tracks
-    near, far, weight = (before, after, part) if part <= 0.5 else (after, before, 1 - part)
-    agents = near.agents.copy()
-    _, rows, others = np.intersect1d(agents["track_id"], far.agents["track_id"], return_indices=True)
-    other = far.agents[others]
-    for name in ("centroid", "velocity"):
-        agents[name][rows] += weight * (other[name] - agents[name][rows])
-    turns_rad = angular_distance(other["yaw"].astype(np.float64), agents["yaw"][rows].astype(np.float64))
-    agents["yaw"][rows] = agents["yaw"][rows] + weight * np.asarray(turns_rad)
-    frames[AGENT_INTERVAL] = 0, len(agents)
-    return SceneRecords(frames, agents, before.tl_faces, host=before.host)

@@ -100,7 +100,16 @@ class Session:
         require_facts(facts)
         self.facts = facts or LogFacts()
         self._seat = planner if isinstance(planner, EgoSeat) else EgoSeat(planner)
-        _require_live(self._seat.driver, self.facts.step_time_s)
+        # drivers that only logs can ask are refused, and networks whose steps are others
+        driver, step_time_s = self._seat.driver, self.facts.step_time_s
+        if isinstance(driver, Replay):
+            raise InvalidArgumentError("planner replays a log, and a session has none; take another one, such as rules")
+        of_training_s = getattr(getattr(driver, "dataset", None), "route_step_time_s", step_time_s)
+        if abs(of_training_s - step_time_s) > 1e-6:
+            raise InvalidArgumentError(
+                f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
+                f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
+            )
         if past_s is not None and not 0 <= past_s <= _LONGEST_PAST_S:
             raise InvalidArgumentError(f"past_s is {past_s}; it must be from 0 to {_LONGEST_PAST_S:g} s, or None")
         if not self.facts.step_time_s <= longest_gap_s < np.inf:
@@ -162,7 +171,12 @@ class Session:
         controls = None
         if not actions.is_plan:
             controls = actions.values[0].copy()
-            actions = self._model_of_controls().plan(ego, actions, step_time_s=self.facts.step_time_s)
+            if not isinstance(self._seat.model, Controls):
+                raise InvalidArgumentError(
+                    f"planner {type(self._seat.driver).__name__} gives controls; pass it in an EgoSeat with Controls "
+                    "of its vehicle model"
+                )
+            actions = self._seat.model.plan(ego, actions, step_time_s=self.facts.step_time_s)
         if not np.isfinite(actions.values).all():
             raise SessionError(
                 f"{type(self._seat.driver).__name__} gives a plan that is not finite at {moment.timestamp_ns} ns; "
@@ -191,30 +205,28 @@ class Session:
         now_ns, half_ns = int(moment.timestamp_ns), self._step_ns // 2
         since_begin_s = 0.0 if self._batch is None else (self._frame - self._batch.starts[0]) * self.facts.step_time_s
         if self._batch is None or (self._route is None and since_begin_s >= _RENEWED_S):
-            self._batch = self._begun(ego)
+            # the route as a log, from where the AV is on it
+            pose = np.array([*ego.positions_m[0], ego.yaws_rad[0]])
+            step_time_s, start, route = self.facts.step_time_s, 0, self._route
+            if route is None:
+                route = route_ahead(pose, float(ego.speeds_mps[0]), step_time_s=step_time_s, duration_s=_AHEAD_S)
+            else:
+                start = nearest_pose(route, pose)
+            self._batch = SceneBatch(
+                scene_indices=np.zeros(1, np.int64),
+                recorded=[scene_of_route(route, step_ns=self._step_ns)],
+                starts=np.array([start]),
+                stops=np.array([len(route)]),
+                facts=self.facts,
+                road=self._road,
+                threshold=self._threshold,
+                is_live=True,
+            )
             self._memory, self._frame, self._frame_ns = {}, int(self._batch.starts[0]), now_ns
         elif now_ns - self._frame_ns >= half_ns:
+            # frames keep to the beat of the steps, as far as moments are at most half a step away from it
             self._frame += 1
             self._frame_ns = min(max(self._frame_ns + self._step_ns, now_ns - half_ns), now_ns + half_ns)
-
-    def _begun(self, ego: VehicleStates) -> SceneBatch:
-        """Return the route as a log, from where the AV is on it."""
-        pose = np.array([*ego.positions_m[0], ego.yaws_rad[0]])
-        step_time_s, start, route = self.facts.step_time_s, 0, self._route
-        if route is None:
-            route = route_ahead(pose, float(ego.speeds_mps[0]), step_time_s=step_time_s, duration_s=_AHEAD_S)
-        else:
-            start = nearest_pose(route, pose)
-        return SceneBatch(
-            scene_indices=np.zeros(1, np.int64),
-            recorded=[scene_of_route(route, step_ns=self._step_ns)],
-            starts=np.array([start]),
-            stops=np.array([len(route)]),
-            facts=self.facts,
-            road=self._road,
-            threshold=self._threshold,
-            is_live=True,
-        )
 
     def _state(self, window: SceneRecords, ego: VehicleStates) -> TrafficState:
         """Return what the planner sees."""
@@ -254,27 +266,6 @@ class Session:
             accelerations_mps2=np.array([acceleration_mps2], np.float64),
             steering_rad=np.array([steering_rad or 0.0], np.float64),
             lengths_m=np.array([length_m]),
-        )
-
-    def _model_of_controls(self) -> Controls:
-        if not isinstance(self._seat.model, Controls):
-            raise InvalidArgumentError(
-                f"planner {type(self._seat.driver).__name__} gives controls; pass it in an EgoSeat with Controls of "
-                "its vehicle model"
-            )
-        return self._seat.model
-
-
-def _require_live(driver: Driver, step_time_s: float) -> None:
-    """Refuse a driver that only logs can ask."""
-    if isinstance(driver, Replay):
-        raise InvalidArgumentError("planner replays a log, and a session has none; take another one, such as rules")
-    dataset = getattr(driver, "dataset", None)
-    of_training_s = getattr(dataset, "route_step_time_s", step_time_s)
-    if abs(of_training_s - step_time_s) > 1e-6:
-        raise InvalidArgumentError(
-            f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
-            f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
         )
 
 

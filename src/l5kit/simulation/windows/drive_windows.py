@@ -63,7 +63,13 @@ def driven_in_all_frames(driven: DrivenScenes, drives: ScoredDrives) -> EgoState
         speeds_mps=logged.speeds_mps[drives.scenes, :end].copy(),
         accelerations_mps2=logged.accelerations_mps2[drives.scenes, :end].copy(),
     )
-    return _overwritten(whole, states, starts)
+    # from the start on as it was driven
+    frames = starts[:, None] + np.arange(num_frames)
+    rows, arrays = np.arange(len(starts))[:, None], {}
+    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
+        arrays[name] = getattr(whole, name).copy()
+        arrays[name][rows, frames] = getattr(states, name)
+    return replace(whole, **arrays)
 
 
 def present_states(driven: DrivenScenes, whole: EgoStates, window_starts: WindowStarts) -> VehicleStates:
@@ -91,14 +97,3 @@ def with_even_times(states: EgoStates, first: int) -> EgoStates:
     """Return states whose times are steps of a window, of which the present one is 0; ``first`` is the first step."""
     times_s: Float64Array = STEP_S * np.arange(first, first + states.is_there.shape[1])
     return replace(states, timestamps_s=np.broadcast_to(times_s, states.is_there.shape).copy())
-
-
-def _overwritten(whole: EgoStates, states: EgoStates, starts: Int64Array) -> EgoStates:
-    """Return drives whose frames from their starts (S,) on are those of states (S, F)."""
-    frames = starts[:, None] + np.arange(states.is_there.shape[1])
-    rows = np.arange(len(starts))[:, None]
-    arrays = {}
-    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
-        arrays[name] = getattr(whole, name).copy()
-        arrays[name][rows, frames] = getattr(states, name)
-    return replace(whole, **arrays)

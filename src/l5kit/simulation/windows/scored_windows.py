@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import Int64Array
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_states import read_road_users
@@ -73,7 +73,13 @@ def score_windows_of(
     # what the planner wants, or where it gave no plan, what became of its controls
     plans, planned = kept_plans_of(driven, window_starts, present, num_steps)
     as_driven = with_even_times(whole.windows(window_starts.rows, window_starts.scene_frames, num_steps + 1), 0)
-    states = _chosen(planned > 0, follow_plans(plans, present, body), as_driven)
+    states, has_plan = follow_plans(plans, present, body), planned > 0
+    arrays = {}
+    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
+        values = getattr(states, name)
+        is_planned = has_plan.reshape(-1, *[1] * (values.ndim - 1))
+        arrays[name] = np.where(is_planned, values, getattr(as_driven, name))
+    states = replace(states, **arrays)
     # what the rule planner would do from the same states
     compared = None
     if rules is not None:
@@ -116,7 +122,16 @@ class _Surroundings:
         self.params, self.window_starts, self.road_users, self.routes = params, window_starts, road_users, routes
         self._past = with_even_times(past, -params.num_past)
         self._first_frames = window_starts.rows * driven.is_there.shape[1] + window_starts.frames
-        self._arcs_m = _arcs_of(driven, scenes, routes)[window_starts.rows, window_starts.frames]
+
+        # where on their routes the AVs are, followed through all frames, as routes may cross themselves
+        shape, arcs_m = driven.is_there.shape, np.zeros(driven.is_there.shape)
+        if routes is not None:
+            counts = np.zeros(len(routes.paths), np.int64)
+            counts[scenes] = shape[1]
+            poses = np.concatenate([driven.positions_m, driven.yaws_rad[..., None]], axis=-1).reshape(-1, 3)
+            paths, starts = routes.paths, np.concatenate([[0], np.cumsum(counts)])
+            arcs_m = follow_tracks(paths.starts, paths.points_m, starts, poses).reshape(shape)
+        self._arcs_m = arcs_m[window_starts.rows, window_starts.frames]
 
     def details_of(self, states: EgoStates) -> WindowDetails:
         """Return the windows in which AVs are in some states, (W, T)."""
@@ -142,29 +157,24 @@ def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroun
     planned = logged.windows(scenes, frames, num_steps + 1)
     plans = np.concatenate([planned.positions_m, planned.yaws_rad[..., None]], axis=-1)
     present, _ = logged_states(batch, scenes, frames)
+
+    # the others where the log has them, which is where the simulation does if nobody drove any of them
+    road_users = drives.details.road_users
+    was_driven = np.isin(drives.scenes, batch.tracks.scenes_of_tracks[driven.was_driven])
+    if was_driven.any():
+        flags = zip(drives.scenes.tolist(), was_driven.tolist(), drives.arrays, strict=True)
+        arrays = [batch.arrays[scene] if is_elsewhere else seen for scene, is_elsewhere, seen in flags]
+        road_users = read_road_users(arrays, threshold=batch.threshold)
     around_log = _Surroundings(
         params,
         window_starts,
-        _logged_users(driven, drives),
+        road_users,
         past=logged.windows(scenes, frames - params.num_past, params.num_past),
         driven=drives.details.expert,
         scenes=drives.scenes,
         routes=around.routes,
     )
     return around_log.details_of(follow_plans(plans, present, batch.body))
-
-
-def _logged_users(driven: DrivenScenes, drives: ScoredDrives) -> RoadUsers:
-    """Return the others where the log has them, which is where the simulation does if nobody drove any of them."""
-    batch = driven.batch
-    was_driven = np.isin(drives.scenes, batch.tracks.scenes_of_tracks[driven.was_driven])
-    if not was_driven.any():
-        return drives.details.road_users
-    arrays = [
-        batch.arrays[scene] if is_elsewhere else seen
-        for scene, is_elsewhere, seen in zip(drives.scenes.tolist(), was_driven.tolist(), drives.arrays, strict=True)
-    ]
-    return read_road_users(arrays, threshold=batch.threshold)
 
 
 def _routes_of(batch: SceneBatch) -> WindowRoutes | None:
@@ -174,30 +184,3 @@ def _routes_of(batch: SceneBatch) -> WindowRoutes | None:
         return None
     paths = make_lane_paths(poses_of_avs(batch), driving_map)
     return WindowRoutes(driving_map, paths, mark_route_lanes(paths, driving_map), batch.colors)
-
-
-def _arcs_of(states: EgoStates, scenes: Int64Array, routes: WindowRoutes | None) -> Float64Array:
-    """Return where on their routes AVs are in all frames of S scenes, metres, (S, F).
-
-    Args:
-        states: The AVs, all frames there, (S, F).
-        scenes: The scenes, ascending, counted in the batch, (S,).
-        routes: Those of the batch; None without a map.
-    """
-    shape = states.is_there.shape
-    if routes is None:
-        return np.zeros(shape)
-    counts = np.zeros(len(routes.paths), np.int64)
-    counts[scenes] = shape[1]
-    poses = np.concatenate([states.positions_m, states.yaws_rad[..., None]], axis=-1).reshape(-1, 3)
-    paths, starts = routes.paths, np.concatenate([[0], np.cumsum(counts)])
-    return follow_tracks(paths.starts, paths.points_m, starts, poses).reshape(shape)
-
-
-def _chosen(is_first: BoolArray, first: EgoStates, second: EgoStates) -> EgoStates:
-    """Return the states of the first for some windows (W,), and those of the second for the others."""
-    arrays = {}
-    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
-        values = getattr(first, name)
-        arrays[name] = np.where(is_first.reshape(-1, *[1] * (values.ndim - 1)), values, getattr(second, name))
-    return replace(first, **arrays)

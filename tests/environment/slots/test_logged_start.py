@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.environment.actors.logged_start import states_at_start
+from l5kit.environment.slots.av_slots import states_at_start
 from l5kit.simulation.vehicle_models import VehicleGeometry
 
 
