@@ -91,9 +91,24 @@ class KinematicResidual(nn.Module):
             ``positions_all`` (B, M, T, 2), or to ``agent_positions`` (B, A, T, 2) and ``all_agent_positions``
             (B, A, K, T, 2).
         """
-        now_m = data_batch[self.past_key][..., :1, :]
-        baseline_m = self._baseline_displacements(data_batch)
-        unit_m = self._units(baseline_m)
+        past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
+        now_m = past_m[..., :1, :]
+        yaws = past_m[..., 0] if self.baseline == "constant_velocity" else data_batch[self.yaw_key][..., 0]
+        baseline_m = baseline_displacements(
+            self.baseline,
+            past_m,
+            yaws,
+            is_known,
+            num_steps=self.num_steps,
+            step_time_s=self.step_time_s,
+            past_step_time_s=self.past_step_time_s,
+        )
+        # the unit of each step, (..., T, 1): it grows with time, up to more for who gets further
+        time = torch.arange(1, self.num_steps + 1, device=baseline_m.device).to(baseline_m.dtype) / self.num_steps
+        distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)
+        last_m: torch.Tensor = self.least_unit_m + self.unit_per_metre * distance_m
+        unit_m = time.unsqueeze(-1) * last_m
+        # the network sees and gives what is left of the baseline, in units, as if these were displacements
         batch = data_batch.copy()
         if self.training:
             batch[self.target_key] = now_m + (batch[self.target_key] - now_m - baseline_m) / unit_m
@@ -106,24 +121,3 @@ class KinematicResidual(nn.Module):
             now_m, baseline_m, unit_m = now_m.unsqueeze(-3), baseline_m.unsqueeze(-3), unit_m.unsqueeze(-3)
             outputs[self.all_key] = now_m + baseline_m + (outputs[self.all_key] - now_m) * unit_m
         return outputs
-
-    def _baseline_displacements(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return how far everybody gets by the baseline, (..., T, 2)."""
-        past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
-        yaws = past_m[..., 0] if self.baseline == "constant_velocity" else data_batch[self.yaw_key][..., 0]
-        return baseline_displacements(
-            self.baseline,
-            past_m,
-            yaws,
-            is_known,
-            num_steps=self.num_steps,
-            step_time_s=self.step_time_s,
-            past_step_time_s=self.past_step_time_s,
-        )
-
-    def _units(self, baseline_m: torch.Tensor) -> torch.Tensor:
-        """Return the unit of each step in metres, (..., T, 1), for displacements (..., T, 2)."""
-        time = torch.arange(1, self.num_steps + 1, device=baseline_m.device).to(baseline_m.dtype) / self.num_steps
-        distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)
-        last_m: torch.Tensor = self.least_unit_m + self.unit_per_metre * distance_m
-        return time.unsqueeze(-1) * last_m

@@ -222,32 +222,23 @@ def build_backbone(
         )
     network = ResNet(*_ARCHITECTURES[model_arch], _NUM_IMAGENET_CLASSES)
     if pretrained:
-        file = _imagenet_file(model_arch, weights_file)
-        _warn_of_new_first_layer(num_input_channels)
-        load_checkpoint(network, file)
+        cached = Path(torch.hub.get_dir()) / "checkpoints" / _IMAGENET_FILES[model_arch]
+        if weights_file is None and not cached.is_file():
+            raise FileNotFoundError(
+                f"pretrained=True needs ImageNet weights, and {cached} does not exist. Put torchvision's {cached.name} "
+                f"there (from https://download.pytorch.org/models/{cached.name}), name another file with "
+                "weights_file=..., or pass pretrained=False to start from random weights"
+            )
+        if num_input_channels != network.conv1.in_channels:
+            warnings.warn(
+                f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts "
+                "anew",
+                UserWarning,
+                stacklevel=3,
+            )
+        load_checkpoint(network, cached if weights_file is None else Path(weights_file))
+    # the last layer, and for other rasters than pictures the first one, are new whatever the weights were
     network.fc = nn.Linear(network.fc.in_features, num_outputs)
     if num_input_channels != network.conv1.in_channels:
         network.conv1 = nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False)
     return network
-
-
-def _warn_of_new_first_layer(num_input_channels: int) -> None:
-    if num_input_channels != 3:
-        warnings.warn(
-            f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts anew",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _imagenet_file(model_arch: str, weights_file: str | os.PathLike[str] | None) -> Path:
-    if weights_file is not None:
-        return Path(weights_file)
-    path = Path(torch.hub.get_dir()) / "checkpoints" / _IMAGENET_FILES[model_arch]
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"pretrained=True needs ImageNet weights, and {path} does not exist. Put torchvision's {path.name} there"
-            f" (from https://download.pytorch.org/models/{path.name}), name another file with weights_file=..., or pass"
-            " pretrained=False to start from random weights"
-        )
-    return path
