@@ -1,5 +1,6 @@
 """Conversion of checkpoints of any kind to safetensors with the configuration of their training inside."""
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Sequence

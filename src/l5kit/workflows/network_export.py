@@ -203,11 +203,10 @@ def export_module(
         (end,) = (node for node in program.graph.nodes if node.op == "output")
         described = []
         for (name, value), node in zip(outputs.items(), end.args[0], strict=True):
-            sizes_of = [
-                size if isinstance(size, int) else _SYMBOL.sub("A", str(size)) for size in node.meta["val"].shape
-            ]
+            traced = node.meta["val"].shape[1:]
+            free = [size if isinstance(size, int) else _SYMBOL.sub("A", str(size)) for size in traced]
             unit = next((unit for ending, unit in _UNITS if name.endswith(ending)), "")
-            described.append(ExportedArray(name, ("B", *sizes_of[1:]), _dtype_of(value), unit))
+            described.append(ExportedArray(name, ("B", *free), _dtype_of(value), unit))
 
         opset = 0 if proto is None else OPSET
         facts = dataclasses.replace(facts, opset=opset, inputs=tuple(inputs), outputs=tuple(described))

@@ -161,6 +161,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
         rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
+    # rows of nobody have served to number tracks, and go; counts of frames follow from how many stay up to each row
     is_used = rows.groups != _NONE
     ends = np.concatenate([[0], np.cumsum(is_used)])
     first_rows = np.cumsum(scene.counts) - scene.counts
