@@ -52,6 +52,7 @@ def poses_along_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: i
     """
     time = torch.arange(1, num_steps + 1, device=move.device).to(move.dtype) / num_steps
     ratio = speed_ratio.unsqueeze(-1)
+    # the share of the way at each time, r t + (1 - r) t^2: with speed r at first, evenly changed, and 1 at the end
     part = ratio * time + (1 - ratio) * time * time
     half = move[..., 2:3] / 2
     chord_half = half * part  # half of the angle that is turned by then

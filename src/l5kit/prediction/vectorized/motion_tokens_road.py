@@ -74,6 +74,7 @@ def _pieces(
         available: Which points are there, (B, N, P).
         kind: Kind of all of them, or of each point, int64 (B, N, P).
     """
+    # pieces share their ends, so a stride is one point less; the last one is filled up with points that are not there
     stride, num_points = _PIECE_POINTS - 1, polylines.shape[2]
     num_pieces = max(-(-(num_points - 1) // stride), 1)
     missing = max(num_pieces * stride + 1 - num_points, 0)

@@ -163,6 +163,7 @@ class QueryCentricModel(nn.Module):
                 step_time_s=self.step_time_s,
                 past_step_time_s=self.past_step_time_s,
             )
+        # units grow with time, and with how far the baseline gets: what is left of it grows likewise
         time = (
             torch.arange(1, self.num_steps + 1, device=baseline.device).to(baseline.dtype).unsqueeze(-1)
             / self.num_steps
@@ -188,6 +189,7 @@ class QueryCentricModel(nn.Module):
         future = torch.where(known.unsqueeze(-1), future, torch.zeros_like(future))
         turns = torch.where(known, turns, torch.zeros_like(turns))
         targets = torch.where(known.unsqueeze(-1), (future - baseline) / units, torch.zeros_like(future))
+        # the mode that comes nearest in metres wins, and is trained to be nearer; who wins has no gradient
         away = motions.refined[..., :2].detach() - targets.unsqueeze(2)
         distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
         winner = winners(distances, known, joint=self.joint)
@@ -201,6 +203,7 @@ class QueryCentricModel(nn.Module):
             of_trajectories = mixture_nll(surprise, motions.logits, known, joint=self.joint)
             return {"loss": of_trajectories + of_proposals + of_yaws, "loss/trajectories": of_trajectories, **losses}
         of_refined = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
+        # scales learn from the errors, which they do not change
         scaled = laplace_nll((refined[..., :2] - targets).detach(), refined[..., 2:4])
         of_scales = _mean_over(scaled.sum(dim=-1), known)
         of_modes = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
@@ -219,6 +222,7 @@ class QueryCentricModel(nn.Module):
         there = context.agents_there[:, :, None, None, None]
         own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
         poses = context.agent_poses[:, :, None, None]
+        # from the own frames of agents to that of the AV
         cos, sin = torch.cos(poses[..., 2]), torch.sin(poses[..., 2])
         x = poses[..., 0] + cos * own[..., 0] - sin * own[..., 1]
         y = poses[..., 1] + sin * own[..., 0] + cos * own[..., 1]

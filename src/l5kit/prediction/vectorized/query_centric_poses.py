@@ -41,6 +41,7 @@ def polyline_poses(points: torch.Tensor, is_known: torch.Tensor) -> tuple[torch.
     Returns:
         Poses x, y, yaw, shape (B, N, 3), zeros where there are less than two points, and bool, shape (B, N).
     """
+    # the middle one of the points that there are, which need not lie one after the other
     rank, num_points = is_known.int().cumsum(dim=-1), is_known.int().sum(dim=-1, keepdim=True)
     first = is_known.int().argmax(dim=-1, keepdim=True)
     middle = (is_known & (rank == num_points // 2 + 1)).int().argmax(dim=-1, keepdim=True)
