@@ -15,7 +15,7 @@ from torch import nn
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.checkpoint import load_checkpoint
-from l5kit.planning.rasterized.small_resnet import SmallResNet
+from l5kit.planning.rasterized.small_resnet import SmallResNet, conv3x3
 
 _IMAGENET_FILES = {
     "resnet18": "resnet18-f37072fd.pth",
@@ -82,10 +82,6 @@ def SimpleCNN_GN(num_input_channels: int, features_dim: int) -> nn.Sequential:  
     )
 
 
-def _conv3x3(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(in_channels, out_channels, kernel_size=3, stride=stride, padding=1, bias=False)
-
-
 def _conv1x1(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(in_channels, out_channels, kernel_size=1, stride=stride, bias=False)
 
@@ -97,10 +93,10 @@ class BasicBlock(nn.Module):
 
     def __init__(self, in_channels: int, channels: int, *, stride: int, downsample: nn.Module | None) -> None:
         super().__init__()
-        self.conv1 = _conv3x3(in_channels, channels, stride)
+        self.conv1 = conv3x3(in_channels, channels, stride=stride)
         self.bn1 = nn.BatchNorm2d(channels)
         self.relu = nn.ReLU(inplace=True)
-        self.conv2 = _conv3x3(channels, channels)
+        self.conv2 = conv3x3(channels, channels)
         self.bn2 = nn.BatchNorm2d(channels)
         self.downsample = downsample
 
@@ -122,7 +118,7 @@ class Bottleneck(nn.Module):
         super().__init__()
         self.conv1 = _conv1x1(in_channels, channels)
         self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = _conv3x3(channels, channels, stride)
+        self.conv2 = conv3x3(channels, channels, stride=stride)
         self.bn2 = nn.BatchNorm2d(channels)
         self.conv3 = _conv1x1(channels, channels * self.expansion)
         self.bn3 = nn.BatchNorm2d(channels * self.expansion)

@@ -10,8 +10,8 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import LEVERS_M, make_vocabulary
+from l5kit.prediction.vectorized.plane_poses import relative_to
 
 _KEPT_PART: Final = 0.999
 _LEAST_FOR_PARTS: Final = 1000

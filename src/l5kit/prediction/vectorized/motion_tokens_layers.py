@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
+from l5kit.prediction.vectorized.plane_poses import relative_to
 
 POSE_FEATURES: Final = 8
 """Values that :func:`pose_features` gives."""

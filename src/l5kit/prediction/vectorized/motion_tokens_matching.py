@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.prediction.vectorized.motion_tokens_poses import compose, relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES, LEVERS_M, class_of_labels
+from l5kit.prediction.vectorized.plane_poses import compose, relative_to
 
 Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
 

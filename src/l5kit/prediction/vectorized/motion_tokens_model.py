@@ -19,10 +19,10 @@ from l5kit.prediction.vectorized.motion_tokens_matching import (
     TokenisedMotions,
 )
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_poses import compose, poses_along_move
 from l5kit.prediction.vectorized.motion_tokens_road import RoadEncoder
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, choose_tokens, draw_uniforms
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES
+from l5kit.prediction.vectorized.plane_poses import compose, poses_along_move
 
 _MOVE_SCALE: Final = (0.25, 1.0, 3.0)
 """What x, y and yaw of a move are multiplied by, so that they are about one."""

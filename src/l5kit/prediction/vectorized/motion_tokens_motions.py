@@ -6,7 +6,7 @@ import torch
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions
-from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
+from l5kit.prediction.vectorized.plane_poses import relative_to
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from l5kit.planning.motion_embedding import MotionEmbedding
+from l5kit.prediction.vectorized.plane_poses import seen_from
 from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
 from l5kit.prediction.vectorized.query_centric_poses import (
     RelationEmbedding,
     fourier_features,
     newest_poses,
     polyline_poses,
-    seen_from,
 )
 
 _NUM_LIGHT_STATES: Final = 5
