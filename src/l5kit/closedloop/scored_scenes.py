@@ -49,12 +49,13 @@ def score_driven(
             windows = score_windows_of(driven, drives, rules=None if is_by_rules else RulePlanner())
             drives = replace(drives, details=replace(drives.details, windows=windows))
         judged = {metric.name: metric.judge(drives.details) for metric in measured.metrics}
-        frames = _frame_rows(driven, drives, measured.metrics)
-        # the table of frames always says how the AV drove
-        for metric in dict.fromkeys((*METRICS, *measured.metrics)):
-            if metric.column is not None:
-                in_frames, _, _ = judged.get(metric.name) or metric.judge(drives.details)
-                frames[metric.column] = in_frames
+        # the table of frames always says how the AV drove, by the metrics of the nuPlan score
+        in_columns = {
+            metric.column: (judged.get(metric.name) or metric.judge(drives.details))[0]
+            for metric in dict.fromkeys((*METRICS, *measured.metrics))
+            if metric.column is not None
+        }
+        frames = _frame_rows(driven, drives, measured.metrics, in_columns)
         failing = {metric: judged[metric.name][2] for metric in measured.metrics if metric.fault is not None}
         values = {name: scenes for name, (_, scenes, _) in judged.items()}
         scores = {"score": measured.score_of(values)} | values
@@ -83,8 +84,10 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
     return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
-def _frame_rows(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric]) -> RecordArray:
-    """Return the rows of the frames without the values of metrics, (S, F)."""
+def _frame_rows(
+    driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric], in_columns: Mapping[str, Float64Array]
+) -> RecordArray:
+    """Return the rows of the frames, (S, F), with the values of metrics in their columns, (S, F) each."""
     scenes, details = drives.scenes, drives.details
     states, users = details.states, details.road_users
     num_frames = states.is_there.shape[1]
@@ -105,14 +108,15 @@ def _frame_rows(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Me
         "progress_m": details.progress_m,
         "by_fallback": driven.by_fallback[scenes, :num_frames],
     }
-    for name, values in columns.items():
+    for name, values in (*columns.items(), *in_columns.items()):
         rows[name] = values
 
     # tracks are numbered within their scenes, by the ids there in ascending order
     track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
     by_frame = rows.reshape(-1)
 
-    # with whom the AV collides: of several in a frame one at fault, else the first
+    # with whom the AV collides: of several in a frame one at fault, else the first; the column of the metric counts
+    # those at fault, here it says of the one that is named whether it is one
     rows["collision_at_fault"] = -1
     collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
     frame_indices = users.frames_of_rows[collided]
