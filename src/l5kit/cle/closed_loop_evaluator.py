@@ -39,7 +39,9 @@ class EvaluationPlan:
         self.validators = list(validators or ())
         self.composite_metrics = list(composite_metrics or ())
         self.intervention_validators = list(intervention_validators or ())
-        self._require_unique_names()
+        _require_unique("metric", [each.metric_name for each in self.metrics])
+        _require_unique("validator", [each.validator_name for each in self.validators])
+        _require_unique("composite metric", [each.composite_metric_name for each in self.composite_metrics])
         self._require_what_is_required()
 
     def metrics_dict(self) -> dict[str, SupportsMetricCompute]:
@@ -83,6 +85,7 @@ class EvaluationPlan:
         Args:
             results: The outputs of the validators by name.
         """
+        # of several that fail the same frame, `min` takes the first one in the order of the plan
         failed = [name for name in self.intervention_validators if results[name].failed_frames]
         if not failed:
             return dict(results)
@@ -108,11 +111,6 @@ class EvaluationPlan:
             validations = {validator: scene_validation[validator] for validator in composite.requires_validator}
             results[name] = composite.compute(metrics, validations, simulation_output)
         return results
-
-    def _require_unique_names(self) -> None:
-        _require_unique("metric", [metric.metric_name for metric in self.metrics])
-        _require_unique("validator", [validator.validator_name for validator in self.validators])
-        _require_unique("composite metric", [composite.composite_metric_name for composite in self.composite_metrics])
 
     def _require_what_is_required(self) -> None:
         metrics, validators = self.metrics_dict(), self.validators_dict()

@@ -95,7 +95,12 @@ class L5MetricSet(BaseMetricSet):
             under ``composites/NAME`` the sum of a composite metric, float32. Empty before the first scene.
         """
         evaluator = self.evaluator
-        scores = {f"metrics/{name}": mean for name, mean in _means(evaluator.metric_results()).items()}
+        # each scene counts once, however many frames it has
+        of_scenes: dict[str, list[torch.Tensor]] = {}
+        for metrics in evaluator.metric_results().values():
+            for name, values in metrics.items():
+                of_scenes.setdefault(name, []).append(values.double().mean())
+        scores = {f"metrics/{name}": torch.stack(means).mean() for name, means in of_scenes.items()}
         failed = ValidationCountingAggregator().aggregate(evaluator.validation_results())
         scores.update({f"validators/{name}": count for name, count in failed.items()})
         sums = CompositeMetricAggregator().aggregate(evaluator.composite_metric_results())
@@ -105,12 +110,3 @@ class L5MetricSet(BaseMetricSet):
     def aggregate_failed_frames(self) -> dict[str, torch.Tensor]:
         """Return scene id and number of the failed frames, int64 (n, 2), of every validator that has some."""
         return ValidationFailedFramesAggregator().aggregate(self.evaluator.validation_results())
-
-
-def _means(results: dict[int, dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Return the mean over scenes of the mean of each metric."""
-    of_scenes: dict[str, list[torch.Tensor]] = {}
-    for metrics in results.values():
-        for name, values in metrics.items():
-            of_scenes.setdefault(name, []).append(values.double().mean())
-    return {name: torch.stack(means).mean() for name, means in of_scenes.items()}

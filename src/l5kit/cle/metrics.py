@@ -130,6 +130,7 @@ class CollisionMetricBase(SceneMetric):
 
     def _compute_frames(self, scene: ScoredScene) -> torch.Tensor:
         """Return the values of a scene frame by frame."""
+        # a subclass is shown only the agents of a frame that count
         agents, is_counted = scene.output.simulated_agents, scene.counted_agents(self.filter_agents_threshold)
         values = []
         for (start, stop), state in zip(scene.frame_intervals().tolist(), scene.simulated_states, strict=True):

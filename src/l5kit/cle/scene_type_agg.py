@@ -31,9 +31,15 @@ def compute_cle_scene_type_aggregations(
     """
     types = dict.fromkeys(name for names in scene_ids_to_scene_types for name in names)
     counts = {f"{name}/{validator}": 0 for name in types for validator in mset.evaluation_plan.validators_dict()}
+    # a scene counts once for each of its types, however many of its frames fail
     for validator, frames in mset.aggregate_failed_frames().items():
         for scene_id in sorted(set(frames[:, 0].tolist())):
-            for name in dict.fromkeys(_types_of(scene_id, scene_ids_to_scene_types)):
+            if not 0 <= scene_id < len(scene_ids_to_scene_types):
+                raise IndexOutOfRangeError(
+                    f"scene_ids_to_scene_types has {len(scene_ids_to_scene_types)} scenes, but scene {scene_id} was "
+                    "evaluated; pass a list of types, which may be empty, for each scene id"
+                )
+            for name in dict.fromkeys(scene_ids_to_scene_types[scene_id]):
                 counts[f"{name}/{validator}"] += 1
     return counts
 
@@ -60,12 +66,3 @@ def read_scene_types(path: str | Path) -> list[list[str]]:
                 raise InvalidArgumentError(f"line {line} of {path} is {','.join(row)!r}; write a scene id and a type")
             types.setdefault(int(row[0]), []).append(row[1].strip())
     return [types.get(scene_id, []) for scene_id in range(max(types, default=-1) + 1)]
-
-
-def _types_of(scene_id: int, scene_ids_to_scene_types: list[list[str]]) -> list[str]:
-    if not 0 <= scene_id < len(scene_ids_to_scene_types):
-        raise IndexOutOfRangeError(
-            f"scene_ids_to_scene_types has {len(scene_ids_to_scene_types)} scenes, but scene {scene_id} was evaluated; "
-            "pass a list of types, which may be empty, for each scene id"
-        )
-    return scene_ids_to_scene_types[scene_id]

@@ -144,7 +144,20 @@ class RangeValidator(SupportsMetricValidate):
             metric_results: The values of metrics by name, this one among them.
             simulation_output: What the simulation gives of the scene; read if there is a duration.
         """
-        is_outside = self._violations(as_array(metric_results[self.metric_name]))
+        values = as_array(metric_results[self.metric_name])
+        columns = values.reshape(len(values), math.prod(values.shape[1:]))
+        is_unknown = np.isnan(columns)
+        if is_unknown.any():
+            warnings.warn(
+                f"validator {self.validator_name!r}: {int(is_unknown.any(axis=1).sum())} of {len(columns)} values of "
+                f"{self.metric_name} are NaN and count as in range",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        # NaN is neither below nor above a bound
+        least = -math.inf if self.min_value is None else float(self.min_value)
+        greatest = math.inf if self.max_value is None else float(self.max_value)
+        is_outside: BoolArray = np.any((columns < least) | (columns > greatest), axis=1)
         if self.validation_duration_s > 0:
             is_outside = self._last_too_long(is_outside, simulation_output)
         failed_frames: list[int] = np.flatnonzero(is_outside).tolist()
@@ -164,24 +177,9 @@ class RangeValidator(SupportsMetricValidate):
         lasted_s = _time_of_violations(as_array(timestamp_diff), as_array(validation_mask) != 0, True)
         return torch.from_numpy(lasted_s).to(timestamp_diff.dtype)
 
-    def _violations(self, values: FloatArray) -> BoolArray:
-        """Return which frames of a metric, (N, ...), are outside the range, (N,)."""
-        columns = values.reshape(len(values), math.prod(values.shape[1:]))
-        is_unknown = np.isnan(columns)
-        if is_unknown.any():
-            warnings.warn(
-                f"validator {self.validator_name!r}: {int(is_unknown.any(axis=1).sum())} of {len(columns)} values of "
-                f"{self.metric_name} are NaN and count as in range",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        least = -math.inf if self.min_value is None else float(self.min_value)
-        greatest = math.inf if self.max_value is None else float(self.max_value)
-        violations: BoolArray = np.any((columns < least) | (columns > greatest), axis=1)
-        return violations
-
     def _last_too_long(self, is_outside: BoolArray, simulation_output: SimulatedSceneLike) -> BoolArray:
         """Return which frames (N,) fail as violations have taken too long."""
+        # float32 throughout, as L5Kit 1.5 compares, so that a duration of whole steps fails the same frames
         times_s = as_array(simulation_output.simulated_ego_states)[:, TIME].astype(np.float32)
         differences_s = np.diff(times_s, prepend=times_s.dtype.type(0))
         if self.aligned_to_steps and len(is_outside) == len(times_s) - 1:
@@ -191,6 +189,7 @@ class RangeValidator(SupportsMetricValidate):
                 f"{self.metric_name} has {len(is_outside)} values, but validator {self.validator_name!r} finds the "
                 f"times of {len(differences_s)} simulated frames only; leave its duration out"
             )
+        # a metric may have fewer values than there are frames, of which the last ones are then in range
         is_violated = np.zeros(len(differences_s), np.bool_)
         is_violated[: len(is_outside)] = is_outside
         if self.duration_mode == DurationMode.CONTINUOUS:

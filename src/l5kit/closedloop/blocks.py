@@ -15,7 +15,6 @@ from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import L5KitError, is_termination
-from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
 
@@ -59,42 +58,33 @@ class SimulateBlock:
         Raises:
             FailedSceneError: A scene fails, and the simulation is strict.
         """
-        finished = self._simulate(scenes.tolist())
-        write_part(self.folder, finished, facts=self.setup.log.facts, run=self.run)
-        return [scene.row for scene in finished]
-
-    def _simulate(self, scenes: list[int]) -> list[FinishedScene]:
-        """Return scenes, those that failed included, in their order."""
+        options, true_log = self.setup.options, self.setup.truth
         recorded: dict[int, SceneRecords] = {}
         truth: dict[int, SceneArrays] = {}
         failed: list[FailedScene] = []
-        for scene in scenes:
-            records = read_scene(self.setup.log, scene, start=self.setup.options.start_frame)
+        for scene in scenes.tolist():
+            records = read_scene(self.setup.log, scene, start=options.start_frame)
             if isinstance(records, FailedScene):
                 failed.append(self._as_failed(records))
                 continue
-            true = self._read_truth(scene, records)
-            if isinstance(true, FailedScene):
-                failed.append(self._as_failed(true))
-                continue
-            recorded[scene] = records
-            if true is not None:
+            # without a true log, scenes are scored against what planners see
+            if true_log is not None:
+                true = true_log.read(scene, records, start=options.start_frame, num_frames=options.num_frames)
+                if isinstance(true, FailedScene):
+                    failed.append(self._as_failed(true))
+                    continue
                 truth[scene] = true
+            recorded[scene] = records
         finished = self._drive(recorded, truth) if recorded else []
         finished += [self._row_of(each) for each in failed]
-        return sorted(finished, key=lambda each: each.scene)
-
-    def _read_truth(self, scene: int, seen: SceneRecords) -> SceneArrays | FailedScene | None:
-        """Return the true boxes of a scene; None where it is scored against what is seen."""
-        if self.setup.truth is None:
-            return None
-        options = self.setup.options
-        return self.setup.truth.read(scene, seen, start=options.start_frame, num_frames=options.num_frames)
+        finished.sort(key=lambda each: each.scene)
+        write_part(self.folder, finished, facts=self.setup.log.facts, run=self.run)
+        return [scene.row for scene in finished]
 
     def _drive(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
         """Return scenes that were driven together; where that is not possible, each was driven alone."""
         try:
-            return self._finish(self._run(recorded), truth)
+            return self._drive_together(recorded, truth)
         except (MemoryError, FailedSceneError):
             raise
         except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
@@ -106,7 +96,8 @@ class SimulateBlock:
                 return [self._row_of(FailedScene(scene, None, None, text))]
         return [done for scene, records in recorded.items() for done in self._drive({scene: records}, truth)]
 
-    def _run(self, recorded: dict[int, SceneRecords]) -> DrivenScenes:
+    def _drive_together(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
+        """Return scenes that were driven and scored as one batch, those in which a driver has a fault among them."""
         setup, options = self.setup, self.setup.options
         batch = SceneBatch.of_scenes(
             list(recorded.values()),
@@ -116,38 +107,34 @@ class SimulateBlock:
             facts=setup.log.facts,
             road=None if setup.roads is None else setup.roads.of_scenes(setup.log, list(recorded)),
         )
-        simulation = SceneSimulation(
+        driven = SceneSimulation(
             batch,
             ego=setup.planner.seat,
             agents=setup.agents.seat,
             keeps_plans=options.keeps_plans or setup.measured.needs_windows,
             strict=options.strict,
-        )
-        return simulation.run()
-
-    def _finish(self, driven: DrivenScenes, truth: dict[int, SceneArrays]) -> list[FinishedScene]:
-        """Return the scenes of a batch."""
+        ).run()
         finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
+        true_of_index = None if setup.truth is None else dict(enumerate(truth[scene] for scene in recorded))
         with np.errstate(over="ignore"):  # found by find_overflow
-            scored = score_driven(
-                driven,
-                self.setup.measured,
-                self._truth_by_index(driven, truth),
-                is_by_rules=self.setup.planner.is_rule_planner,
-            )
+            is_by_rules = setup.planner.is_rule_planner
+            scored = score_driven(driven, setup.measured, true_of_index, is_by_rules=is_by_rules)
         for index, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
                 finished.append(self._row_of(self._as_failed(overflow)))
                 continue
-            plans, times_s = _plans_of(driven, index, len(frames)) if self.setup.options.keeps_plans else (None, ())
+            plans: FloatArray | None = None
+            times_s: tuple[float, ...] = ()
+            if options.keeps_plans and driven.plans is not None and driven.plan_times_s is not None:
+                # a batch has the times of all its plans; those that only others have are NaN here, and left out, so
+                # that a scene is the same in any batch
+                of_scene = driven.plans[index, : len(frames)]
+                is_known = ~np.isnan(of_scene).all(axis=(0, 2))
+                plans = of_scene[:, is_known] if is_known.any() else None
+                times_s = tuple(driven.plan_times_s[is_known].tolist())
             finished.append(FinishedScene(self._whole_row(row), frames, driven.records(index), plans, times_s))
         return finished
-
-    def _truth_by_index(self, driven: DrivenScenes, truth: dict[int, SceneArrays]) -> dict[int, SceneArrays] | None:
-        if self.setup.truth is None:
-            return None
-        return {index: truth[scene] for index, scene in enumerate(driven.batch.scene_indices.tolist())}
 
     def _as_failed(self, failed: FailedScene) -> FailedScene:
         """Return a scene that failed.
@@ -166,12 +153,3 @@ class SimulateBlock:
     def _whole_row(self, row: JsonObject) -> JsonObject:
         """Return a row with all columns, None where nothing is known."""
         return dict.fromkeys(scene_columns_of(self.setup.measured.metrics)) | {"log": self.setup.log_name} | row
-
-
-def _plans_of(driven: DrivenScenes, scene: int, num_frames: int) -> tuple[FloatArray | None, tuple[float, ...]]:
-    """Return the plans of a scene of the batch, and their times, without those that only others have."""
-    if driven.plans is None or driven.plan_times_s is None:
-        return None, ()
-    plans = driven.plans[scene, :num_frames]
-    is_known = ~np.isnan(plans).all(axis=(0, 2))
-    return (plans[:, is_known] if is_known.any() else None), tuple(driven.plan_times_s[is_known].tolist())

@@ -60,7 +60,10 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
     """
     if as_unicode(str(folder)) != str(folder):
         raise InvalidArgumentError(f"folder is {str(folder)!r}, a name with bytes that are no text; name another")
-    if _is_dataset(folder):
+    # a dataset as `l5kit synth` makes one, or a zarr group, or a folder in one
+    path = folder.resolve()
+    is_in_group = any((each / mark).is_file() for each in (path, *path.parents) for mark in (".zgroup", "zarr.json"))
+    if is_in_group or ((path / "meta.json").is_file() and (path / "scenes").is_dir()):
         raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a dataset or a folder in one; name another")
     if overwrite or not folder.is_dir() or not _is_marked(folder):
         require_own_folder(folder.resolve(), _SIMULATION, argument="folder")
@@ -129,6 +132,8 @@ def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iter
     was_there = parts.is_dir()
     parts.mkdir(parents=True, exist_ok=True)
     busy = f"folder is {str(folder)!r}, into which another process is simulating; wait for it, or name another"
+    # parts go where the run comes to its end, or where it was refused and nothing was there before; they stay where
+    # another process holds them, and where the run breaks off, to go on with them
     is_kept = True
     try:
         with held_alone(parts / _LOCK, busy):
@@ -142,19 +147,20 @@ def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iter
             remove_whole(parts)
 
 
-def _is_dataset(folder: Path) -> bool:
-    """Return whether a folder holds a dataset, as ``l5kit synth`` makes one, or is or lies in a zarr group."""
-    path = folder.resolve()
-    is_in_group = any((each / mark).is_file() for each in (path, *path.parents) for mark in (".zgroup", "zarr.json"))
-    return is_in_group or ((path / "meta.json").is_file() and (path / "scenes").is_dir())
-
-
 def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> None:
     """Make sure that what is in the folder is of this run, and write what it is."""
     for name in (*_FILES, PARTS_FOLDER):
         clear_leftovers(folder / name)
     if overwrite:
-        _remove_simulation(folder)
+        # what a simulation writes, and nothing else: the lock, which is held, stays in the folder of the parts
+        for entry in (folder / PARTS_FOLDER).glob("[0-9]*"):
+            remove_whole(entry)
+        for name in _FILES:
+            path = folder / name
+            if path.is_dir():
+                remove_whole(path)
+            else:
+                path.unlink(missing_ok=True)
     elif (folder / RUN_FILE).is_file():
         before = read_object(folder / RUN_FILE)
         differences = _differences(before, json.loads(json.dumps(run)))
@@ -193,15 +199,3 @@ def digest_of_run(run: Mapping[str, object]) -> str:
 def _short(value: object) -> str:
     text = "none" if value is None else str(value)
     return text if len(text) <= 40 else f"{text[:12]}..."
-
-
-def _remove_simulation(folder: Path) -> None:
-    """Remove the parts and files of a simulation, and nothing else."""
-    for entry in (folder / PARTS_FOLDER).glob("[0-9]*"):
-        remove_whole(entry)
-    for name in _FILES:
-        path = folder / name
-        if path.is_dir():
-            remove_whole(path)
-        else:
-            path.unlink(missing_ok=True)

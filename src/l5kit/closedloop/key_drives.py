@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -81,7 +81,17 @@ def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
         CorruptedDataError: It is no such file, or damaged.
         InvalidArgumentError: It is of a later version of l5kit.
     """
-    content = _content_of(Path(path))
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"drive (--score) is {str(file)!r}, and there is no such file; check it for spelling")
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CorruptedDataError(f"{file} is no JSON: {error}; save the drive again") from error
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise CorruptedDataError(
+            f"{file} is no drive that the page of l5kit drive has saved; name a file that it has downloaded"
+        )
     if content.get("version") != _VERSION:
         raise InvalidArgumentError(
             f"drive (--score) is {str(path)!r}, a file of version {content.get('version')}; this l5kit reads version "
@@ -105,6 +115,7 @@ def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
             f"{path} is a damaged drive: its scene is {drive.scene}, which must be at least 0, and its states must be "
             "finite; save it again"
         )
+    # the page saves the state before the first step, and that behind each
     if len(drive.states) != len(drive.keys) + 1:
         raise CorruptedDataError(
             f"{path} is a damaged drive: {len(drive.keys)} steps need {len(drive.keys) + 1} states, it has "
@@ -156,21 +167,6 @@ def score_key_drive(
     page_scores = {"score": drive.score, **drive.metrics}
     scores = {"score": result.score, **{name: result.metrics.get(name) for name in drive.metrics}}
     return ScoredKeyDrive(result, page_scores, scores, float(apart_m.max()))
-
-
-def _content_of(path: Path) -> dict[str, Any]:
-    """Return the content of a file of JSON that says it is a drive."""
-    if not path.is_file():
-        raise FileNotFoundError(f"drive (--score) is {str(path)!r}, and there is no such file; check it for spelling")
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise CorruptedDataError(f"{path} is no JSON: {error}; save the drive again") from error
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise CorruptedDataError(
-            f"{path} is no drive that the page of l5kit drive has saved; name a file that it has downloaded"
-        )
-    return content
 
 
 def _number_of(value: float | None) -> float | None:

@@ -91,6 +91,7 @@ def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] =
     of_scores = tuple(metric for name in scores for metric in SCORES[name])
     if not added:
         return Measured(of_scores, scores=scores)
+    # a metric brings up to four columns to the tables, none of which may hide another
     taken = {*SCENE_COLUMNS, *FRAME_COLUMNS, *(metric.name for metric in of_scores)}
     for metric in added:
         if metric.role is not None and NUPLAN not in scores:

@@ -93,21 +93,18 @@ class Part:
         row = self._rows[number]
         if row.get("message") is not None:
             return FinishedScene(row)
+        # scenes that failed have a row, but no frames, plans and records: those of others lie behind each other
         before = [other for other in self._rows[:number] if other.get("message") is None]
         first = sum(other["frames"] for other in before)
         rows = slice(first, first + row["frames"])
+        plans = None if self._plans is None else np.array(self._plans[rows])
         return FinishedScene(
             row=row,
             frames=np.array(self._frames[rows]),
             records=SceneRecords.read(self._log, len(before)),
-            plans=self._plans_of(rows),
+            plans=None if plans is None or np.isnan(plans).all() else plans,  # a scene of one frame has none
             plan_times_s=tuple(self._plan_times_s),
         )
-
-    def _plans_of(self, rows: slice) -> FloatArray | None:
-        """Return the plans of a scene; None if it has none, as one of a single frame."""
-        plans = None if self._plans is None else np.array(self._plans[rows])
-        return None if plans is None or np.isnan(plans).all() else plans
 
     def close(self) -> None:
         """Let go of the files, which are opened again where need be."""
@@ -149,16 +146,14 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, ru
         frames = [scene.frames for scene in driven if scene.frames is not None]
         np.save(part / _FRAMES_FILE, np.concatenate(frames) if frames else np.zeros(0))
         if len(times_s):
-            np.save(part / _PLANS_FILE, np.concatenate([_plans_at(times_s, scene) for scene in driven]))
+            # one array for all, (F, T, 3): at the times of the part, NaN where a scene has no plan for them
+            plans = [np.full((len(each), len(times_s), 3), np.nan, np.float32) for each in frames]
+            for number, scene in enumerate(driven):
+                if scene.plans is not None:
+                    plans[number] = plans_at(times_s, scene.plans, np.array(scene.plan_times_s))
+            np.save(part / _PLANS_FILE, np.concatenate(plans))
         rows, of_plans = [scene.row for scene in scenes], times_s.tolist()
         write_receipt(part, _ROWS_FILE, {"run": run, "rows": rows, "plan_times_s": of_plans})
-
-
-def _plans_at(times_s: Float64Array, scene: FinishedScene) -> FloatArray:
-    """Return the plans of a scene at the times of its part, (F, len(times_s), 3)."""
-    num_frames = 0 if scene.frames is None else len(scene.frames)
-    none = np.full((num_frames, len(times_s), 3), np.nan, np.float32)
-    return none if scene.plans is None else plans_at(times_s, scene.plans, np.array(scene.plan_times_s))
 
 
 def find_parts(folder: Path) -> Iterator[Part]:
@@ -176,26 +171,18 @@ def drop_damaged(folder: Path, run: str) -> None:
     """
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
-        damage = find_damage(path, _ROWS_FILE) or _other_run(path, run) or _other_name(path)
+        damage = find_damage(path, _ROWS_FILE)
+        if damage is None and read_receipt(path, _ROWS_FILE).get("run") != run:
+            damage = "it is of another simulation, or of an earlier l5kit"
+        if damage is None:
+            # whole, but under the name of another part: its scenes would count twice
+            scenes = Part(path).scenes
+            if not scenes or path.name != _name_of_part(int(scenes[0])):
+                damage = f"it has scenes {scenes[:1]} and so is that of another place"
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             remove_whole(path)
-
-
-def _other_run(path: Path, run: str) -> str | None:
-    """Return what is wrong with a whole part of another simulation, or of a version that did not tell which."""
-    if read_receipt(path, _ROWS_FILE).get("run") == run:
-        return None
-    return "it is of another simulation, or of an earlier l5kit"
-
-
-def _other_name(path: Path) -> str | None:
-    """Return what is wrong where a whole part lies under the name of another one, which would count twice."""
-    scenes = Part(path).scenes
-    if scenes and path.name == _name_of_part(int(scenes[0])):
-        return None
-    return f"it has scenes {scenes[:1]} and so is that of another place"
 
 
 def _name_of_part(first_scene: int) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 
 from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
-from l5kit.closedloop.policies import open_agent_policy, open_policy
 from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.stores.store import whole_path_of
@@ -105,10 +104,6 @@ _USUAL_MOVES = {"standing": "poses", "idm": "poses"}
 tracker brakes later and less, and rolls into leaders that stop."""
 
 
-def _constant_velocity_traffic() -> AgentSeat:
-    return AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic())
-
-
 def _population(name: str) -> AgentSeat:
     from l5kit.simulation.drivers.intelligent import intelligent_traffic
     from l5kit.simulation.drivers.populations import POPULATIONS
@@ -125,7 +120,7 @@ LANE_DRIVERS: Final = ("rules", *_POPULATIONS)
 TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
     "replay": lambda: None,
     **{name: partial(_population, name) for name in _POPULATIONS},
-    "constant-velocity": _constant_velocity_traffic,
+    "constant-velocity": lambda: AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic()),
 }
 """Traffic that has a name, and what makes it."""
 
@@ -168,18 +163,16 @@ def open_planner(
             f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; allowed are "
             f"{', '.join(FALLBACKS)}, behind another planner, got planner {requested!r}"
         )
-    return _with_fallback(_open_alone(requested, moves=moves, context=context, is_tracked=True), fallback)
-
-
-def _with_fallback(planner: Planner, fallback: str) -> Planner:
-    """Return a planner whose plans are judged, and replaced where need be, by rules."""
     from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
     from l5kit.simulation.drivers.rule_planner import RulePlanner
 
+    planner = _open_alone(requested, moves=moves, context=context, is_tracked=True)
     alone = planner.seat or EgoSeat(Replay())
-    planning: Driver | None = getattr(alone.driver, "as_planner", None)  # of policies that know where they go
+    # a policy that drives along routes also plans poses, which are judged in place of one step of its actions
+    planning: Driver | None = getattr(alone.driver, "as_planner", None)
     if planning is not None:
         alone = EgoSeat(planning, TrackedPlans())
+    # rules give plans, so plans are what the seat carries out; the fallback itself turns controls into such
     model, controls = (TrackedPlans(), alone.model) if isinstance(alone.model, Controls) else (alone.model, None)
     # rules roll plans out with the tracker that carries them out
     rules = RulePlanner(tracker=model.tracker) if isinstance(model, TrackedPlans) else RulePlanner()
@@ -200,7 +193,19 @@ def _open_alone(
     if requested == "replay" and moves is None and not is_tracked:
         return Planner("replay", None, _digest_of("replay"))
     if isinstance(requested, str) and requested not in PLANNERS and _is_of_policy(requested):
-        return _open_policy(requested, moves=moves, context=context)
+        if moves is not None:
+            raise InvalidArgumentError(
+                f"moves is {moves!r}, but planner {requested!r} is a policy, which gives controls of the vehicle model "
+                "of its training; drop it"
+            )
+        if context is not None and context.cfg is not None:
+            raise InvalidArgumentError(
+                f"planner {requested!r} is a policy, which has its configuration with it; drop the one that is given"
+            )
+        from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
+
+        policy = PolicyDriver.load(requested)
+        return Planner(requested, policy.seat, policy.digest)
     driver, name, source = _open_driver(requested, PLANNERS, whom="ego", context=context)
     usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
     if moves is None or not is_own(moves):
@@ -232,21 +237,6 @@ def _open_own_model(moves: str) -> tuple[ActionModel, str]:
     return opened, source
 
 
-def _open_policy(requested: str, *, moves: str | None, context: NetworkContext | None) -> Planner:
-    """Return a policy of reinforcement learning."""
-    if moves is not None:
-        raise InvalidArgumentError(
-            f"moves is {moves!r}, but planner {requested!r} is a policy, which gives controls of the vehicle model of "
-            "its training; drop it"
-        )
-    if context is not None and context.cfg is not None:
-        raise InvalidArgumentError(
-            f"planner {requested!r} is a policy, which has its configuration with it; drop the one that is given"
-        )
-    seat, digest = open_policy(requested)
-    return Planner(requested, seat, digest)
-
-
 def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None = None) -> Traffic:
     """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
 
@@ -268,26 +258,30 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
         return Traffic(requested, seat, _digest_of(requested, _described(seat)), requested in LANE_DRIVERS)
     mix = _parts_of_mix(requested) if isinstance(requested, str) else None
     if mix is not None:
-        return _open_mix(str(requested), *mix, context=context)
+        from l5kit.simulation.drivers.traffic_mix import TrafficMix
+
+        weights, seed = mix
+        members = {name: open_traffic(name, context=context) for name in weights}
+        opened = TrafficMix({name: each.seat for name, each in members.items()}, weights, seed)
+        needs_map = any(each.needs_map for each in members.values())
+        return replace(_traffic_of_mix(str(requested), opened, members), needs_map=needs_map)
     if isinstance(requested, str) and not is_own(requested) and _is_of_policy(requested):
-        return _open_policy_traffic(requested, context=context)
-    if _is_mix(requested):
+        if context is not None and context.cfg is not None:
+            raise InvalidArgumentError(
+                f"agents is {requested!r}, a policy, which has its configuration with it; drop the one that is given"
+            )
+        from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
+
+        policy = PolicyDriver.load(requested)
+        return Traffic(requested, policy.agent_seat, policy.digest, needs_map=True)
+    mixes = sys.modules.get("l5kit.simulation.drivers.traffic_mix")  # nobody has a mix who has not loaded its module
+    if mixes is not None and isinstance(requested, mixes.TrafficMix):
         return _traffic_of_mix(_name_of(requested), requested, {})
     driver, name, source = _open_driver(requested, TRAFFIC, whom="agents", context=context)
     control = AgentControl.of_traffic()
     reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
     seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
     return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
-
-
-def _open_policy_traffic(requested: str, *, context: NetworkContext | None) -> Traffic:
-    """Return vehicles that a policy of reinforcement learning drives."""
-    if context is not None and context.cfg is not None:
-        raise InvalidArgumentError(
-            f"agents is {requested!r}, a policy, which has its configuration with it; drop the one that is given"
-        )
-    seat, digest = open_agent_policy(requested)
-    return Traffic(requested, seat, digest, needs_map=True)
 
 
 def _parts_of_mix(requested: str) -> tuple[dict[str, float], int] | None:
@@ -326,16 +320,6 @@ def _as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _open_mix(requested: str, weights: dict[str, float], seed: int, *, context: NetworkContext | None) -> Traffic:
-    """Return a mix of traffic."""
-    from l5kit.simulation.drivers.traffic_mix import TrafficMix
-
-    members = {name: open_traffic(name, context=context) for name in weights}
-    mix = TrafficMix({name: each.seat for name, each in members.items()}, weights, seed)
-    needs_map = any(each.needs_map for each in members.values())
-    return replace(_traffic_of_mix(requested, mix, members), needs_map=needs_map)
 
 
 def _traffic_of_mix(name: str, mix: "TrafficMix", opened: dict[str, Traffic]) -> Traffic:
@@ -401,12 +385,6 @@ def _open_driver(
     return _as_driver(candidate, argument), requested, source
 
 
-def _is_mix(requested: object) -> TypeGuard["TrafficMix"]:
-    """Return whether something is a mix of traffic, whose module nobody has loaded who has none."""
-    module = sys.modules.get("l5kit.simulation.drivers.traffic_mix")
-    return module is not None and isinstance(requested, module.TrafficMix)
-
-
 def _is_of_policy(requested: str) -> bool:
     """Return whether a planner is a policy, as it was trained or exported."""
     if is_policy(requested):
@@ -456,12 +434,11 @@ def _described(part: object, *, has_code: bool = False) -> str:
     if part is None or isinstance(part, int | float | str | bool | tuple):
         return repr(part)
     named: str | None = getattr(part, "__qualname__", None)
-    return named or (_name_of(part) if has_code else f"{_name_of(part)} {_digest_of_state(part)}")
-
-
-def _digest_of_state(part: object) -> str:
-    """Return a digest of what an object holds."""
-    return digest_of_object(part) if getattr(part, "__dict__", True) else "without state"
+    if named or has_code:
+        return named or _name_of(part)
+    # an object of somebody's own, without known code: two are told apart by what they hold
+    state = digest_of_object(part) if getattr(part, "__dict__", True) else "without state"
+    return f"{_name_of(part)} {state}"
 
 
 def _digest_of(*texts: str) -> str:

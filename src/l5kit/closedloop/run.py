@@ -16,7 +16,7 @@ from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.folder import claimed, digest_of_run, finish_folder, is_complete, require_apart, require_folder
 from l5kit.closedloop.measured import RequestedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.parts import Part, drop_damaged, find_parts
+from l5kit.closedloop.parts import drop_damaged, find_parts
 from l5kit.closedloop.planners import RequestedPlanner, RequestedTraffic
 from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.scores_file import scores_of
@@ -118,7 +118,18 @@ def simulate(
             for name in (RECEIPT_FILE, SCORES_FILE):
                 (target / name).unlink(missing_ok=True)
             scenes_per_s = _simulate_missing(setup, parts)
-            _write_files(setup, target, parts)
+            with show_progress("Writing", visible=options.show_bar) as progress:
+                rows = assemble(
+                    target,
+                    list(find_parts(parts)),
+                    setup.scenes,
+                    metrics=setup.measured.metrics,
+                    facts=setup.log.facts,
+                    with_parquet=can_write_parquet(),
+                    progress=progress,
+                )
+            # the scores last: where they are, the simulation is complete
+            finish_folder(target, scores_of(rows, setup.measured.metrics, setup.facts))
     result = read_result(target)
     if options.strict and result.failed:
         raise FailedSceneError(result.failed[0])
@@ -130,6 +141,7 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
 
     Raises:
         FailedSceneError: A scene fails, now or in a run before, and the simulation is strict.
+        EngineError: Workers have written their parts elsewhere.
     """
     options = setup.options
     finished: list[int] = []
@@ -137,36 +149,31 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     drop_damaged(parts, run)
     for part in find_parts(parts):
         finished += part.scenes
-        if options.strict:
-            _refuse_failed(part)
+        for row in part.rows:
+            if options.strict and row["message"] is not None:
+                failed = FailedScene(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
+                raise FailedSceneError(failed)
     missing = setup.scenes[~np.isin(setup.scenes, finished)]
     if len(missing) == 0:
         return None
     start_s = time.perf_counter()
     carriers = without_job(options.workers)  # the folder of the simulation keeps its parts
     num_workers = count_workers(carriers)
+    # as many scenes step at once as asked for, fewer where workers would have nothing to do
+    block_size = max(1, min(options.batch_size, -(-len(missing) // num_workers)))
     with show_progress("Simulating", visible=options.show_bar, rate_of="scenes") as progress:
         results = map_scenes(
             SimulateBlock(setup, parts.absolute(), run),
             missing,
             carriers if isinstance(carriers, Executor) else num_workers,
-            block_size=_block_size(len(missing), num_workers, options.batch_size),
+            block_size=block_size,
             num_ahead=num_workers,
             progress=progress,
         )
         with closing(results):
             for _ in results:
                 pass
-    _require_all(setup, parts)
-    return len(missing) / (time.perf_counter() - start_s)
-
-
-def _require_all(setup: ClosedLoopSetup, parts: Path) -> None:
-    """Refuse to go on without parts that workers have written elsewhere.
-
-    Raises:
-        EngineError: There are such.
-    """
+    # workers on other machines may see another folder under the same path: their parts are then nowhere here
     present = [scene for part in find_parts(parts) for scene in part.scenes]
     lacking = setup.scenes[~np.isin(setup.scenes, present)]
     if len(lacking):
@@ -174,30 +181,4 @@ def _require_all(setup: ClosedLoopSetup, parts: Path) -> None:
             f"folder is {str(parts.parent)!r}, in which there is nothing of scene {lacking[0]} and {len(lacking) - 1} "
             "more that workers have simulated; name a folder that all machines share, under the same path"
         )
-
-
-def _block_size(num_scenes: int, num_workers: int, batch_size: int) -> int:
-    """Return how many scenes step at once: as many as asked for, fewer where workers would have nothing to do."""
-    return max(1, min(batch_size, -(-num_scenes // num_workers)))
-
-
-def _refuse_failed(part: Part) -> None:
-    for row in part.rows:
-        if row["message"] is not None:
-            failed = FailedScene(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
-            raise FailedSceneError(failed)
-
-
-def _write_files(setup: ClosedLoopSetup, folder: Path, parts: Path) -> None:
-    """Write the files of a simulation from its parts, the scores last: where they are, it is complete."""
-    with show_progress("Writing", visible=setup.options.show_bar) as progress:
-        rows = assemble(
-            folder,
-            list(find_parts(parts)),
-            setup.scenes,
-            metrics=setup.measured.metrics,
-            facts=setup.log.facts,
-            with_parquet=can_write_parquet(),
-            progress=progress,
-        )
-    finish_folder(folder, scores_of(rows, setup.measured.metrics, setup.facts))
+    return len(missing) / (time.perf_counter() - start_s)

@@ -13,8 +13,7 @@ from l5kit.closedloop.measured import Measured
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.collisions import CollisionKind
 from l5kit.evaluation.driving.metric import Metric
-from l5kit.evaluation.driving.road_users import RoadUsers
-from l5kit.evaluation.driving.scene_score import METRICS, SceneDetails
+from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
 from l5kit.simulation.engine.scored_drives import ScoredDrives, score_drives
@@ -43,19 +42,26 @@ def score_driven(
     scored: dict[int, ScoredScene] = {}
     for drives in score_drives(driven, truth):
         if measured.needs_windows:
-            drives = _with_windows(driven, drives, is_by_rules=is_by_rules)
-        scored |= _rows_of(driven, drives, measured)
+            # here, as only windows need the rule planner
+            from l5kit.simulation.drivers.rule_planner import RulePlanner
+            from l5kit.simulation.windows.scored_windows import score_windows_of
+
+            windows = score_windows_of(driven, drives, rules=None if is_by_rules else RulePlanner())
+            drives = replace(drives, details=replace(drives.details, windows=windows))
+        judged = {metric.name: metric.judge(drives.details) for metric in measured.metrics}
+        # the table of frames always says how the AV drove, by the metrics of the nuPlan score
+        in_columns = {
+            metric.column: (judged.get(metric.name) or metric.judge(drives.details))[0]
+            for metric in dict.fromkeys((*METRICS, *measured.metrics))
+            if metric.column is not None
+        }
+        frames = _frame_rows(driven, drives, measured.metrics, in_columns)
+        failing = {metric: judged[metric.name][2] for metric in measured.metrics if metric.fault is not None}
+        values = {name: scenes for name, (_, scenes, _) in judged.items()}
+        scores = {"score": measured.score_of(values)} | values
+        rows = _scene_rows(driven, drives, frames, scores, failing)
+        scored |= {scene: (rows[index], frames[index]) for index, scene in enumerate(drives.scenes.tolist())}
     return scored
-
-
-def _with_windows(driven: DrivenScenes, drives: ScoredDrives, *, is_by_rules: bool) -> ScoredDrives:
-    """Return drives with the scores of their windows."""
-    # here, as only windows need the rule planner
-    from l5kit.simulation.drivers.rule_planner import RulePlanner
-    from l5kit.simulation.windows.scored_windows import score_windows_of
-
-    windows = score_windows_of(driven, drives, rules=None if is_by_rules else RulePlanner())
-    return replace(drives, details=replace(drives.details, windows=windows))
 
 
 def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
@@ -78,33 +84,14 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
     return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
 
 
-def _rows_of(driven: DrivenScenes, drives: ScoredDrives, measured: Measured) -> dict[int, ScoredScene]:
-    metrics = measured.metrics
-    judged = {metric.name: metric.judge(drives.details) for metric in metrics}
-    frames = _frame_rows(driven, drives, metrics)
-    # the table of frames always says how the AV drove
-    for metric in dict.fromkeys((*METRICS, *metrics)):
-        if metric.column is not None:
-            in_frames, _, _ = judged.get(metric.name) or metric.judge(drives.details)
-            frames[metric.column] = in_frames
-    track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
-    _write_collisions(frames, drives.details, track_ids)
-    paths = driven.batch.once(paths_of_avs)
-    users = drives.details.road_users
-    gaps_m = find_gaps_at_appearance(drives.details.states, users, paths, path_of_scene=drives.scenes)
-    _write_appearances(frames, gaps_m, users, track_ids)
-    values = {name: scenes for name, (_, scenes, _) in judged.items()}
-    failing = {metric: judged[metric.name][2] for metric in metrics if metric.fault is not None}
-    scores = {"score": measured.score_of(values)} | values
-    rows = _scene_rows(driven, drives, frames, scores, failing)
-    return {scene: (rows[index], frames[index]) for index, scene in enumerate(drives.scenes.tolist())}
-
-
-def _frame_rows(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric]) -> RecordArray:
-    """Return the rows of the frames without their collisions and the values of metrics, (S, F)."""
+def _frame_rows(
+    driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric], in_columns: Mapping[str, Float64Array]
+) -> RecordArray:
+    """Return the rows of the frames, (S, F), with the values of metrics in their columns, (S, F) each."""
     scenes, details = drives.scenes, drives.details
-    states = details.states
+    states, users = details.states, details.road_users
     num_frames = states.is_there.shape[1]
+    from_log_m = states.positions_m - details.expert.positions_m
     rows = np.zeros(states.is_there.shape, frame_dtype_of(frame_columns_of(metrics)))
     rows["scene"] = driven.batch.scene_indices[scenes, None]
     rows["frame"] = driven.batch.starts[scenes, None] + np.arange(num_frames)
@@ -116,44 +103,40 @@ def _frame_rows(driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Me
         "speed_mps": states.speeds_mps,
         "acceleration_mps2": states.accelerations_mps2[..., 0],
         "lateral_acceleration_mps2": states.accelerations_mps2[..., 1],
-        "distance_to_log_m": _lengths(states.positions_m - details.expert.positions_m),
+        "distance_to_log_m": np.sqrt((from_log_m**2).sum(axis=-1)),
         "speed_limit_mps": details.speed_limits_mps,
         "progress_m": details.progress_m,
         "by_fallback": driven.by_fallback[scenes, :num_frames],
     }
-    for name, values in columns.items():
+    for name, values in (*columns.items(), *in_columns.items()):
         rows[name] = values
-    return rows
 
+    # tracks are numbered within their scenes, by the ids there in ascending order
+    track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
+    by_frame = rows.reshape(-1)
 
-def _write_collisions(frames: RecordArray, details: SceneDetails, track_ids: list[Int64Array]) -> None:
-    """Write with whom the AV collides: of several in a frame one at fault, else the first."""
-    road_users = details.road_users
-    frames["collision_at_fault"] = -1
+    # with whom the AV collides: of several in a frame one at fault, else the first; the column of the metric counts
+    # those at fault, here it says of the one that is named whether it is one
+    rows["collision_at_fault"] = -1
     collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
-    frame_indices = road_users.frames_of_rows[collided]
-    by_frame = frames.reshape(-1)
+    frame_indices = users.frames_of_rows[collided]
     np.add.at(by_frame["collisions"], frame_indices, 1)
     for row, frame_index in zip(collided.tolist(), frame_indices.tolist(), strict=True):
         is_at_fault = int(details.collisions.is_at_fault[row])
         if is_at_fault > by_frame["collision_at_fault"][frame_index]:
             by_frame["collision_at_fault"][frame_index] = is_at_fault
             by_frame["collision_kind"][frame_index] = details.collisions.kinds[row]
-            ids = track_ids[frame_index // frames.shape[1]]
-            by_frame["collision_track"][frame_index] = ids[road_users.tracks[row]]
+            by_frame["collision_track"][frame_index] = track_ids[frame_index // num_frames][users.tracks[row]]
 
-
-def _write_appearances(
-    frames: RecordArray, gaps_m: Float64Array, road_users: RoadUsers, track_ids: list[Int64Array]
-) -> None:
-    """Write who appears close ahead: how many, and the nearest of them."""
+    # who appears close ahead: how many, and the nearest of them, which is written last and so stays
+    paths = driven.batch.once(paths_of_avs)
+    gaps_m = find_gaps_at_appearance(states, users, paths, path_of_scene=scenes)
     appeared = np.flatnonzero(gaps_m < np.inf)
-    frame_indices = road_users.frames_of_rows[appeared]
-    by_frame = frames.reshape(-1)
-    np.add.at(by_frame["appeared_close"], frame_indices, 1)
-    for row in appeared[np.argsort(-gaps_m[appeared], kind="stable")].tolist():  # the nearest last, which stays
-        frame_index = int(np.searchsorted(road_users.starts, row, side="right")) - 1
-        by_frame["appeared_track"][frame_index] = track_ids[frame_index // frames.shape[1]][road_users.tracks[row]]
+    np.add.at(by_frame["appeared_close"], users.frames_of_rows[appeared], 1)
+    for row in appeared[np.argsort(-gaps_m[appeared], kind="stable")].tolist():
+        frame_index = int(np.searchsorted(users.starts, row, side="right")) - 1
+        by_frame["appeared_track"][frame_index] = track_ids[frame_index // num_frames][users.tracks[row]]
+    return rows
 
 
 def _scene_rows(
@@ -165,6 +148,7 @@ def _scene_rows(
 ) -> list[JsonObject]:
     """Return the rows of scenes, with scores by name, (S,), and the frames with a fault of each metric, (S, F)."""
     scenes, details = drives.scenes, drives.details
+    # the first frame that is marked is that of argmax; where none is, it is 0, and counts for nothing below
     appeared = frames["appeared_close"] > 0
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
@@ -192,15 +176,11 @@ def _scene_rows(
         "first_appeared_track": np.where(appeared.any(axis=1), first_appeared["appeared_track"].astype(object), -1),
     }
     values = {name: column.tolist() for name, column in columns.items()}
-    return [{name: _known(name, column[row]) for name, column in values.items()} for row in range(len(scenes))]
-
-
-def _known(name: str, value: float) -> float | None:
-    """Return a value, None where it is not known: NaN, and no first frame."""
-    is_none = math.isnan(value) or (name.startswith("first_") and value < 0)
-    return None if is_none else value
-
-
-def _lengths(vectors: Float64Array) -> Float64Array:
-    lengths: Float64Array = np.sqrt((vectors**2).sum(axis=-1))
-    return lengths
+    # NaN, and a first frame below 0, stand for what is not known
+    return [
+        {
+            name: None if math.isnan(column[row]) or (name.startswith("first_") and column[row] < 0) else column[row]
+            for name, column in values.items()
+        }
+        for row in range(len(scenes))
+    ]

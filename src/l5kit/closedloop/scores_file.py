@@ -33,12 +33,34 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
     failed = [row for row in rows if row["message"] is not None]
     counted = [metric.counted_as for metric in metrics if metric.counted_as is not None]
     need_map = [metric.name for metric in metrics if metric.needs_map and metric.role is not None]
+
+    # lengths are added as floats whose sum is exact and so has no order, counts as whole numbers, which JSON shows so
+    totals: dict[str, float] = {}
+    for name in (*_TOTALS, *counted, "appeared_close"):
+        values = [row[name] for row in scored]
+        totals[name] = math.fsum(values) if any(isinstance(value, float) for value in values) else sum(values)
+
+    # a metric of the score fails below 1, another one where it is not met
+    scenes_failing: dict[str, int] = {}
+    for metric in metrics:
+        values = [row[metric.name] for row in scored if row[metric.name] is not None]
+        scenes_failing[metric.name] = sum(
+            value < 1 if metric.role is not None else metric.fails(value) for value in values
+        )
+
+    # only scenes with a fallback know who drove; the first frame is no step
+    driven_by: JsonObject = {}
+    known = [row for row in driven if row["fallback_steps"] is not None]
+    if known:
+        steps, of_fallback = sum(row["frames"] - 1 for row in known), sum(row["fallback_steps"] for row in known)
+        driven_by = {"driven_by": {"planner": steps - of_fallback, "fallback": of_fallback}}
+
     return {
-        "score": _mean(scored, "score"),
+        "score": math.fsum(row["score"] for row in scored) / len(scored) if scored else None,
         "scenes": len(scored),
         "metrics": {metric.name: metric.over([row[metric.name] for row in scored]) for metric in metrics},
-        "totals": {name: _total(scored, name) for name in (*_TOTALS, *counted, "appeared_close")},
-        "scenes_failing": {metric.name: _num_failing(scored, metric) for metric in metrics},
+        "totals": totals,
+        "scenes_failing": scenes_failing,
         "about_metrics": [metric.as_json() for metric in metrics],
         "appeared_close": [
             {
@@ -61,7 +83,7 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
             }
             for row in failed
         ],
-        **_driven_by(driven),
+        **driven_by,
         **run,
     }
 
@@ -77,28 +99,3 @@ def _why_unscored(row: JsonObject) -> str:
         f"{row['frames']} frames are too few for a window: it needs {params.past_s} s before and {params.horizon_s} s "
         "behind its first frame"
     )
-
-
-def _driven_by(rows: Sequence[JsonObject]) -> JsonObject:
-    """Return how many steps the planner and its fallback drove; nothing where there is no fallback."""
-    known = [row for row in rows if row["fallback_steps"] is not None]
-    if not known:
-        return {}
-    steps, of_fallback = sum(row["frames"] - 1 for row in known), sum(row["fallback_steps"] for row in known)
-    return {"driven_by": {"planner": steps - of_fallback, "fallback": of_fallback}}
-
-
-def _total(rows: Sequence[JsonObject], name: str) -> float:
-    values = [row[name] for row in rows]
-    return math.fsum(values) if any(isinstance(value, float) for value in values) else sum(values)
-
-
-def _mean(rows: Sequence[JsonObject], name: str) -> float | None:
-    values = [row[name] for row in rows if row[name] is not None]
-    return math.fsum(values) / len(values) if values else None
-
-
-def _num_failing(rows: Sequence[JsonObject], metric: MetricFacts) -> int:
-    """Return in how many scenes a metric of the score is below 1, and another one is not met."""
-    values = [row[metric.name] for row in rows if row[metric.name] is not None]
-    return sum(value < 1 if metric.role is not None else metric.fails(value) for value in values)

@@ -145,13 +145,10 @@ class ClosedLoopSetup:
         """Leave log, map and networks out, which another process reads from their files."""
         if self.request is None:
             return super().__reduce__()
-        return _set_up_elsewhere, (
-            self.request.elsewhere(),
-            self.scenes,
-            self.data,
-            dict(self.digests),
-            _num_torch_threads(),
-        )
+        torch = sys.modules.get("torch")  # where nothing has imported it, no network drives
+        num_threads = None if torch is None else int(torch.get_num_threads())
+        request = self.request.elsewhere()
+        return _set_up_elsewhere, (request, self.scenes, self.data, dict(self.digests), num_threads)
 
     @property
     def log_name(self) -> str:
@@ -184,10 +181,21 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
     Args:
         request: What is to be simulated.
         progress: Called with the bytes of the log that are read for its digest, and their total.
+
+    Raises:
+        InvalidArgumentError: Traffic cannot drive without a map, or an argument is wrong.
     """
     options, whole = request.options, request.with_whole_paths()
     opened = _open(whole)
-    _tell_of_missing_map(opened)
+    # without a map traffic has no lanes to drive along, and is refused; planners drive straight on, which is told
+    if opened.roads is None:
+        where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
+        if opened.agents.needs_map:
+            raise InvalidArgumentError(f"agents is {opened.agents.name!r}, which needs {where}, or take others")
+        for role, name in (("planner", opened.planner.name), ("fallback", opened.planner.fallback)):
+            if name in LANE_DRIVERS:
+                text = f"{role} {name!r} drives straight on, as it needs {where}"
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
     other_step = None
     with contextlib.suppress(CorruptedDataError):  # which fails the scenes that need what is damaged
         step_time_s = opened.log.facts.step_time_s
@@ -212,7 +220,14 @@ def _open(request: WholeRequest) -> ClosedLoopSetup:
     )
     ego = open_planner(request.planner, moves=options.moves, context=of_ego, fallback=request.fallback)
     others = open_traffic(request.agents, context=of_agents)
-    true_log = None if request.truth is None else _open_truth(request.truth, log, scenes, others)
+    true_log = None
+    if request.truth is not None:
+        if others.seat is not None:
+            raise InvalidArgumentError(
+                f"truth (--truth) is {str(request.truth)!r}, which has where others truly were, but agents (--agents) "
+                f"is {others.name!r}, who drives them elsewhere; replay them, or leave truth out"
+            )
+        true_log = open_truth(request.truth, log, scenes)
     maps = open_maps(files)
     roads = None if maps is None else SceneRoads(maps)
     if roads is not None and roads.maps.is_single:
@@ -230,6 +245,13 @@ def _open(request: WholeRequest) -> ClosedLoopSetup:
 
 def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOptions) -> dict[str, str | None]:
     """Return the digests of what is simulated."""
+    of_map = None
+    if setup.roads is not None:
+        of_files = hashlib.sha256()
+        for path in (setup.files.semantic_map, setup.files.meta):
+            if path is not None:
+                of_files.update(hashlib.sha256(path.read_bytes()).digest())
+        of_map = of_files.hexdigest()
     chosen = {
         "planner": setup.planner.digest,
         "agents": setup.agents.digest,
@@ -237,7 +259,7 @@ def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOpt
     }
     digests = {
         "data": data.digest,
-        "map": None if setup.roads is None else _digest_of_files([setup.files.semantic_map, setup.files.meta]),
+        "map": of_map,
         "planner": setup.planner.digest,
         "agents": setup.agents.digest,
         "configuration": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest(),
@@ -247,12 +269,6 @@ def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOpt
     if setup.measured.digest is not None:
         digests["metrics"] = setup.measured.digest
     return digests
-
-
-def _num_torch_threads() -> int | None:
-    """Return how many threads torch takes here; None where nothing has imported it, as no network drives."""
-    torch = sys.modules.get("torch")
-    return None if torch is None else int(torch.get_num_threads())
 
 
 def _set_up_elsewhere(
@@ -287,43 +303,3 @@ def _set_up_elsewhere(
 
 def _whole(path: str | os.PathLike[str] | None) -> Path | None:
     return None if path is None else Path(whole_path_of(path))
-
-
-def _open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array, agents: Traffic) -> TrueLog:
-    """Return the true log.
-
-    Raises:
-        InvalidArgumentError: It is not that of the log, or agents are driven.
-    """
-    if agents.seat is not None:
-        raise InvalidArgumentError(
-            f"truth (--truth) is {str(path)!r}, which has where others truly were, but agents (--agents) is "
-            f"{agents.name!r}, who drives them elsewhere; replay them, or leave truth out"
-        )
-    return open_truth(path, log, scenes)
-
-
-def _tell_of_missing_map(setup: ClosedLoopSetup) -> None:
-    """Refuse traffic that cannot drive without a map, and warn of planners that do not see much then.
-
-    Raises:
-        InvalidArgumentError: As above.
-    """
-    drivers, agents = {"planner": setup.planner.name, "fallback": setup.planner.fallback}, setup.agents.name
-    where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
-    if setup.roads is not None:
-        return
-    if setup.agents.needs_map:
-        raise InvalidArgumentError(f"agents is {agents!r}, which needs {where}, or take others")
-    for role, name in drivers.items():
-        if name in LANE_DRIVERS:
-            warnings.warn(f"{role} {name!r} drives straight on, as it needs {where}", RuntimeWarning, stacklevel=4)
-
-
-def _digest_of_files(paths: list[Path | None]) -> str:
-    """Return the digest of files, one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        if path is not None:
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()

@@ -72,10 +72,14 @@ class TableWriter:
 
     def append(self, rows: Mapping[str, Sequence[object]]) -> None:
         """Add rows: the values of each column, None where not known."""
-        texts = [_as_texts(rows[name], column) for name, column in self._columns.items()]
+        texts: list[list[str]] = []
+        for name, column in self._columns.items():
+            form = f".{column.digits}f" if column.kind == "float" else ""
+            texts.append(["" if value is None else format(value, form) for value in rows[name]])
         self._csv.writerows(zip(*texts, strict=True))
         if self._parquet is None:
             return
+        # groups of one size, whatever the number of rows at a time, so that equal tables are equal files
         for name, values in self._waiting.items():
             values.extend(rows[name])
         while len(next(iter(self._waiting.values()))) >= _ROWS_OF_GROUP:
@@ -117,13 +121,6 @@ def write_table(path: Path, columns: Mapping[str, Column], *, with_parquet: bool
         writer = TableWriter(columns, file, parquet)
         yield writer
         writer.end()
-
-
-def _as_texts(values: Sequence[object], column: Column) -> list[str]:
-    if column.kind != "float":
-        return ["" if value is None else str(value) for value in values]
-    digits = column.digits
-    return ["" if value is None else f"{value:.{digits}f}" for value in values]
 
 
 def _schema_of(columns: Mapping[str, Column]) -> Any:

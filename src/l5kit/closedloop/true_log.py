@@ -50,6 +50,7 @@ class TrueLog:
         frame, difference = _find_difference(seen, records)
         if difference is not None:
             return FailedScene(scene, frame, None, f"the true log is not that of this one: {difference}")
+        # the frames that are simulated, so that boxes and drives are the same rows
         length = len(records.frames)
         stop = length if num_frames is None else min(length, start + num_frames)
         return SceneArrays.of_records(records.cut(start, stop))
@@ -75,6 +76,7 @@ def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64A
         raise InvalidArgumentError(
             f"{problem}: it has {len(truth.scenes)} scenes in place of {len(log.scenes)}; {hint}"
         )
+    # frames and times of the scenes tell another log at once; poses of the AV are compared scene by scene, as read
     own, others = truth.scenes[scenes], log.scenes[scenes]
     for name, what in ((FRAME_INTERVAL, "frames"), ("start_time", "start time"), ("end_time", "end time")):
         differs = (own[name] != others[name]).reshape(len(scenes), -1).any(axis=1)

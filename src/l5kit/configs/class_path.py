@@ -97,9 +97,12 @@ class ClassPath:
                 "give the name of a class that the module defines"
             )
         if not inspect.isclass(named) or not issubclass(named, base):
+            is_class = isinstance(named, type)
+            bases = [each.__qualname__ for each in named.__bases__] if isinstance(named, type) else []
             raise ConfigError(
                 f"{self.key}.class_path: expected a subclass of {base.__module__}.{base.__qualname__}, "
-                f"got {self.class_path}, which is {_kind_of(named)}{did_you_mean(name, names)}"
+                f"got {self.class_path}, which is {f'a class with bases {bases}' if is_class else 'no class'}"
+                f"{did_you_mean(name, names)}"
             )
         lacking = sorted(getattr(named, "__abstractmethods__", ()))
         if lacking:
@@ -140,6 +143,7 @@ class ClassPath:
         self, signature: inspect.Signature, context: Mapping[str, object], num_given: int
     ) -> dict[str, object]:
         """Return what a class of this signature is called with by name, after its first arguments."""
+        # the first arguments go to the first parameters, whatever their names; the rest are taken by theirs
         parameters = list(signature.parameters.values())
         first = [p for p in parameters if p.kind in _BY_POSITION][:num_given]
         rest = [p for p in parameters if p not in first]
@@ -216,8 +220,3 @@ def describe_error(error: BaseException) -> str:
             of_user.append(frame)
     innermost = (of_user or list(frames))[-1]
     return f"{message}, at {innermost.filename}:{innermost.lineno}"
-
-
-def _kind_of(named: object) -> str:
-    """Say what was found instead."""
-    return f"a class with bases {[b.__qualname__ for b in named.__bases__]}" if isinstance(named, type) else "no class"

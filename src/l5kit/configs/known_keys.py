@@ -67,6 +67,7 @@ def _names() -> Mapping[str, tuple[str, ...]]:
 
 def _describe(section: str, key: str) -> str:
     path = _joined(section, key)
+    # a key of another section is most likely in the wrong one
     homes = [home for home, keys in _names().items() if key in keys]
     if homes:
         belongs = " or ".join(home or "the top of the file" for home in homes)

@@ -142,7 +142,11 @@ def read_variant(cfg: Config, path: str, variants: Mapping[str, _T]) -> _T:
         UnsupportedConfigError: There is no such variant; also for what is no text, such as an empty value in YAML.
         ConfigError: The key is missing.
     """
-    value = _value_at(cfg, path)
+    section, _, name = path.rpartition(".")
+    values = _section(cfg, section)
+    if name not in values:
+        raise ConfigError(f"{path}: this key is missing")
+    value = values[name]
     if not isinstance(value, str) or value not in variants:
         raise UnsupportedConfigError(
             f"{path}: expected {' or '.join(map(repr, variants))}, got {value!r}{did_you_mean(value, variants)}"
@@ -169,23 +173,21 @@ def expected_text(schema: JsonObject, unit: str = "") -> str:
 def _fields(kind: type[Params], section: str) -> tuple[ReadKey, ...]:
     """Return what a class of parameters reads when its own section is ``section``."""
     hints = get_type_hints(kind, include_extras=True)
-    fields = dataclasses.fields(cast("Any", kind))
-    return tuple(key for field in fields if (key := _read_key(section, field, hints[field.name])) is not None)
-
-
-def _read_key(section: str, field: "dataclasses.Field[object]", hint: object) -> ReadKey | None:
-    """Return what a field is read from; None if it is not read."""
-    key = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Key)), None)
-    part = _base(hint)
-    if isinstance(part, type) and issubclass(part, Params):
-        where = key.at if key else part.section
-        return ReadKey(where, "", key or Key(""), field.default is dataclasses.MISSING, field.name, hint, None, part)
-    if key is None or key.only_in not in ("", section):
-        return None
-    home, _, name = key.at.rpartition(".") if key.at else (section, "", field.name)
-    default = key.default if field.default is dataclasses.MISSING else field.default
-    is_needed = default is ... and key.derived is None
-    return ReadKey(home, name, key, is_needed, field.name, hint, default)
+    read = []
+    for field in dataclasses.fields(cast("Any", kind)):
+        hint = hints[field.name]
+        key = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Key)), None)
+        part, has_no_default = _base(hint), field.default is dataclasses.MISSING
+        if isinstance(part, type) and issubclass(part, Params):
+            # a class of its own, from its own section or that of its key
+            home = key.at if key else part.section
+            read.append(ReadKey(home, "", key or Key(""), has_no_default, field.name, hint, None, part))
+        elif key is not None and key.only_in in ("", section):
+            # a key, whose own path goes before that of the field, and whose default holds where the field has none
+            home, _, name = key.at.rpartition(".") if key.at else (section, "", field.name)
+            default = key.default if has_no_default else field.default
+            read.append(ReadKey(home, name, key, default is ... and key.derived is None, field.name, hint, default))
+    return tuple(read)
 
 
 def _base(kind: Any) -> object:
@@ -232,21 +234,16 @@ def _value_of(read: ReadKey, cfg: Config, values: Mapping[str, object]) -> objec
     else:
         return read.default
     try:
-        return _checked(value, read.kind)
+        plain = _plain(value, read.kind)
+        checked = msgspec.convert(plain, read.kind)
+        members = (
+            checked if isinstance(checked, tuple) else checked.values() if isinstance(checked, dict) else (checked,)
+        )
+        if any(isinstance(number, float) and not math.isfinite(number) for number in members):
+            raise msgspec.ValidationError("not finite")
     except (msgspec.ValidationError, OverflowError):
         raise _WrongValueError(f"{read.path}: expected {read.expected()}, got {value!r}{read.hint(value)}") from None
-
-
-def _checked(value: object, kind: object) -> object:
-    """Return a value as its kind holds it.
-
-    An int stays an int where a number is wanted: its type is part of the name of a stored agents mask.
-    """
-    plain = _plain(value, kind)
-    checked = msgspec.convert(plain, kind)
-    members = checked if isinstance(checked, tuple) else checked.values() if isinstance(checked, dict) else (checked,)
-    if any(isinstance(number, float) and not math.isfinite(number) for number in members):
-        raise msgspec.ValidationError("not finite")
+    # an int stays an int where a number is wanted: its type is part of the name of a stored agents mask
     return plain if isinstance(checked, float) else checked
 
 
@@ -286,14 +283,6 @@ def _mapping(values: object, path: str) -> Config:
     if path:
         raise ConfigError(f"{path}: expected a mapping of keys, got {values!r}")
     raise ConfigError(f"the configuration must be a mapping of sections, got {type(values).__name__}")
-
-
-def _value_at(cfg: Config, path: str) -> object:
-    section, _, name = path.rpartition(".")
-    values = _section(cfg, section)
-    if name not in values:
-        raise ConfigError(f"{path}: this key is missing")
-    return values[name]
 
 
 def _kind_text(schema: JsonObject) -> str:

@@ -106,6 +106,7 @@ class SchemaKey:
 
     def schema(self) -> JsonObject:
         """Return what its value may be, for any of the doors, and the default that all of them have, as JSON schema."""
+        # doors may allow other names each; the file is that of any of them
         schemas = [key.schema() for _, key in self.uses]
         schema = schemas[0]
         if "enum" in schema:
@@ -134,40 +135,30 @@ def json_schema() -> JsonObject:
 
     What a workflow needs is required where the file names the workflow.
     """
-    return {
-        "$schema": _DRAFT,
-        "title": "Configuration of l5kit",
-        **_object(""),
-        "allOf": [*map(_workflow_rule, WORKFLOWS), _map_type_rule()],
-    }
+    rules = []
+    for workflow in WORKFLOWS:
+        readers = [reader for name in (workflow, *DOORS[workflow].also) for reader in DOORS[name].readers]
+        needed = _needed(key for reader in readers for key in keys_of(reader))
+        rules.append(_if_value("workflow", [workflow], needed))
+    title = "Configuration of l5kit"
+    return {"$schema": _DRAFT, "title": title, **_object(""), "allOf": [*rules, _map_type_rule()]}
 
 
 def _object(section: str) -> JsonObject:
     """Return the schema of a section and of those in it."""
     inner = [path for path in sections() if path and path.rpartition(".")[0] == section]
-    properties = {name: _property(key) for name, key in sections()[section].items()}
+    properties: JsonObject = {}
+    for name, key in sections()[section].items():
+        schema, described = key.schema(), key.key
+        if described.null_is_missing:  # a default is that of the key, not that of one of its two kinds
+            default = {each: schema.pop(each) for each in ("default",) if each in schema}
+            schema = {"anyOf": [schema, {"type": "null"}], **default}
+        unit = f" [{described.unit}]" if described.unit else ""
+        otherwise = f"; default: {described.otherwise}" if described.otherwise else ""
+        text = f"{described.text}{unit}{otherwise}"
+        properties[name] = {"description": text, **schema, **({"deprecated": True} if described.is_unused else {})}
     properties |= {path.rpartition(".")[2]: _object(path) for path in inner}
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _property(key: SchemaKey) -> JsonObject:
-    schema, described = key.schema(), key.key
-    if described.null_is_missing:
-        default = {name: schema.pop(name) for name in ("default",) if name in schema}
-        schema = {"anyOf": [schema, {"type": "null"}], **default}
-    text = (
-        described.text
-        + (f" [{described.unit}]" if described.unit else "")
-        + (f"; default: {described.otherwise}" * bool(described.otherwise))
-    )
-    return {"description": text, **schema, **({"deprecated": True} if described.is_unused else {})}
-
-
-def _workflow_rule(workflow: str) -> JsonObject:
-    """Return what a file that names a workflow must have."""
-    door = DOORS[workflow]
-    readers = [reader for name in (workflow, *door.also) for reader in DOORS[name].readers]
-    return _if_value("workflow", [workflow], _needed(key for reader in readers for key in keys_of(reader)))
 
 
 def _map_type_rule() -> JsonObject:
@@ -190,14 +181,13 @@ def _needed(keys: Iterable[ReadKey]) -> JsonObject:
     """Return the schema of objects that have all keys without a default."""
     needed: JsonObject = {}
     for key in keys:
-        if key.is_needed:
-            _require(needed, key)
+        if not key.is_needed:
+            continue
+        # sections on the way to a key are needed, too, unless they may be missing together with all that is in them
+        schema = needed
+        for name in key.section.split(".") if key.section else ():
+            if not key.is_optional_section:
+                schema["required"] = sorted({*schema.get("required", ()), name})
+            schema = schema.setdefault("properties", {}).setdefault(name, {})
+        schema["required"] = sorted({*schema.get("required", ()), key.name})
     return needed
-
-
-def _require(schema: JsonObject, key: ReadKey) -> None:
-    for name in key.section.split(".") if key.section else ():
-        if not key.is_optional_section:
-            schema["required"] = sorted({*schema.get("required", ()), name})
-        schema = schema.setdefault("properties", {}).setdefault(name, {})
-    schema["required"] = sorted({*schema.get("required", ()), key.name})

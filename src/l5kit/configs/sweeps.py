@@ -100,17 +100,14 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
     runs = []
     for number, combination in enumerate(itertools.product(*texts.values()), start=1):
         given = dict(zip(texts, combination, strict=True))
+        # a name that any file system takes, which the number keeps apart from others however short it gets
+        parts = [f"{path.rpartition('.')[2]}_{text}" for path, text in given.items()]
+        plain = [re.sub(r"[^A-Za-z0-9.+-]+", "_", part).strip("_.") for part in parts]
+        name = "-".join([f"{number:04d}", *plain])[:_MAX_NAME].rstrip("_.-")
         changes = [f"{path}={text}" for path, text in given.items()]
         chosen = {path: json.loads(text) for path, text in given.items()}
-        runs.append(SweepRun(_name_of(number, given), chosen, with_overrides(cfg, changes)))
+        runs.append(SweepRun(name, chosen, with_overrides(cfg, changes)))
     return tuple(runs)
-
-
-def _name_of(number: int, given: Mapping[str, str]) -> str:
-    """Return a name that any file system takes."""
-    parts = [f"{path.rpartition('.')[2]}_{text}" for path, text in given.items()]
-    plain = [re.sub(r"[^A-Za-z0-9.+-]+", "_", part).strip("_.") for part in parts]
-    return "-".join([f"{number:04d}", *plain])[:_MAX_NAME].rstrip("_.-")
 
 
 def _require_few(number: int) -> None:
@@ -129,6 +126,7 @@ def _texts_of(path: str, values: object) -> list[str]:
     texts = [_as_json(path, value) for value in values]
     if not texts:
         raise ConfigError(f"{path}: there are no values")
+    # 1 and 1.0 are the same value of a key, and so one training
     seen: set[str] = set()
     for text in texts:
         plain = _as_json(path, _with_integers(json.loads(text)))

@@ -123,6 +123,7 @@ def parse_yaml(text: str, *, called: str, reads_exponents: bool = False) -> obje
         node = loader.get_single_node()
         if node is None:
             return None
+        # before anything is made of the nodes: a few lines of aliases of aliases would fill the memory
         _count_nodes(node, {}, called)
         _refuse_repeated_keys(node, loader, called)
         return unshared(loader.construct_document(node), called=called)
@@ -220,11 +221,9 @@ class _BoundedLoader(yaml.SafeLoader):
         return node
 
 
-def _construct_tuple(loader: _BoundedLoader, node: yaml.SequenceNode) -> tuple[object, ...]:
-    return tuple(loader.construct_sequence(node, deep=True))
-
-
-_BoundedLoader.add_constructor("tag:yaml.org,2002:python/tuple", _construct_tuple)
+_BoundedLoader.add_constructor(
+    "tag:yaml.org,2002:python/tuple", lambda loader, node: tuple(loader.construct_sequence(node, deep=True))
+)
 
 
 class _ExponentLoader(_BoundedLoader):
@@ -264,6 +263,7 @@ def _refuse_repeated_keys(node: yaml.Node, loader: _BoundedLoader, called: str) 
 
 def _count_nodes(node: yaml.Node, counted: dict[int, int | None], called: str) -> int:
     """Return the values in a node with aliases written out; ``counted`` has those of nodes that were seen."""
+    # None is a node that is being counted: who comes to it again has gone around a circle
     known = counted.get(id(node), 0)
     if known is None:
         raise ConfigError(f"{called} holds an alias of what it stands in: line {node.start_mark.line + 1}; remove it")

@@ -68,8 +68,13 @@ class TrainingParams(TrainingKeys):
                 f"model_params.route: {params.workflow} predicts agents, and sees no route of the AV; leave it out, or "
                 f"train a planner, one of {', '.join(_PLANNERS)}"
             )
-        if params.past_dropout and params.workflow == "raster_planner":
-            _require_no_past_in_pictures(cfg)
+        # what a picture shows cannot be taken out of it
+        has_pictures = params.workflow == "raster_planner"
+        if params.past_dropout and has_pictures and cfg["model_params"].get("render_ego_history"):
+            raise ConfigError(
+                "model_params.past_dropout: the pictures show the past of the AV, which cannot be dropped from them; "
+                "set render_ego_history to false"
+            )
         return params
 
     @property
@@ -208,15 +213,6 @@ def _require_past(cfg: Config, workflow: str, wanted: str) -> None:
         key, num_frames = "history_num_frames", SamplingParams.from_cfg(cfg).history_num_frames
     if num_frames == 0:
         raise ConfigError(f"model_params.{key}: 0 past frames tell no velocity; give at least 1, or no {wanted}")
-
-
-def _require_no_past_in_pictures(cfg: Config) -> None:
-    """Refuse pictures that show the past of the AV, which cannot be taken out of them."""
-    if cfg["model_params"].get("render_ego_history"):
-        raise ConfigError(
-            "model_params.past_dropout: the pictures show the past of the AV, which cannot be dropped from them; set "
-            "render_ego_history to false"
-        )
 
 
 def read_workflow(cfg: Config) -> str:

@@ -5,7 +5,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Float64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Float64Array, RecordArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import compute_box_outline, within_range
 from l5kit.geometry.box_contact import boxes_touch, lengths_inside
@@ -54,7 +54,15 @@ def detect_collision(
         InvalidArgumentError: A shape or field is not as above, or a heading or extent is not finite.
     """
     centroid_m, yaw_rad, extent_m = np.asarray(pred_centroid), np.asarray(pred_yaw), np.asarray(pred_extent)
-    _require_pose(centroid_m, yaw_rad, extent_m)
+    if centroid_m.shape != (2,):
+        raise InvalidArgumentError(f"pred_centroid has shape {centroid_m.shape}; pass x and y, shape (2,)")
+    if yaw_rad.shape not in ((), (1,)):
+        raise InvalidArgumentError(f"pred_yaw has shape {yaw_rad.shape}; pass one heading, a number or shape (1,)")
+    if extent_m.ndim != 1 or len(extent_m) < 2:
+        raise InvalidArgumentError(f"pred_extent has shape {extent_m.shape}; pass length and width, shape (>= 2,)")
+    for name, values in (("pred_centroid", centroid_m), ("pred_yaw", yaw_rad), ("pred_extent", extent_m[:2])):
+        if not np.isfinite(values).all():
+            raise InvalidArgumentError(f"{name} is {values.tolist()}; pass finite numbers")
     require_agents(target_agents)
     is_near = within_range(centroid_m, extent_m, target_agents["centroid"], target_agents["extent"])
     near = target_agents[is_near & ~is_hidden(target_agents)]
@@ -68,18 +76,6 @@ def detect_collision(
         return None
     lengths_m = lengths_inside(ego_m[np.array(SIDE_CORNERS)], agents_m[touched[0]])
     return TYPE_OF_SIDE[int(np.argmax(lengths_m))], near["track_id"][touched[0]]
-
-
-def _require_pose(centroid_m: NumericArray, yaw_rad: NumericArray, extent_m: NumericArray) -> None:
-    if centroid_m.shape != (2,):
-        raise InvalidArgumentError(f"pred_centroid has shape {centroid_m.shape}; pass x and y, shape (2,)")
-    if yaw_rad.shape not in ((), (1,)):
-        raise InvalidArgumentError(f"pred_yaw has shape {yaw_rad.shape}; pass one heading, a number or shape (1,)")
-    if extent_m.ndim != 1 or len(extent_m) < 2:
-        raise InvalidArgumentError(f"pred_extent has shape {extent_m.shape}; pass length and width, shape (>= 2,)")
-    for name, values in (("pred_centroid", centroid_m), ("pred_yaw", yaw_rad), ("pred_extent", extent_m[:2])):
-        if not np.isfinite(values).all():
-            raise InvalidArgumentError(f"{name} is {values.tolist()}; pass finite numbers")
 
 
 def require_agents(agents: RecordArray) -> None:

@@ -59,10 +59,15 @@ def read_rows(
             for fields in lines:
                 if not fields:
                     continue  # an empty line
-                row = _parse(fields, order)
-                if isinstance(row, str):
-                    problems.append(f"line {lines.line_num}: {row}")
-                elif not problems:
+                try:
+                    if len(fields) != len(order):
+                        raise ValueError(f"{len(fields)} columns instead of {len(order)}")
+                    timestamp, track_id, *values = [fields[index] for index in order]
+                    row = CsvRow(timestamp, track_id, np.array([float(value) for value in values]))
+                except ValueError as error:
+                    problems.append(f"line {lines.line_num}: {error}")
+                    continue
+                if not problems:  # behind the first row that is wrong, all are read to list what is wrong with others
                     yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise InvalidArgumentError(
@@ -111,14 +116,3 @@ def column_order(
         f"missing {listed(missing) or 'none'}; not known {listed(unknown) or 'none'}; "
         f"{len(header) - len(set(header))} names twice"
     )
-
-
-def _parse(fields: list[str], order: list[int]) -> CsvRow | str:
-    """Return a row, or what is wrong with it."""
-    if len(fields) != len(order):
-        return f"{len(fields)} columns instead of {len(order)}"
-    timestamp, track_id, *values = [fields[index] for index in order]
-    try:
-        return CsvRow(timestamp, track_id, np.array([float(value) for value in values]))
-    except ValueError as error:
-        return str(error)

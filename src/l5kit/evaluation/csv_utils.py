@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import Float64Array, FloatArray, NumericArray
+from l5kit._types import Float64Array, NumericArray
 from l5kit.data.progress import show_progress
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import KEY_COLUMNS, column_order, listed, read_rows
@@ -130,15 +130,35 @@ def write_pred_csv(
     """
     _require_max_modes(max_modes)
     times, tracks = np.asarray(timestamps), np.asarray(track_ids)
-    positions_m, probabilities = _as_modes(np.asarray(coords), confs)
+    # one mode may come without the axis of modes, and then has all of the probability
+    positions_m = np.asarray(coords)
+    if positions_m.ndim == 3:
+        if confs is not None:
+            raise InvalidArgumentError(
+                f"coords of shape {positions_m.shape} is one mode, for which confs must be None; for several modes "
+                "coords is (n, M, T, 2)"
+            )
+        positions_m, confs = positions_m[:, None], np.ones((len(positions_m), 1))
+    if confs is None:
+        raise InvalidArgumentError(f"coords of shape {positions_m.shape} needs confs of shape {positions_m.shape[:2]}")
+    probabilities = np.asarray(confs)
+    _require_shape("coords", positions_m, (None, None, None, 2))
+    _require_shape("confs", probabilities, positions_m.shape[:2])
     _require_rows(times, tracks, positions_m)
-    _require_probabilities(probabilities)
+    sums = probabilities.sum(axis=-1, dtype=np.float64)
+    bad = np.flatnonzero(~np.isclose(sums, 1) | (probabilities < 0).any(axis=-1))
+    if len(bad):
+        raise InvalidArgumentError(
+            f"confs must be at least 0 and sum to 1 in each row, but do not in {len(bad)}: "
+            + listed([f"row {row} is {probabilities[row].tolist()}" for row in bad.tolist()])
+        )
     num_rows, num_modes, num_steps, _ = positions_m.shape
     if num_modes > max_modes:
         raise InvalidArgumentError(
             f"coords has {num_modes} modes, more than max_modes, which is {max_modes}; raise max_modes, here and where "
             "the file is read"
         )
+    # modes that are not there are zeros, as L5Kit 1.x fills them
     missing = max_modes - num_modes
     padded_m = np.pad(positions_m, ((0, 0), (0, missing), (0, 0), (0, 0)))
     padded = np.pad(probabilities, ((0, 0), (0, missing)))
@@ -208,11 +228,6 @@ def _generate_avails_keys(future_len: int) -> list[str]:
     return [f"avail_{step}" for step in range(future_len)]
 
 
-def _generate_confs_keys(modes_count: int) -> list[str]:
-    """Return the names of the probabilities of modes."""
-    return [f"conf_{mode}" for mode in range(modes_count)]
-
-
 def _generate_distinct_coords_keys(future_len: int, mode_index: int) -> list[str]:
     """Return names of the coordinates of a mode that no other mode shares."""
     return [f"coord_{axis}{mode_index}_{step}" for step in range(future_len) for axis in "xy"]
@@ -245,24 +260,7 @@ def _pred_headers(header: Sequence[str], max_modes: int) -> list[list[str]]:
 
 def _pred_header(num_steps: int, max_modes: int, coords_keys: Callable[[int, int], list[str]]) -> list[str]:
     coords = itertools.chain.from_iterable(coords_keys(num_steps, mode) for mode in range(max_modes))
-    return [*KEY_COLUMNS, *_generate_confs_keys(max_modes), *coords]
-
-
-def _as_modes(coords: NumericArray, confs: ArrayLike | None) -> tuple[NumericArray, FloatArray]:
-    """Return coordinates (n, M, T, 2) and probabilities (n, M)."""
-    if coords.ndim == 3:
-        if confs is not None:
-            raise InvalidArgumentError(
-                f"coords of shape {coords.shape} is one mode, for which confs must be None; for several modes coords "
-                "is (n, M, T, 2)"
-            )
-        coords, confs = coords[:, None], np.ones((len(coords), 1))
-    if confs is None:
-        raise InvalidArgumentError(f"coords of shape {coords.shape} needs confs of shape {coords.shape[:2]}")
-    probabilities = np.asarray(confs)
-    _require_shape("coords", coords, (None, None, None, 2))
-    _require_shape("confs", probabilities, coords.shape[:2])
-    return coords, probabilities
+    return [*KEY_COLUMNS, *(f"conf_{mode}" for mode in range(max_modes)), *coords]
 
 
 def _require_max_modes(max_modes: int) -> None:
@@ -288,16 +286,6 @@ def _require_rows(timestamps: NumericArray, track_ids: NumericArray, coords: Num
         raise InvalidArgumentError(
             f"coords is NaN or infinite in {len(bad)} rows: {listed(bad.tolist())}; steps without truth need avails 0 "
             "and any number"
-        )
-
-
-def _require_probabilities(confs: FloatArray) -> None:
-    sums = confs.sum(axis=-1, dtype=np.float64)
-    bad = np.flatnonzero(~np.isclose(sums, 1) | (confs < 0).any(axis=-1))
-    if len(bad):
-        raise InvalidArgumentError(
-            f"confs must be at least 0 and sum to 1 in each row, but do not in {len(bad)}: "
-            + listed([f"row {row} is {confs[row].tolist()}" for row in bad.tolist()])
         )
 
 

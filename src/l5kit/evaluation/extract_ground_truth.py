@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,9 +52,25 @@ def export_zarr_to_csv(
         SampleError: The future of an agent cannot be read; the cause is chained.
     """
     cfg = _make_cfg(future_num_frames, filter_agents_threshold, step_time)
-    dataset = _dataset_without_pictures(zarr_dataset, cfg, agents_mask, strict_mask=strict_mask)
-    parts = list(_futures(dataset, progress, workers))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else _empty(future_num_frames)
+    from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch, which others do without
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
+        dataset = AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask, strict_mask=strict_mask)
+
+    job, num_done = _FuturesOfBatches(dataset, _BATCH_SIZE), 0
+    num_batches = -(-len(dataset) // job.batch_size)
+    batches: list[tuple[NumericArray, ...]] = []
+    with map_scenes(job, range(num_batches), workers, block_size=1, unit="batch") as parts:
+        for batch in (batch for part in parts for batch in part):
+            batches.append(batch)
+            num_done += len(batch[0])
+            if progress is not None:
+                progress(num_done, len(dataset))
+    if not batches:
+        no_rows, shape = np.zeros(0, np.int64), (0, future_num_frames)
+        batches = [(no_rows, no_rows, np.zeros((*shape, 2)), np.zeros(shape))]
+    columns = [np.concatenate(column) for column in zip(*batches, strict=True)]
     write_gt_csv(csv_file_path, *columns)
 
 
@@ -76,20 +92,6 @@ def world_displacements(
     return np.asarray(displacements, np.float64).reshape(positions.shape)
 
 
-def _futures(
-    dataset: "AgentDataset", progress: Callable[[int, int], None] | None, workers: Workers
-) -> Iterator[tuple[NumericArray, ...]]:
-    """Yield times, tracks, displacements and availabilities of batches of agents."""
-    job, num_done = _FuturesOfBatches(dataset, _BATCH_SIZE), 0
-    num_batches = -(-len(dataset) // job.batch_size)
-    with map_scenes(job, range(num_batches), workers, block_size=1, unit="batch") as parts:
-        for batch in (batch for part in parts for batch in part):
-            yield batch
-            num_done += len(batch[0])
-            if progress is not None:
-                progress(num_done, len(dataset))
-
-
 @dataclass(frozen=True)
 class _FuturesOfBatches:
     """Times, tracks, displacements and availabilities of batches of agents, by their indices."""
@@ -98,37 +100,23 @@ class _FuturesOfBatches:
     batch_size: int
 
     def __call__(self, batches: Int64Array) -> list[tuple[NumericArray, ...]]:
-        return [self._future_of(batch * self.batch_size) for batch in batches.tolist()]
-
-    def _future_of(self, start: int) -> tuple[NumericArray, ...]:
-        samples = self.dataset.__getitems__(range(start, min(start + self.batch_size, len(self.dataset))))
-        positions, poses, centroids = (
-            _stack(samples, key) for key in ("target_positions", "world_from_agent", "centroid")
-        )
-        return (
-            _stack(samples, "timestamp"),
-            _stack(samples, "track_id"),
-            world_displacements(positions, poses, centroids),
-            _stack(samples, "target_availabilities"),
-        )
+        futures = []
+        for start in (batches * self.batch_size).tolist():
+            samples = self.dataset.__getitems__(range(start, min(start + self.batch_size, len(self.dataset))))
+            positions, poses = _stack(samples, "target_positions"), _stack(samples, "world_from_agent")
+            futures.append(
+                (
+                    _stack(samples, "timestamp"),
+                    _stack(samples, "track_id"),
+                    world_displacements(positions, poses, _stack(samples, "centroid")),
+                    _stack(samples, "target_availabilities"),
+                )
+            )
+        return futures
 
 
 def _stack(samples: list[Sample], key: str) -> NumericArray:
     return np.stack([sample[key] for sample in samples])
-
-
-def _empty(num_steps: int) -> list[NumericArray]:
-    return [np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, num_steps, 2)), np.zeros((0, num_steps))]
-
-
-def _dataset_without_pictures(
-    zarr_dataset: ChunkedDataset, cfg: JsonObject, agents_mask: NumericArray | None, *, strict_mask: bool
-) -> "AgentDataset":
-    from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch, which others do without
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
-        return AgentDataset(cfg, zarr_dataset, None, agents_mask=agents_mask, strict_mask=strict_mask)
 
 
 def _make_cfg(future_num_frames: int, filter_agents_threshold: float, step_time: float) -> JsonObject:

@@ -59,7 +59,12 @@ def compute_metrics_csv(
             one track and time, rows are missing in one of the files, or a metric does not take a row. Rows are all
             listed, up to a limit.
     """
-    names = _names_of(metrics)
+    if len(metrics) == 0:
+        raise InvalidArgumentError("metrics is empty; pass at least one function")
+    names = [_name_of(metric) for metric in metrics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidArgumentError(f"metrics has {', '.join(twice)} more than once; pass each metric once")
     truth = _by_key(ground_truth_path, read_gt_csv(ground_truth_path))
     predictions = _by_key(inference_output_path, read_pred_csv(inference_output_path, max_modes))
     problem = _describe_difference(truth, predictions)
@@ -70,8 +75,16 @@ def compute_metrics_csv(
         )
     if not truth:
         raise InvalidArgumentError(f"{os.fspath(ground_truth_path)!r} has no rows, so that there is nothing to average")
-    if trained_on is not None:
-        _check_parity(Path(ground_truth_path), trained_on)
+    folder = Path(ground_truth_path).parent
+    if trained_on is not None and (folder / MASK_FILE).is_file():
+        check_selection_parity(folder, trained_on)
+    elif trained_on is not None:
+        warnings.warn(
+            f"whether the model was trained on agents like those of {str(Path(ground_truth_path))!r} cannot be "
+            f"checked: there is no {MASK_FILE} beside it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return {name: _mean(name, metric, truth, predictions) for name, metric in zip(names, metrics, strict=True)}
 
 
@@ -123,16 +136,6 @@ def _by_key(path: str | os.PathLike[str], rows: Iterable[_R]) -> dict[RowKey, _R
     return by_key
 
 
-def _names_of(metrics: Sequence[metric_signature]) -> list[str]:
-    if len(metrics) == 0:
-        raise InvalidArgumentError("metrics is empty; pass at least one function")
-    names = [_name_of(metric) for metric in metrics]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidArgumentError(f"metrics has {', '.join(twice)} more than once; pass each metric once")
-    return names
-
-
 def _name_of(metric: Callable[..., object]) -> str:
     if not isinstance(metric, functools.partial):
         return getattr(metric, "__name__", type(metric).__name__)
@@ -147,7 +150,15 @@ def _mean(
     predictions: Mapping[RowKey, PredictedRow],
 ) -> object:
     """Return the mean of a metric over rows with the same keys."""
-    together = _values_together(metric, truth, predictions)
+    # a metric of l5kit is computed of all rows at once, unless a row is none that metrics take, which they then say
+    pairs = [(row, predictions[key]) for key, row in truth.items()]
+    coords, avails = (np.stack([row[name] for row, _ in pairs]) for name in ("coord", "avail"))
+    pred, confidences = (np.stack([row[name] for _, row in pairs]) for name in ("coords", "conf"))
+    are_probabilities = np.allclose(confidences.sum(axis=1), 1) and (confidences >= 0).all()
+    are_finite = all(np.isfinite(each).all() for each in (coords, pred, avails))
+    together = None
+    if are_probabilities and are_finite and pred.shape[2:] == coords.shape[1:]:
+        together = scores_of_many(metric, coords, pred, confidences, avails)
     if together is not None:
         _warn_where_not_finite(name, list(truth), together)
         return np.mean(together, axis=0)
@@ -164,23 +175,6 @@ def _mean(
     return np.mean(values, axis=0)
 
 
-def _values_together(
-    metric: metric_signature, truth: Mapping[RowKey, TrueRow], predictions: Mapping[RowKey, PredictedRow]
-) -> NumericArray | None:
-    """Return a metric of l5kit for all rows at once, (N, ...); None where rows have to be looked at one by one.
-
-    They have where the metric is of somebody else, or a row is none that metrics take, which they say.
-    """
-    pairs = [(row, predictions[key]) for key, row in truth.items()]
-    coords, avails = (np.stack([row[name] for row, _ in pairs]) for name in ("coord", "avail"))
-    pred, confidences = (np.stack([row[name] for _, row in pairs]) for name in ("coords", "conf"))
-    are_probabilities = np.allclose(confidences.sum(axis=1), 1) and (confidences >= 0).all()
-    are_finite = all(np.isfinite(each).all() for each in (coords, pred, avails))
-    if not are_probabilities or not are_finite or pred.shape[2:] != coords.shape[1:]:
-        return None
-    return scores_of_many(metric, coords, pred, confidences, avails)
-
-
 def _warn_where_not_finite(name: str, keys: list[RowKey], values: NumericArray) -> None:
     is_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if not is_finite.all():
@@ -190,15 +184,3 @@ def _warn_where_not_finite(name: str, keys: list[RowKey], values: NumericArray) 
             RuntimeWarning,
             stacklevel=4,
         )
-
-
-def _check_parity(ground_truth_path: Path, trained_on: "AgentDataset | Selection") -> None:
-    if (ground_truth_path.parent / MASK_FILE).is_file():
-        check_selection_parity(ground_truth_path.parent, trained_on)
-        return
-    warnings.warn(
-        f"whether the model was trained on agents like those of {str(ground_truth_path)!r} cannot be checked: there is "
-        f"no {MASK_FILE} beside it",
-        RuntimeWarning,
-        stacklevel=3,
-    )

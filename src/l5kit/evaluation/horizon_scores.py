@@ -46,7 +46,12 @@ class HorizonScores:
 
     def __init__(self, horizons_s: Sequence[float], *, step_time_s: float) -> None:
         self._horizons_s = tuple(float(horizon_s) for horizon_s in horizons_s)
-        self._num_steps = [_steps_of(horizon_s, step_time_s) for horizon_s in self._horizons_s]
+        self._num_steps = [round(horizon_s / step_time_s) for horizon_s in self._horizons_s]
+        for horizon_s, num_steps in zip(self._horizons_s, self._num_steps, strict=True):
+            if num_steps < 1 or abs(num_steps * step_time_s - horizon_s) > 1e-6:
+                raise InvalidArgumentError(
+                    f"horizons_s holds {horizon_s}; it must be a positive multiple of {step_time_s} s"
+                )
         if not self._num_steps:
             raise InvalidArgumentError("horizons_s is empty; pass at least one time in seconds")
         self._sums = torch.zeros(len(self._num_steps), 5, dtype=torch.float64)
@@ -63,10 +68,38 @@ class HorizonScores:
             InvalidArgumentError: The shapes do not fit, or T is below a horizon.
         """
         modes = pred[:, None] if pred.dim() == 3 else pred
-        _require_shapes(ground_truth, modes, avails, max(self._num_steps))
+        if (
+            modes.dim() != 4
+            or (modes.shape[0], *modes.shape[2:]) != tuple(ground_truth.shape)
+            or avails.shape != ground_truth.shape[:2]
+        ):
+            raise InvalidArgumentError(
+                f"ground_truth has shape {tuple(ground_truth.shape)}, pred (with modes) {tuple(modes.shape)}, avails "
+                f"{tuple(avails.shape)}; they must be (B, T, 2), (B, M, T, 2) and (B, T)"
+            )
+        if ground_truth.shape[1] < max(self._num_steps):
+            raise InvalidArgumentError(
+                f"ground_truth has {ground_truth.shape[1]} steps, but the longest of horizons_s needs "
+                f"{max(self._num_steps)}"
+            )
         is_known = (avails > 0).cpu()
         errors_m = displacements(ground_truth.detach(), modes.detach(), avails).double().cpu()
-        self._sums += torch.stack([_sums_up_to(num_steps, errors_m, is_known) for num_steps in self._num_steps])
+
+        # of the nearest mode: the mean error up to each horizon where a step is known, and that at the horizon where
+        # that one is; the number of steps is at least 1 below the bar, where the sum is 0
+        for row, num_steps in enumerate(self._num_steps):
+            known = is_known[:, :num_steps]
+            counts = known.sum(dim=1)
+            averages_m = (errors_m[:, :, :num_steps].sum(dim=-1) / counts.clamp(min=1)[:, None]).amin(dim=1)
+            finals_m = errors_m[:, :, num_steps - 1].amin(dim=1)  # 0 where not known
+            sums = (
+                averages_m.sum(),
+                (counts > 0).sum(),
+                finals_m.sum(),
+                known[:, -1].sum(),
+                (known[:, -1] & ~(finals_m <= MISS_THRESHOLD_M)).sum(),  # NaN is a miss
+            )
+            self._sums[row] += torch.stack([value.double() for value in sums])
 
     def scores(self) -> tuple[HorizonScore, ...]:
         """Return the mean errors of all that was added, one for each horizon."""
@@ -82,45 +115,6 @@ class HorizonScores:
             )
             for horizon_s, (ade_sum, num_trajectories, fde_sum, num_final, num_missed) in rows
         )
-
-
-def _steps_of(horizon_s: float, step_time_s: float) -> int:
-    num_steps = round(horizon_s / step_time_s)
-    if num_steps < 1 or abs(num_steps * step_time_s - horizon_s) > 1e-6:
-        raise InvalidArgumentError(f"horizons_s holds {horizon_s}; it must be a positive multiple of {step_time_s} s")
-    return num_steps
-
-
-def _require_shapes(ground_truth: torch.Tensor, modes: torch.Tensor, avails: torch.Tensor, num_needed: int) -> None:
-    if (
-        modes.dim() != 4
-        or (modes.shape[0], *modes.shape[2:]) != tuple(ground_truth.shape)
-        or avails.shape != ground_truth.shape[:2]
-    ):
-        raise InvalidArgumentError(
-            f"ground_truth has shape {tuple(ground_truth.shape)}, pred (with modes) {tuple(modes.shape)}, avails "
-            f"{tuple(avails.shape)}; they must be (B, T, 2), (B, M, T, 2) and (B, T)"
-        )
-    if ground_truth.shape[1] < num_needed:
-        raise InvalidArgumentError(
-            f"ground_truth has {ground_truth.shape[1]} steps, but the longest of horizons_s needs {num_needed}"
-        )
-
-
-def _sums_up_to(num_steps: int, errors_m: torch.Tensor, is_known: torch.Tensor) -> torch.Tensor:
-    """Return sums over a batch: ADE, trajectories with any step known; FDE, those with the last known, and missed."""
-    known = is_known[:, :num_steps]
-    counts = known.sum(dim=1)
-    averages_m = (errors_m[:, :, :num_steps].sum(dim=-1) / counts.clamp(min=1)[:, None]).amin(dim=1)
-    finals_m = errors_m[:, :, num_steps - 1].amin(dim=1)  # 0 where not known
-    sums = (
-        averages_m.sum(),
-        (counts > 0).sum(),
-        finals_m.sum(),
-        known[:, -1].sum(),
-        (known[:, -1] & ~(finals_m <= MISS_THRESHOLD_M)).sum(),  # NaN is a miss
-    )
-    return torch.stack([value.double() for value in sums])
 
 
 def _ratio(total: float, count: float) -> float:

@@ -413,6 +413,7 @@ def _log_likelihoods(
 ) -> torch.Tensor:
     """Return ell, (B, M); -inf, and no gradient, for a mode of confidence 0."""
     _check_shapes(ground_truth, pred, confidences, avails)
+    # ell = log(c) - 0.5 * sum of squares; the inner `where` keeps log(0), whose gradient is NaN, out of the graph
     squares = _differences(ground_truth, pred, avails).square().sum(dim=(-2, -1))
     is_possible = confidences != 0
     log_confidences = torch.where(is_possible, torch.log(torch.where(is_possible, confidences, 1.0)), -torch.inf)

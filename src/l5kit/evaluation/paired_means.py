@@ -122,6 +122,7 @@ def _means_of(
     sign = 1.0 if metric.better == "high" else -1.0
     paired = []
     for planner, of_planner in enumerate(values):
+        # gains are above 0 where the planner is better, whichever way that is; the difference of means keeps its sign
         gains = sign * (of_planner - values[reference])
         is_better, is_worse = gains > _SAME, gains < -_SAME
         draws = means[:, planner] - means[:, reference]

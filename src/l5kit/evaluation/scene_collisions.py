@@ -90,21 +90,33 @@ def detect_scene_collisions(
         InvalidArgumentError: A shape or field is not as above, an interval is not within the agents, or a position,
             heading or extent is not finite.
     """
-    _require_poses(centroids_m, yaws_rad, extent_m)
-    require_agents(agents)
-    _require_intervals(intervals, num_frames=len(centroids_m), num_agents=len(agents))
+    _require_valid(centroids_m, yaws_rad, extent_m, agents, intervals)
     if is_left_out is not None and is_left_out.shape != agents.shape:
         raise InvalidArgumentError(f"is_left_out has shape {is_left_out.shape}; for these agents pass {agents.shape}")
     types, rows = np.full((2, len(centroids_m)), NO_COLLISION, np.int64)
     near = _find_near(centroids_m, yaws_rad, extent_m, agents, intervals, is_left_out)
-    touching = np.flatnonzero(_touch(near))
+
+    # who touches: floating point where it is sure, integers for the few pairs where it is not
+    contacts = _contacts(near.egos_m, near.agents_m)
+    for pair in np.flatnonzero(contacts == _IN_DOUBT).tolist():
+        contacts[pair] = _TOUCHING if boxes_touch(near.egos_m[pair], near.agents_m[pair][None])[0] else _APART
+    touching = np.flatnonzero(contacts == _TOUCHING)
+
+    # the first one of each frame decides, by the side of which most lies inside its box
     frames, is_first = np.unique(near.frames[touching], return_index=True)
     deciding = touching[is_first]
-    types[frames], rows[frames] = _types_of(near.egos_m[deciding], near.agents_m[deciding]), near.rows[deciding]
+    egos_m, agents_m, sides = near.egos_m[deciding], near.agents_m[deciding], np.array(SIDE_CORNERS)
+    types_of_pairs = _types_where_sure(egos_m, agents_m)
+    for pair in np.flatnonzero(types_of_pairs < 0).tolist():
+        types_of_pairs[pair] = TYPE_OF_SIDE[int(np.argmax(lengths_inside(egos_m[pair][sides], agents_m[pair])))]
+    types[frames], rows[frames] = types_of_pairs, near.rows[deciding]
     return SceneCollisions(types, rows)
 
 
-def _require_poses(centroids_m: FloatArray, yaws_rad: FloatArray, extent_m: FloatArray) -> None:
+def _require_valid(
+    centroids_m: FloatArray, yaws_rad: FloatArray, extent_m: FloatArray, agents: RecordArray, intervals: NumericArray
+) -> None:
+    """Refuse poses, agents and intervals that :func:`detect_scene_collisions` does not take."""
     if yaws_rad.ndim != 1 or centroids_m.shape != (len(yaws_rad), 2) or extent_m.shape != (2,):
         raise InvalidArgumentError(
             f"centroids_m has shape {centroids_m.shape}, yaws_rad {yaws_rad.shape} and extent_m {extent_m.shape}; "
@@ -119,16 +131,14 @@ def _require_poses(centroids_m: FloatArray, yaws_rad: FloatArray, extent_m: Floa
         )
     if not np.isfinite(extent_m).all():
         raise InvalidArgumentError(f"extent_m is {extent_m.tolist()}; pass finite numbers")
-
-
-def _require_intervals(intervals: NumericArray, *, num_frames: int, num_agents: int) -> None:
-    if intervals.shape != (num_frames, 2):
-        raise InvalidArgumentError(f"intervals has shape {intervals.shape}; for {num_frames} frames pass (N, 2)")
-    is_wrong = (intervals[:, 0] < 0) | (intervals[:, 0] > intervals[:, 1]) | (intervals[:, 1] > num_agents)
+    require_agents(agents)
+    if intervals.shape != (len(yaws_rad), 2):
+        raise InvalidArgumentError(f"intervals has shape {intervals.shape}; for {len(yaws_rad)} frames pass (N, 2)")
+    is_wrong = (intervals[:, 0] < 0) | (intervals[:, 0] > intervals[:, 1]) | (intervals[:, 1] > len(agents))
     if is_wrong.any():
         frame = int(np.argmax(is_wrong))
         raise InvalidArgumentError(
-            f"the interval of frame {frame} is {intervals[frame].tolist()}; it must lie within {num_agents} agents"
+            f"the interval of frame {frame} is {intervals[frame].tolist()}; it must lie within {len(agents)} agents"
         )
 
 
@@ -148,6 +158,7 @@ def _find_near(
         np.ascontiguousarray(agents["extent"][:, :2], np.float64),
         np.ascontiguousarray(intervals, np.int64),
     )
+    # of those around, exactly those that a single frame looks at, by the same calls on arrays of the same types
     around = agents[rows]
     is_near = within_range(centroids_m[frames], extent_m, around["centroid"], around["extent"]) & ~is_hidden(around)
     if is_left_out is not None:
@@ -185,24 +196,6 @@ def _rows_around(
     return frames[:count].copy(), rows[:count].copy()
 
 
-def _touch(near: _NearAgents) -> BoolArray:
-    """Return which pairs of boxes share a point, (P,)."""
-    contacts = _contacts(near.egos_m, near.agents_m)
-    for pair in np.flatnonzero(contacts == _IN_DOUBT).tolist():
-        contacts[pair] = _TOUCHING if boxes_touch(near.egos_m[pair], near.agents_m[pair][None])[0] else _APART
-    touch: BoolArray = contacts == _TOUCHING
-    return touch
-
-
-def _types_of(egos_m: Float64Array, agents_m: Float64Array) -> Int64Array:
-    """Return the types of collisions of boxes (P, 4, 2) that touch, (P,)."""
-    types = _types_where_sure(egos_m, agents_m)
-    sides = np.array(SIDE_CORNERS)
-    for pair in np.flatnonzero(types < 0).tolist():
-        types[pair] = TYPE_OF_SIDE[int(np.argmax(lengths_inside(egos_m[pair][sides], agents_m[pair])))]
-    return types
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _contacts(firsts_m: Float64Array, seconds_m: Float64Array) -> Int64Array:
     """Return for pairs of boxes (P, 4, 2), clockwise, whether they are apart, touching or in doubt, (P,)."""
@@ -218,6 +211,7 @@ def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
     """Return whether an edge of a box surely has another box on its outer side, surely none has, or there is doubt."""
     is_doubtful = False
     for edge in range(4):
+        # boxes are apart where all corners of one are left of an edge of the other, which runs clockwise
         num_left = 0
         for corner in range(4):
             turn, error = _turn(box_m, edge, other_m[corner, 0], other_m[corner, 1])
@@ -249,6 +243,7 @@ def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Arra
             least_m[group], most_m[group] = max(least_m[group], low_m), max(most_m[group], high_m)
         if most_m.max() == 0:
             types[pair] = 0
+        # sure where the least that one side may have is more than the most of the two others
         for group in range(3):
             if least_m[group] > max(most_m[(group + 1) % 3], most_m[(group + 2) % 3]):
                 types[pair] = group
@@ -259,6 +254,8 @@ def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Arra
 def _bounds_of_length_inside(start_m: Float64Array, end_m: Float64Array, box_m: Float64Array) -> tuple[float, float]:
     """Return the least and the greatest length of a segment inside a box that rounding allows."""
     length_m = np.sqrt((end_m[0] - start_m[0]) ** 2 + (end_m[1] - start_m[1]) ** 2)
+    # the segment is cut by the line of each edge (Cyrus and Beck, 1978): shares of it at which it gets inside and
+    # out again, how far off these may be by rounding, and whether an end is so near to a line that its side is unknown
     enters, leaves, error, is_doubtful = 0.0, 1.0, 4 * _EPS, False
     for edge in range(4):
         of_start, start_error = _turn(box_m, edge, start_m[0], start_m[1])

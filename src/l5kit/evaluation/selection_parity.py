@@ -261,7 +261,12 @@ def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray,
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
     dataset = ChunkedDataset(str(zarrs[0])).open()
-    mask, selection = _read_mask(folder / MASK_FILE, len(dataset.agents))
+    mask, selection = _load_mask(folder / MASK_FILE)
+    if mask.shape != (len(dataset.agents),):
+        raise InvalidArgumentError(
+            f"{str(folder / MASK_FILE)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs "
+            f"({len(dataset.agents)},)"
+        )
     past = load_agent_counts(dataset, MaskThresholds(th_agent_prob))[mask, 0].astype(np.int64)
     avails = [row["avail"] for row in read_gt_csv(folder / GROUND_TRUTH_FILE)]
     if len(past) != len(avails) or len(avails) == 0:
@@ -270,15 +275,6 @@ def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray,
             "they must be as many, and not none; make the folder anew with l5kit chop"
         )
     return past, np.array(avails), selection
-
-
-def _read_mask(file: Path, num_agents: int) -> tuple[NumericArray, Selection | None]:
-    mask, selection = _load_mask(file)
-    if mask.shape != (num_agents,):
-        raise InvalidArgumentError(
-            f"{str(file)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs ({num_agents},)"
-        )
-    return mask, selection
 
 
 def stored_selection(folder: Path) -> Selection | None:

@@ -131,7 +131,15 @@ class Checkpoint:
             )
         reshaped = {name for name, _, _ in mismatch.reshaped}
         fitting = {name: value for name, value in weights.items() if name in wanted and name not in reshaped}
-        self._warn_of_infinite(fitting)
+        infinite = [name for name, value in fitting.items() if not torch.isfinite(value).all()]
+        if infinite:
+            listed = ", ".join(infinite[:3]) + (f" and {len(infinite) - 3} more" if len(infinite) > 3 else "")
+            warnings.warn(
+                f"{self.path}: NaN or infinite values in {listed}; such a network predicts nothing, so take weights "
+                "from before its training failed",
+                UserWarning,
+                stacklevel=3,
+            )
         inner.load_state_dict(fitting, strict=False)
         return mismatch
 
@@ -146,18 +154,12 @@ class Checkpoint:
         Args:
             wanted: The state dict of the model.
         """
-        return _named_as(self.state_dict, wanted)
-
-    def _warn_of_infinite(self, weights: Mapping[str, torch.Tensor]) -> None:
-        names = [name for name, value in weights.items() if not torch.isfinite(value).all()]
-        if names:
-            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            warnings.warn(
-                f"{self.path}: NaN or infinite values in {listed}; such a network predicts nothing, so take weights "
-                "from before its training failed",
-                UserWarning,
-                stacklevel=4,
-            )
+        named, num_fitting = _fitting_names(self.state_dict, wanted)
+        # a `module` inside of names, of a part for several devices, is a wrapper's where more weights fit without it
+        if num_fitting < len(wanted):
+            others, num_others = _fitting_names(self.state_dict, wanted, _HOLDERS[0].rstrip("."))
+            named = others if num_others > num_fitting else named
+        return named
 
 
 def save_checkpoint(
@@ -346,18 +348,6 @@ def without_wrappers(name: str, *others: str) -> str:
         others: Further parts that are left out.
     """
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS and part not in others)
-
-
-def _named_as(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    """Return the weights under the names of a model, where they only differ by what wrappers put before or into them.
-
-    A ``module`` inside of names (of a part for several devices) is taken for a wrapper's where more weights fit then.
-    """
-    named, num_fitting = _fitting_names(weights, wanted)
-    if num_fitting < len(wanted):
-        others, num_others = _fitting_names(weights, wanted, _HOLDERS[0].rstrip("."))
-        named = others if num_others > num_fitting else named
-    return named
 
 
 def _fitting_names(

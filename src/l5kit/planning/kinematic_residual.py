@@ -1,5 +1,7 @@
 """Networks that predict how trajectories differ from those of a kinematic baseline."""
 
+from typing import Final
+
 import torch
 from torch import nn
 
@@ -9,10 +11,10 @@ from l5kit.kinematic.baselines import Baseline, baseline_displacements
 _FIRST_OUTPUTS = 0.01
 """What the weights of the last layer are multiplied by."""
 
-_LEAST_UNIT_M = 0.5
+LEAST_UNIT_M: Final = 0.5
 """Unit of differences at the last step, for agents that stand."""
 
-_UNIT_PER_METRE = 0.1
+UNIT_PER_METRE: Final = 0.1
 """What the unit at the last step grows by, for each metre that the baseline gets far."""
 
 
@@ -67,8 +69,8 @@ class KinematicResidual(nn.Module):
         self.step_time_s = float(step_time_s)
         self.past_step_time_s = float(past_step_time_s)
         self.baseline: str = baseline
-        self.least_unit_m = _LEAST_UNIT_M if unit_m is None else float(unit_m)
-        self.unit_per_metre = _UNIT_PER_METRE if unit_m is None else 0.0
+        self.least_unit_m = LEAST_UNIT_M if unit_m is None else float(unit_m)
+        self.unit_per_metre = UNIT_PER_METRE if unit_m is None else 0.0
         self.past_key = "all_other_agents_history_positions" if of_all_agents else "history_positions"
         self.yaw_key = "all_other_agents_history_yaws" if of_all_agents else "history_yaws"
         self.known_key = "all_other_agents_history_availability" if of_all_agents else "history_availabilities"
@@ -91,9 +93,22 @@ class KinematicResidual(nn.Module):
             ``positions_all`` (B, M, T, 2), or to ``agent_positions`` (B, A, T, 2) and ``all_agent_positions``
             (B, A, K, T, 2).
         """
-        now_m = data_batch[self.past_key][..., :1, :]
-        baseline_m = self._baseline_displacements(data_batch)
-        unit_m = self._units(baseline_m)
+        past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
+        now_m = past_m[..., :1, :]
+        yaws = past_m[..., 0] if self.baseline == "constant_velocity" else data_batch[self.yaw_key][..., 0]
+        baseline_m = baseline_displacements(
+            self.baseline,
+            past_m,
+            yaws,
+            is_known,
+            num_steps=self.num_steps,
+            step_time_s=self.step_time_s,
+            past_step_time_s=self.past_step_time_s,
+        )
+        unit_m = units_of_steps(
+            baseline_m, num_steps=self.num_steps, least_m=self.least_unit_m, per_metre=self.unit_per_metre
+        )
+        # the network sees and gives what is left of the baseline, in units, as if these were displacements
         batch = data_batch.copy()
         if self.training:
             batch[self.target_key] = now_m + (batch[self.target_key] - now_m - baseline_m) / unit_m
@@ -107,23 +122,19 @@ class KinematicResidual(nn.Module):
             outputs[self.all_key] = now_m + baseline_m + (outputs[self.all_key] - now_m) * unit_m
         return outputs
 
-    def _baseline_displacements(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return how far everybody gets by the baseline, (..., T, 2)."""
-        past_m, is_known = data_batch[self.past_key], data_batch[self.known_key] > 0
-        yaws = past_m[..., 0] if self.baseline == "constant_velocity" else data_batch[self.yaw_key][..., 0]
-        return baseline_displacements(
-            self.baseline,
-            past_m,
-            yaws,
-            is_known,
-            num_steps=self.num_steps,
-            step_time_s=self.step_time_s,
-            past_step_time_s=self.past_step_time_s,
-        )
 
-    def _units(self, baseline_m: torch.Tensor) -> torch.Tensor:
-        """Return the unit of each step in metres, (..., T, 1), for displacements (..., T, 2)."""
-        time = torch.arange(1, self.num_steps + 1, device=baseline_m.device).to(baseline_m.dtype) / self.num_steps
-        distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)
-        last_m: torch.Tensor = self.least_unit_m + self.unit_per_metre * distance_m
-        return time.unsqueeze(-1) * last_m
+def units_of_steps(baseline_m: torch.Tensor, *, num_steps: int, least_m: float, per_metre: float) -> torch.Tensor:
+    """Return the unit of differences to a baseline at each step, metres, (..., T, 1).
+
+    What is left of a baseline grows with time, and with how far it gets, so that its differences in units do not.
+
+    Args:
+        baseline_m: Displacements, (..., T, 2).
+        num_steps: T.
+        least_m: Unit at the last step, for agents that stand.
+        per_metre: What that grows by, for each metre that the baseline gets far.
+    """
+    time = torch.arange(1, num_steps + 1, device=baseline_m.device).to(baseline_m.dtype) / num_steps
+    distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)
+    last_m: torch.Tensor = least_m + per_metre * distance_m
+    return time.unsqueeze(-1) * last_m

@@ -70,7 +70,14 @@ def read_plans(outputs: object, num_samples: int, *, headings: Headings = "netwo
     if "positions" in outputs:
         names, rows = ("positions", "yaws"), None
     elif "positions_all" in outputs:
-        names, rows = ("positions_all", "yaws_all"), _likeliest(outputs, num_samples)
+        logits = _tensor_of(outputs, "mode_logits")
+        if logits.ndim != 2 or len(logits) != num_samples or logits.shape[1] == 0:
+            raise InvalidArgumentError(
+                f"the network gave 'mode_logits' of shape {tuple(logits.shape)}; for {num_samples} samples it must be "
+                f"({num_samples}, M)"
+            )
+        likeliest = np.asarray(logits.argmax(dim=-1).cpu().numpy(), np.int64)
+        names, rows = ("positions_all", "yaws_all"), likeliest
     elif "agent_positions" in outputs:
         names, rows = ("agent_positions", "agent_yaws"), np.zeros(num_samples, np.int64)
     else:
@@ -105,6 +112,7 @@ def headings_of_paths(positions_m: Float64Array) -> Float64Array:
     points_m = np.concatenate([np.zeros((num_paths, 1, 2)), positions_m], axis=1)
     headings_rad, current = np.zeros((num_paths, num_steps)), np.zeros(num_paths)
     for step in range(num_steps):
+        # a chord of a metre, as the direction of a shorter one is that of the noise of a vehicle that stands
         offsets_m = points_m[:, step + 1 :] - points_m[:, step : step + 1]
         is_away = (offsets_m**2).sum(axis=-1) >= _CHORD_M**2
         chord_m = offsets_m[np.arange(num_paths), is_away.argmax(axis=1)]
@@ -112,17 +120,6 @@ def headings_of_paths(positions_m: Float64Array) -> Float64Array:
         current = np.where(is_away.any(axis=1), turned, current)
         headings_rad[:, step] = current
     return headings_rad
-
-
-def _likeliest(outputs: Mapping[str, object], num_samples: int) -> Int64Array:
-    """Return the likeliest mode of each sample, (B,)."""
-    logits = _tensor_of(outputs, "mode_logits")
-    if logits.ndim != 2 or len(logits) != num_samples or logits.shape[1] == 0:
-        raise InvalidArgumentError(
-            f"the network gave 'mode_logits' of shape {tuple(logits.shape)}; for {num_samples} samples it must be "
-            f"({num_samples}, M)"
-        )
-    return np.asarray(logits.argmax(dim=-1).cpu().numpy(), np.int64)
 
 
 def _values_of(

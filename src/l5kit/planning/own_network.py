@@ -107,23 +107,24 @@ class OwnNetwork(nn.Module):
         missing = [name for name in self._outputs if name not in given and name not in self._optional]
         if missing:
             raise ConfigError(f"{self._where}: lacks {', '.join(missing)}; it gives {', '.join(map(str, given))}")
+        # sizes by the letter of their axis; one that nobody knows before, such as that of modes, is what the first
+        # output has there, and all others must have the same
         sizes = {**_NUMBERS, "B": len(batch["history_positions"]), "T": self._num_steps}
         if _PAST_OF_ALL in batch:
             sizes["A"] = batch[_PAST_OF_ALL].shape[1]
         for name, axes in self._outputs.items():
-            if name in given:
-                self._require_shape(name, given[name], axes, sizes)
-
-    def _require_shape(self, name: str, value: object, axes: str, sizes: dict[str, int]) -> None:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            raise ConfigError(f"{self._where}: {name!r} must be a floating-point tensor, got {_described(value)}")
-        if value.ndim == len(axes):
-            sizes |= {axis: size for axis, size in zip(axes, value.shape, strict=True) if axis not in sizes}
-        wanted = tuple(sizes.get(axis, axis) for axis in axes)
-        if tuple(value.shape) != wanted:
-            raise ConfigError(
-                f"{self._where}: {name!r} must be ({', '.join(axes)}), here {wanted}, got {tuple(value.shape)}"
-            )
+            if name not in given:
+                continue
+            value = given[name]
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                raise ConfigError(f"{self._where}: {name!r} must be a floating-point tensor, got {_described(value)}")
+            if value.ndim == len(axes):
+                sizes |= {axis: size for axis, size in zip(axes, value.shape, strict=True) if axis not in sizes}
+            wanted = tuple(sizes.get(axis, axis) for axis in axes)
+            if tuple(value.shape) != wanted:
+                raise ConfigError(
+                    f"{self._where}: {name!r} must be ({', '.join(axes)}), here {wanted}, got {tuple(value.shape)}"
+                )
 
 
 def own_network_in(model: nn.Module) -> OwnNetwork | None:

@@ -84,7 +84,10 @@ def check_archive(path: Path) -> list[str]:
             broken = archive.testzip()
             names = archive.namelist()
             short = None if broken else _short_storage(archive)
-            unread = _marked_as_folder(archive)
+            # torch reads nothing of a file that is marked as a folder; folders themselves, which other tools write,
+            # may be (not ``ZipInfo.is_dir``, which raises an IndexError in Python 3.11 for a damaged empty name)
+            parts = (part for part in archive.infolist() if not part.filename.endswith("/"))
+            unread = next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
     # zipfile raises these where headers contradict each other
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
         if isinstance(error, PermissionError):
@@ -97,13 +100,6 @@ def check_archive(path: Path) -> list[str]:
     if short is not None:
         raise CheckpointError(f"{path} is a broken archive: {short!r} is shorter than its tensor; {ANOTHER_COPY}")
     return names
-
-
-def _marked_as_folder(archive: zipfile.ZipFile) -> str | None:
-    """Return a file of an archive that is marked as a folder; folders themselves, which other tools write, may be."""
-    # ``ZipInfo.is_dir`` of Python 3.11 raises an IndexError for a damaged name without a letter
-    parts = (part for part in archive.infolist() if not part.filename.endswith("/"))
-    return next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
 
 
 def _short_storage(archive: zipfile.ZipFile) -> str | None:
@@ -137,8 +133,14 @@ def outline_of(path: Path) -> CheckpointOutline:
     if archived:
         check_archive(path)
     try:
-        content = _content_of_archive(path) if archived else _content_of_legacy_file(path)
-        return _outline(content, path)
+        if not archived:
+            return _outline(_content_of_legacy_file(path), path)
+        with zipfile.ZipFile(path) as archive:
+            name = next((name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"), None)
+            if name is None:
+                raise CheckpointError(f"{path} is a zip archive, but none of torch: it has no data.pkl")
+            with archive.open(name) as file:
+                return _outline(_OutlineReader(file).load(), path)  # type: ignore[arg-type]
     except CheckpointError:
         raise
     except Exception as error:  # pickles raise what their opcodes stumble over
@@ -245,15 +247,6 @@ def _parameter(value: object, *_: object) -> object:
     return value
 
 
-def _content_of_archive(path: Path) -> object:
-    with zipfile.ZipFile(path) as archive:
-        name = next((name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"), None)
-        if name is None:
-            raise CheckpointError(f"{path} is a zip archive, but none of torch: it has no data.pkl")
-        with archive.open(name) as file:
-            return _OutlineReader(file).load()  # type: ignore[arg-type]
-
-
 def _content_of_legacy_file(path: Path) -> object:
     with path.open("rb") as file:
         if file.read(1) != b"\x80":
@@ -262,6 +255,8 @@ def _content_of_legacy_file(path: Path) -> object:
         first = _OutlineReader(file).load()
         if first != _MAGIC_NUMBER or type(first) is not int:
             raise CheckpointError(f"{path} is a pickle that torch did not write; save model.state_dict()")
+        # five pickles one after the other: magic number, protocol, system, content, keys of the storages; then each
+        # storage, behind the number of its values
         for _ in ("protocol", "system"):
             _OutlineReader(file).load()
         reader = _OutlineReader(file)
@@ -303,24 +298,18 @@ def _weights_of_module(module: _Inert) -> dict[str, torch.Tensor]:
         num_seen += 1
         if num_seen > _MAX_OBJECTS or depth > _MAX_DEPTH:
             raise ValueError("it has more modules than any network, or one that holds itself")
-        tensors, modules = _parts_of(at)
-        weights |= {f"{prefix}{name}": value for name, value in tensors.items()}
-        todo += [(f"{prefix}{name}.", inner, depth + 1) for name, inner in reversed(modules.items())]
+        # a pickled module has its parts in dicts by kind, a script all side by side
+        own, inner = at.state, at.state
+        if "_modules" in at.state:
+            left_out = at.state.get("_non_persistent_buffers_set") or ()
+            own = {**at.state.get("_parameters", {}), **at.state.get("_buffers", {})}
+            own = {name: value for name, value in own.items() if name not in left_out}
+            inner = at.state["_modules"]
+        weights |= {f"{prefix}{name}": value for name, value in own.items() if isinstance(value, torch.Tensor)}
+        # the last one that is put here is the next one that is taken, so in reverse
+        modules = {str(name): value for name, value in inner.items() if isinstance(value, _Inert)}
+        todo += [(f"{prefix}{name}.", module, depth + 1) for name, module in reversed(modules.items())]
     return weights
-
-
-def _parts_of(module: _Inert) -> tuple[dict[str, torch.Tensor], dict[str, _Inert]]:
-    """Return the tensors and the submodules of a pickled or scripted module."""
-    state = module.state
-    if "_modules" not in state:  # scripts keep everything side by side
-        own, inner = state, state
-    else:
-        left_out = state.get("_non_persistent_buffers_set") or ()
-        own = {**state.get("_parameters", {}), **state.get("_buffers", {})}
-        own = {name: value for name, value in own.items() if name not in left_out}
-        inner = state["_modules"]
-    tensors = {str(name): value for name, value in own.items() if isinstance(value, torch.Tensor)}
-    return tensors, {str(name): value for name, value in inner.items() if isinstance(value, _Inert)}
 
 
 def one_line(error: object) -> str:

@@ -31,10 +31,12 @@ def counter_uniforms(seed: int, *keys: ArrayLike) -> Float64Array:
     """
     if not 0 <= seed < 2**64:
         raise InvalidArgumentError(f"seed is {seed}; it must be a whole number of at least 0, below 2**64")
+    # a key goes in hashed, so that small keys differ in all bits; the step between keys makes their order count
     state = _hashed(np.full(1, seed, np.uint64))
     for key in keys:
         state = _hashed(state + _STEP + _hashed(np.asarray(key).astype(np.int64).view(np.uint64)))
     shape = np.broadcast_shapes(*(np.shape(key) for key in keys))
+    # the upper 53 bits, all that a float64 of less than 1 can hold
     uniforms: Float64Array = np.multiply(state >> np.uint64(11), 2.0**-53, dtype=np.float64).reshape(shape)
     return uniforms
 

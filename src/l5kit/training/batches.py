@@ -36,6 +36,7 @@ def steps_per_epoch(num_samples: int, loader: LoaderParams, *, world_size: int, 
     Raises:
         ConfigError: Not even one.
     """
+    # whole steps only, as many in all processes: what is left of an epoch is dropped
     num_steps = num_samples // world_size // loader.batch_size // batches_per_step
     if num_steps == 0:
         accumulated = f", {batches_per_step} times a step," if batches_per_step > 1 else ""
@@ -55,6 +56,7 @@ class _PlanFromStep(BatchPlan):
 
     def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
         """Yield what the batches of an epoch are to be made of, from the first one on."""
+        # the epoch in which a training goes on lacks the batches that have passed; later ones have all
         num_passed = min(max(self.first_batch - epoch * self.batches_per_epoch, 0), self.batches_per_epoch)
         num_left = self.batches_per_epoch - num_passed
         return itertools.islice(super().orders(epoch, first=first + num_passed), num_left)
@@ -189,6 +191,7 @@ class EvaluationBatches:
             batches = self._kept[1]
         else:
             batches = self._new_loader(num_processes=rank_and_size[1])
+        # a loader that makes batches on a device holds the log there, which is then not sent again
         if self._device is not None:
             self._kept = rank_and_size, batches
         batches.set_epoch(0)
@@ -199,6 +202,7 @@ class EvaluationBatches:
         loader = self._loader
         chosen: IndexedSamples = self._samples
         if loader.max_num_batches is not None:
+            # spread over all scenes, as the first samples would be those of a few scenes
             most = loader.max_num_batches * loader.batch_size * num_processes
             chosen = Subset(self._samples, spread_indices(len(chosen), most).tolist())
         return make_loader(

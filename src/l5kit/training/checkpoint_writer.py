@@ -140,8 +140,12 @@ class CheckpointWriter(pl.Callback):
         """Take up the best weights of a training that goes on, or let it end where its patience had."""
         if not self._resumed or not isinstance(pl_module, TrainingModule) or self._rule is None:
             return
+        # strategies that part the weights restore states only after this, where what they hold is needed already
         if trainer.strategy.restore_checkpoint_after_setup and (self._folder / LAST_CHECKPOINT).is_file():
-            self._restore(StateFiles().load_checkpoint(self._folder / LAST_CHECKPOINT))
+            state = StateFiles().load_checkpoint(self._folder / LAST_CHECKPOINT)
+            self.on_load_checkpoint(self._module.trainer, self._module, copy.deepcopy(state))
+            self.load_state_dict(state["callbacks"].get(type(self).__name__, {}))
+            self._is_restored = True
         self._take_up_best(pl_module, self._rule)
         self._take_up_top(pl_module, self._rule)
         if self.evaluated_step == self._loops_step:  # the trainer's own step is restored after this
@@ -187,33 +191,33 @@ class CheckpointWriter(pl.Callback):
         if trainer.sanity_checking or not isinstance(pl_module, TrainingModule) or self._rule is None:
             return
         step, value = trainer.global_step, pl_module.scores.get(self._rule.score, math.nan)
-        self._warn_of_nothing_scored(self._rule, pl_module.scores)
+        # no weights can be the best where nothing that is evaluated has the score
+        if self._rule.score not in pl_module.scores and not self._is_warned:
+            self._is_warned = True
+            why = "in no scene of val_driving does anybody drive"
+            if not self._rule.is_of_driving:
+                why = "no sample that val_data_loader takes has a future that is long enough"
+            warnings.warn(
+                f"no evaluation has {self._rule.score}, by which weights are the best: {why}; name another log or "
+                "other scenes there, or leave it out",
+                RuntimeWarning,
+                stacklevel=1,
+            )
         self.evaluated_step, self._scores, self._digest = step, dict(pl_module.scores), self._rule.digest
+        # the course counts evaluations since its best; the file of the best may be of a later step, where a training
+        # goes on from an earlier one, and is replaced only by what is better than that
         self._course = self._rule.after(self._course, value, step)
         if self._rule.after(self.best, value, step).num_worse == 0:
             self._save_best(trainer, pl_module, BestScore(value, step), self._rule)
         self._save_top(pl_module, BestScore(value, step), self._rule)
         self._stop_if_out_of_patience(trainer, step)
+        # a state is written only where it is of this step: the loops were noted with the weights of the checkpoint
         if self._loops_step != step:
             return
         if trainer.state.fn == TrainerFn.FITTING:
             self._save_state(trainer)
         elif trainer.is_global_zero:  # an evaluation behind the training, when Lightning has let its state go
             replace_writer_state(self._folder / LAST_CHECKPOINT, self.state_dict())
-
-    def _warn_of_nothing_scored(self, rule: _BestRule, scores: Mapping[str, float]) -> None:
-        """Tell that no weights can be the best, as nothing that is evaluated has it; once."""
-        if rule.score not in scores and not self._is_warned:
-            self._is_warned = True
-            why = "in no scene of val_driving does anybody drive"
-            if not rule.is_of_driving:
-                why = "no sample that val_data_loader takes has a future that is long enough"
-            warnings.warn(
-                f"no evaluation has {rule.score}, by which weights are the best: {why}; name another log or other "
-                "scenes there, or leave it out",
-                RuntimeWarning,
-                stacklevel=2,
-            )
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Write the state of the last step."""
@@ -269,12 +273,6 @@ class CheckpointWriter(pl.Callback):
         self.evaluated_step = state_dict.get("evaluated_step")
         self._digest = state_dict.get(_EVALUATION)
 
-    def _restore(self, state: LightningState) -> None:
-        """Remember what is in a state that Lightning restores only after it is needed here."""
-        self.on_load_checkpoint(self._module.trainer, self._module, copy.deepcopy(state))
-        self.load_state_dict(state["callbacks"].get(type(self).__name__, {}))
-        self._is_restored = True
-
     def save_final_weights(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Path:
         """Write the weights at the end of a training and return their file."""
         self._save_weights(trainer, pl_module, self._name, {"step": trainer.global_step})
@@ -314,6 +312,7 @@ class CheckpointWriter(pl.Callback):
 
     def _take_up_top(self, module: TrainingModule, rule: _BestRule) -> None:
         """Take up the best weights in files of their own; those of other evaluations are evaluated again."""
+        # the main process reads the folder, and all act on what it found: evaluations need every process
         stored: tuple[TopFile, ...] = ()
         if module.trainer.is_global_zero:
             stored = self._top.stored(_EVALUATION)
@@ -331,6 +330,7 @@ class CheckpointWriter(pl.Callback):
         self, stored: Checkpoint, module: TrainingModule, rule: _BestRule, save: Callable[[BestScore], None]
     ) -> None:
         """Evaluate weights and save them with their score; any finite score is better than one that is not."""
+        # the training goes on with its own weights, which wait in a copy
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
         load_stored_weights(module.model, stored)
         step = stored.facts.get("step")

@@ -56,6 +56,7 @@ class CurveTable(Logger):
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Append a row."""
         row: _Row = {**{name: float(value) for name, value in metrics.items()}, _STEP: step or 0}
+        # a curve that nobody has seen before is a column more, for which the whole table is written again
         if not row.keys() <= set(self._columns):
             self._write([*self._rows(), row], sorted({*self._columns, *row}))
             return
@@ -132,6 +133,7 @@ def _as_lines(rows: list[_Row], columns: list[str]) -> str:
 
 def _is_before(row: _Row, resumed: ResumePoint) -> bool:
     """Return whether a row, whose step counts from 0, is of what a training had done; evaluations may be to come."""
+    # the evaluation of a step comes behind its checkpoint, so that a state may know the step and not its scores
     step = int(row[_STEP])
     is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())
     if is_evaluation and step + 1 == resumed.step:

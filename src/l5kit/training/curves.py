@@ -3,7 +3,6 @@
 import json
 import os
 import uuid
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,36 +40,30 @@ def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | No
             raise MissingDependencyError(
                 f"train_params.logger is {kind!r}, and {module} is not installed: pip install {module}, or take 'csv'"
             )
-    if kind == "mlflow" and _mlflow_service() is None and find_spec("sqlalchemy") is None:
+    service = os.environ.get("MLFLOW_TRACKING_URI")
+    if kind == "mlflow" and not service and find_spec("sqlalchemy") is None:
         raise MissingDependencyError(
             "train_params.logger is 'mlflow', which keeps its runs in a database in the folder of the training, and "
             "sqlalchemy is not installed, which mlflow-skinny leaves out: pip install mlflow, or name a service by "
             "MLFLOW_TRACKING_URI"
         )
-    runs = _Runs(folder)
-    options: dict[str, Callable[[], Logger]] = {
-        "csv": lambda: CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed),
-        "tensorboard": lambda: TensorBoardLogger(
-            folder, name=CURVES, version=_folder_of_curves(folder).name, purge_step=resumed.step if resumed else None
-        ),
-        "wandb": lambda: _wandb_logger(folder, name, runs),
-        "mlflow": lambda: _mlflow_logger(folder, name, runs),
-    }
-    return options[kind]()
+    if kind == "csv":
+        return CurveTable(_folder_of_curves(folder) / _TABLE, resumed=resumed)
+    if kind == "tensorboard":
+        version = _folder_of_curves(folder).name
+        return TensorBoardLogger(folder, name=CURVES, version=version, purge_step=resumed.step if resumed else None)
 
-
-def _wandb_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
-    run = runs.of("wandb") or runs.note("wandb", uuid.uuid4().hex[:12])
-    sent = SentPoints(folder / CURVES / "wandb.json")
-    return OnceWandbLogger(sent=sent, name=name, project="l5kit", save_dir=folder, id=run, resume="allow")
-
-
-def _mlflow_logger(folder: Path, name: str, runs: "_Runs") -> Logger:
-    sent = SentPoints(folder / CURVES / "mlflow.json")
-    uri, run = _mlflow_uri(folder), runs.of("mlflow")
-    logger = OnceMLFlowLogger(sent=sent, experiment_name="l5kit", run_name=name, tracking_uri=uri, run_id=run)
-    if is_main_process() and runs.of("mlflow") is None and logger.run_id is not None:  # the service makes it now
-        runs.note("mlflow", logger.run_id)
+    # services go on with the run that the folder names: Weights & Biases takes a name of ours for it, MLflow gives one
+    # as soon as it is asked, and keeps runs in a database in the folder where no variable of its own names a service
+    runs, sent = _Runs(folder), SentPoints(folder / CURVES / f"{kind}.json")
+    known = runs.of(kind)
+    if kind == "wandb":
+        run = known or runs.note(kind, uuid.uuid4().hex[:12])
+        return OnceWandbLogger(sent=sent, name=name, project="l5kit", save_dir=folder, id=run, resume="allow")
+    uri = service or f"sqlite:///{folder.absolute() / 'mlflow.db'}"
+    logger = OnceMLFlowLogger(sent=sent, experiment_name="l5kit", run_name=name, tracking_uri=uri, run_id=known)
+    if is_main_process() and known is None and logger.run_id is not None:
+        runs.note(kind, logger.run_id)
     return logger
 
 
@@ -103,15 +96,6 @@ def _folder_of_curves(folder: Path) -> Path:
     """Return the folder of the curves of a training; earlier versions of l5kit made one more at each resume."""
     texts = [path.name.removeprefix("version_") for path in (folder / CURVES).glob("version_*")]
     return folder / CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"
-
-
-def _mlflow_service() -> str | None:
-    return os.environ.get("MLFLOW_TRACKING_URI") or None
-
-
-def _mlflow_uri(folder: Path) -> str:
-    """Return where MLflow keeps its runs: what its own variable names, or a database in the folder."""
-    return _mlflow_service() or f"sqlite:///{folder.absolute() / 'mlflow.db'}"
 
 
 def close_logger(logger: Logger) -> None:

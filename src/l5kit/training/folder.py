@@ -61,13 +61,24 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
     """
     checkpoint = folder / LAST_CHECKPOINT
     resumed = None
+    # all processes of a training look, and one of them changes something
     if is_main_process():
         clear_leftovers_in(folder)
     if resume:
         _require_files_to_go_on(folder, config.params.run.output_name)
         stored = load_config_data(str(folder / CONFIG_FILE))
         _require_same_training(config.mapping, stored)
-        _require_same_course(config, stored)
+        # longer is well, unless the state of a schedule of a class depends on the number of steps
+        given, before = config.mapping["train_params"], stored["train_params"]
+        changed = [key for key in _LENGTH_KEYS if given.get(key) != before.get(key)]
+        argument = length_of_course(config.params) if changed else None
+        if argument is not None:
+            key, named = changed[0], config.params.optimizer.own_schedule
+            raise ConfigError(
+                f"train_params.{key}: {given.get(key)!r} differs from {before.get(key)!r} of the training that is to "
+                f"go on, whose schedule was made for that length ({argument} of {named and named.class_path}); start "
+                "a new one in another folder, with init_args for the schedule if it is to be made longer"
+            )
         resumed = read_resume_point(checkpoint) if checkpoint.exists() else ResumePoint()
         if resumed.training not in (None, training_digest(config.mapping)):
             raise CheckpointError(
@@ -132,20 +143,6 @@ def _require_same_training(given: Config, stored: Config) -> None:
                 f"train_params.{key}: {now!r} differs from {before!r} of the training that is to go on; "
                 "start a new one in another folder"
             )
-
-
-def _require_same_course(config: TrainingConfig, stored: Config) -> None:
-    """Refuse another number of steps where the state of a schedule of a class depends on it."""
-    given = config.mapping["train_params"]
-    changed = [key for key in _LENGTH_KEYS if given.get(key) != stored["train_params"].get(key)]
-    argument = length_of_course(config.params) if changed else None
-    if argument is not None:
-        key, named = changed[0], config.params.optimizer.own_schedule
-        raise ConfigError(
-            f"train_params.{key}: {given.get(key)!r} differs from {stored['train_params'].get(key)!r} of the training "
-            f"that is to go on, whose schedule was made for that length ({argument} of {named and named.class_path}); "
-            "start a new one in another folder, with init_args for the schedule if it is to be made longer"
-        )
 
 
 def _with_integers(value: object) -> object:

@@ -103,6 +103,7 @@ class TrainingModule(pl.LightningModule):
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
         """Seed what the batch draws."""
+        # by the number of the batch and not by what was drawn before, so that a training that goes on draws the same
         number = self.global_step * self.batches_per_step + batch_idx % self.batches_per_step
         torch.manual_seed(mix_seeds(self._params.run.seed, number, self.global_rank))
 
@@ -172,6 +173,7 @@ class TrainingModule(pl.LightningModule):
 
     def _means(self, gathered: TrajectoryScores) -> dict[str, float]:
         """Return the mean errors over all processes of the model and of the baselines."""
+        # sums and counts are added over processes, as means of parts of different sizes are no mean of all
         total: torch.Tensor = self.trainer.strategy.reduce(gathered.sums().float().to(self.device), reduce_op="sum")
         means: dict[str, float] = {}
         for who, sums in zip(("val", *BASELINES), total.cpu(), strict=True):

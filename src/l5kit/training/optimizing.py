@@ -60,6 +60,7 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
     loaded = named.load(LRScheduler)
     if issubclass(loaded, ReduceLROnPlateau):
         raise ConfigError(f"{named.key}: {named.class_path} goes by scores; take a schedule that goes by steps")
+    # a cycle that ends early raises in the middle of the training, whose steps nobody could go on from
     steps = schedule.num_steps
     context = {"max_lr": params.optimizer.learning_rate, **dict.fromkeys(_LENGTHS, steps)}
     made = named.make(LRScheduler, context, optimizer)

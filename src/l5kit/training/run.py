@@ -11,7 +11,7 @@ import torch
 
 from l5kit import __version__
 from l5kit._files import write_json
-from l5kit._types import Config, JsonObject
+from l5kit._types import JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
 from l5kit.data.data_record import DataRecord
@@ -33,7 +33,7 @@ from l5kit.training.progress import RateCurve, TrainingProgress
 from l5kit.training.setup import set_up
 from l5kit.training.state_file import LAST_CHECKPOINT
 from l5kit.training.strategies import require_node
-from l5kit.workflows.workflow import Samples, TrainingConfig
+from l5kit.workflows.workflow import TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,12 @@ def train(
         SystemExit: SIGTERM, with status 143; the last state stays.
     """
     config = TrainingConfig.from_cfg(cfg)
-    _warn_of_ineffective(cfg)
+    # keys of L5Kit 1.x that have no effect here, as most had none there
+    given = [key for key in LEGACY_KEYS if key.partition(".")[2] in cfg.get("model_params", {})]
+    if cfg.get("val_data_loader", {}).get("perturb_probability"):
+        given.append("val_data_loader.perturb_probability")
+    if given:
+        warnings.warn(f"these keys have no effect on the training: {', '.join(given)}", UserWarning, stacklevel=2)
     require_node(config.params.scaling.num_nodes)
     target = Path(os.path.abspath(folder))  # code of users may change the directory
     with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
@@ -148,8 +153,11 @@ def _train_in(
                 for logger in trainer.loggers:
                     close_logger(logger)
         weights = writer.save_final_weights(trainer, setup.module)
-    if trainer.is_global_zero:
-        _tell_of_recovery(setup.samples, tell)
+    # what became of perturbations with recovery, of all logs; nothing where other processes made the batches
+    logs = setup.samples.parts if isinstance(setup.samples, JoinedDataset) else (setup.samples,)
+    counted = [log.perturbation.counts for log in logs if isinstance(log.perturbation, RecoveryPerturbation)]
+    if trainer.is_global_zero and any(counts.windows for counts in counted):
+        tell(f"recovery: {RecoveryCounts(*map(sum, zip(*counted, strict=True)))}")
     has_best = writer.best != BestScore()
     result = TrainingResult(
         folder=target,
@@ -167,23 +175,6 @@ def _train_in(
     return result
 
 
-def _warn_of_ineffective(cfg: Config) -> None:
-    """Name keys of L5Kit 1.x that have no effect here, as most had none there."""
-    given = [key for key in LEGACY_KEYS if key.partition(".")[2] in cfg.get("model_params", {})]
-    if cfg.get("val_data_loader", {}).get("perturb_probability"):
-        given.append("val_data_loader.perturb_probability")
-    if given:
-        warnings.warn(f"these keys have no effect on the training: {', '.join(given)}", UserWarning, stacklevel=3)
-
-
-def _tell_of_recovery(samples: Samples, tell: Callable[[str], None]) -> None:
-    """Tell what became of perturbations with recovery, of all logs; nothing where other processes made the batches."""
-    parts = samples.parts if isinstance(samples, JoinedDataset) else (samples,)
-    counted = [part.perturbation.counts for part in parts if isinstance(part.perturbation, RecoveryPerturbation)]
-    if any(counts.windows for counts in counted):
-        tell(f"recovery: {RecoveryCounts(*map(sum, zip(*counted, strict=True)))}")
-
-
 def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_bar: bool) -> JsonObject:
     """Return what weights and ``result.json`` tell of a training: the version of l5kit, and its data."""
     params = config.params
@@ -191,6 +182,7 @@ def _facts_of(config: TrainingConfig, data_manager: LocalDataManager, *, show_ba
     keys = {name: log_keys_of(loader, data_manager) if loader else [] for name, loader in loaders.items()}
     driving = params.val_driving
     driven = [] if driving is None else [f"{driving.folder}/{driving.key}" if driving.folder else driving.key]
+    # a log that is trained on and evaluated is read once
     with show_progress("Reading", visible=show_bar) as progress:
         records = {
             key: DataRecord.of_log(data_manager.require(key), key=key, progress=progress).as_dict()

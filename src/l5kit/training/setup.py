@@ -4,12 +4,12 @@ import warnings
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
-from l5kit.configs.runs import LoaderParams
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
-from l5kit.training.compiling import compile_network
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.schedule import TrainingSchedule
 from l5kit.training.sharding import require_parts
@@ -60,7 +60,12 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     batches_per_step = params.scaling.accumulate_grad_batches
     is_on_cuda = params.run.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     device = "cuda" if is_on_cuda else None
-    _warn_without_gpu(loader, is_on_cuda=is_on_cuda)
+    if loader.on_device and not is_on_cuda:
+        warnings.warn(
+            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
+            UserWarning,
+            stacklevel=2,
+        )
     num_devices = params.run.devices or (torch.cuda.device_count() if is_on_cuda else 1)
     samples = open_samples(config, loader, data_manager, perturbed=True)
     evaluation = None
@@ -77,13 +82,14 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     num_samples = choice.num_samples_of(samples)
     num_batches = steps_per_epoch(num_samples, loader, world_size=world_size, batches_per_step=batches_per_step)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
+    # right before the weights are drawn, which so do not depend on what was opened before
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
     require_outputs(network, samples)
     if params.scaling.strategy == "fsdp":
         require_parts(network)
     if params.scaling.compile:
-        compile_network(network, params.scaling.compile_backend)
+        _compile_network(network, params.scaling.compile_backend)
     driving = None
     if params.val_driving is not None:
         driving = DrivingEvaluation(config, params.val_driving, data_manager)
@@ -104,11 +110,18 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     return TrainingSetup(config, num_devices, world_size, samples, batches, evaluation, schedule, module)
 
 
-def _warn_without_gpu(loader: LoaderParams, *, is_on_cuda: bool) -> None:
-    """Tell that batches are made by the processor where a GPU is wanted for that."""
-    if loader.on_device and not is_on_cuda:
-        warnings.warn(
-            "train_data_loader.on_device is true, but no GPU trains, so that the processor makes the batches",
-            UserWarning,
-            stacklevel=3,
+def _compile_network(network: nn.Module, backend: str) -> None:
+    """Let a network be compiled in place, when it is called first, and again for inputs of other shapes.
+
+    Raises:
+        ConfigError: torch has no such backend.
+    """
+    from torch import _dynamo  # here, since it takes a second
+
+    names = sorted(_dynamo.list_backends(exclude_tags=()))
+    if backend not in names:
+        raise ConfigError(
+            f"train_params.compile_backend: expected one of {', '.join(names)}, "
+            f"got {backend!r}{did_you_mean(backend, names)}"
         )
+    network.compile(backend=backend)

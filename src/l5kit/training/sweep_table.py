@@ -58,10 +58,8 @@ def write_table(rows: Sequence[SweepRow], path: Path) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.as_dict().items()} for row in rows)
+    for row in rows:
+        cells = row.as_dict().items()
+        writer.writerow({name: json.dumps(x) if isinstance(x, (list, dict, bool)) else x for name, x in cells})
     with replaced_when_complete(path, argument="folder") as temporary:
         temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
-
-
-def _cell(value: object) -> object:
-    return json.dumps(value) if isinstance(value, (list, dict, bool)) else value

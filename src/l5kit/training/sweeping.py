@@ -86,44 +86,26 @@ def sweep(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("a sweep starts its trainings itself, one after the other; call it once, without torchrun")
     target = Path(os.path.abspath(folder))  # code of users may change the directory
-    runs = plan_sweep(cfg, _with_seeds(cfg, values, num_seeds))
+    if num_seeds is not None:
+        if SEED in values:
+            raise ConfigError(f"{SEED}: it is swept, and a number of seeds is given; leave one of them out")
+        if num_seeds < 1:
+            raise InvalidArgumentError(f"num_seeds is {num_seeds}; it must be at least 1")
+        values = {**values, SEED: seeds_from(cfg, num_seeds)}
+    runs = plan_sweep(cfg, values)
     check_known_keys(runs[0].cfg)
     with hold_folder(target, may_make=not resume):
         _prepare(target, cfg, runs, resume=resume)
-        return _sweep_in(target, runs, data_folder, tell=tell, show_bar=show_bar)
-
-
-def _sweep_in(
-    target: Path,
-    runs: Sequence[SweepRun],
-    data_folder: str | os.PathLike[str] | None,
-    *,
-    tell: Callable[[str], None],
-    show_bar: bool,
-) -> SweepResult:
-    """Train one after the other in a folder that no other process writes to; see :func:`sweep`."""
-    rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
-    for number, run in enumerate(runs):
-        if not rows[number].result:
-            tell(f"training {number + 1} of {len(runs)}: {run.name}")
-        rows[number] = _done(run, target / run.name, data_folder, tell=tell, show_bar=show_bar)
-        if rows[number].error:
-            tell(f"{run.name} failed: {rows[number].error}")
-        write_table(rows, target / TABLE_FILE)
+        # the table has all rows from the first training on, and is whole after each, however the sweep ends
+        rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
+        for number, run in enumerate(runs):
+            if not rows[number].result:
+                tell(f"training {number + 1} of {len(runs)}: {run.name}")
+            rows[number] = _done(run, target / run.name, data_folder, tell=tell, show_bar=show_bar)
+            if rows[number].error:
+                tell(f"{run.name} failed: {rows[number].error}")
+            write_table(rows, target / TABLE_FILE)
     return SweepResult(target, target / TABLE_FILE, tuple(rows))
-
-
-def _with_seeds(
-    cfg: JsonObject, values: Mapping[str, Sequence[object]], num_seeds: int | None
-) -> Mapping[str, Sequence[object]]:
-    """Return the values with those of the seed."""
-    if num_seeds is None:
-        return values
-    if SEED in values:
-        raise ConfigError(f"{SEED}: it is swept, and a number of seeds is given; leave one of them out")
-    if num_seeds < 1:
-        raise InvalidArgumentError(f"num_seeds is {num_seeds}; it must be at least 1")
-    return {**values, SEED: seeds_from(cfg, num_seeds)}
 
 
 def _prepare(folder: Path, cfg: JsonObject, runs: Sequence[SweepRun], *, resume: bool) -> None:
@@ -160,7 +142,13 @@ def _done(
     result = _result_of(folder)
     if not result:
         try:
-            if _is_on_several_devices(run.cfg):
+            # a training on several devices starts more processes by the call of this one, which would all sweep
+            params = TrainingParams.from_cfg(run.cfg)
+            if params.scaling.num_nodes > 1:
+                raise ConfigError(
+                    "train_params.num_nodes: sweeps are trained on one machine; start the trainings one by one"
+                )
+            if params.run.devices != 1:
                 _train_apart(run.cfg, folder, data_folder, tell=tell)
             else:
                 resume = (folder / CONFIG_FILE).is_file()
@@ -183,18 +171,6 @@ def _result_of(folder: Path) -> JsonObject:
     return stored if isinstance(stored, dict) else {}
 
 
-def _is_on_several_devices(cfg: JsonObject) -> bool:
-    """Return whether a training has processes, which would all run the sweep.
-
-    Raises:
-        ConfigError: It is on several machines, or its configuration is wrong.
-    """
-    params = TrainingParams.from_cfg(cfg)
-    if params.scaling.num_nodes > 1:
-        raise ConfigError("train_params.num_nodes: sweeps are trained on one machine; start the trainings one by one")
-    return params.run.devices != 1
-
-
 def _train_apart(
     cfg: JsonObject, folder: Path, data_folder: str | os.PathLike[str] | None, *, tell: Callable[[str], None]
 ) -> None:
@@ -204,6 +180,7 @@ def _train_apart(
     call = [sys.executable, "-m", "l5kit.cli", "train", str(given), "--out", str(folder), "--json"]
     call += [] if data_folder is None else ["--data", os.fspath(data_folder)]
     call += ["--resume"] if (folder / CONFIG_FILE).is_file() else []
+    # its last line is the error, which the row of the training tells
     last = ""
     try:
         with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:

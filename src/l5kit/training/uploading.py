@@ -24,7 +24,8 @@ class SentPoints:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._before = self._stored()
+        stored = parse_json(read_text(path, called=path.name), called=str(path)) if path.is_file() else None
+        self._before = {str(name): int(at) for name, at in stored.items()} if isinstance(stored, dict) else {}
         self._steps = dict(self._before)
 
     def new_of(self, metrics: Mapping[str, float], step: int) -> dict[str, float]:
@@ -37,12 +38,6 @@ class SentPoints:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_when_complete(self._path, argument="folder") as temporary:
             temporary.write_text(json.dumps(self._steps) + "\n", encoding="utf-8")
-
-    def _stored(self) -> dict[str, int]:
-        if not self._path.is_file():
-            return {}
-        stored = parse_json(read_text(self._path, called=self._path.name), called=str(self._path))
-        return {str(name): int(step) for name, step in stored.items()} if isinstance(stored, dict) else {}
 
 
 class _SendsOnce(Logger):

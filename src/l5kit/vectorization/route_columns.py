@@ -287,7 +287,18 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
         shown = lights.faces[lights.face_starts[window] : lights.face_starts[window + 1]]
         set_states(shown, controlled, given.states, True)
         _write_points(given, target, columns)
-        _write_gaps(given, target, columns.route_gaps[window])
+
+        # how far the first yellow or red line and the end of the route are ahead of the front, at most the reach
+        front_m, reach_m = target.arc_m + 0.5 * seen.extents_m[window, 0], given.ahead_m[-1]
+        gaps_m = columns.route_gaps[window]
+        gaps_m[0] = reach_m
+        gaps_m[1] = max(min(arrays.lengths_m[target.route] - front_m, reach_m), 0.0)
+        for piece in range(arrays.piece_starts[target.route], arrays.piece_starts[target.route + 1]):
+            gap_m = arrays.piece_arcs_m[piece] - front_m
+            if gap_m > reach_m:
+                break
+            if -LINE_SLACK_M <= gap_m < gaps_m[0] and rank_of_line(arrays.line_lanes, piece, given.states) >= YELLOW:
+                gaps_m[0] = max(gap_m, 0.0)
         set_states(shown, controlled, given.states, False)
 
         # where the route ends before the goal, its end is the goal
@@ -350,21 +361,6 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         columns.route_widths[window, point, 0] = routes.widths_m[row, 0]
         columns.route_widths[window, point, 1] = routes.widths_m[row, 1]
         columns.route_lanes[window, point] = lane
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_gaps(given: _Given, target: _Target, gaps_m: Float32Array) -> None:
-    """Write how far the first yellow or red line and the end of the route are ahead of the front, at most the reach."""
-    routes, route, reach_m = given.routes.arrays, target.route, given.ahead_m[-1]
-    front_m = target.arc_m + 0.5 * given.seen.extents_m[target.window, 0]
-    gaps_m[0] = reach_m
-    gaps_m[1] = max(min(routes.lengths_m[route] - front_m, reach_m), 0.0)
-    for piece in range(routes.piece_starts[route], routes.piece_starts[route + 1]):
-        gap_m = routes.piece_arcs_m[piece] - front_m
-        if gap_m > reach_m:
-            break
-        if -LINE_SLACK_M <= gap_m < gaps_m[0] and rank_of_line(routes.line_lanes, piece, given.states) >= YELLOW:
-            gaps_m[0] = max(gap_m, 0.0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

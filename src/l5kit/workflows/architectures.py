@@ -86,7 +86,15 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
         shapes: Shapes by name, with or without the prefixes of wrappers.
         model_class: Module and name of the class, where a file tells it; it decides between several readings.
     """
-    stripped, is_residual = _without_prefixes(shapes)
+    # names without the prefixes of wrappers, which all of them have, one inside the other
+    stripped, is_residual = {without_wrappers(name, "module"): shape for name, shape in shapes.items()}, False
+    while stripped:
+        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), None)
+        if prefix is None:
+            break
+        stripped = {name.removeprefix(prefix): shape for name, shape in stripped.items()}
+        is_residual |= prefix == "residual."
+    # rasters last, as weights of other networks could be taken for those of a backbone
     architecture = (
         _of_tokens(stripped)
         or _of_queries(stripped)
@@ -98,18 +106,6 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
         return architecture
     not_in_weights = (*architecture.not_in_weights, "model_params.kinematic_residual")
     return dataclasses.replace(architecture, not_in_weights=not_in_weights, is_residual=True)
-
-
-def _without_prefixes(shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], bool]:
-    """Return the shapes without prefixes that all names have, and whether one was that of a residual."""
-    stripped, is_residual = {without_wrappers(name, "module"): shape for name, shape in shapes.items()}, False
-    while stripped:
-        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), None)
-        if prefix is None:
-            break
-        stripped = {name.removeprefix(prefix): shape for name, shape in stripped.items()}
-        is_residual |= prefix == "residual."
-    return stripped, is_residual
 
 
 def _of_tokens(shapes: Shapes) -> Architecture | None:
@@ -180,6 +176,7 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
     known: JsonObject = {"model_params.motion_features": True} if "motion_embedding.norm.weight" in shapes else {}
     if "route_embedding.norm.weight" in shapes:
         known = {**known, "model_params.route": True}
+    # SafePathNet has an embedding for each trajectory; the others differ by how many steps their outputs have
     trajectories = shapes.get("global_head.transformer.agents_embedding", ())
     if len(trajectories) == 2 and len(shapes.get(last, ())) == 2:
         graph = "global_head.transformer.transformer_global_graph."
@@ -223,9 +220,21 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
     num_past = num_of_boxes // 2 - 1 if num_of_boxes >= 2 else None
     if num_past is not None:
         common["model_params.history_num_frames"] = num_past
+
+    # V T outputs of one trajectory, or (V T + 1) M of several and how likely they are; both where both divide them.
+    # Planners weigh their values (V = 3 with the yaw), predictions of agents have no weights for theirs (V = 2)
+    num_values = _NUM_VALUES if has_scaling else 2
+    several = _several(num_outputs, num_values)
+    if num_outputs % num_values or (has_scaling and class_name == _MULTIMODAL.rpartition(".")[2]):
+        settings = common | several[0] if len(several) == 1 else common
+        readings = several if len(several) > 1 else ()
+        model_class, workflows = (_MULTIMODAL, ()) if has_scaling else (_MOTION, ("agent_motion_multimodal",))
+        return Architecture(model_class, workflows, settings, readings) if several else None
+    settings = {**common, "model_params.future_num_frames": num_outputs // num_values}
     if has_scaling:
-        return _planner(common, num_outputs, is_multimodal=class_name == _MULTIMODAL.rpartition(".")[2])
-    return _motion(common, num_outputs)
+        return Architecture(_PLANNER, ("raster_planner", "simnet"), settings, several)
+    of_motion = ("agent_motion", "agent_motion_multimodal") if several else ("agent_motion",)
+    return Architecture(_MOTION, of_motion, settings, several)
 
 
 def _backbone_of(shapes: Shapes) -> tuple[str | None, str, str]:
@@ -234,35 +243,8 @@ def _backbone_of(shapes: Shapes) -> tuple[str | None, str, str]:
         return "simple_cnn", "0.weight", "9.weight"
     if {"stem.0.weight", "squeeze.weight"} <= shapes.keys():
         return "small_resnet", "stem.0.weight", "fc.weight"
-    return _resnet_of(shapes), "conv1.weight", "fc.weight"
-
-
-def _resnet_of(shapes: Shapes) -> str | None:
     num_blocks = len({name.split(".")[1] for name in shapes if name.startswith("layer3.")})
-    return _RESNETS.get(("layer1.0.conv3.weight" in shapes, num_blocks))
-
-
-def _planner(common: JsonObject, num_outputs: int, *, is_multimodal: bool) -> Architecture | None:
-    """Return a planner: 3 T values of one trajectory, or (3 T + 1) M of several and how likely they are."""
-    several = _several(num_outputs, _NUM_VALUES)
-    if num_outputs % _NUM_VALUES or is_multimodal:
-        settings = common | several[0] if len(several) == 1 else common
-        readings = several if len(several) > 1 else ()
-        return Architecture(_MULTIMODAL, (), settings, readings) if several else None
-    settings = {**common, "model_params.future_num_frames": num_outputs // _NUM_VALUES}
-    return Architecture(_PLANNER, ("raster_planner", "simnet"), settings, several)
-
-
-def _motion(common: JsonObject, num_outputs: int) -> Architecture | None:
-    """Return a prediction of agents: 2 T values of one trajectory, or (2 T + 1) M of several."""
-    several = _several(num_outputs, 2)
-    if num_outputs % 2:
-        settings = common | several[0] if len(several) == 1 else common
-        readings = several if len(several) > 1 else ()
-        return Architecture(_MOTION, ("agent_motion_multimodal",), settings, readings) if several else None
-    settings = {**common, "model_params.future_num_frames": num_outputs // 2}
-    workflows = ("agent_motion", "agent_motion_multimodal") if several else ("agent_motion",)
-    return Architecture(_MOTION, workflows, settings, several)
+    return _RESNETS.get(("layer1.0.conv3.weight" in shapes, num_blocks)), "conv1.weight", "fc.weight"
 
 
 def _several(num_outputs: int, num_values: int, *, most_modes: int = 10) -> tuple[JsonObject, ...]:

@@ -1,8 +1,9 @@
 """Conversion of checkpoints of any kind to safetensors with the configuration of their training inside."""
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +84,10 @@ def convert_checkpoint(
             "with stable_baselines3.PPO.load, or name a file of weights"
         )
     kept = read_checkpoint(file, allow_pickle=allow_pickle)
-    config = _given_or_stored(file, cfg, allow_pickle=allow_pickle)
+    config: JsonObject = dict(cfg or {})
+    if cfg is None:
+        with contextlib.suppress(ConfigError):  # of files that have none in them and none beside them
+            config = configuration_of(file, allow_pickle=allow_pickle)
     weights, model_class = kept.state_dict, kept.model_class
     if config:
         network = load_network(file, TrainingConfig.from_cfg({**WITHOUT_TRAINING, **config}), allow_pickle=allow_pickle)
@@ -93,7 +97,15 @@ def convert_checkpoint(
     facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": digest_of(file), "l5kit": __version__}}
     with replaced_when_complete(written, argument="target") as temporary:
         save_weights(temporary, weights, model_class=model_class, config=config, facts=facts)
-        _require_same(temporary, weights, kept.named_as(weights))
+        # read again and compared bit by bit, with what was written and, in its types, with the source
+        again, theirs = read_checkpoint(temporary).state_dict, kept.named_as(weights)
+        different = [name for name, value in weights.items() if name not in again or not _is_equal(again[name], value)]
+        different += [name for name, value in theirs.items() if not _is_equal(weights[name].to(value.dtype), value)]
+        if different:
+            raise CheckpointError(
+                f"{', '.join(different[:3])}: as {weights[different[0]].dtype} not the same as in the source, which "
+                f"has {theirs[different[0]].dtype}; nothing was written"
+            )
     return Conversion(file, written, kept.kind, model_class, len(weights), bool(config))
 
 
@@ -118,32 +130,10 @@ def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) ->
         raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
 
 
-def _given_or_stored(file: Path, cfg: Config | None, *, allow_pickle: bool) -> JsonObject:
-    """Return the configuration that was given, or that in the file or beside it; an empty one if there is none."""
-    if cfg is not None:
-        return dict(cfg)
-    try:
-        return configuration_of(file, allow_pickle=allow_pickle)
-    except ConfigError:
-        return {}
-
-
 def digest_of(file: Path) -> str:
     """Return the SHA-256 of a file, in hex digits."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _require_same(file: Path, weights: Mapping[str, torch.Tensor], source: Mapping[str, torch.Tensor]) -> None:
-    """Refuse a file whose weights are not those that were to be written, or have lost something of the source."""
-    again = read_checkpoint(file).state_dict
-    different = [name for name, value in weights.items() if name not in again or not _is_equal(again[name], value)]
-    different += [name for name, value in source.items() if not _is_equal(weights[name].to(value.dtype), value)]
-    if different:
-        raise CheckpointError(
-            f"{', '.join(different[:3])}: as {weights[different[0]].dtype} not the same as in the source, which has "
-            f"{source[different[0]].dtype}; nothing was written"
-        )
 
 
 def _is_equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:

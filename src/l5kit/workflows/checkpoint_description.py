@@ -193,21 +193,16 @@ def _kind_of_pickle(keys: tuple[str, ...], *, has_weights_only: bool = False) ->
 def _described(kept: Checkpoint, kind: str, *, needs_pickle: bool = False) -> CheckpointDescription:
     shapes = {name: tuple(value.shape) for name, value in kept.state_dict.items()}
     model_params = kept.config.get("model_params")
+    # a class of a user may have weights of any names
     is_own = isinstance(model_params, Mapping) and model_params.get("model") is not None
     architecture = None if is_own else architecture_of(shapes, kept.model_class)
     description = CheckpointDescription(
         kept.path, kind, needs_pickle, kept.state_dict, kept.model_class, kept.config, kept.facts, architecture
     )
-    return dataclasses.replace(description, fits=_fitting(description))
-
-
-def _fitting(description: CheckpointDescription) -> tuple[str, ...]:
-    """Return the shipped configurations that weights fit."""
-    architecture = description.architecture
-    if architecture is None:
-        return ()
-    names = (name for name in shipped_config_names() if name in architecture.workflows)
-    return tuple(name for name in names if not mismatch_with_config(description, load_training_config(name)))
+    # of the shipped configurations of its workflows, those whose networks take the weights
+    names = [name for name in shipped_config_names() if architecture is not None and name in architecture.workflows]
+    fits = tuple(name for name in names if not mismatch_with_config(description, load_training_config(name)))
+    return dataclasses.replace(description, fits=fits)
 
 
 def _describe_driver(file: Path) -> CheckpointDescription:

@@ -128,7 +128,9 @@ class DriverCheckpoint:
             CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
             UnsupportedValueError: Samples of the configuration can be made one by one only.
         """
-        samples = self._samples(facts)
+        samples = samples_to_drive(
+            self.config, LocalDataManager(self.data_folder), facts, has_whole_scenes=self._is_token_traffic
+        )
         network = load_network(self.file, self.config, samples, allow_pickle=self.allow_pickle, has_loss=False)
         if not self._is_token_traffic:
             return network_driver(network, self.config, samples, device=self.device, max_batch=self.max_batch)
@@ -146,11 +148,6 @@ class DriverCheckpoint:
     @property
     def _is_token_traffic(self) -> bool:
         return self.whom == "agents" and isinstance(self.config.network, MotionTokenRecipe)
-
-    def _samples(self, facts: LogFacts | None) -> BaseEgoDataset:
-        return samples_to_drive(
-            self.config, LocalDataManager(self.data_folder), facts, has_whole_scenes=self._is_token_traffic
-        )
 
 
 def require_whom(config: TrainingConfig, whom: Whom, *, name: str) -> None:
@@ -217,6 +214,7 @@ def samples_to_drive(
         facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
         has_whole_scenes: Whether samples are of all agents near the AV, for traffic by tokens.
     """
+    # there is no future to be looked up while driving, and a log of nothing has none
     mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
     source = SampleSource(
         whole_scenes(mapping) if has_whole_scenes else mapping,

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array
 from l5kit.configs.runs import DrivingParams
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.local_data_manager import LocalDataManager
@@ -100,7 +100,19 @@ class DrivingEvaluation:
         driver = self._driver_on(device)
         sums = np.zeros((len(_NAMES) + 1, 2))
         if self._batches is None:  # nothing changes them, so that they are read once
-            self._batches = self._read(self._scenes[rank::world_size])
+            scenes = self._scenes[rank::world_size]
+            self._batches = [
+                SceneBatch.of_scenes(
+                    [SceneRecords.read(self._log, scene) for scene in together],
+                    scene_indices=together,
+                    start=self._params.start_frame,
+                    num_frames=self._params.num_frames,
+                    facts=self._log.facts,
+                    road=None if self._roads is None else self._roads.of_scenes(self._log, together),
+                )
+                for first in range(0, len(scenes), _MOST_SCENES)
+                for together in [scenes[first : first + _MOST_SCENES].tolist()]
+            ]
         for batch in self._batches:
             who = self._params.agents
             agents = None if who == "replay" else intelligent_traffic(POPULATIONS[who])
@@ -109,21 +121,6 @@ class DrivingEvaluation:
 
     def _driver_on(self, device: torch.device) -> NetworkDriver:
         return NetworkDriver(self._network, self._samples, device=device)
-
-    def _read(self, scenes: Int64Array) -> list[SceneBatch]:
-        """Return scenes as logged, in batches."""
-        parts = [scenes[first : first + _MOST_SCENES].tolist() for first in range(0, len(scenes), _MOST_SCENES)]
-        return [
-            SceneBatch.of_scenes(
-                [SceneRecords.read(self._log, scene) for scene in part],
-                scene_indices=part,
-                start=self._params.start_frame,
-                num_frames=self._params.num_frames,
-                facts=self._log.facts,
-                road=None if self._roads is None else self._roads.of_scenes(self._log, part),
-            )
-            for part in parts
-        ]
 
 
 def means_of_driving(sums: Float64Array) -> dict[str, float]:
@@ -148,6 +145,7 @@ def _sums_of(driven: DrivenScenes) -> Float64Array:
             scores = drives.details.scores
             names = ("score", *(metric.name for metric in METRICS))
             values = np.stack([getattr(scores, name) for name in names])[:, drives.has_score]
+            # NaN is a metric that does not apply, and counts for nothing; a score that is none counts as 0
             values[0] = np.where(np.isfinite(values[0]), values[0], 0.0)
             sums[:-1, 0] += np.nansum(values, axis=1)
             sums[:-1, 1] += np.count_nonzero(~np.isnan(values), axis=1)

@@ -169,6 +169,7 @@ class ExportedNetwork(nn.Module):
             InvalidArgumentError: A key is missing, or a value has another shape or type; the message names it.
         """
         batch = dict(data_batch)
+        # the numbers that decide what is sampled are an input of the file; drawn here, unless they are given
         draws = self.facts.draws
         if draws is not None and UNIFORMS_KEY not in batch and "all_other_agents_history_availability" in batch:
             counts = {"num_rollouts": draws.num_rollouts, "num_tokens": draws.num_tokens}

@@ -1,11 +1,9 @@
 """Recipe of the motion token model: its parameters, and its tokens, which are fitted to the samples of a training."""
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
-import torch
 from torch import nn
 
 from l5kit._types import Config, JsonObject
@@ -88,7 +86,11 @@ class MotionTokenRecipe(VectorRecipe):
             disable_lane_boundaries=model.disable_lane_boundaries,
         )
         if samples is not None and not self.is_fitted_later:
-            fit_vocabulary(built.tokeniser, _batches_of(samples), self.times, seed=self.params.run.seed)
+            # in batches of samples that are spread evenly over the log
+            rows = spread_indices(len(samples), _MOST_SAMPLES).tolist()
+            parts = (rows[first : first + _BATCH_SIZE] for first in range(0, len(rows), _BATCH_SIZE))
+            batches = (collate(samples.__getitems__(part)) for part in parts)
+            fit_vocabulary(built.tokeniser, batches, self.times, seed=self.params.run.seed)
         return built
 
 
@@ -107,6 +109,7 @@ def _times_of(params: TrainingParams, sizes: VectorizerParams, network: MotionTo
             f"{key}: tokens of {num_steps} steps do not fill the {params.future_num_frames} steps of "
             "future_num_frames; give a divisor of these"
         )
+    # a token lasts as long in the past, whose steps may be longer or shorter, as in the future
     token_s = num_steps * params.step_time_s
     num_past_steps = round(token_s / params.past_step_time_s)
     if abs(num_past_steps * params.past_step_time_s - token_s) > _SAME or num_past_steps == 0:
@@ -121,10 +124,3 @@ def _times_of(params: TrainingParams, sizes: VectorizerParams, network: MotionTo
             "history_num_frames_agents"
         )
     return TokenTimes(num_steps, num_past_steps, num_past_tokens, params.future_num_frames // num_steps)
-
-
-def _batches_of(samples: BaseEgoDataset) -> Iterator[dict[str, torch.Tensor]]:
-    """Return batches of samples that are spread evenly over a log."""
-    indices = spread_indices(len(samples), _MOST_SAMPLES).tolist()
-    for first in range(0, len(indices), _BATCH_SIZE):
-        yield collate(samples.__getitems__(indices[first : first + _BATCH_SIZE]))

@@ -184,12 +184,33 @@ def export_module(
         if target.suffix == _ONNX:
             proto = onnx_of(network, program, list(taken), list(outputs))
             given = {each.name: taken[each.name] for each in proto.graph.input}
-        facts = dataclasses.replace(
-            facts,
-            opset=0 if proto is None else OPSET,
-            inputs=_inputs_of(given, has_free_agents=has_free_agents),
-            outputs=_outputs_of(outputs, program),
-        )
+
+        # what inputs are, with the names of their free sizes
+        keys = {key.name: key for of_dataset in KEYS_BY_DATASET.values() for key in of_dataset}
+        inputs = []
+        for name, value in given.items():
+            shape: list[int | str] = ["B", *value.shape[1:]]
+            if has_free_agents and name.startswith(AGENT_KEYS):
+                shape[agent_axis(name)] = "A"
+            unit, text = (keys[name].unit, keys[name].text) if name in keys else ("", "")
+            if name == UNIFORMS_KEY:
+                text = (
+                    "Uniform numbers from 0 to below 1, which decide what is sampled: of each rollout, agent and token."
+                )
+            inputs.append(ExportedArray(name, tuple(shape), _dtype_of(value), unit, text))
+
+        # and outputs, whose sizes may follow from the number of agents: the trace has them as sums with it
+        (end,) = (node for node in program.graph.nodes if node.op == "output")
+        described = []
+        for (name, value), node in zip(outputs.items(), end.args[0], strict=True):
+            traced = node.meta["val"].shape[1:]
+            free = [size if isinstance(size, int) else _SYMBOL.sub("A", str(size)) for size in traced]
+            unit = next((unit for ending, unit in _UNITS if name.endswith(ending)), "")
+            described.append(ExportedArray(name, ("B", *free), _dtype_of(value), unit))
+
+        opset = 0 if proto is None else OPSET
+        facts = dataclasses.replace(facts, opset=opset, inputs=tuple(inputs), outputs=tuple(described))
+        # written twice: the file is checked as it was read back, and then tells what that gave
         _write(temporary, proto or program, facts)
         run = torch.export.load(temporary).module() if proto is None else ExportedNetwork(temporary)
         facts = dataclasses.replace(facts, checked=_compare(network, run, sizes))
@@ -273,32 +294,6 @@ def licence_of(weights: Path) -> str:
     return str(card.get("licence", _UNSTATED)) if is_theirs and isinstance(card, dict) else _UNSTATED
 
 
-def _inputs_of(values: Mapping[str, torch.Tensor], *, has_free_agents: bool) -> tuple[ExportedArray, ...]:
-    """Return what inputs are, with the names of their free sizes."""
-    keys = {key.name: key for of_dataset in KEYS_BY_DATASET.values() for key in of_dataset}
-    described = []
-    for name, value in values.items():
-        shape: list[int | str] = ["B", *value.shape[1:]]
-        if has_free_agents and name.startswith(AGENT_KEYS):
-            shape[agent_axis(name)] = "A"
-        unit, text = (keys[name].unit, keys[name].text) if name in keys else ("", "")
-        if name == UNIFORMS_KEY:
-            text = "Uniform numbers from 0 to below 1, which decide what is sampled: of each rollout, agent and token."
-        described.append(ExportedArray(name, tuple(shape), _dtype_of(value), unit, text))
-    return tuple(described)
-
-
-def _outputs_of(values: Mapping[str, torch.Tensor], program: torch.export.ExportedProgram) -> tuple[ExportedArray, ...]:
-    """Return what outputs are; sizes that follow from the number of agents are given as sums with it."""
-    (end,) = (node for node in program.graph.nodes if node.op == "output")
-    described = []
-    for (name, value), node in zip(values.items(), end.args[0], strict=True):
-        sizes = [size if isinstance(size, int) else _SYMBOL.sub("A", str(size)) for size in node.meta["val"].shape]
-        unit = next((unit for ending, unit in _UNITS if name.endswith(ending)), "")
-        described.append(ExportedArray(name, ("B", *sizes[1:]), _dtype_of(value), unit))
-    return tuple(described)
-
-
 def _dtype_of(value: torch.Tensor) -> str:
     return str(value.numpy(force=True).dtype)
 
@@ -334,6 +329,7 @@ def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[st
             ) from error
         for key, value in wanted.items():
             difference = _difference(outputs[key], value)
+            # only where it is needed, how far torch's own values move: that takes the network four times more
             if difference > _TOLERANCE:
                 moved = _moved(network, batch, wanted)[key]
                 by_rounding = max(by_rounding, moved)

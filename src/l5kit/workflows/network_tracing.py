@@ -127,6 +127,7 @@ def onnx_of(
         del weight.metadata_props[:]
     del model.graph.metadata_props[:]
     del model.graph.value_info[:]
+    # inputs that no step takes would still be asked for
     used = {name for node in model.graph.node for name in node.input} | {each.name for each in model.graph.output}
     kept = [each for each in model.graph.input if each.name in used]
     del model.graph.input[:]
@@ -152,17 +153,14 @@ def _explained(network: nn.Module, program: torch.export.ExportedProgram | None 
         raise
     except Exception as error:  # torch raises of many kinds, and users' networks what they like
         layer = _layer_of(error, network, program)
-        reason = next((line for line in _reason_of(error).splitlines() if line.strip()), type(error).__name__)
+        # what came first says most; the errors around it tell which part of the exporter it went through
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        reason = next((line for line in str(first).splitlines() if line.strip()), type(error).__name__)
         raise NetworkExportError(
             f"{type(network).__name__} does not export{f' because of {layer}' if layer else ''}: {reason.strip()}"
         ) from error
-
-
-def _reason_of(error: BaseException) -> str:
-    """Return the text of what came first."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
 
 
 def _layer_of(error: BaseException, network: nn.Module, program: torch.export.ExportedProgram | None) -> str:

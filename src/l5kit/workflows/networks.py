@@ -19,7 +19,7 @@ from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
-from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer
+from l5kit.rasterization.rasterizer import WindowRasterizer
 from l5kit.workflows.own_parts import make_criterion
 
 
@@ -94,7 +94,9 @@ class RasterRecipe(NetworkRecipe):
         """Return the network, with ImageNet weights where they are wanted, or not refused and there."""
         if not isinstance(samples, EgoDataset) or samples.rasterizer is None:
             raise TypeError(f"{samples!r} makes no rasters")
-        return self.build_for(_num_channels(samples.rasterizer))
+        made = samples.rasterizer
+        is_of_windows = isinstance(made, WindowRasterizer)
+        return self.build_for(made.images_shape(1)[1] if is_of_windows else made.num_channels())
 
     def build_for(self, num_channels: int) -> nn.Module:
         """Return the network for rasters of so many channels; see :meth:`build`."""
@@ -289,7 +291,3 @@ class SafePathNetRecipe(VectorRecipe):
             cost_prob_coeff=self.network.cost_prob_coeff,
             **options,
         )
-
-
-def _num_channels(rasterizer: Rasterizer | WindowRasterizer) -> int:
-    return rasterizer.images_shape(1)[1] if isinstance(rasterizer, WindowRasterizer) else rasterizer.num_channels()

@@ -90,15 +90,6 @@ class OwnModelRecipe(NetworkRecipe):
         )
 
 
-def _require_number(loss: torch.Tensor, key: str) -> None:
-    """Require that the loss of the trial is finite."""
-    if not loss.isfinite().all():
-        raise ConfigError(
-            f"model_params.{key}: 'loss' is {loss.item()} on the first and the last sample, before any step; where "
-            "nothing is known of the future of a sample, a mean over known steps has to be divided by at least 1"
-        )
-
-
 def require_outputs(network: nn.Module, samples: BaseEgoDataset | JoinedDataset) -> None:
     """Try a copy of a model of a user in both modes, on two samples; those of l5kit are not tried.
 
@@ -108,11 +99,16 @@ def require_outputs(network: nn.Module, samples: BaseEgoDataset | JoinedDataset)
     own = own_network_in(network)
     if own is None:
         return
+    # the first and the last sample: of these the past or the future is likely not to be known
     batch = collate(samples.__getitems__([0, len(samples) - 1]))
     batch = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
     for is_training, inputs in ((False, network_inputs(batch)), (True, batch)):
         tried = copy.deepcopy(network).train(is_training)
         with torch.random.fork_rng(devices=()):
             outputs = tried(dict(inputs))
-        if is_training:
-            _require_number(outputs["loss"], "model" if own.loss is None else "loss")
+        if is_training and not outputs["loss"].isfinite().all():
+            raise ConfigError(
+                f"model_params.{'model' if own.loss is None else 'loss'}: 'loss' is {outputs['loss'].item()} on the "
+                "first and the last sample, before any step; where nothing is known of the future of a sample, a mean "
+                "over known steps has to be divided by at least 1"
+            )

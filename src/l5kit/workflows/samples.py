@@ -135,6 +135,7 @@ def spread_indices(num_samples: int, most: int | None) -> Int64Array:
 
     Each is from the middle of its part of the log, so that first frames, which have no past, are not taken too often.
     """
+    # part i of n is [i, i + 1) * num_samples / n, its middle (2 i + 1) / (2 n): in whole numbers, which do not round
     num_taken = num_samples if most is None else min(most, num_samples)
     return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))
 

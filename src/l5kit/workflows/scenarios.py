@@ -80,6 +80,7 @@ def open_choice(loader: LoaderParams, cfg: Config, data_manager: LocalDataManage
     if weights is None:
         return choice_of(loader)
     check_tags(weights)
+    # weights that leave nothing are refused before any log is read, where they are all 0
     folders = folders_of(loader, data_manager)
     where = f"{loader.key} in {', '.join(folders)}" if folders else loader.key
     _require_any(np.array([weights.get(OTHERS, 1.0), *weights.values()]), weights, f"scene of {where}")
@@ -109,7 +110,12 @@ def _weights_of_log(
     num_scenes = min(loader.max_scene_id or len(log.scenes), len(log.scenes))
     needs_map = any(kind.needs_map and kind.name in weights for kind in TAG_KINDS)
     maps = maps_of_cfg(data_manager, cfg) if needs_map else None
-    map_files = _signature(data_manager, cfg) if needs_map else None
+    map_files = None
+    if needs_map:
+        # what changes when the map or where it lies in the world does
+        of_map = MapKeys.from_cfg(cfg)
+        statuses = [os.stat(data_manager.require(key)) for key in (of_map.semantic_map_key, of_map.dataset_meta_key)]
+        map_files = [(status.st_size, status.st_mtime_ns) for status in statuses]
     return weights_of_scenes(_kept_tags(log, num_scenes, maps, map_files), weights)
 
 
@@ -138,6 +144,7 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map
     kept = _read(file, shape)
     if kept is not None:
         return kept
+    # one process looks at the scenes; those that waited for it find the file
     with hold_lock(file.with_suffix(".lock")) as problem:
         kept = None if problem else _read(file, shape)
         if kept is not None:
@@ -175,10 +182,3 @@ def _write(file: Path, has_tag: BoolArray) -> None:
             opened.write(np.ascontiguousarray(has_tag).data)
     except OSError as error:
         warnings.warn(f"what happens in scenes cannot be kept in {file}: {error}", RuntimeWarning, stacklevel=5)
-
-
-def _signature(data_manager: LocalDataManager, cfg: Config) -> object:
-    """Return what changes when the map or where it lies in the world does."""
-    keys = MapKeys.from_cfg(cfg)
-    statuses = [os.stat(data_manager.require(key)) for key in (keys.semantic_map_key, keys.dataset_meta_key)]
-    return [(status.st_size, status.st_mtime_ns) for status in statuses]

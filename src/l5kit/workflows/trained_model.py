@@ -86,7 +86,12 @@ class TrainedModel(nn.Module):
             SampleError: A sample of a dataset cannot be made; the cause is chained.
         """
         if isinstance(samples, Mapping):
-            batch = tensors_of({key: _as_column(value) for key, value in samples.items() if _is_column(value)})
+            # arrays, tensors and numbers, which become arrays; texts and the like are no columns
+            kinds = (np.ndarray, np.generic, torch.Tensor, float, int)
+            columns = {key: value for key, value in samples.items() if isinstance(value, kinds)}
+            batch = tensors_of(
+                {key: each if isinstance(each, torch.Tensor) else np.asarray(each) for key, each in columns.items()}
+            )
             is_single = batch["world_from_agent"].ndim == 2 if "world_from_agent" in batch else False
             if is_single:
                 batch = collate([samples])
@@ -197,12 +202,3 @@ def load_model(
         raise InvalidArgumentError(f"device is {str(device)!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
     model = TrainedModel(load_network(weights, config, allow_pickle=allow_pickle), config, weights)
     return model.to(target)
-
-
-def _is_column(value: object) -> bool:
-    return isinstance(value, (np.ndarray, np.generic, torch.Tensor, float, int))
-
-
-def _as_column(value: Any) -> Any:
-    """Return an array or a tensor as it is, and a number as an array."""
-    return value if isinstance(value, torch.Tensor) else np.asarray(value)

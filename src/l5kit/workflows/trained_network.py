@@ -89,6 +89,7 @@ def load_network(
                 f"{config.params.workflow}; leave the configuration out, for that in the file"
             )
         return exported
+    # made from scratch, as all weights come from the file
     made = config if has_loss else config.without_own_loss()
     with torch.random.fork_rng():
         model = make_model(made.from_scratch(), samples)

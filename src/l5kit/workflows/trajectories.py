@@ -90,6 +90,7 @@ def baseline_positions(
         step_time_s: Seconds between two future steps.
         past_step_time_s: Seconds between two past ones.
     """
+    # a baseline goes on from a step, for which it takes the current pose and one before
     if trajectories.past_m.shape[1] < 2:
         return {}
     past_m, past_yaws_rad = trajectories.past_m.float(), trajectories.past_yaws_rad.float()

@@ -37,6 +37,7 @@ class TrajectoryScores:
         """
         truth_m, is_known = trajectories.truth_m.float(), trajectories.is_known
         self._model.add(truth_m, trajectories.predicted_m.float(), is_known)
+        # only trajectories with a future are scored, so only their past counts
         if bool((trajectories.past_is_known[:, 1:] & is_known.any(dim=1, keepdim=True)).any()):
             self._has_past = True
         baselines = baseline_positions(
@@ -87,6 +88,7 @@ def score_name(who: str, name: str, horizon_s: float) -> str:
 
 def _sums_of(scores: tuple[HorizonScore, ...]) -> torch.Tensor:
     """Return sums of ADE, FDE and misses, and the counts behind the first and the other two."""
+    # means times counts, as means over several processes are those of the sums; the last two share a count
     rows = []
     for score in scores:
         facts = asdict(score)

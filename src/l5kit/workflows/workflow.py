@@ -214,6 +214,7 @@ def open_log_samples(
     log = ChunkedDataset(data_manager.require(loader.key)).open(cached="mmap")
     if loader.max_scene_id is not None:
         log = view_of_scenes(log, np.arange(min(loader.max_scene_id, len(log.scenes))))
+    # drawn by the seed of the training, and only where the recipe asks for it: evaluations are of what was driven
     perturbation: Perturbation | None = None
     is_perturbed = perturbed and config.workflow.takes_perturbation and loader.perturb_probability > 0
     if is_perturbed and loader.perturb_kind == "recovery":

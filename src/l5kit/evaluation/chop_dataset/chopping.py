@@ -81,15 +81,23 @@ def create_chopped_dataset(
             set, holds other files too or holds the dataset. It stays as it is.
         CorruptedDataError: The records of the dataset do not belong together.
     """
-    name = Path(path_of(zarr_path)).name
-    folder = _folder_for(path_of(zarr_path), num_frames_to_copy) if output_folder is None else Path(output_folder)
-    _require_apart(path_of(zarr_path), str(folder), argument="output_folder")
+    path = path_of(zarr_path)
+    name = Path(path).name
+    if output_folder is None:
+        if is_url(path):
+            raise InvalidArgumentError(
+                f"zarr_path {path!r} is a URL, beside which nothing is written; pass output_folder"
+            )
+        source = Path(os.path.abspath(path))
+        output_folder = source.with_name(f"{Path(source.name.removesuffix('.zip')).stem}_chopped_{num_frames_to_copy}")
+    folder = Path(output_folder)
+    _require_apart(path, str(folder), argument="output_folder")
     clear_leftovers(folder)
     _require_free(folder, name, overwrite=overwrite)
     _require_counts(num_frames_to_copy, num_frames_gt, min_frame_future)
     from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
 
-    dataset = ChunkedDataset(path_of(zarr_path)).open()
+    dataset = ChunkedDataset(path).open()
     require_readable_log(dataset, has_all_frames=True)
     ends = _last_kept_frames(dataset, num_frames_to_copy)
     thresholds = MaskThresholds(th_agent_prob)
@@ -104,7 +112,7 @@ def create_chopped_dataset(
     chopped_mask = np.concatenate([np.zeros(0, np.bool_), *parts])
     with placed_when_complete(folder) as complete:
         complete.mkdir()
-        zarr_scenes_chop(path_of(zarr_path), str(complete / name), num_frames_to_copy, verbose=verbose, workers=workers)
+        zarr_scenes_chop(path, str(complete / name), num_frames_to_copy, verbose=verbose, workers=workers)
         np.savez_compressed(complete / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
         with show_progress("True positions", visible=verbose) as progress:
             export_zarr_to_csv(
@@ -120,15 +128,6 @@ def create_chopped_dataset(
         _require_free(folder, name, overwrite=overwrite)  # once more, as somebody may have put something there
     _tell_about_selection(folder, counts[mask], min_frame_future)
     return str(folder)
-
-
-def _folder_for(path: str, num_frames: int) -> Path:
-    """Return the usual folder for a dataset."""
-    if is_url(path):
-        raise InvalidArgumentError(f"zarr_path {path!r} is a URL, beside which nothing is written; pass output_folder")
-    source = Path(os.path.abspath(path))
-    stem = source.name.removesuffix(".zip")
-    return source.with_name(f"{Path(stem).stem}_chopped_{num_frames}")
 
 
 def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:

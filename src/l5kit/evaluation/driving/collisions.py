@@ -158,13 +158,6 @@ def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _front_edge(box: Float64Array) -> tuple[float, float, float, float, float]:
-    """Return the front edge of a box as a box without length."""
-    half_m = 0.5 * box[3]
-    return box[0] + half_m * np.cos(box[2]), box[1] + half_m * np.sin(box[2]), box[2], 0.0, box[4]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
 def kind_of(
     ego: Float64Array, rear_axle_m: Float64Array, speed_mps: float, other: Float64Array, other_stands: bool
 ) -> int:
@@ -175,7 +168,10 @@ def kind_of(
         return _OTHER_STOPPED
     if angle_from_heading(ego[2], rear_axle_m, other) > _BEHIND_RAD:
         return _REAR
-    return _FRONT if boxes_overlap(_front_edge(ego), other) else _LATERAL
+    # the front edge is a box without length
+    half_m = 0.5 * ego[3]
+    front = ego[0] + half_m * np.cos(ego[2]), ego[1] + half_m * np.sin(ego[2]), ego[2], 0.0, ego[4]
+    return _FRONT if boxes_overlap(front, other) else _LATERAL
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -112,11 +112,28 @@ def find_comfort_signals(states: EgoStates) -> ComfortSignals:
     """Return the signals that comfort is judged by, of :class:`ComfortFilters`; a step is the mean of a scene."""
     shape = states.is_there.shape
     signals = {field.name: np.full(shape, np.nan) for field in fields(ComfortSignals)}
+    # filters are matrices of one size, so that scenes of the same number of frames are filtered together
     for num_frames in np.unique(states.num_frames).tolist():
-        if num_frames >= _LEAST_SAMPLES:
-            scenes = np.flatnonzero(states.num_frames == num_frames)
-            for name, values in _signals_of(states, scenes.tolist(), num_frames).items():
-                signals[name][scenes, :num_frames] = values
+        if num_frames < _LEAST_SAMPLES:
+            continue
+        scenes = np.flatnonzero(states.num_frames == num_frames)
+        step_s = states.step_times_s[scenes][:, None]
+        along, across = np.moveaxis(states.accelerations_mps2[scenes, :num_frames], -1, 0)
+        yaws_rad = np.unwrap(states.yaws_rad[scenes, :num_frames], axis=1)
+        smooth, slope, turn, bend = (each.matrix.T for each in comfort_filters(num_frames))
+        size, along, across = (_filtered(each, smooth) for each in (np.hypot(along, across), along, across))
+        of_scenes = {
+            "accelerations_mps2": size,
+            "accelerations_along_mps2": along,
+            "accelerations_across_mps2": across,
+            "jerks_mps3": _filtered(size, slope) / step_s,
+            "jerks_along_mps3": _filtered(along, slope) / step_s,
+            "jerks_across_mps3": _filtered(across, slope) / step_s,
+            "yaw_rates_radps": _filtered(yaws_rad, turn) / step_s,
+            "yaw_accelerations_radps2": _filtered(yaws_rad, bend) / step_s**2,
+        }
+        for name, values in of_scenes.items():
+            signals[name][scenes, :num_frames] = values
     return ComfortSignals(**signals)
 
 
@@ -137,25 +154,6 @@ def comfort(states: EgoStates) -> Float64Array:
 def comfort_of_frames(is_fine: BoolArray, states: EgoStates) -> Float64Array:
     """Return the score of scenes as :func:`comfort` does, of frames (S, F) that :func:`is_comfortable` has judged."""
     return np.where(states.num_frames >= LEAST_FRAMES, is_fine.all(axis=1).astype(np.float64), np.nan)
-
-
-def _signals_of(states: EgoStates, scenes: list[int], num_frames: int) -> dict[str, Float64Array]:
-    """Return the signals of some scenes that have the same number of frames, (scenes, num_frames) each."""
-    step_s = states.step_times_s[scenes][:, None]
-    along, across = np.moveaxis(states.accelerations_mps2[scenes, :num_frames], -1, 0)
-    yaws_rad = np.unwrap(states.yaws_rad[scenes, :num_frames], axis=1)
-    smooth, slope, turn, bend = (each.matrix.T for each in comfort_filters(num_frames))
-    size, along, across = (_filtered(each, smooth) for each in (np.hypot(along, across), along, across))
-    return {
-        "accelerations_mps2": size,
-        "accelerations_along_mps2": along,
-        "accelerations_across_mps2": across,
-        "jerks_mps3": _filtered(size, slope) / step_s,
-        "jerks_along_mps3": _filtered(along, slope) / step_s,
-        "jerks_across_mps3": _filtered(across, slope) / step_s,
-        "yaw_rates_radps": _filtered(yaws_rad, turn) / step_s,
-        "yaw_accelerations_radps2": _filtered(yaws_rad, bend) / step_s**2,
-    }
 
 
 def _filtered(values: Float64Array, matrix: Float64Array) -> Float64Array:

@@ -64,17 +64,7 @@ def find_lane_positions(states: EgoStates, driving_map: DrivingMap | None) -> La
     shape = states.is_there.shape
     if driving_map is None:
         return LanePositions.unknown(shape)
-    return LanePositions(
-        lanes=_choose_lanes(states, driving_map),
-        is_across=_are_across(states.boxes, driving_map) & states.is_there,
-        is_in_junction=are_in_junction(states.rear_axles_m, driving_map) & states.is_there,
-    )
-
-
-def _choose_lanes(states: EgoStates, driving_map: DrivingMap) -> Int64Array:
-    """Return the lane that the AV drives on in each frame, (S, F)."""
-    lanes = np.full(states.is_there.shape, -1, np.int64)
-    points_m = states.positions_m.reshape(-1, 2)
+    lanes, points_m = np.full(shape, -1, np.int64), states.positions_m.reshape(-1, 2)
     _write_chosen_lanes(
         points_m,
         states.yaws_rad.reshape(-1),
@@ -84,7 +74,15 @@ def _choose_lanes(states: EgoStates, driving_map: DrivingMap) -> Int64Array:
         (driving_map.ahead_starts, driving_map.ahead_rows),
         lanes,
     )
-    return lanes
+    # corners of frames that are not there are those of padding, which the mask takes away
+    corners_m = _corners_of(states.boxes).reshape(-1, 4, 2)
+    is_across, room = np.zeros(len(corners_m), np.bool_), np.empty(room_for_lanes(driving_map, 1), np.int64)[0]
+    _write_across(driving_map.surface, corners_m, room, is_across)
+    return LanePositions(
+        lanes=lanes,
+        is_across=is_across.reshape(shape) & states.is_there,
+        is_in_junction=are_in_junction(states.rear_axles_m, driving_map) & states.is_there,
+    )
 
 
 def are_in_several_lanes(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:
@@ -111,14 +109,6 @@ def are_in_junction(points_m: Float64Array, driving_map: DrivingMap) -> BoolArra
     one_kind = np.zeros(1, np.int64)
     is_inside = driving_map.hold_tracks(points_m.reshape(1, -1, 2), driving_map.is_in_junction[None], one_kind)
     return is_inside.reshape(points_m.shape[:-1])
-
-
-def _are_across(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:
-    """Return whether the corners of boxes (..., 5) lie neither in one lane nor in lanes that follow each other."""
-    is_across = np.zeros(boxes.shape[:-1], np.bool_)
-    room = np.empty(room_for_lanes(driving_map, 1), np.int64)[0]
-    _write_across(driving_map.surface, _corners_of(boxes).reshape(-1, 4, 2), room, is_across.reshape(-1))
-    return is_across
 
 
 def _corners_of(boxes: Float64Array) -> Float64Array:
@@ -172,6 +162,7 @@ def _write_chosen_lanes(
         for frame in range(num_frames[scene]):
             point = scene * lanes.shape[1] + frame
             chosen, chosen_rank, chosen_turn = -1, 3, np.inf
+            # ranks go before turns: the lane of the frame before, then one that follows it, then any other
             for slot in range(starts[point], starts[point + 1]):
                 lane = rows[slot]
                 rank = 2
@@ -245,6 +236,7 @@ def _write_lanes_of_corners(
     corners: Int64Array,
 ) -> int:
     """Write the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between."""
+    # lanes that hold no corner are not followed on: between two lanes that hold some lies at most one of these
     num_lanes = 0
     for corner in range(4):
         for slot in range(starts[corner], starts[corner + 1]):
@@ -258,21 +250,14 @@ def _write_lanes_of_corners(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_lanes: int) -> int:
     """Note that a lane holds some corners, and return how many lanes there are then."""
-    index = _index_of(lanes[:num_lanes], lane)
+    index = 0
+    while index < num_lanes and lanes[index] != lane:
+        index += 1
     if index < num_lanes:
         corners[index] |= held
         return num_lanes
     lanes[index], corners[index] = lane, held
     return num_lanes + 1
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _index_of(lanes: Int64Array, lane: int) -> int:
-    """Return the index of a lane in an array, its length if it is not there."""
-    index = 0
-    while index < len(lanes) and lanes[index] != lane:
-        index += 1
-    return index
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -287,6 +272,7 @@ def _reach_all_corners(
         ahead: Which lanes follow each.
         reached: Room for the sets of corners of the chains that end at each lane, a bit for each set.
     """
+    # as many rounds as there are lanes: in each, chains get a lane longer at least
     for index in range(len(lanes)):
         reached[index] = 1 << corners[index]
     for _ in range(len(lanes)):

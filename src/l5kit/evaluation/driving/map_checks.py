@@ -60,8 +60,8 @@ def check_map(map_api: MapAPI, *, driving_map: DrivingMap | None = None) -> list
     """
     arrays = map_api.arrays
     driving = build_driving_map(map_api) if driving_map is None else driving_map
-    messages = [*_check_lights(arrays, driving), *_check_junctions(driving)]
-    messages += [*_check_ends(arrays, driving), *_check_widths(arrays), *_check_limits(arrays, map_api.network)]
+    messages = [*_check_lights(arrays, driving), *_check_neighbours(arrays, driving)]
+    messages += [*_check_widths(arrays), *_check_limits(arrays, map_api.network)]
     return [Finding(severity="warning", check=f"map: {name}", message=message) for name, message in messages]
 
 
@@ -85,8 +85,26 @@ def check_log_on_map(
         frames = log.frames[slice(*log.scenes[scene][FRAME_INTERVAL].tolist())]
         positions_m = np.ascontiguousarray(frames["ego_translation"][:, :2], np.float64)
         yaws_rad = np.asarray(rotations33_as_yaws(frames["ego_rotation"]), np.float64)
-        for name, message in _check_track(positions_m, yaws_rad, driving_map, facts):
-            yield Finding(severity="warning", check=f"map: {name}", message=message, scene=scene)
+        num_frames = len(yaws_rad)
+        is_off = find_lanes_of_track(driving_map, positions_m, yaws_rad) < 0
+        if (off_s := np.count_nonzero(is_off) * facts.step_time_s) > LONGEST_OFF_LANES_S:
+            message = (
+                f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, from "
+                f"frame {int(np.argmax(is_off))} of the scene on: its route has no lanes there"
+            )
+            yield Finding(severity="warning", check="map: route off lanes", message=message, scene=scene)
+
+        # the rule and the bound of the score of drivable area
+        sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
+        corners_m = np.moveaxis(compute_box_outline(positions_m, yaws_rad, sizes_m), 1, 0)
+        is_off_road = np.any(driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M, axis=0)
+        if is_off_road.any():
+            message = (
+                f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "
+                f"{np.count_nonzero(is_off_road)} of {num_frames} frames, from frame {int(np.argmax(is_off_road))} of "
+                "the scene on: its replay scores 0 there"
+            )
+            yield Finding(severity="warning", check="map: drivable area", message=message, scene=scene)
 
 
 def check_maps(maps: SceneMaps, log: ChunkedDataset | None = None) -> list[Finding]:
@@ -142,9 +160,9 @@ def _check_lights(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[
         )
 
 
-def _check_junctions(driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
-    """Yield that no lane is part of a junction where lanes part or merge."""
-    num_after, num_before = _count_neighbours(driving_map)
+def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
+    """Yield forks that are in no junction, lanes that end where others go on, and successors that begin elsewhere."""
+    lines_m, (num_after, num_before) = driving_map.centre_lines_m, _count_neighbours(driving_map)
     num_forks = np.count_nonzero(num_after > 1) + np.count_nonzero(num_before > 1)
     if num_forks and not driving_map.is_in_junction.any():
         yield (
@@ -153,13 +171,18 @@ def _check_junctions(driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
             "collision and rewards take all lanes for open road; import the dataset again, or name junctions",
         )
 
-
-def _check_ends(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
-    """Yield lanes that end where others go on, and lanes whose successor begins elsewhere."""
-    lines_m, num_after = driving_map.centre_lines_m, _count_neighbours(driving_map)[0]
-    is_dead_end = np.zeros(len(lines_m), np.bool_)
+    # a lane that leads nowhere leaves the map, unless one begins ahead of its end and leads on in its direction;
+    # one that begins at the end itself is ahead whatever direction a step of nearly no length has
+    is_dead_end, starts_m = np.zeros(len(lines_m), np.bool_), lines_m[:, 0]
     ends = np.flatnonzero(num_after == 0)
-    is_dead_end[ends] = _have_lanes_ahead(lines_m, ends)
+    near = cKDTree(starts_m).query_ball_point(lines_m[ends, -1], LOOK_AHEAD_M) if len(ends) else []
+    headings = _directions(lines_m[:, 1] - lines_m[:, 0])
+    for rows, lane in zip(near, ends.tolist(), strict=True):
+        direction = _directions(lines_m[lane, -1] - lines_m[lane, -2])
+        offsets_m = starts_m[rows] - lines_m[lane, -1]
+        lengths_m = np.linalg.norm(offsets_m, axis=1)
+        is_ahead = (offsets_m @ direction >= np.cos(LOOK_AHEAD_RAD) * lengths_m) | (lengths_m <= LARGEST_STEP_M)
+        is_dead_end[lane] = (is_ahead & (headings[rows] @ direction > 0.0)).any()
     if is_dead_end.any():
         yield (
             "dead ends",
@@ -177,20 +200,6 @@ def _check_ends(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[st
             f"{np.count_nonzero(is_far)} of {len(steps_m)} successors of lanes begin more than {LARGEST_STEP_M:g} m "
             f"from the end of the lane, {names[1]!r} after {names[0]!r} {steps_m[widest]:.1f} m from it: paths jump",
         )
-
-
-def _have_lanes_ahead(lines_m: Float64Array, ends: Int64Array) -> BoolArray:
-    """Return whether a centre line that leads on begins ahead of the end of lanes, (len(ends),)."""
-    starts_m, has_lanes = lines_m[:, 0], np.zeros(len(ends), np.bool_)
-    near = cKDTree(starts_m).query_ball_point(lines_m[ends, -1], LOOK_AHEAD_M) if len(ends) else []
-    headings = _directions(lines_m[:, 1] - lines_m[:, 0])
-    for row, (rows, lane) in enumerate(zip(near, ends.tolist(), strict=True)):
-        direction = _directions(lines_m[lane, -1] - lines_m[lane, -2])
-        offsets_m = starts_m[rows] - lines_m[lane, -1]
-        lengths_m = np.linalg.norm(offsets_m, axis=1)
-        is_ahead = (offsets_m @ direction >= np.cos(LOOK_AHEAD_RAD) * lengths_m) | (lengths_m <= LARGEST_STEP_M)
-        has_lanes[row] = (is_ahead & (headings[rows] @ direction > 0.0)).any()
-    return has_lanes
 
 
 def _directions(steps_m: Float64Array) -> Float64Array:
@@ -241,32 +250,6 @@ def _check_limits(arrays: MapArrays, network: LaneNetwork) -> Iterator[tuple[str
             "speed limits",
             f"{np.count_nonzero(is_odd)} lanes have a limit below {SMALLEST_LIMIT_MPS:g} or above "
             f"{LARGEST_LIMIT_MPS:g} m/s, {_first(arrays, is_odd)} for one, with {limit_mps:g}: is the unit right?",
-        )
-
-
-def _check_track(
-    positions_m: Float64Array, yaws_rad: Float64Array, driving_map: DrivingMap, facts: LogFacts
-) -> Iterator[tuple[str, str]]:
-    """Yield where the AV of a scene leaves all lanes, or the drivable surface."""
-    num_frames = len(yaws_rad)
-    is_off = find_lanes_of_track(driving_map, positions_m, yaws_rad) < 0
-    if (off_s := np.count_nonzero(is_off) * facts.step_time_s) > LONGEST_OFF_LANES_S:
-        yield (
-            "route off lanes",
-            f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, from frame "
-            f"{int(np.argmax(is_off))} of the scene on: its route has no lanes there",
-        )
-
-    # the rule and the bound of the score of drivable area
-    sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
-    corners_m = np.moveaxis(compute_box_outline(positions_m, yaws_rad, sizes_m), 1, 0)
-    is_off_road = np.any(driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M, axis=0)
-    if is_off_road.any():
-        yield (
-            "drivable area",
-            f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "
-            f"{np.count_nonzero(is_off_road)} of {num_frames} frames, from frame {int(np.argmax(is_off_road))} of the "
-            "scene on: its replay scores 0 there",
         )
 
 

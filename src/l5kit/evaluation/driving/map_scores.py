@@ -72,6 +72,7 @@ def sum_over_last_second(values: Float64Array, states: EgoStates) -> Float64Arra
     The second is counted in mean time steps of the scene; at the start there are fewer values. It is 0 where no
     frame is.
     """
+    # one value more than steps of a second; a scene of a single frame has no step, and NaN becomes one value
     sums = np.zeros(values.shape)
     with np.errstate(invalid="ignore"):
         counts = np.rint(_WINDOW_S / states.step_times_s)

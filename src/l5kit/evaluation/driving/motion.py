@@ -114,6 +114,7 @@ def _write_velocities(
 ) -> None:
     """Write the velocities of rows, which are gone through scene by scene and by time; ``last_rows`` has room."""
     tracks, scenes = of_rows
+    # neighbours of each row in its track, by the last row of each track so far
     before, after = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     for index in range(len(order)):
         row = order[index]

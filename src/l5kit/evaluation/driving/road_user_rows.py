@@ -161,6 +161,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
         rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
+    # rows of nobody have served to number tracks, and go
     counts = np.empty(len(scene.counts), np.int64)
     num_used = _keep_road_users(scene.counts, rows, counts)
     return counts, num_used

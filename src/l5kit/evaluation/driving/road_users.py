@@ -133,6 +133,7 @@ class RoadUsers(ReadOnlyArrays):
         Returns:
             W scenes of T frames, whose tracks are numbered as here.
         """
+        # twice: counted first, which says how much room the rows need
         rows, starts = np.empty(0, np.int64), np.zeros(len(firsts) * num_frames + 1, np.int64)
         for is_counted in (True, False):
             _find_rows_within(self.starts, self.boxes, firsts, num_frames, bounds_m, is_counted, rows, starts)

@@ -1,5 +1,6 @@
 """Progress of the AV along the route of the expert, the lanes that the log drove."""
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,18 +74,31 @@ def find_routes(lane_positions: LanePositions, driving_map: DrivingMap, *, exper
         driven, driven_m = lanes[lanes >= 0], along_of_scene_m[lanes >= 0]
         # a lane begins where it is another one, and again where the expert is back by more than half of it
         is_back = -np.diff(driven_m, prepend=np.nan) > driving_map.arc_lengths_m[driven, -1] / 2
-        scene_parts = _parts_of(driven[(np.diff(driven, prepend=-1) != 0) | is_back].tolist(), driving_map)
-        parts += scene_parts
-        counts.append(len(scene_parts))
+        num_before, begun = len(parts), driven[(np.diff(driven, prepend=-1) != 0) | is_back].tolist()
+        parents = driving_map.parents[begun].tolist()
+        for index, lane in enumerate(begun):
+            if index == 0 or parents[index] != parents[index - 1]:
+                parts.append([lane])
+            elif lane in driving_map.ahead_of(begun[index - 1]):
+                parts[-1].append(lane)  # one beside it, after a lane change, is of the part but not of its line
+        counts.append(len(parts) - num_before)
     lines_m = [driving_map.centre_lines_m[part].reshape(-1, 2) for part in parts]
     part_starts, line_starts = np.cumsum(counts), np.cumsum([0, *map(len, lines_m)])
     points_m = np.concatenate([np.zeros((0, 2)), *lines_m])
+
+    # lengths of routes up to each point, without the gaps between their parts; summed scene by scene, so that no bit
+    # depends on the scenes before
+    steps_m = np.linalg.norm(np.diff(points_m, axis=0, prepend=points_m[:1]), axis=1)
+    steps_m[line_starts[:-1]] = 0.0
+    arc_lengths_m, route_starts = np.zeros(len(points_m)), line_starts[part_starts].tolist()
+    for start, end in itertools.pairwise(route_starts):
+        np.cumsum(steps_m[start:end], out=arc_lengths_m[start:end])
     return ExpertRoutes(
         part_starts=part_starts,
         parents=driving_map.parents[[part[0] for part in parts]] if parts else np.zeros(0, np.int64),
         line_starts=line_starts,
         points_m=points_m,
-        arc_lengths_m=_lengths_along(points_m, line_starts, line_starts[part_starts]),
+        arc_lengths_m=arc_lengths_m,
     )
 
 
@@ -153,28 +167,6 @@ def making_progress(ratios: Float64Array) -> Float64Array:
     return np.where(np.isnan(ratios), np.nan, (ratios >= _LEAST_RATIO).astype(np.float64))
 
 
-def _parts_of(driven: list[int], driving_map: DrivingMap) -> list[list[int]]:
-    """Return for each part of a route the lanes that make its line."""
-    parts: list[list[int]] = []
-    parents = driving_map.parents[driven].tolist()
-    for index, (lane, parent) in enumerate(zip(driven, parents, strict=True)):
-        if index == 0 or parent != parents[index - 1]:
-            parts.append([lane])
-        elif lane in driving_map.ahead_of(driven[index - 1]):
-            parts[-1].append(lane)
-    return parts
-
-
-def _lengths_along(points_m: Float64Array, line_starts: Int64Array, route_starts: Int64Array) -> Float64Array:
-    """Return the length of routes up to each of their points, (points,), without the gaps between their parts."""
-    steps_m = np.linalg.norm(np.diff(points_m, axis=0, prepend=points_m[:1]), axis=1)
-    steps_m[line_starts[:-1]] = 0.0
-    lengths_m = np.zeros(len(points_m))
-    for start, end in zip(route_starts[:-1].tolist(), route_starts[1:].tolist(), strict=True):
-        np.cumsum(steps_m[start:end], out=lengths_m[start:end])  # no bit depends on the scenes before
-    return lengths_m
-
-
 class _Routes(NamedTuple):
     """Routes as kernels take them; fields as in :class:`ExpertRoutes`."""
 
@@ -204,6 +196,7 @@ def _write_positions_on_routes(
             if part == end:
                 continue
             present = part
+            # near the place before, as far as it may have come since; anywhere on a part that it has just got to
             here, there = positions_m[scene, frame], positions_m[scene, last_frame]
             reach_m = _REACH_M + _REACH_PER_M * np.hypot(here[0] - there[0], here[1] - there[1])
             before_m = along_m[scene, last_frame] if part == last_part else np.nan

@@ -195,11 +195,23 @@ def detail_scenes(
     times_s = find_times_to_collision(states, road_users, lane_positions, collisions)
     is_fine = is_comfortable(find_comfort_signals(states))
     of_map = _values_of_map(states, lane_positions, driving_map, expert=expert)
+
+    # without a map its metrics are not known, and its values NaN, which the rules would take for fine
+    scores_of_map = {metric.name: np.full(states.num_scenes, np.nan) for metric in METRICS if metric.needs_map}
+    if driving_map is not None:
+        ratios = expert_progress_ratio(of_map["progress_m"], of_map["expert_progress_m"])
+        scores_of_map = {
+            "drivable_area_compliance": drivable_area_compliance(of_map["distances_off_road_m"]),
+            "driving_direction_compliance": driving_direction_compliance(of_map["distances_along_lanes_m"]),
+            "speed_limit_compliance": speed_limit_compliance(of_map["speed_excess_mps"], states),
+            "progress": ratios,
+            "making_progress": making_progress(ratios),
+        }
     scores = SceneScores(
         no_at_fault_collisions=no_at_fault_collisions(counts),
         time_to_collision=time_to_collision(times_s),
         comfort=comfort_of_frames(is_fine, states),
-        **_scores_of_map(of_map, states, has_map=driving_map is not None),
+        **scores_of_map,
     )
     return SceneDetails(
         states, road_users, expert, driving_map, scores, collisions, counts, times_s, is_fine, windows=None, **of_map
@@ -225,21 +237,6 @@ def _values_of_map(
         "speed_excess_mps": find_speed_excess(states, limits_mps),
         "progress_m": find_progress(states, lane_positions, routes=routes, driving_map=driving_map),
         "expert_progress_m": find_progress(expert, expert_lane_positions, routes=routes, driving_map=driving_map),
-    }
-
-
-def _scores_of_map(values: dict[str, Float64Array], states: EgoStates, *, has_map: bool) -> dict[str, Float64Array]:
-    """Return the metrics that need a map, NaN without one."""
-    if not has_map:
-        names = [metric.name for metric in METRICS if metric.needs_map]
-        return dict.fromkeys(names, np.full(states.num_scenes, np.nan))
-    ratios = expert_progress_ratio(values["progress_m"], values["expert_progress_m"])
-    return {
-        "drivable_area_compliance": drivable_area_compliance(values["distances_off_road_m"]),
-        "driving_direction_compliance": driving_direction_compliance(values["distances_along_lanes_m"]),
-        "speed_limit_compliance": speed_limit_compliance(values["speed_excess_mps"], states),
-        "progress": ratios,
-        "making_progress": making_progress(ratios),
     }
 
 

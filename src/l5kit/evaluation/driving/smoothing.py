@@ -47,14 +47,9 @@ def smoothing_matrix(num_samples: int, window: int, *, order: int, derivative: i
         else:
             first = 0 if sample < half else num_samples - length
             position = sample - first
-        matrix[sample, first : first + length] = _weights(length, position, order, derivative)
+        # least squares: the pseudo-inverse of the powers gives each coefficient of the polynomial around the position
+        # as a sum over the window, and the derivative there is that coefficient times the factorial
+        fit = np.linalg.pinv((np.arange(length)[:, None] - position) ** np.arange(order + 1))  # (order + 1, length)
+        matrix[sample, first : first + length] = math.factorial(derivative) * fit[derivative]
     matrix.setflags(write=False)
     return matrix
-
-
-def _weights(length: int, position: float, order: int, derivative: int) -> Float64Array:
-    """Return by how much each sample of a window counts in a derivative of its polynomial at a position."""
-    powers = np.arange(order + 1)
-    fit = np.linalg.pinv((np.arange(length)[:, None] - position) ** powers)  # (order + 1, length)
-    weights: Float64Array = math.factorial(derivative) * fit[derivative]
-    return weights

@@ -234,6 +234,7 @@ def meeting_time(
 ) -> float:
     """Return the first of the times ahead at which two boxes overlap, infinite for none."""
     step_s, num_steps = look
+    # circles around the boxes that cannot meet within the horizon, whatever the headings, cost no look at boxes
     reach_m = 0.5 * (np.hypot(ego[3], ego[4]) + np.hypot(other[3], other[4]))
     travel_m = num_steps * step_s * (ego_speed_mps + speed_mps)
     if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + travel_m:
@@ -296,5 +297,6 @@ def _write_meetings(
                         ahead_s[scene, frame] = min(ahead_s[scene, frame], time_s)
                     if angle_rad <= BEHIND_RAD:
                         around_s[scene, frame] = min(around_s[scene, frame], time_s)
+                # who is ahead is also around: later looks could lower neither
                 if ahead_s[scene, frame] < np.inf:
                     break

@@ -79,7 +79,10 @@ class WindowDetails(ReadOnlyArrays):
         # those to its sides matter only where they are met sooner, and so only there it is asked where the AV is
         times_s = times.ahead_s.copy()
         frames = np.flatnonzero(times.around_s < times.ahead_s)
-        looks_aside = self._are_aside(frames) | self._are_in_junction(frames)
+        looks_aside = self._are_aside(frames)
+        if self.routes is not None and len(frames):
+            rear_axles_m = self.states.rear_axles_m.reshape(-1, 2)[frames]
+            looks_aside |= are_in_junction(rear_axles_m, self.routes.driving_map)
         by_frame = times_s.reshape(-1)
         by_frame[frames[looks_aside]] = times.around_s.reshape(-1)[frames[looks_aside]]
         return times_s
@@ -140,12 +143,6 @@ class WindowDetails(ReadOnlyArrays):
         boxes = self.states.boxes.reshape(-1, 5)[frames]
         is_off: BoolArray = self.distances_off_road_m.reshape(-1)[frames] >= self.params.seam_m
         return is_off | are_in_several_lanes(boxes, self.routes.driving_map)
-
-    def _are_in_junction(self, frames: Int64Array) -> BoolArray:
-        """Return whether the rear axle is in a junction in some of the W * T states, (K,)."""
-        if self.routes is None or len(frames) == 0:
-            return np.zeros(len(frames), np.bool_)
-        return are_in_junction(self.states.rear_axles_m.reshape(-1, 2)[frames], self.routes.driving_map)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -91,6 +91,7 @@ def _mark_red(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _is_on(box: Float64Array, lane: int, areas: _Areas) -> bool:
     """Return whether a box meets the area of a lane."""
+    # half of length and width together is more than half the diagonal: most lanes are out of reach
     reach_m = 0.5 * (box[3] + box[4])
     for axis in range(2):
         if box[axis] + reach_m < areas.bounds_m[lane, 0, axis] or box[axis] - reach_m > areas.bounds_m[lane, 1, axis]:

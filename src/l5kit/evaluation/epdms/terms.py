@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.evaluation.driving.collisions import count_at_fault, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import comfort_of_frames, is_comfortable
 from l5kit.evaluation.driving.map_scores import (
@@ -119,8 +119,12 @@ def keeps_lane(compared: ComparedWindows) -> Float64Array:
     States in junctions neither count nor break it.
     """
     details = compared.plan
-    lengths = _lengths_of_runs(np.abs(details.offsets_m) > details.params.most_offset_m, details.is_centre_in_junction)
-    is_kept = lengths.max(axis=1, initial=0) < steps_of(details.params.offset_s)
+    is_beside, is_passed_over = np.abs(details.offsets_m) > details.params.most_offset_m, details.is_centre_in_junction
+    length, longest = np.zeros((2, len(is_beside)), np.int64)
+    for step in range(is_beside.shape[1]):
+        length = np.where(is_passed_over[:, step], length, np.where(is_beside[:, step], length + 1, 0))
+        longest = np.maximum(longest, length)
+    is_kept = longest < steps_of(details.params.offset_s)
     return _where(details.has_route, is_kept.astype(np.float64))
 
 
@@ -167,16 +171,6 @@ def product_of_multipliers(details: WindowDetails) -> Float64Array:
 def _distance_along_route(details: WindowDetails) -> Float64Array:
     """Return how far plans come along their routes, at least 0, metres, (W,)."""
     return np.maximum(details.arcs_m[:, -1] - details.arcs_m[:, 0], 0.0)
-
-
-def _lengths_of_runs(is_counted: BoolArray, is_passed_over: BoolArray) -> Int64Array:
-    """Return how many counted steps lie on end up to each, other than those that are passed over, (W, T)."""
-    lengths = np.zeros(is_counted.shape, np.int64)
-    length = np.zeros(len(is_counted), np.int64)
-    for step in range(is_counted.shape[1]):
-        length = np.where(is_passed_over[:, step], length, np.where(is_counted[:, step], length + 1, 0))
-        lengths[:, step] = length
-    return lengths
 
 
 def _where(applies: BoolArray | bool, values: Float64Array) -> Float64Array:

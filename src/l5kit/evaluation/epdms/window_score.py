@@ -33,12 +33,7 @@ def score_windows(
     """
     terms = {term.name: term.of_windows(ComparedWindows(plan, rules)) for term in TERMS}
     if human is not None:
-        terms = {
-            term.name: _forgiven(terms[term.name], term.of_windows(ComparedWindows(human, rules))) for term in TERMS
-        }
+        for term in TERMS:
+            values, of_human = terms[term.name], term.of_windows(ComparedWindows(human, rules))
+            terms[term.name] = np.where((of_human == 0.0) & ~np.isnan(values), 1.0, values)
     return WindowScores(scenes, frames, planned, combine(terms, TERMS), terms)
-
-
-def _forgiven(values: Float64Array, of_human: Float64Array) -> Float64Array:
-    """Return values that are 1 where the human has 0, (W,)."""
-    return np.where((of_human == 0.0) & ~np.isnan(values), 1.0, values)

@@ -70,29 +70,18 @@ def _write_neighbours(
             for other in range(starts[frame], starts[frame + 1]):
                 if other == row:
                     continue
-                least_m = _least_gap(box, boxes[other])
+                # the gap is not below that of the circles around the boxes, which costs little: below 0 they may
+                # overlap, and only who comes that far in time can be met before the one that is known
+                x, y = boxes[other, 0] - box[0], boxes[other, 1] - box[1]
+                diagonals_m = np.hypot(box[3], box[4]) + np.hypot(boxes[other, 3], boxes[other, 4])
+                least_m = np.hypot(x, y) - 0.5 * diagonals_m
                 if least_m < gaps_m[row]:
                     gaps_m[row] = min(gaps_m[row], box_gap(box, boxes[other]))
                 if least_m < 0.0 and boxes_overlap(box, boxes[other]):
                     is_colliding[row] = True
                 closing_mps = np.hypot(velocities_mps[other, 0] - velocity[0], velocities_mps[other, 1] - velocity[1])
-                if moves and least_m < times_s[row] * closing_mps and _is_ahead(box, boxes[other]):
-                    time_s = overlap_time(box, velocity, boxes[other], velocities_mps[other])
-                    times_s[row] = min(times_s[row], time_s)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _least_gap(a: Float64Array, b: Float64Array) -> float:
-    """Return a distance that the gap between two boxes is not below, negative where their circles overlap."""
-    diagonals_m = np.hypot(a[3], a[4]) + np.hypot(b[3], b[4])
-    least_m: float = np.hypot(b[0] - a[0], b[1] - a[1]) - 0.5 * diagonals_m
-    return least_m
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _is_ahead(box: Float64Array, other: Float64Array) -> bool:
-    """Return whether the centre of another box is at most 30 degrees off the heading."""
-    x, y = other[0] - box[0], other[1] - box[1]
-    cos, sin = np.cos(box[2]), np.sin(box[2])
-    is_ahead: bool = abs(np.arctan2(y * cos - x * sin, x * cos + y * sin)) <= _AHEAD_RAD
-    return is_ahead
+                if moves and least_m < times_s[row] * closing_mps:
+                    cos, sin = np.cos(box[2]), np.sin(box[2])
+                    if abs(np.arctan2(y * cos - x * sin, x * cos + y * sin)) <= _AHEAD_RAD:
+                        time_s = overlap_time(box, velocity, boxes[other], velocities_mps[other])
+                        times_s[row] = min(times_s[row], time_s)

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -161,6 +162,23 @@ def compare_counts(
         )
     resampling = Resampling() if resampling is None else resampling
     weights = resampling.weights(simulated.num_scenes)
+    # shares of chances in which an event came, NaN where there was none
+    rates = []
+    for column, event in enumerate(EVENTS):
+        with np.errstate(invalid="ignore"):
+            driven, recorded = (
+                (weights @ counts.events[:, column]) / (weights @ counts.chances[:, column])
+                for counts in (simulated, logged)
+            )
+        estimate = partial(estimate_of, resampling=resampling, num_scenes=simulated.num_scenes, highest=1.0)
+        rates.append(
+            RateComparison(
+                name=event,
+                simulated=estimate(driven, lowest=0.0),
+                logged=estimate(recorded, lowest=0.0),
+                difference=estimate(driven - recorded, lowest=-1.0),
+            )
+        )
     rows = range(len(FEATURES))
     return RealismReport(
         num_scenes=simulated.num_scenes,
@@ -170,7 +188,7 @@ def compare_counts(
             _compare_feature(FEATURES[row], simulated.cells[row], logged.cells[row], weights, resampling)
             for row in rows
         ),
-        rates=tuple(_compare_rate(event, simulated, logged, weights, resampling) for event in EVENTS),
+        rates=tuple(rates),
     )
 
 
@@ -190,25 +208,6 @@ def _compare_feature(
         num_logged=int(logged.sum()),
         jensen_shannon=estimate_of(divergent, resampling, num_scenes=size, lowest=0.0, highest=1.0),
         wasserstein=estimate_of(moved, resampling, num_scenes=size, lowest=0.0),
-    )
-
-
-def _compare_rate(
-    event: str, simulated: TrafficCounts, logged: TrafficCounts, weights: Float64Array, resampling: Resampling
-) -> RateComparison:
-    """Return the rates of one of the events."""
-    column = EVENTS.index(event)
-    with np.errstate(invalid="ignore"):
-        rates = [
-            (weights @ counts.events[:, column]) / (weights @ counts.chances[:, column])
-            for counts in (simulated, logged)
-        ]
-    size = simulated.num_scenes
-    return RateComparison(
-        name=event,
-        simulated=estimate_of(rates[0], resampling, num_scenes=size, lowest=0.0, highest=1.0),
-        logged=estimate_of(rates[1], resampling, num_scenes=size, lowest=0.0, highest=1.0),
-        difference=estimate_of(rates[0] - rates[1], resampling, num_scenes=size, lowest=-1.0, highest=1.0),
     )
 
 

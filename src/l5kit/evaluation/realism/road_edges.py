@@ -78,7 +78,19 @@ def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
     two points 0.2 m beside its middle lies on some area, and the other on none. So lines between lanes are none, nor
     are slits of up to 0.2 m between areas that adjoin.
     """
-    ends_m, sides = _parts_of_outlines(driving_map)
+    # the ends of short parts of the outlines of all areas, (K, 2, 2), and the side that each is of: the point behind
+    # the last one of an outline is its first
+    points_m, starts = driving_map.area_points_m, driving_map.area_starts
+    following = np.arange(1, len(points_m) + 1)
+    following[starts[1:] - 1] = starts[:-1]
+    sides_m = points_m[following] - points_m
+    counts = np.ceil(np.hypot(*sides_m.T) / _PART_M).astype(np.int64)
+    sides = np.repeat(np.arange(len(points_m)), counts)
+    within = np.arange(len(sides)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shares = np.stack([within, within + 1], axis=1) / counts[sides][:, None]
+    ends_m = points_m[sides][:, None] + shares[..., None] * sides_m[sides][:, None]
+
+    # a point to the left of the middle of each, and one to the right
     steps_m = ends_m[:, 1] - ends_m[:, 0]
     aside_m = _PROBE_M * np.column_stack([-steps_m[:, 1], steps_m[:, 0]]) / np.hypot(*steps_m.T)[:, None]
     middles_m = 0.5 * (ends_m[:, 0] + ends_m[:, 1])
@@ -101,19 +113,6 @@ def distances_to_surface_m(driving_map: DrivingMap, points_m: Float64Array) -> F
     size = max(1, _MOST_CANDIDATES // max(1, driving_map.grid.most_in_cell))
     parts = [driving_map.distances_to_surface_m(points_m[k : k + size]) for k in range(0, len(points_m), size)]
     return np.concatenate([np.zeros(0), *parts])
-
-
-def _parts_of_outlines(driving_map: DrivingMap) -> tuple[Float64Array, Int64Array]:
-    """Return the ends of short parts of the outlines of all areas, (K, 2, 2), and the index of the side of each."""
-    points_m, starts = driving_map.area_points_m, driving_map.area_starts
-    following = np.arange(1, len(points_m) + 1)
-    following[starts[1:] - 1] = starts[:-1]
-    steps_m = points_m[following] - points_m
-    counts = np.ceil(np.hypot(*steps_m.T) / _PART_M).astype(np.int64)
-    sides = np.repeat(np.arange(len(points_m)), counts)
-    within = np.arange(len(sides)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shares = np.stack([within, within + 1], axis=1) / counts[sides][:, None]
-    return points_m[sides][:, None] + shares[..., None] * steps_m[sides][:, None], sides
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

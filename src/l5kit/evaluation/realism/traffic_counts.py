@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoBody
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
-from l5kit.evaluation.realism.features import FEATURES, Feature
+from l5kit.evaluation.realism.features import FEATURES
 from l5kit.evaluation.realism.road_edges import RoadEdges
 from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
 
@@ -102,7 +102,12 @@ def count_traffic(
         users = read_road_users(block)
         is_subject = np.isin(users.groups, [int(group) for group in groups])
         if tracks is not None:
-            is_subject &= _rows_of_tracks(block, users, tracks[first : first + len(block)])
+            is_wanted = np.zeros((len(block), users.num_tracks), np.bool_)
+            for row, (scene, wanted) in enumerate(zip(block, tracks[first : first + len(block)], strict=True)):
+                ids = np.unique(scene.agents.track_ids)[: users.num_tracks]  # tracks are numbered in this order
+                is_wanted[row, : len(ids)] = np.isin(ids, np.asarray(wanted))
+            num_frames = max(scene.num_frames for scene in block)
+            is_subject &= is_wanted[users.frames_of_rows // max(1, num_frames), users.tracks]
         values = measure_traffic(read_ego_states(block, body=body), users, is_subject=is_subject, edges=edges)
         parts.append(count_values(values, num_scenes=len(block)))
     return TrafficCounts.joined(parts)
@@ -126,37 +131,21 @@ def count_values(values: TrafficValues, *, num_scenes: int) -> TrafficCounts:
     def of_rows(is_row: BoolArray) -> Int64Array:
         return np.bincount(values.scenes[is_row], minlength=num_scenes)
 
+    # a track leaves the road where it is off it and was on it in the row before
+    collides, off_road, leaves = values.is_colliding, values.is_off_road, np.zeros(len(keys), np.bool_)
+    order = np.argsort(keys, kind="stable")
+    was_on_road = (np.diff(keys[order]) == 0) & ~off_road[order][:-1]
+    leaves[order[1:]] = off_road[order][1:] & was_on_road
+
     everyone = np.ones(len(keys), np.bool_)
     with_map = everyone & values.has_map
-    collides, off_road, leaves = values.is_colliding, values.is_off_road, _is_leaving(keys, values.is_off_road)
     events = [of_tracks(collides), of_rows(collides), of_tracks(leaves), of_rows(off_road)]
     chances = [of_tracks(everyone), of_rows(everyone), of_tracks(with_map), of_rows(with_map)]
-    cells = tuple(_count_cells(values, feature, num_scenes) for feature in FEATURES)
-    return TrafficCounts(cells, np.stack(events, axis=1), np.stack(chances, axis=1))
-
-
-def _is_leaving(keys: Int64Array, is_off_road: BoolArray) -> BoolArray:
-    """Return which rows are off the road when their track was on it in the row before, (M,)."""
-    order = np.argsort(keys, kind="stable")
-    is_leaving = np.zeros(len(keys), np.bool_)
-    was_on_road = (np.diff(keys[order]) == 0) & ~is_off_road[order][:-1]
-    is_leaving[order[1:]] = is_off_road[order][1:] & was_on_road
-    return is_leaving
-
-
-def _count_cells(values: TrafficValues, feature: Feature, num_scenes: int) -> Int64Array:
-    """Return how many values of a feature lie in each cell, (S, cells)."""
-    known = ~np.isnan(getattr(values, feature.name))
-    cells = feature.cells_of(getattr(values, feature.name)[known])
-    counts = np.bincount(values.scenes[known] * feature.num_cells + cells, minlength=num_scenes * feature.num_cells)
-    return counts.reshape(num_scenes, feature.num_cells)
-
-
-def _rows_of_tracks(scenes: Sequence[SceneArrays], users: RoadUsers, tracks: Sequence[NumericArray]) -> BoolArray:
-    """Return which rows are of tracks with ids that are given for each scene, (N,)."""
-    num_frames = max(scene.num_frames for scene in scenes)
-    is_wanted = np.zeros((len(scenes), users.num_tracks), np.bool_)
-    for row, (scene, wanted) in enumerate(zip(scenes, tracks, strict=True)):
-        ids = np.unique(scene.agents.track_ids)[: users.num_tracks]  # tracks are numbered in the order of their ids
-        is_wanted[row, : len(ids)] = np.isin(ids, np.asarray(wanted))
-    return is_wanted[users.frames_of_rows // max(1, num_frames), users.tracks]
+    cells = []
+    for feature in FEATURES:
+        of_feature: Float64Array = getattr(values, feature.name)
+        known = ~np.isnan(of_feature)
+        in_scenes = values.scenes[known] * feature.num_cells + feature.cells_of(of_feature[known])
+        counts = np.bincount(in_scenes, minlength=num_scenes * feature.num_cells)
+        cells.append(counts.reshape(num_scenes, feature.num_cells))
+    return TrafficCounts(tuple(cells), np.stack(events, axis=1), np.stack(chances, axis=1))

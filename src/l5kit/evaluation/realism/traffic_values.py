@@ -89,8 +89,15 @@ def measure_traffic(
         )
     velocities_mps, speeds_mps, accelerations_mps2, yaw_rates_radps = _motions(ego, road_users)
     gaps_m, times_s, is_colliding = _look_around_with_ego(ego, road_users, velocities_mps, is_subject)
+    # corners are farther off the road than centres by half the diagonal at most, so that few are looked at
     boxes = road_users.boxes[is_subject]
-    edge_distances_m, is_off_road = _distances_to_edges(boxes, edges)
+    edge_distances_m, is_off_road = np.full(len(boxes), np.nan), np.zeros(len(boxes), np.bool_)
+    if edges is not None:
+        edge_distances_m = edges.distances_m(boxes[:, :2])
+        near = np.flatnonzero(edge_distances_m <= 0.5 * np.hypot(boxes[:, 3], boxes[:, 4]))
+        corners_m = compute_box_outline(boxes[near, :2], boxes[near, 2], boxes[near, 3:])
+        off_m = distances_to_surface_m(edges.driving_map, corners_m.reshape(-1, 2)).reshape(-1, 4)
+        is_off_road[near] = (off_m >= _MOST_OFF_ROAD_M).any(axis=1)
     return TrafficValues(
         scenes=(road_users.frames_of_rows // max(1, ego.is_there.shape[1]))[is_subject],
         tracks=road_users.tracks[is_subject],
@@ -113,9 +120,16 @@ def _motions(ego: EgoStates, users: RoadUsers) -> tuple[Float64Array, Float64Arr
     order = np.lexsort((frames, users.tracks, scenes))
     times_s, boxes = ego.timestamps_s.reshape(-1)[frames[order]], users.boxes[order]
     is_next = (np.diff(scenes[order]) == 0) & (np.diff(users.tracks[order]) == 0)
-    before, after = _rows_around(times_s, is_next)
+
+    # rows are sorted by track and time: the first and the last row of its track within the reach of each, or the next
+    # ones over longer gaps
+    before, after = np.arange(len(order)), np.arange(len(order))
+    goes_on = np.concatenate([[False], is_next, [False]])
+    _stretch(times_s, goes_on, before, -1)
+    _stretch(times_s, goes_on, after, 1)
     seconds = times_s[after] - times_s[before]
     seconds[seconds <= 0] = np.nan
+    # a single row has no time between, and NaN for all
     velocities = (boxes[after, :2] - boxes[before, :2]) / seconds[:, None]
     speeds = np.hypot(velocities[:, 0], velocities[:, 1])
     turns_rad = np.zeros(len(order))
@@ -124,19 +138,6 @@ def _motions(ego: EgoStates, users: RoadUsers) -> tuple[Float64Array, Float64Arr
     in_order = np.empty_like(motions)
     in_order[order] = motions
     return in_order[:, :2], in_order[:, 2], in_order[:, 3], in_order[:, 4]
-
-
-def _rows_around(times_s: Float64Array, is_next: BoolArray) -> tuple[Int64Array, Int64Array]:
-    """Return the first and the last row of the track of each row within the reach, the next ones over longer gaps.
-
-    Rows are sorted by track and time; ``is_next`` says of each but the first whether it goes on with the track.
-    """
-    rows = np.arange(len(times_s))
-    before, after = rows.copy(), rows.copy()
-    goes_on = np.concatenate([[False], is_next, [False]])
-    _stretch(times_s, goes_on, before, -1)
-    _stretch(times_s, goes_on, after, 1)
-    return before, after
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -163,6 +164,7 @@ def _look_around_with_ego(
     ego: EgoStates, users: RoadUsers, velocities_mps: Float64Array, is_subject: BoolArray
 ) -> tuple[Float64Array, Float64Array, BoolArray]:
     """Return what :func:`look_around` does for the rows of road users, with the AV among the others, (N,) each."""
+    # the AV of each frame is put among the rows of that frame, and its own results are left out again
     there = ego.is_there.reshape(-1)
     ego_velocities_mps = rates_of_frames(ego.positions_m, ego.timestamps_s, ego.is_there).reshape(-1, 2)
     frames = np.concatenate([users.frames_of_rows, np.flatnonzero(there)])
@@ -177,16 +179,3 @@ def _look_around_with_ego(
     sorted_rows[order] = np.arange(len(order))
     rows = sorted_rows[: len(users)]
     return gaps_m[rows], times_s[rows], is_colliding[rows]
-
-
-def _distances_to_edges(boxes: Float64Array, edges: RoadEdges | None) -> tuple[Float64Array, BoolArray]:
-    """Return distances to the edge of the road, and which boxes (M, 5) are off it."""
-    is_off_road = np.zeros(len(boxes), np.bool_)
-    if edges is None:
-        return np.full(len(boxes), np.nan), is_off_road
-    distances_m = edges.distances_m(boxes[:, :2])
-    near = np.flatnonzero(distances_m <= 0.5 * np.hypot(boxes[:, 3], boxes[:, 4]))
-    corners_m = compute_box_outline(boxes[near, :2], boxes[near, 2], boxes[near, 3:])
-    off_m = distances_to_surface_m(edges.driving_map, corners_m.reshape(-1, 2)).reshape(-1, 4)
-    is_off_road[near] = (off_m >= _MOST_OFF_ROAD_M).any(axis=1)
-    return distances_m, is_off_road

@@ -33,6 +33,7 @@ def runs_that_last(runs: Int64Array, times_s: Float64Array, least_s: float) -> I
 
 def is_in_runs(runs: Int64Array, num_frames: int) -> BoolArray:
     """Return which frames lie in one of the runs (R, 2), (F,)."""
+    # 1 up where a run begins and 1 down behind its end: above 0 in between
     steps = np.zeros(num_frames + 1, np.int64)
     np.add.at(steps, runs[:, 0], 1)
     np.add.at(steps, runs[:, 1], -1)

@@ -30,11 +30,16 @@ def tag_neighbours(states: EgoStates, road_users: RoadUsers, thresholds: TagThre
     """
     road_users.require_frames_of(states.is_there.shape)
     times_s = states.timestamps_s[0]
-    marks = {
-        "cut_in": _mark_cut_ins(states, road_users, thresholds),
-        "close_pass": np.zeros(len(times_s), np.bool_),
-        "vulnerable_near": np.zeros(len(times_s), np.bool_),
-    }
+    marks = {name: np.zeros(len(times_s), np.bool_) for name in ("cut_in", "close_pass", "vulnerable_near")}
+    _write_cut_ins(
+        states.arrays,
+        road_users.arrays,
+        road_users.speeds_mps,
+        (thresholds.moving_mps, np.radians(thresholds.same_way_deg), thresholds.cut_in_s),
+        (thresholds.cut_in_inside_m, thresholds.cut_in_beside_m, thresholds.cut_in_ahead_m),
+        np.full(road_users.num_tracks, -np.inf),
+        marks["cut_in"],
+    )
     _mark_near(
         states.arrays,
         road_users.arrays,
@@ -44,21 +49,6 @@ def tag_neighbours(states: EgoStates, road_users: RoadUsers, thresholds: TagThre
         marks["vulnerable_near"],
     )
     return {name: find_runs(is_marked, times_s, merge_s=thresholds.merge_s) for name, is_marked in marks.items()}
-
-
-def _mark_cut_ins(states: EgoStates, road_users: RoadUsers, thresholds: TagThresholds) -> BoolArray:
-    """Return the frames in which somebody gets into the way that the AV drives afterwards, (F,)."""
-    is_marked = np.zeros(states.is_there.shape[1], np.bool_)
-    _write_cut_ins(
-        states.arrays,
-        road_users.arrays,
-        road_users.speeds_mps,
-        (thresholds.moving_mps, np.radians(thresholds.same_way_deg), thresholds.cut_in_s),
-        (thresholds.cut_in_inside_m, thresholds.cut_in_beside_m, thresholds.cut_in_ahead_m),
-        np.full(road_users.num_tracks, -np.inf),
-        is_marked,
-    )
-    return is_marked
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -109,6 +99,7 @@ def _write_cut_ins(
     """Mark the frames of cut-ins in one scene; ``last_beside_s`` keeps when each track was beside the path last."""
     boxes, speeds_mps, times_s = ego.boxes[0], ego.speeds_mps[0], ego.times_s[0]
     (moving_mps, same_way_rad, within_s), (inside_m, beside_m, ahead_m) = limits, distances_m
+    # the path that the AV drives afterwards, and its length up to each frame
     path = boxes[:, :2].copy()
     lengths_m = np.zeros(len(path))
     for frame in range(1, len(path)):
@@ -127,6 +118,7 @@ def _write_cut_ins(
             gap_m = along_m - half_m
             is_inside = aside_m <= inside_m and 0 < gap_m <= ahead_m and turn_rad <= same_way_rad
             is_moving = min(speeds_mps[frame], other_speeds_mps[row]) >= moving_mps
+            # counted once: who is inside has to get beside the path again to cut in once more
             if is_inside and is_moving and times_s[frame] - last_beside_s[track] <= within_s:
                 is_marked[frame] = True
                 last_beside_s[track] = -np.inf
@@ -140,6 +132,7 @@ def _project_on_path(
 
     All is NaN for those behind the AV, and for those beyond the end of its path.
     """
+    # no more of the path than somebody can be near to, and at least one step of it
     end = frame + 1
     while end < len(path) - 1 and lengths_m[end] - lengths_m[frame] <= most_m:
         end += 1

@@ -40,7 +40,10 @@ def find_stops_at_red(
     """
     lanes, num_frames = lane_positions.lanes[0], states.is_there.shape[1]
     along_m = driving_map.arcs_on_lanes_m(states.positions_m[0], lanes)
-    later = _next_lanes(lanes)
+    # the lane that comes after that of each frame, -1 for none, from the last frame to the first
+    later = np.full(num_frames, -1, np.int64)
+    for frame in range(num_frames - 2, -1, -1):
+        later[frame] = later[frame + 1] if lanes[frame + 1] in (lanes[frame], -1) else lanes[frame + 1]
     is_marked = np.zeros(num_frames, np.bool_)
     for frame in np.flatnonzero(is_in_runs(standing, num_frames) & (lanes >= 0)).tolist():
         red = set(red_lanes[frame].tolist())
@@ -69,7 +72,10 @@ def find_lane_changes(
         before_s = times_s[frame] - times_s[bounds[number]]
         after_s = times_s[bounds[number + 2] - 1] - times_s[frame]
         is_held = min(before_s, after_s) >= thresholds.lane_hold_s - 1e-9
-        if is_held and _lie_side_by_side(driving_map, before, after):
+        if not is_held or min(before, after) < 0 or driving_map.parents[before] != driving_map.parents[after]:
+            continue
+        follows = after in driving_map.ahead_of(before) or before in driving_map.ahead_of(after)
+        if not follows and not driving_map.is_in_junction[[before, after]].any():
             line, point_m = driving_map.centre_lines_m[after], states.positions_m[0, frame]
             if turn_to_line(line, point_m, states.yaws_rad[0, frame]) <= np.radians(thresholds.same_way_deg):
                 runs.append((frame - 1, frame + 1))
@@ -106,14 +112,6 @@ def find_unprotected_crossings(
     return find_runs(is_marked, times_s, merge_s=thresholds.merge_s)
 
 
-def _next_lanes(lanes: Int64Array) -> Int64Array:
-    """Return the lane that comes after that of each frame, -1 for none, (F,)."""
-    later = np.full(len(lanes), -1, np.int64)
-    for frame in range(len(lanes) - 2, -1, -1):
-        later[frame] = later[frame + 1] if lanes[frame + 1] in (lanes[frame], -1) else lanes[frame + 1]
-    return later
-
-
 def _leads_to(driving_map: DrivingMap, red: set[int], lane: int, *, wanted: int, reach_m: float) -> bool:
     """Return whether a red light is near: ``reach_m`` from the start of a lane; ``wanted`` is the lane driven on next.
 
@@ -134,14 +132,6 @@ def _leads_to(driving_map: DrivingMap, red: set[int], lane: int, *, wanted: int,
     )
 
 
-def _lie_side_by_side(driving_map: DrivingMap, before: int, after: int) -> bool:
-    """Return whether two lanes are of one road segment and neither follows the other."""
-    if min(before, after) < 0 or driving_map.parents[before] != driving_map.parents[after]:
-        return False
-    follows = after in driving_map.ahead_of(before) or before in driving_map.ahead_of(after)
-    return not follows and not driving_map.is_in_junction[[before, after]].any()
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def _mark_crossings(
     ego: EgoArrays,
@@ -158,6 +148,7 @@ def _mark_crossings(
     for frame in range(len(boxes)):
         if not is_open[frame]:
             continue
+        # frames near in time go on with the frame, so that each step looks at a window and not at the whole scene
         while times_s[frame] - times_s[first] > within_s + 1e-9:
             first += 1
         other_frame = first

@@ -15,7 +15,7 @@ from torch import nn
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.planning.checkpoint import load_checkpoint
-from l5kit.planning.rasterized.small_resnet import SmallResNet
+from l5kit.planning.rasterized.small_resnet import SmallResNet, conv3x3
 
 _IMAGENET_FILES = {
     "resnet18": "resnet18-f37072fd.pth",
@@ -82,10 +82,6 @@ def SimpleCNN_GN(num_input_channels: int, features_dim: int) -> nn.Sequential:  
     )
 
 
-def _conv3x3(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
-    return nn.Conv2d(in_channels, out_channels, kernel_size=3, stride=stride, padding=1, bias=False)
-
-
 def _conv1x1(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(in_channels, out_channels, kernel_size=1, stride=stride, bias=False)
 
@@ -97,10 +93,10 @@ class BasicBlock(nn.Module):
 
     def __init__(self, in_channels: int, channels: int, *, stride: int, downsample: nn.Module | None) -> None:
         super().__init__()
-        self.conv1 = _conv3x3(in_channels, channels, stride)
+        self.conv1 = conv3x3(in_channels, channels, stride=stride)
         self.bn1 = nn.BatchNorm2d(channels)
         self.relu = nn.ReLU(inplace=True)
-        self.conv2 = _conv3x3(channels, channels)
+        self.conv2 = conv3x3(channels, channels)
         self.bn2 = nn.BatchNorm2d(channels)
         self.downsample = downsample
 
@@ -122,7 +118,7 @@ class Bottleneck(nn.Module):
         super().__init__()
         self.conv1 = _conv1x1(in_channels, channels)
         self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = _conv3x3(channels, channels, stride)
+        self.conv2 = conv3x3(channels, channels, stride=stride)
         self.bn2 = nn.BatchNorm2d(channels)
         self.conv3 = _conv1x1(channels, channels * self.expansion)
         self.bn3 = nn.BatchNorm2d(channels * self.expansion)
@@ -222,32 +218,23 @@ def build_backbone(
         )
     network = ResNet(*_ARCHITECTURES[model_arch], _NUM_IMAGENET_CLASSES)
     if pretrained:
-        file = _imagenet_file(model_arch, weights_file)
-        _warn_of_new_first_layer(num_input_channels)
-        load_checkpoint(network, file)
+        cached = Path(torch.hub.get_dir()) / "checkpoints" / _IMAGENET_FILES[model_arch]
+        if weights_file is None and not cached.is_file():
+            raise FileNotFoundError(
+                f"pretrained=True needs ImageNet weights, and {cached} does not exist. Put torchvision's {cached.name} "
+                f"there (from https://download.pytorch.org/models/{cached.name}), name another file with "
+                "weights_file=..., or pass pretrained=False to start from random weights"
+            )
+        if num_input_channels != network.conv1.in_channels:
+            warnings.warn(
+                f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts "
+                "anew",
+                UserWarning,
+                stacklevel=3,
+            )
+        load_checkpoint(network, cached if weights_file is None else Path(weights_file))
+    # the last layer, and for other rasters than pictures the first one, are new whatever the weights were
     network.fc = nn.Linear(network.fc.in_features, num_outputs)
     if num_input_channels != network.conv1.in_channels:
         network.conv1 = nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False)
     return network
-
-
-def _warn_of_new_first_layer(num_input_channels: int) -> None:
-    if num_input_channels != 3:
-        warnings.warn(
-            f"pretrained weights are for 3 channels, the raster has {num_input_channels}: the first layer starts anew",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _imagenet_file(model_arch: str, weights_file: str | os.PathLike[str] | None) -> Path:
-    if weights_file is not None:
-        return Path(weights_file)
-    path = Path(torch.hub.get_dir()) / "checkpoints" / _IMAGENET_FILES[model_arch]
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"pretrained=True needs ImageNet weights, and {path} does not exist. Put torchvision's {path.name} there"
-            f" (from https://download.pytorch.org/models/{path.name}), name another file with weights_file=..., or pass"
-            " pretrained=False to start from random weights"
-        )
-    return path

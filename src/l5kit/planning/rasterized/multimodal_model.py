@@ -96,18 +96,14 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         trajectories = outputs[:, : -self.num_modes].reshape(shape)
         if not self.training:
             return mode_outputs(trajectories, logits)
-        losses = losses_of_winners(self._costs(data_batch, trajectories), logits)
-        return {"loss": losses.trajectories + self.coef_alpha * losses.modes}
-
-    def _costs(self, data_batch: dict[str, torch.Tensor], trajectories: torch.Tensor) -> torch.Tensor:
-        """Return the mean error of each mode, shape (B, M)."""
         if self.criterion is None:
             raise NotImplementedError(missing_criterion("RasterizedMultiModalPlanningModel"))
         targets = torch.cat((data_batch["target_positions"], data_batch["target_yaws"]), dim=-1)
         available = (data_batch["target_availabilities"] > 0.5).to(targets.dtype)
         weights = (available.unsqueeze(-1) * self.weights_scaling).unsqueeze(1)  # (B, 1, T, O)
         errors: torch.Tensor = self.criterion(trajectories, targets.unsqueeze(1).expand_as(trajectories)) * weights
-        return mode_costs(errors, available, self.average_available_only)
+        losses = losses_of_winners(mode_costs(errors, available, self.average_available_only), logits)
+        return {"loss": losses.trajectories + self.coef_alpha * losses.modes}
 
     def _check_targets(self, num_targets: int) -> None:
         """Accept any number: it follows from the arguments that were checked."""

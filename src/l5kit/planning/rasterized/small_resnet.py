@@ -56,9 +56,9 @@ class _HalvingLayer(nn.Module):
 
     def __init__(self, in_channels: int, channels: int) -> None:
         super().__init__()
-        self.conv0, self.norm0 = _conv3x3(in_channels, channels, stride=2), _norm(channels)
-        self.conv1, self.norm1 = _conv3x3(channels, channels), _norm(channels)
-        self.conv2, self.norm2 = _conv3x3(channels, channels), _norm(channels)
+        self.conv0, self.norm0 = conv3x3(in_channels, channels, stride=2), _norm(channels)
+        self.conv1, self.norm1 = conv3x3(channels, channels), _norm(channels)
+        self.conv2, self.norm2 = conv3x3(channels, channels), _norm(channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return (B, channels, H / 2, W / 2) for (B, in_channels, H, W)."""
@@ -67,7 +67,8 @@ class _HalvingLayer(nn.Module):
         return F.relu(self.norm2(self.conv2(out)) + shortcut)
 
 
-def _conv3x3(in_channels: int, channels: int, *, stride: int = 1) -> nn.Conv2d:
+def conv3x3(in_channels: int, channels: int, *, stride: int = 1) -> nn.Conv2d:
+    """Return a convolution of three by three without a bias, which keeps rows and columns with a stride of 1."""
     return nn.Conv2d(in_channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
 
 

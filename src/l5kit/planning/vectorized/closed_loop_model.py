@@ -193,6 +193,7 @@ class VectorizedUnrollModel(VectorizedModel):
         xy = transform_xy(data_batch["target_positions"], unroll.matrices) / self.xy_scale[0]
         targets = torch.cat((xy, data_batch["target_yaws"] + unroll.yaws), dim=-1)
         available = data_batch["target_availabilities"]
+        # steps of the warmup do not count, and later ones less from the first that does
         step = torch.arange(available.shape[1], device=available.device) - self.warmup_num_frames
         counted = (available > 0) & (step >= 0)
         discount = torch.pow(self.discount_factor, step.clamp(min=0).to(targets.dtype))
@@ -253,7 +254,11 @@ class VectorizedUnrollModel(VectorizedModel):
         types = self.type_embedding(data_batch).transpose(0, 1)
         num_boundaries = data_batch["lanes"].shape[1]
         route = self.route_of(data_batch)
-        state = _start(elements)
+        # the frame of the data is where the agent of interest is at the start
+        polyline = elements.agents[:, 0]
+        identity = torch.eye(3, dtype=polyline.dtype, device=polyline.device).expand(polyline.shape[0], 3, 3)
+        no_turn = torch.zeros_like(polyline[:, 0, :1])
+        state = _EgoState(identity, identity, no_turn, no_turn, polyline, elements.agents_available[:, 0])
         fitted = self._fitted_steps(state, num_steps)
         outputs: list[torch.Tensor] = []
         matrices: list[torch.Tensor] = []
@@ -265,14 +270,23 @@ class VectorizedUnrollModel(VectorizedModel):
         for step in range(num_steps):
             window = timeline[:, :, step : step + num_points].flip(2)
             window_available = timeline_available[:, :, step : step + num_points].flip(2)
-            growth = fitted[:, step] - fitted[:, step - 1] if step > 0 else fitted[:, 0]
-            is_first_fitted = self.fits_motion and step == 0  # whose growth is the whole step
-            last_pose = torch.zeros_like(growth) if is_first_fitted else _last_pose(state)
             output, attention = self._look(elements, state, window, window_available, types, num_boundaries, route)
             if self.is_residual:
-                output = self._changed_step(output, last_pose, growth)
+                # the last step, which led from the last pose to the origin, grown as the baseline does, and changed by
+                # the output; the growth of the first fitted step is the whole step
+                growth = fitted[:, step] - fitted[:, step - 1] if step > 0 else fitted[:, 0]
+                last_pose = torch.zeros_like(growth)
+                if step > 0 or not self.fits_motion:
+                    pose, known = state.polyline[:, 1:2].unsqueeze(1), state.available[:, 1:2].unsqueeze(1)
+                    last_pose = transform_points(pose, state.ts_from_t0, known, state.yaw_ts_from_t0)[:, 0, 0]
+                _, last_from_now = build_matrix(last_pose[:, :2], last_pose[:, 2])
+                last_step = torch.cat((last_from_now[:, :2, 2], -last_pose[:, 2:3]), dim=1) + growth
+                changed = last_step + output * torch.tensor(self.step_change, dtype=output.dtype, device=output.device)
+                output = torch.cat((changed[:, :2] / self.xy_scale[0], changed[:, 2:3]), dim=1)
             if self.limit_predicted_yaw:
-                output = self._limited_turn(output)
+                turn, most = output[:, 2:3], self.max_yaw_step_rad
+                turn = turn.clamp(-most, most) if self.is_residual else most * torch.tanh(turn)
+                output = torch.cat((output[:, :2], turn), dim=1)
             matrices.append(state.ts_from_t0)
             yaws.append(state.yaw_ts_from_t0)
             state = self._drive(state, output[:, :2] * self.xy_scale[0], output[:, 2:3])
@@ -311,19 +325,20 @@ class VectorizedUnrollModel(VectorizedModel):
             dim=1,
         )
         if route is not None:
-            route = _route_at(route, state, agents, available, self.past_step_time_s)
+            # agents and edges are still in the frame of the data, in which positions along the route are the same;
+            # only its polylines are shown in the current one
+            velocities_mps = current_velocities(agents[..., :2], available, self.past_step_time_s)
+            positions, has_position = positions_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
+            polylines = transform_points(route.polylines, state.ts_from_t0, route.available)
+            route = RouteElements(
+                polylines, route.available, route.features, route.edges_m, route.sizes_m, positions, has_position
+            )
         agents = transform_points(agents, state.ts_from_t0, available, state.yaw_ts_from_t0)
         static = transform_points(elements.static, state.ts_from_t0, elements.static_available)
         seen = SceneElements(agents, available, static, elements.static_available)
         outputs, attention = self.call_with(seen, types, num_boundaries, route)
         output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
         return output, attention
-
-    def _limited_turn(self, output: torch.Tensor) -> torch.Tensor:
-        """Return a step with the turn that it may have, (B, 3)."""
-        turn, most = output[:, 2:3], self.max_yaw_step_rad
-        turn = turn.clamp(-most, most) if self.is_residual else most * torch.tanh(turn)
-        return torch.cat((output[:, :2], turn), dim=1)
 
     def _fitted_steps(self, state: _EgoState, num_steps: int) -> torch.Tensor:
         """Return the steps and turns of the baseline, each in the frame of its start in metres and radians, (B, F, 3).
@@ -335,6 +350,8 @@ class VectorizedUnrollModel(VectorizedModel):
             return torch.zeros_like(past[:, :1]).expand(-1, num_steps, -1)
         known = _latest(state.available, self.history_num_frames_ego)
         motion = fit_motion(past[..., :2], past[..., 2], known, self.past_step_time_s, self.fits_acceleration)
+        # how far each step goes is that of straight driving; the turn bends it into the chord of an arc, which heads
+        # half the turn away from where the step begins
         straight = MotionFit(
             motion.speed_mps,
             motion.acceleration_mps2,
@@ -346,21 +363,9 @@ class VectorizedUnrollModel(VectorizedModel):
         turns = (motion.yaw_rate_rad_s * self.step_time_s).unsqueeze(-1).expand_as(lengths_m)
         return torch.stack((lengths_m * torch.cos(turns / 2), lengths_m * torch.sin(turns / 2), turns), dim=-1)
 
-    def _changed_step(self, change: torch.Tensor, last_pose: torch.Tensor, growth: torch.Tensor) -> torch.Tensor:
-        """Return the last step and turn, which led from a pose to the origin, with what is to change; scaled, (B, 3).
-
-        Args:
-            change: In units of ``step_change``, (B, 3).
-            last_pose: In the current frame; the origin where it is not known, (B, 3).
-            growth: How the steps of the baseline change, in metres and radians, (B, 3).
-        """
-        _, last_from_now = build_matrix(last_pose[:, :2], last_pose[:, 2])
-        last_step = torch.cat((last_from_now[:, :2, 2], -last_pose[:, 2:3]), dim=1) + growth
-        step = last_step + change * torch.tensor(self.step_change, dtype=change.dtype, device=change.device)
-        return torch.cat((step[:, :2] / self.xy_scale[0], step[:, 2:3]), dim=1)
-
     def _drive(self, state: _EgoState, xy_m: torch.Tensor, yaw_rad: torch.Tensor) -> _EgoState:
         """Return the state after a step (B, 2) and a turn (B, 1) in the current frame."""
+        # the past is kept in the frame of the data, so that a step adds one point to it and moves no other
         position = transform_xy(xy_m, state.t0_from_ts)
         point = torch.cat((position, yaw_rad + state.yaw_t0_from_ts), dim=-1).unsqueeze(1)
         unused = torch.zeros_like(yaw_rad)
@@ -382,40 +387,6 @@ class VectorizedUnrollModel(VectorizedModel):
             torch.cat((point, state.polyline[:, :-1]), dim=1),
             torch.cat((torch.ones_like(state.available[:, :1]), state.available[:, :-1]), dim=1),
         )
-
-
-def _start(elements: SceneElements) -> _EgoState:
-    polyline = elements.agents[:, 0]
-    identity = torch.eye(3, dtype=polyline.dtype, device=polyline.device).expand(polyline.shape[0], 3, 3)
-    no_turn = torch.zeros_like(polyline[:, 0, :1])
-    return _EgoState(identity, identity, no_turn, no_turn, polyline, elements.agents_available[:, 0])
-
-
-def _last_pose(state: _EgoState) -> torch.Tensor:
-    """Return the pose before the current one, in the frame of the current one; 0 where it is not known, (B, 3)."""
-    pose = state.polyline[:, 1:2].unsqueeze(1)
-    available = state.available[:, 1:2].unsqueeze(1)
-    return transform_points(pose, state.ts_from_t0, available, state.yaw_ts_from_t0)[:, 0, 0]
-
-
-def _route_at(
-    route: RouteElements, state: _EgoState, agents: torch.Tensor, available: torch.Tensor, past_step_time_s: float
-) -> RouteElements:
-    """Return a route in the frame of the current step, with the positions of agents along it at that step.
-
-    Args:
-        route: In the frame of the data.
-        state: The pose reached so far.
-        agents: Polylines in the frame of the data too, in which positions along it are the same, (B, 1 + A, Hn, 3).
-        available: Which points are, bool (B, 1 + A, Hn).
-        past_step_time_s: Seconds between two of them.
-    """
-    velocities_mps = current_velocities(agents[..., :2], available, past_step_time_s)
-    positions, has_position = positions_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
-    polylines = transform_points(route.polylines, state.ts_from_t0, route.available)
-    return RouteElements(
-        polylines, route.available, route.features, route.edges_m, route.sizes_m, positions, has_position
-    )
 
 
 def _detached(state: _EgoState) -> _EgoState:

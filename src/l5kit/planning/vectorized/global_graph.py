@@ -65,22 +65,20 @@ class VectorizedEmbedding(nn.Module):
         """
         agent_types = data_batch["all_other_agents_types"]
         num_items, device = data_batch["type"].shape[0], data_batch["type"].device
+        # rows of the embedding: 0 the agent of interest, 1 other agents or 2 to 4 by their labels, 5 to 9 lanes by the
+        # state of their light, 10 crosswalks, 11 and 12 left and right boundaries
         of_interest = torch.zeros(num_items, 1, dtype=torch.long, device=device)
+        of_agents = torch.ones_like(agent_types, dtype=torch.long)
+        if self.use_agent_labels:
+            of_agents = torch.where(agent_types == self.PERCEPTION_LABEL_CAR, 2, of_agents)
+            of_agents = torch.where(agent_types == self.PERCEPTION_LABEL_CYCLIST, 3, of_agents)
+            of_agents = torch.where(agent_types == self.PERCEPTION_LABEL_PEDESTRIAN, 4, of_agents)
         lanes = 5 + data_batch["lanes_mid"][:, :, 0, -1].long()
         crosswalks = torch.full((num_items, data_batch["crosswalks"].shape[1]), 10, dtype=torch.long, device=device)
         boundaries = 11 + torch.arange(data_batch["lanes"].shape[1], device=device) % 2
-        rows = (of_interest, self._agent_rows(agent_types), lanes, crosswalks, boundaries.expand(num_items, -1))
+        rows = (of_interest, of_agents, lanes, crosswalks, boundaries.expand(num_items, -1))
         embeddings: torch.Tensor = self.embedding(torch.cat(rows, dim=1))
         return embeddings
-
-    def _agent_rows(self, types: torch.Tensor) -> torch.Tensor:
-        """Return the row of each other agent, by its perception label if these are used, shape (B, A)."""
-        rows = torch.ones_like(types, dtype=torch.long)
-        if self.use_agent_labels:
-            rows = torch.where(types == self.PERCEPTION_LABEL_CAR, 2, rows)
-            rows = torch.where(types == self.PERCEPTION_LABEL_CYCLIST, 3, rows)
-            rows = torch.where(types == self.PERCEPTION_LABEL_PEDESTRIAN, 4, rows)
-        return rows
 
 
 class MLP(nn.Module):

@@ -117,7 +117,13 @@ class LocalSubGraph(nn.Module):
         num_items, num_polylines, num_points, dim = x.shape
         points = (x + pos_enc).reshape(num_items * num_polylines, num_points, dim)
         invalid = invalid_mask.reshape(num_items * num_polylines, num_points)
-        embeddings = self._packed(points, invalid) if _packing_pays(x) else self._dense(points, invalid)
+        if _packing_pays(x):
+            embeddings = self._packed(points, invalid)
+        else:
+            # all polylines are embedded, so that no shape depends on the data; unused ones as if their points were
+            # there, since the maximum over none would be infinite
+            unused = invalid.all(dim=1, keepdim=True)
+            embeddings = self._embed(points, invalid & ~unused).masked_fill(unused, 0.0)
         return embeddings.view(num_items, num_polylines, dim)
 
     def _embed(self, points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor:
@@ -134,11 +140,6 @@ class LocalSubGraph(nn.Module):
             return embeddings
         embedded = self._embed(points[used], invalid[used])
         return embeddings.to(embedded.dtype).index_copy(0, used, embedded)
-
-    def _dense(self, points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor:
-        """Return embeddings (Q, D), computed for all polylines, so that no shape depends on the data."""
-        unused = invalid.all(dim=1, keepdim=True)
-        return self._embed(points, invalid & ~unused).masked_fill(unused, 0.0)
 
 
 def max_over_points(points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor:

@@ -123,14 +123,29 @@ class RouteInputs:
             )
         ]
         if self.num_past:
-            of_target.append(self._past_of(batch))
+            # where it was, without the current frame, which is the origin
+            shown = slice(1, self.num_past + 1)
+            known = past_known[:, shown, None]
+            poses = torch.cat((past_m[:, shown] / _NEAR_M, batch["history_yaws"][:, shown], known), dim=-1)
+            of_target.append(_masked(poses, known).flatten(1))
         if self.with_route:
             of_target.append(self._route_of(batch))
         agents, agents_there = self._agents_of(batch, speeds_mps)
         if not with_agents:
             agents_there = torch.zeros_like(agents_there)
         if self.with_route and self.agents_along_route:
-            of_target.append(_leader_of(batch, agents[..., -NUM_POSITION_FEATURES:], agents_there))
+            # once more the features of the nearest agent ahead in the corridor of the route, or 0: it says how to
+            # follow, and is not to be picked out of all agents first
+            positions, features = batch["all_other_agents_route_places"], agents[..., -NUM_POSITION_FEATURES:]
+            leads = agents_there & batch["all_other_agents_route_availability"]
+            leads = leads & (positions[..., 5] > 0) & (positions[..., 0] > 0)
+            if leads.shape[1] == 0:  # of nobody there is no nearest
+                leader = features.sum(dim=1)
+            else:
+                ahead_m = torch.where(leads, positions[..., 0], torch.full_like(positions[..., 0], torch.inf))
+                leader = features[torch.arange(features.shape[0], device=features.device), ahead_m.argmin(dim=1)]
+                leader = _masked(leader, leads.any(dim=1, keepdim=True))
+            of_target.append(leader)
         lanes, lanes_there = self._lanes_of(batch)
         return RouteFeatures(
             speeds_mps,
@@ -141,15 +156,6 @@ class RouteInputs:
             lanes,
             lanes_there,
         )
-
-    def _past_of(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return where the target was, (B, F)."""
-        shown = slice(1, self.num_past + 1)
-        known = batch["history_availabilities"][:, shown, None] > 0
-        poses = torch.cat(
-            (batch["history_positions"][:, shown] / _NEAR_M, batch["history_yaws"][:, shown], known), dim=-1
-        )
-        return _masked(poses, known).flatten(1)
 
     def _route_of(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Return the route and where the target is beside it, (B, F)."""
@@ -322,17 +328,6 @@ def position_features(
         ((positions[..., 1:2].abs() - across_m) / width_m).clamp(-1.0, 2.0),
     )
     return _masked(torch.cat(features, dim=-1), known)
-
-
-def _leader_of(batch: dict[str, torch.Tensor], features: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
-    """Return the features of the nearest agent ahead in the corridor of the route, (B, NUM_POSITION_FEATURES), or 0."""
-    positions = batch["all_other_agents_route_places"]
-    leads = there & batch["all_other_agents_route_availability"] & (positions[..., 5] > 0) & (positions[..., 0] > 0)
-    if leads.shape[1] == 0:
-        return features.sum(dim=1)
-    nearest = torch.where(leads, positions[..., 0], torch.full_like(positions[..., 0], torch.inf)).argmin(dim=1)
-    leader = features[torch.arange(features.shape[0], device=features.device), nearest]
-    return _masked(leader, leads.any(dim=1, keepdim=True))
 
 
 def _one_hot(lights: torch.Tensor, num_lights: int = _NUM_LIGHTS) -> torch.Tensor:

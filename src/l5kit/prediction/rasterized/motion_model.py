@@ -95,16 +95,9 @@ class RasterizedMotionModel(nn.Module):
         targets_m = data_batch["target_positions"].unsqueeze(1).expand_as(positions_m)
         known = available[:, None, :, None]
         errors: torch.Tensor = self.error_weight * self.criterion(positions_m, targets_m) * known
-        return {"loss": errors.mean() if self.num_modes == 1 else _negative_log_likelihood(errors, logits)}
-
-
-def _negative_log_likelihood(errors: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Return the mean of :func:`l5kit.evaluation.metrics.neg_multi_log_likelihood`, from logits.
-
-    Args:
-        errors: Negative log-likelihoods of each value of a mode, 0 in unavailable steps, (B, M, T, 2); half of the
-            squared errors for those of the competition.
-        logits: Of the modes, (B, M).
-    """
-    log_likelihoods = F.log_softmax(logits, dim=-1) - errors.sum(dim=(-2, -1))
-    return -torch.logsumexp(log_likelihoods, dim=-1).mean()
+        if self.num_modes == 1:
+            return {"loss": errors.mean()}
+        # errors are negative log-likelihoods of each value (half of the squared errors for those of the competition):
+        # the mean of l5kit.evaluation.metrics.neg_multi_log_likelihood, from logits
+        log_likelihoods = F.log_softmax(logits, dim=-1) - errors.sum(dim=(-2, -1))
+        return {"loss": -torch.logsumexp(log_likelihoods, dim=-1).mean()}

@@ -10,8 +10,8 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import LEVERS_M, make_vocabulary
+from l5kit.prediction.vectorized.plane_poses import relative_to
 
 _KEPT_PART: Final = 0.999
 _LEAST_FOR_PARTS: Final = 1000
@@ -47,7 +47,13 @@ def fit_vocabulary(
             "the samples have no agent that is seen for as long as a token lasts; give other samples, or shorter "
             "tokens (model_params.token_num_steps)"
         )
-    is_kept = _is_usual(all_moves, all_classes)
+    # moves that are far longer than most of their class are errors of tracking, and would get tokens of their own
+    is_kept = np.ones(len(all_moves), np.bool_)
+    for number, lever_m in enumerate(LEVERS_M):
+        own = np.flatnonzero(all_classes == number)
+        if len(own) >= _LEAST_FOR_PARTS:
+            lengths = np.linalg.norm(all_moves[own] * (1.0, 1.0, lever_m), axis=1)
+            is_kept[own] = lengths <= np.quantile(lengths, _KEPT_PART)
     tokens, sizes = make_vocabulary(all_moves[is_kept], all_classes[is_kept], tokeniser.num_tokens, seed=seed)
     tokeniser.set_vocabulary(torch.from_numpy(tokens), torch.from_numpy(sizes))
 
@@ -74,14 +80,3 @@ def true_differences(tokeniser: MotionTokeniser, motions: Motions) -> tuple[Floa
     has_move = torch.cat((torch.zeros_like(has_move[..., :1]), has_move[..., 1:] & has_move[..., :-1]), dim=-1)
     differences = relative_to(tokeniser.base_moves(last, before, has_before), moves)
     return differences[has_move].numpy(), classes[has_move].numpy()
-
-
-def _is_usual(moves: Float64Array, classes: Int64Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which moves are no outliers of their class, (N,)."""
-    is_usual = np.ones(len(moves), np.bool_)
-    for number, lever_m in enumerate(LEVERS_M):
-        own = np.flatnonzero(classes == number)
-        if len(own) >= _LEAST_FOR_PARTS:
-            sizes = np.linalg.norm(moves[own] * (1.0, 1.0, lever_m), axis=1)
-            is_usual[own] = sizes <= np.quantile(sizes, _KEPT_PART)
-    return is_usual

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
+from l5kit.prediction.vectorized.plane_poses import relative_to
 
 POSE_FEATURES: Final = 8
 """Values that :func:`pose_features` gives."""
@@ -104,37 +104,30 @@ class RelativeAttention(nn.Module):
         """
         heads = (self.num_heads, -1)
         keys, values = self.source(sources).chunk(2, dim=-1)
+        keys, values = keys.unflatten(-1, heads), values.unflatten(-1, heads)  # (..., S, H, d)
         by_head = self.query(queries).unflatten(-1, heads)
-        scores = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
-        scores = (scores + _scores_of(by_head, _picked(keys.unflatten(-1, heads), chosen))) / math.sqrt(
-            by_head.shape[-1]
-        )
-        scores = scores.masked_fill(~is_seen.unsqueeze(-2), -torch.inf)  # (..., Q, H, S)
+        of_edges = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
+
+        # products of queries and keys, (..., Q, H, S): those of all sources as products of matrices, head by head;
+        # where each query looks at sources of its own, (N, Q, K, H, d), there is no matrix that all share
+        if chosen is None:
+            by_keys = by_head.transpose(-2, -3) @ keys.transpose(-2, -3).transpose(-1, -2)
+            products = by_keys.transpose(-2, -3)
+        else:
+            rows = torch.arange(keys.shape[0], device=keys.device)[:, None, None]
+            keys, values = keys[rows, chosen], values[rows, chosen]
+            products = (by_head.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
+        scores = (of_edges + products) / math.sqrt(by_head.shape[-1])
+
+        # the key of 0 behind the sources takes what is left of the weights, and has no value
+        scores = scores.masked_fill(~is_seen.unsqueeze(-2), -torch.inf)
         weights = F.pad(scores, [0, 1]).softmax(dim=-1)[..., :-1]
-        attended = _weighed(weights, _picked(values.unflatten(-1, heads), chosen))
+        if chosen is None:
+            attended = (weights.transpose(-2, -3) @ values.transpose(-2, -3)).transpose(-2, -3)
+        else:
+            attended = (weights.transpose(-1, -2).unsqueeze(-1) * values).sum(dim=-3)
         result: torch.Tensor = self.result(attended.flatten(-2)) + self.edge_result((weights @ edges).flatten(-2))
         return result
-
-
-def _picked(values: torch.Tensor, chosen: torch.Tensor | None) -> torch.Tensor:
-    """Return values of all sources, (..., S, H, d), or of those that each query looks at, (N, Q, K, H, d)."""
-    if chosen is None:
-        return values
-    return values[torch.arange(values.shape[0], device=values.device)[:, None, None], chosen]
-
-
-def _scores_of(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Return products (..., Q, H, S) of queries (..., Q, H, d) and keys (..., S, H, d), or (..., Q, S, H, d)."""
-    if keys.ndim > queries.ndim:
-        return (queries.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
-    return (queries.transpose(-2, -3) @ keys.transpose(-2, -3).transpose(-1, -2)).transpose(-2, -3)
-
-
-def _weighed(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return sums (..., Q, H, d) of values (..., S, H, d), or (..., Q, S, H, d), by weights (..., Q, H, S)."""
-    if values.ndim > weights.ndim:
-        return (weights.transpose(-1, -2).unsqueeze(-1) * values).sum(dim=-3)
-    return (weights.transpose(-2, -3) @ values.transpose(-2, -3)).transpose(-2, -3)
 
 
 class _Seen(NamedTuple):
@@ -260,6 +253,7 @@ class FactorisedDecoder(nn.Module):
 
     def _see_map(self, poses: torch.Tensor, road: Road) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return edges (B, A * Q, K, E) to the nearest pieces of the map, which are there, and which they are."""
+        # the squares of distances choose as the distances do; pieces that are not there come last, and are not seen
         own, pieces = poses.flatten(1, 2), road.poses
         distances = ((own[:, :, None, :2] - pieces[:, None, :, :2]) ** 2).sum(dim=-1)
         distances = distances.masked_fill(~road.is_known.unsqueeze(1), torch.inf)

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.prediction.vectorized.motion_tokens_poses import compose, relative_to
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES, LEVERS_M, class_of_labels
+from l5kit.prediction.vectorized.plane_poses import compose, relative_to
 
 Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
 
@@ -173,7 +173,11 @@ class MotionTokeniser(nn.Module):
             noise_m: Of the tokens that are followed, see :meth:`nearest_tokens`; those that are to be learned have
                 none, and lead back from where the noise has led.
         """
-        steps = [_first_step(motions)]
+        # no token leads to the first poses
+        poses, never = motions.poses[..., 0, :], torch.zeros_like(motions.is_known[..., 0])
+        none = torch.zeros_like(motions.classes)
+        first = {"poses": poses, "moves": torch.zeros_like(poses), "has_move": never}
+        steps = [first | {"tokens": none, "nearest": none, "has_token": never}]
         for index in range(1, motions.poses.shape[-2]):
             step = self._next_step(motions, steps, index, noise_m)
             if index == now:
@@ -192,6 +196,7 @@ class MotionTokeniser(nn.Module):
         has_move = motions.is_known[..., index] & motions.is_known[..., index - 1]
         has_token = has_move if self.base == "none" else has_move & last["has_move"]
         base = self.base_moves(last["moves"], before["moves"], before["has_move"])
+        # what leads from where the base alone would, to the truth; it is learned without noise and followed with it
         difference = relative_to(compose(last["poses"], base), true)
         nearest = self.nearest_tokens(difference, motions.classes)
         tokens = self.nearest_tokens(difference, motions.classes, noise_m) if noise_m > 0 else nearest
@@ -206,11 +211,3 @@ class MotionTokeniser(nn.Module):
             "nearest": torch.where(has_token, nearest, 0),
             "has_token": has_token,
         }
-
-
-def _first_step(motions: Motions) -> dict[str, torch.Tensor]:
-    """Return the first poses, to which no token leads."""
-    never, none = torch.zeros_like(motions.is_known[..., 0]), torch.zeros_like(motions.classes)
-    poses = motions.poses[..., 0, :]
-    first = {"poses": poses, "moves": torch.zeros_like(poses), "has_move": never}
-    return first | {"tokens": none, "nearest": none, "has_token": never}

@@ -19,10 +19,10 @@ from l5kit.prediction.vectorized.motion_tokens_matching import (
     TokenisedMotions,
 )
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_poses import compose, poses_along_move
 from l5kit.prediction.vectorized.motion_tokens_road import RoadEncoder
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, choose_tokens, draw_uniforms
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES
+from l5kit.prediction.vectorized.plane_poses import compose, poses_along_move
 
 _MOVE_SCALE: Final = (0.25, 1.0, 3.0)
 """What x, y and yaw of a move are multiplied by, so that they are about one."""
@@ -217,11 +217,13 @@ class MotionTokenModel(nn.Module):
         motions, tokenised = self._tokenised(data_batch, with_future=False)
         agents, road = _agents_of(data_batch, motions.classes), self.road(data_batch)
         known, past = self.decoder(self._states(_steps_of(tokenised, slice(None)), agents), road)
-        step = _Step(*(_repeated(part, count) for part in _last_of(_steps_of(tokenised, slice(None)))))
+        # the past is seen once; from its last step on each rollout has rows of its own, one after the other
+        step = _Step(*(_repeated(part[:, :, -1], count) for part in _steps_of(tokenised, slice(None))))
         agents = _Agents(*(_repeated(part, count) for part in agents))
         road = Road(*(_repeated(part, count) for part in road))
         past = PastStates([_repeated(part, count) for part in past.inputs], *(_repeated(p, count) for p in past[1:]))
         known = _repeated(known[:, :, -1], count)
+        # of each sample the first rollout may take the likeliest tokens
         is_greedy = torch.zeros(known.shape[0], 1, dtype=torch.bool, device=known.device)
         is_greedy[::count] = first_is_greedy
         poses, likelihood = [], torch.zeros_like(known[..., 0])
@@ -251,6 +253,7 @@ class MotionTokenModel(nn.Module):
     def _losses(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         motions, tokenised = self._tokenised(data_batch, with_future=True)
         logits = self._next_logits(data_batch, motions, tokenised)
+        # a token is learned where the agent was known at the step before, from which it leads
         is_learned, wanted = tokenised.has_token[:, :, 1:], tokenised.nearest[:, :, 1:]
         is_learned = is_learned & tokenised.is_known[:, :, :-1]
         surprise = F.cross_entropy(logits.flatten(0, 2), wanted.flatten(), reduction="none")
@@ -276,7 +279,12 @@ class MotionTokenModel(nn.Module):
         return self._quantisation(*self._tokenised(data_batch, with_future=True))
 
     def _tokenised(self, data_batch: dict[str, torch.Tensor], *, with_future: bool) -> tuple[Motions, TokenisedMotions]:
-        self._require_vocabulary()
+        # while a program is traced there are no values, and the eager call before has looked
+        if not torch.compiler.is_compiling() and not self.tokeniser.is_fitted:
+            raise UnsupportedValueError(
+                "the motion tokens are not set; load weights, make the model for the samples of a log, or call "
+                "tokeniser.set_vocabulary"
+            )
         motions = read_motions(data_batch, self.times, self.tokeniser.class_of_label, with_future=with_future)
         noise_m = self.token_noise_m if self.training else 0.0
         return motions, self.tokeniser(motions, self.times.num_past_tokens, noise_m)
@@ -301,6 +309,7 @@ class MotionTokenModel(nn.Module):
     def _token_features(self) -> torch.Tensor:
         """Return what the tokens are like, (C, V, D): by their shape, and each of its own."""
         tokens = self.tokeniser.vocabulary
+        # from -1 to 1 in each class, and waves of it, each half as long, which tell apart tokens that are close
         parts = tokens / tokens.abs().amax(dim=1, keepdim=True).clamp(min=1e-3)
         waves = parts.unsqueeze(-1) * (math.pi * 2.0 ** torch.arange(_NUM_WAVES, device=tokens.device))
         shape = torch.cat((parts, torch.sin(waves).flatten(-2), torch.cos(waves).flatten(-2)), dim=-1)
@@ -313,6 +322,7 @@ class MotionTokenModel(nn.Module):
         scores: torch.Tensor = self.head(known) @ features.flatten(0, 1).transpose(0, 1)
         scores = scores.reshape(*known.shape[:-1], *features.shape[:2]) + self.token_bias
         scores = scores.masked_fill(~self.tokeniser.is_token(), -torch.inf)
+        # scores of the tokens of all classes, of which each agent takes those of its own
         own = classes.reshape(*classes.shape, *(1 for _ in range(scores.ndim - classes.ndim)))
         picked: torch.Tensor = scores.gather(-2, own.expand(*scores.shape[:-2], 1, scores.shape[-1])).squeeze(-2)
         return picked
@@ -321,6 +331,8 @@ class MotionTokenModel(nn.Module):
         """Return where tokens (B, A) lead, and the poses until there, (B, A, steps, 3)."""
         base = self.tokeniser.base_moves(step.moves, step.before, step.has_before)
         move = self.tokeniser.moves_of(base, tokens, classes) * step.is_known.unsqueeze(-1)
+        # the poses in between: with constant acceleration the speed at the start of a move is the mean of the two mean
+        # speeds around it, here as a ratio to that of the move; from 0 to 2 the agent never drives back
         length_m = torch.linalg.vector_norm(move[..., :2], dim=-1)
         before_m = torch.linalg.vector_norm(step.moves[..., :2], dim=-1)
         ratio = ((before_m + length_m) / (2 * length_m.clamp(min=_LEAST_DISTANCE_M))).clamp(0.0, 2.0)
@@ -328,14 +340,6 @@ class MotionTokenModel(nn.Module):
         between = compose(step.poses.unsqueeze(2), poses_along_move(move, ratio, self.times.num_steps))
         poses, always = compose(step.poses, move), torch.ones_like(step.has_move)
         return _Step(poses, move, always, step.moves, step.has_move, tokens, always, step.is_known), between
-
-    def _require_vocabulary(self) -> None:
-        # while a program is traced there are no values, and the eager call before has looked
-        if not torch.compiler.is_compiling() and not self.tokeniser.is_fitted:
-            raise UnsupportedValueError(
-                "the motion tokens are not set; load weights, make the model for the samples of a log, or call "
-                "tokeniser.set_vocabulary"
-            )
 
 
 def _agents_of(batch: dict[str, torch.Tensor], classes: torch.Tensor) -> _Agents:
@@ -359,10 +363,6 @@ def _steps_of(tokenised: TokenisedMotions, indices: slice) -> _Step:
         tokenised.is_known,
     )
     return _Step(*(column[:, :, indices] for column in columns))
-
-
-def _last_of(steps: _Step) -> _Step:
-    return _Step(*(part[:, :, -1] for part in steps))
 
 
 def _repeated(values: torch.Tensor, count: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions
-from l5kit.prediction.vectorized.motion_tokens_poses import relative_to
+from l5kit.prediction.vectorized.plane_poses import relative_to
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def _last_moves(past: torch.Tensor, is_known: torch.Tensor, num_steps: int) -> t
 
     They are taken over just this time, or over the known time that is nearest to it, and scaled.
     """
+    # past steps by how near they are to the time of a token, of which each agent takes the first that it has
     steps = sorted(range(1, past.shape[2]), key=lambda step: (abs(step - num_steps), step))
     order = torch.tensor(steps, device=past.device)
     is_any = is_known[:, :, order]

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.prediction.vectorized.motion_tokens_layers import Road
+from l5kit.prediction.vectorized.plane_poses import seen_from
 
 _PIECE_POINTS: Final = 4
 _NUM_LIGHT_STATES: Final = 5
@@ -56,10 +57,8 @@ class RoadEncoder(nn.Module):
         end = points.gather(-2, last.argmax(dim=-1)[..., None, None].expand(*last.shape[:-1], 1, 2)).squeeze(-2)
         direction = end - first
         poses = torch.cat((first, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)
-        away = points - poses[..., None, :2]
-        cos, sin = torch.cos(poses[..., 2:3]), torch.sin(poses[..., 2:3])
-        x, y = cos * away[..., 0] + sin * away[..., 1], cos * away[..., 1] - sin * away[..., 0]
-        seen = torch.stack((x / _SCALE_M, y / _SCALE_M, torch.ones_like(x)), dim=-1) * is_there.unsqueeze(-1)
+        xy = seen_from(poses.unsqueeze(-2), points) / _SCALE_M
+        seen = torch.cat((xy, torch.ones_like(xy[..., :1])), dim=-1) * is_there.unsqueeze(-1)
         features = self.norm(self.points(seen.flatten(-2)) + self.kinds(kinds))
         return Road(features, poses * is_known.unsqueeze(-1), is_known)
 
@@ -74,6 +73,7 @@ def _pieces(
         available: Which points are there, (B, N, P).
         kind: Kind of all of them, or of each point, int64 (B, N, P).
     """
+    # pieces share their ends, so a stride is one point less; the last one is filled up with points that are not there
     stride, num_points = _PIECE_POINTS - 1, polylines.shape[2]
     num_pieces = max(-(-(num_points - 1) // stride), 1)
     missing = max(num_pieces * stride + 1 - num_points, 0)

@@ -59,6 +59,8 @@ def choose_tokens(logits: torch.Tensor, uniforms: torch.Tensor, temperature: flo
     """
     if temperature == 0:
         return logits.argmax(dim=-1)
+    # the first token up to which the odds sum to more than a share of all of them: in float64, as odds of a thousand
+    # tokens are summed; rounding may miss the end, behind which no token has odds
     odds = torch.exp((logits - logits.amax(dim=-1, keepdim=True)).double() / temperature)
     summed = odds.cumsum(dim=-1)
     wanted = uniforms.to(odds.dtype).unsqueeze(-1) * summed[..., -1:]

@@ -101,6 +101,7 @@ def _thinned(points: Float64Array, cell_m: float) -> Float64Array:
 
 def _k_means(points: Float64Array, num_centres: int, rng: np.random.Generator) -> Float64Array:
     """Return the centres of clusters (Lloyd), begun as by Arthur and Vassilvitskii, "k-means++" (2007)."""
+    # each new centre is a point, drawn as likely as the square of its distance to the nearest centre so far
     centres = np.empty((num_centres, points.shape[1]))
     nearest_squared = np.full(len(points), np.inf)
     row = int(rng.integers(len(points)))

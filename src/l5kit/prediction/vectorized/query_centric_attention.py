@@ -63,6 +63,7 @@ class RelativeAttention(nn.Module):
         key, value = key.unflatten(-1, (self.num_heads, -1)), value.unflatten(-1, (self.num_heads, -1))
         key, value = key.expand(-1, queries.shape[1], -1, -1, -1), value.expand(-1, queries.shape[1], -1, -1, -1)
         seen = is_seen[:, :, None, None]
+        # a large number below 0 and not infinity, so that a query that sees nothing gets zeros and no NaN
         scores = torch.einsum("nqmhd,nqkhd->nqmhk", query, key).float() * self.scale
         weights = scores.masked_fill(~seen, -1e9).softmax(dim=-1) * seen
         attended = torch.einsum("nqmhk,nqkhd->nqmhd", weights.to(value.dtype), value).flatten(-2)

@@ -60,17 +60,17 @@ class ModeDecoder(nn.Module):
             pairs = context.elements_seen[:, :, : context.agents.shape[1]]
         queries = self.propose(context.agents.unsqueeze(2) + self.modes, context, pairs)
         proposed = self.proposals(queries).unflatten(-1, (self.num_steps, _NUM_VALUES))
+        # proposals are refined as they are: the second round does not change what the first one learns
         queries = queries + self.embed_proposals(proposed[..., :2].detach().flatten(-2))
         queries = self.refine(queries, context, pairs)
         added = self.additions(queries).unflatten(-1, (self.num_steps, _NUM_VALUES))
         base = torch.cat((proposed[..., :2].detach(), torch.zeros_like(proposed[..., 2:])), dim=-1)
-        logits = self.logits(self._of_scenes(queries, context.agents_there) if self.joint else queries).squeeze(-1)
+        if self.joint:
+            # a mode of a scene is as likely as the mean of its agents says, (B, 1, K, D)
+            weights = context.agents_there[:, :, None, None].to(queries.dtype)
+            queries = (queries * weights).sum(dim=1, keepdim=True) / weights.sum(dim=1, keepdim=True).clamp(min=1)
+        logits = self.logits(queries).squeeze(-1)
         return Motions(proposed.float(), (base + added).float(), logits.float().expand(proposed.shape[:3]))
-
-    def _of_scenes(self, queries: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
-        """Return the mean of the queries (B, A, K, D) of a mode over the agents that there are, (B, 1, K, D)."""
-        weights = is_there[:, :, None, None].to(queries.dtype)
-        return (queries * weights).sum(dim=1, keepdim=True) / weights.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 class _Round(nn.Module):

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from l5kit.planning.motion_embedding import MotionEmbedding
+from l5kit.prediction.vectorized.plane_poses import seen_from
 from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
 from l5kit.prediction.vectorized.query_centric_poses import (
     RelationEmbedding,
     fourier_features,
     newest_poses,
     polyline_poses,
-    seen_from,
 )
 
 _NUM_LIGHT_STATES: Final = 5
@@ -114,6 +114,7 @@ class MapEncoder(nn.Module):
                 and with boundaries ``lanes`` (B, Lb, P'', 3), and the availabilities of each.
         """
         lanes, known = batch["lanes_mid"], batch["lanes_mid_availabilities"] > 0
+        # the state of a light is at the points that there are, which is more than the 0 of others
         states = torch.where(known, lanes[..., 2], torch.zeros_like(lanes[..., 2])).amax(dim=-1)
         parts = [
             self._embed(lanes, known, states.long().clamp(0, _NUM_LIGHT_STATES - 1)),

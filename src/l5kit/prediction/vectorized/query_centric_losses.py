@@ -50,6 +50,7 @@ def mixture_nll(surprise: torch.Tensor, logits: torch.Tensor, is_known: torch.Te
         is_known: Steps whose truth is known, bool, shape (B, A, T).
         joint: Whether all agents of a scene have one mode in common.
     """
+    # -ln of the sum over modes of p exp(-surprise), with the likelihood of a whole trajectory, or of all of a scene
     of_modes = torch.where(is_known.unsqueeze(2), surprise, torch.zeros_like(surprise)).sum(dim=-1)
     log_probabilities = logits.log_softmax(dim=-1)
     if joint:

@@ -7,6 +7,8 @@ from torch import nn
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import Baseline, baseline_displacements
+from l5kit.planning.kinematic_residual import LEAST_UNIT_M, UNIT_PER_METRE, units_of_steps
+from l5kit.prediction.vectorized.plane_poses import compose, seen_from
 from l5kit.prediction.vectorized.query_centric_decoder import ModeDecoder, Motions
 from l5kit.prediction.vectorized.query_centric_encoder import Context, SceneEncoder
 from l5kit.prediction.vectorized.query_centric_losses import (
@@ -16,13 +18,10 @@ from l5kit.prediction.vectorized.query_centric_losses import (
     of_winners,
     winners,
 )
-from l5kit.prediction.vectorized.query_centric_poses import seen_from
 
 ModeLoss = Literal["winner", "mixture"]
 """How several modes are compared with one truth."""
 
-_LEAST_UNIT_M = 0.5
-_UNIT_PER_METRE = 0.1
 _SCALES_WEIGHT = 0.1
 
 
@@ -163,16 +162,14 @@ class QueryCentricModel(nn.Module):
                 step_time_s=self.step_time_s,
                 past_step_time_s=self.past_step_time_s,
             )
-        time = (
-            torch.arange(1, self.num_steps + 1, device=baseline.device).to(baseline.dtype).unsqueeze(-1)
-            / self.num_steps
-        )
-        last_distance = torch.linalg.vector_norm(baseline[:, :, -1:], dim=[-1], keepdim=True)
+        # without a baseline, constant velocity still says how far agents get: whole ways are predicted in such units
         if self.residual_to is None:
-            return torch.zeros_like(baseline), time * (_LEAST_UNIT_M + last_distance)
+            units = units_of_steps(baseline, num_steps=self.num_steps, least_m=LEAST_UNIT_M, per_metre=1.0)
+            return torch.zeros_like(baseline), units
+        least_m, per_metre = LEAST_UNIT_M, UNIT_PER_METRE
         if self.residual_unit_m is not None:
-            return baseline, time * self.residual_unit_m + torch.zeros_like(last_distance)
-        return baseline, time * (_LEAST_UNIT_M + _UNIT_PER_METRE * last_distance)
+            least_m, per_metre = self.residual_unit_m, 0.0
+        return baseline, units_of_steps(baseline, num_steps=self.num_steps, least_m=least_m, per_metre=per_metre)
 
     def _losses(
         self,
@@ -188,6 +185,7 @@ class QueryCentricModel(nn.Module):
         future = torch.where(known.unsqueeze(-1), future, torch.zeros_like(future))
         turns = torch.where(known, turns, torch.zeros_like(turns))
         targets = torch.where(known.unsqueeze(-1), (future - baseline) / units, torch.zeros_like(future))
+        # the mode that comes nearest in metres wins, and is trained to be nearer; who wins has no gradient
         away = motions.refined[..., :2].detach() - targets.unsqueeze(2)
         distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
         winner = winners(distances, known, joint=self.joint)
@@ -201,6 +199,7 @@ class QueryCentricModel(nn.Module):
             of_trajectories = mixture_nll(surprise, motions.logits, known, joint=self.joint)
             return {"loss": of_trajectories + of_proposals + of_yaws, "loss/trajectories": of_trajectories, **losses}
         of_refined = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
+        # scales learn from the errors, which they do not change
         scaled = laplace_nll((refined[..., :2] - targets).detach(), refined[..., 2:4])
         of_scales = _mean_over(scaled.sum(dim=-1), known)
         of_modes = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
@@ -218,12 +217,10 @@ class QueryCentricModel(nn.Module):
     ) -> dict[str, torch.Tensor]:
         there = context.agents_there[:, :, None, None, None]
         own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
-        poses = context.agent_poses[:, :, None, None]
-        cos, sin = torch.cos(poses[..., 2]), torch.sin(poses[..., 2])
-        x = poses[..., 0] + cos * own[..., 0] - sin * own[..., 1]
-        y = poses[..., 1] + sin * own[..., 0] + cos * own[..., 1]
-        positions = torch.stack((x, y), dim=-1)
-        yaws = poses[..., 2:] + motions.refined[..., 4:] * there
+        # from the own frames of agents to that of the AV
+        moves = torch.cat((own, motions.refined[..., 4:] * there), dim=-1)
+        predicted = compose(context.agent_poses[:, :, None, None], moves)
+        positions, yaws = predicted[..., :2], predicted[..., 2:]
         likeliest = motions.logits.argmax(dim=-1)
         outputs = {
             "agent_positions": of_winners(positions, likeliest),

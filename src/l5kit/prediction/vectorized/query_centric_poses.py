@@ -5,6 +5,8 @@ from typing import Final
 import torch
 from torch import nn
 
+from l5kit.prediction.vectorized.plane_poses import seen_from
+
 _LONGEST_WAVE_M: Final = 200.0
 
 
@@ -41,6 +43,7 @@ def polyline_poses(points: torch.Tensor, is_known: torch.Tensor) -> tuple[torch.
     Returns:
         Poses x, y, yaw, shape (B, N, 3), zeros where there are less than two points, and bool, shape (B, N).
     """
+    # the middle one of the points that there are, which need not lie one after the other
     rank, num_points = is_known.int().cumsum(dim=-1), is_known.int().sum(dim=-1, keepdim=True)
     first = is_known.int().argmax(dim=-1, keepdim=True)
     middle = (is_known & (rank == num_points // 2 + 1)).int().argmax(dim=-1, keepdim=True)
@@ -50,21 +53,6 @@ def polyline_poses(points: torch.Tensor, is_known: torch.Tensor) -> tuple[torch.
     poses = torch.cat((origin, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)
     is_there = num_points.squeeze(-1) > 1
     return torch.where(is_there.unsqueeze(-1), poses, torch.zeros_like(poses)), is_there
-
-
-def seen_from(poses: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """Return positions as seen from poses.
-
-    Args:
-        poses: x, y in metres, yaw in radians, shape (..., 3).
-        positions: In metres, shape (..., 2), with axes that broadcast with those of the poses.
-
-    Returns:
-        x ahead and y to the left in metres, shape (..., 2).
-    """
-    cos, sin = torch.cos(poses[..., 2]), torch.sin(poses[..., 2])
-    x, y = positions[..., 0] - poses[..., 0], positions[..., 1] - poses[..., 1]
-    return torch.stack((cos * x + sin * y, cos * y - sin * x), dim=-1)
 
 
 def relative_poses(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:

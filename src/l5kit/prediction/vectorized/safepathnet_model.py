@@ -213,7 +213,13 @@ class SafePathNetModel(PolylineModel):
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
         types, route = self.type_embedding(data_batch), self.route_of(data_batch)
         trajectories, logits = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
-        poses = _poses(data_batch, logits.shape[1])
+        # there may be more agents in the batch than get trajectories
+        num_agents = logits.shape[1]
+        poses = _AgentPoses(
+            data_batch["all_other_agents_history_positions"][:, :num_agents, 0],
+            data_batch["all_other_agents_history_yaws"][:, :num_agents, 0],
+            data_batch["all_other_agents_history_availability"][:, :num_agents, 0].to(torch.bool),
+        )
         if not self.training:
             return self._predictions(trajectories.to(self.xy_scale.dtype), logits, poses)
         return self._losses(data_batch, trajectories, logits, poses)
@@ -225,7 +231,20 @@ class SafePathNetModel(PolylineModel):
             raise NotImplementedError(missing_criterion("SafePathNetModel"))
         num_agents = logits.shape[1]
         available = data_batch["all_other_agents_future_availability"][:, :num_agents].to(trajectories.dtype)
-        targets = self._targets(data_batch, poses).unsqueeze(2).expand_as(trajectories)
+
+        # scaled targets of the agents, each in its own frame, (B, A, T, 3)
+        _, agent_from_ego = build_matrix(poses.positions, poses.yaws.squeeze(-1))
+        xy = transform_xy(data_batch["all_other_agents_future_positions"][:, :num_agents], agent_from_ego.unsqueeze(2))
+        yaws = data_batch["all_other_agents_future_yaws"][:, :num_agents]
+        if self.yaw_is_doubled:
+            relative_yaws = yaws + yaws
+        else:
+            difference = yaws - poses.yaws.unsqueeze(2)
+            relative_yaws = torch.atan2(torch.sin(difference), torch.cos(difference))
+        targets = torch.cat((xy / (self.position_scale_m * self.xy_scale), relative_yaws / self.yaw_scale_rad), dim=-1)
+        targets = targets.unsqueeze(2).expand_as(trajectories)
+
+        # the mean cost of each trajectory over known steps chooses the best one of each agent, whose sum is the loss
         errors = self.criterion(trajectories, targets) * available[:, :, None, :, None]
         if self.apply_weights_scaling:
             errors = errors * self.weights_scaling
@@ -244,22 +263,10 @@ class SafePathNetModel(PolylineModel):
             "loss/agents_traj_prob": of_probabilities,
         }
 
-    def _targets(self, data_batch: dict[str, torch.Tensor], poses: _AgentPoses) -> torch.Tensor:
-        """Return the scaled targets of the agents, each in its own frame, shape (B, A, T, 3)."""
-        num_agents = poses.positions.shape[1]
-        _, agent_from_ego = build_matrix(poses.positions, poses.yaws.squeeze(-1))
-        xy = transform_xy(data_batch["all_other_agents_future_positions"][:, :num_agents], agent_from_ego.unsqueeze(2))
-        yaws = data_batch["all_other_agents_future_yaws"][:, :num_agents]
-        if self.yaw_is_doubled:
-            relative_yaws = yaws + yaws
-        else:
-            difference = yaws - poses.yaws.unsqueeze(2)
-            relative_yaws = torch.atan2(torch.sin(difference), torch.cos(difference))
-        return torch.cat((xy / (self.position_scale_m * self.xy_scale), relative_yaws / self.yaw_scale_rad), dim=-1)
-
     def _predictions(
         self, trajectories: torch.Tensor, logits: torch.Tensor, poses: _AgentPoses
     ) -> dict[str, torch.Tensor]:
+        # agents that are not there stay in the origin of the ego frame
         xy = trajectories[..., :2] * (self.position_scale_m * self.xy_scale)
         present = poses.available[:, :, None, None, None]
         relative_yaws = trajectories[..., 2:3] * self.yaw_scale_rad * present
@@ -274,11 +281,3 @@ class SafePathNetModel(PolylineModel):
             "all_agent_yaws": yaws,
             "agent_traj_logits": logits,
         }
-
-
-def _poses(data_batch: dict[str, torch.Tensor], num_agents: int) -> _AgentPoses:
-    return _AgentPoses(
-        data_batch["all_other_agents_history_positions"][:, :num_agents, 0],
-        data_batch["all_other_agents_history_yaws"][:, :num_agents, 0],
-        data_batch["all_other_agents_history_availability"][:, :num_agents, 0].to(torch.bool),
-    )

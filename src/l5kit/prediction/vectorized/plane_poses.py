@@ -24,6 +24,21 @@ def compose(start: torch.Tensor, move: torch.Tensor) -> torch.Tensor:
     return torch.stack((x, y, start[..., 2] + move[..., 2]), dim=-1)
 
 
+def seen_from(poses: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Return positions as seen from poses.
+
+    Args:
+        poses: x, y in metres, yaw in radians, shape (..., 3).
+        positions: In metres, shape (..., 2), with axes that broadcast with those of the poses.
+
+    Returns:
+        x ahead and y to the left in metres, shape (..., 2).
+    """
+    cos, sin = torch.cos(poses[..., 2]), torch.sin(poses[..., 2])
+    x, y = positions[..., 0] - poses[..., 0], positions[..., 1] - poses[..., 1]
+    return torch.stack((cos * x + sin * y, cos * y - sin * x), dim=-1)
+
+
 def relative_to(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     """Return poses as seen from others, the inverse of :func:`compose`.
 
@@ -34,9 +49,8 @@ def relative_to(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     Returns:
         Shape (..., 3), yaws from -pi to pi.
     """
-    cos, sin = torch.cos(start[..., 2]), torch.sin(start[..., 2])
-    x, y = end[..., 0] - start[..., 0], end[..., 1] - start[..., 1]
-    return torch.stack((cos * x + sin * y, cos * y - sin * x, wrapped(end[..., 2] - start[..., 2])), dim=-1)
+    turn = wrapped(end[..., 2] - start[..., 2])
+    return torch.cat((seen_from(start, end[..., :2]), turn.unsqueeze(-1)), dim=-1)
 
 
 def poses_along_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: int) -> torch.Tensor:
@@ -52,6 +66,7 @@ def poses_along_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: i
     """
     time = torch.arange(1, num_steps + 1, device=move.device).to(move.dtype) / num_steps
     ratio = speed_ratio.unsqueeze(-1)
+    # the share of the way at each time, r t + (1 - r) t^2: with speed r at first, evenly changed, and 1 at the end
     part = ratio * time + (1 - ratio) * time * time
     half = move[..., 2:3] / 2
     chord_half = half * part  # half of the angle that is turned by then
