@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import functools
 import io
+import json
 import runpy
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import av
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 from playwright.sync_api import Page, sync_playwright
 from typer.main import get_command
 
@@ -49,6 +50,18 @@ AGENT = "scene=2&frame=90&track=1"
 
 ROUTE_M = (np.array([-5.0, 220.0]), np.array([58.0, 71.0]))
 """Start and goal of the route that is drawn, metres in the city."""
+
+EDITED = (
+    ("parked_vehicle,ahead_m=25", 1, 20),
+    ("cones,ahead_m=20", 1, 20),
+    ("pedestrian_steps_out,ahead_m=15,pace_mps=3", 1, 20),
+    ("cut_in,at_s=2", 1, 35),
+    ("braking_leader,ahead_m=12,brakes_at_s=2", 1, 40),
+    ("denser_traffic,factor=2", 1, 60),
+    ("another_goal", 1, 80),
+    ("red_light,ahead_m=5", 1, 20),
+)
+"""Edits that are drawn, each with a scene of the small city and a frame."""
 
 SHOWN = "() => window.l5kitViewer?.birdseye.stats.drawn > 0 && window.l5kitViewer.state().scene !== null"
 
@@ -273,6 +286,26 @@ def draw_frames(studio: Studio) -> None:
     render(studio, studio.small_city, "frame-channels.png", *place, "--style", "channels")
     film = ["--scene", "1", "--frames", "30:100:2", "--size", "480x320"]
     render_film(studio, studio.small_city, "scene", *film, frame_ms=200)
+
+
+def draw_edited(studio: Studio) -> None:
+    """A frame of a scene with each kind of edit, in a grid with their names."""
+    width, height, text = 320, 220, 22
+    sheet = Image.new("RGB", (4 * width, -(-len(EDITED) // 4) * (height + text)), "white")
+    pen = ImageDraw.Draw(sheet)
+    for number, (edit, scene, frame) in enumerate(EDITED):
+        name = edit.partition(",")[0]
+        path = studio.made(f"edited_{name}", "edit", studio.small_city, f"edited_{name}", "--edit", edit, "--seed", "1")
+        sources = json.loads((path / "edits.json").read_text())["scenes"]
+        drawn = studio.work / f"{name}.png"
+        place = ["--scene", sources.index(scene), "--frame", frame]
+        studio.run("render", path, *place, "--size", f"{width}x{height}", "--pixel-size", "0.2", "--out", drawn.name)
+        left, top = number % 4 * width, number // 4 * (height + text)
+        sheet.paste(Image.open(drawn).convert("RGB"), (left, top + text))
+        pen.text((left + 8, top + 5), name, fill="black", font_size=14)
+    picture = io.BytesIO()
+    sheet.save(picture, "png")
+    save(picture.getvalue(), "edited.png")
 
 
 def draw_driven(studio: Studio) -> None:

@@ -49,7 +49,7 @@ class AvPath(ReadOnlyArrays):
         Raises:
             ImpossibleEditError: The scene has no frames, or a pose of the AV is not finite.
         """
-        positions_m, yaws_rad = _finite_poses(scene)
+        positions_m, yaws_rad = finite_poses(scene)
 
         # points of the log that are some way apart, and how far the AV has come along them
         kept, frame_arcs_m, arc_m = [0], np.zeros(scene.num_frames), 0.0
@@ -124,7 +124,7 @@ def lane_path_of_log(scene: SceneArrays, driving_map: DrivingMap) -> LanePaths:
     Raises:
         ImpossibleEditError: The scene has no frames, the AV is on no lane in the first one, or a pose is not finite.
     """
-    positions_m, yaws_rad = _finite_poses(scene)
+    positions_m, yaws_rad = finite_poses(scene)
     tracks = TrackPoses(np.array([0, len(yaws_rad)]), positions_m, yaws_rad, np.zeros(1))
     paths = make_lane_paths(tracks, driving_map)
     if not paths.has_path[0]:
@@ -132,7 +132,7 @@ def lane_path_of_log(scene: SceneArrays, driving_map: DrivingMap) -> LanePaths:
     return paths
 
 
-def _finite_poses(scene: SceneArrays) -> tuple[Float64Array, Float64Array]:
+def finite_poses(scene: SceneArrays) -> tuple[Float64Array, Float64Array]:
     """Return world positions (F, 2) and headings (F,) of the AV.
 
     Raises:

@@ -201,9 +201,9 @@ def _as_json(
 
 
 def _edit_as_json(edit: SceneEdit) -> JsonObject:
-    """Return kind and parameters of an edit; one of a user that is no dataclass tells what it prints."""
+    """Return name and parameters of an edit; one of a user that is no dataclass tells what it prints."""
     params = asdict(edit) if is_dataclass(edit) else {"text": repr(edit)}
-    return {"kind": type(edit).__name__, **params}
+    return {"edit": type(edit).__name__, **params}
 
 
 def _as_edits(edits: object) -> list[SceneEdit]:

@@ -15,6 +15,7 @@ from l5kit.editing.scene_edit import (
     require_in_range,
     require_one_of,
 )
+from l5kit.errors import InvalidArgumentError
 
 _SEARCH_M = 20
 """So far beyond the wanted distance room is looked for, metre by metre."""
@@ -79,6 +80,8 @@ class Cones(SceneEdit):
     def __post_init__(self) -> None:
         require_in_range(self, ahead_m=(0.0, 500.0), length_m=(0.0, 200.0), count=(1, 100))
         require_in_range(self, from_left_m=(-20.0, 20.0), to_left_m=(-20.0, 20.0))
+        if not isinstance(self.count, int):
+            raise InvalidArgumentError(f"Cones: count must be a whole number, got {self.count!r}")
 
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
         """Return the scene with the cones; see :meth:`SceneEdit.apply`."""

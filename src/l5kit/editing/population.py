@@ -9,6 +9,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
 from l5kit.data.tracks import Observations
+from l5kit.editing.av_path import finite_poses
 from l5kit.editing.new_agents import boxes_of_frame, has_room, join_rows, take_rows
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
 from l5kit.errors import InvalidArgumentError
@@ -50,6 +51,7 @@ class DenserTraffic(SceneEdit):
 
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
         """Return the scene with the copies; see :meth:`SceneEdit.apply`."""
+        finite_poses(scene)
         rng = np.random.default_rng(setting.seed)
         rows_of_tracks = _rows_of_drivers(scene)
         if not rows_of_tracks:
