@@ -34,7 +34,7 @@ class PedestrianStepsOut(SceneEdit):
         InvalidArgumentError: A parameter is out of range.
     """
 
-    ahead_m: float = 30.0
+    ahead_m: float = 40.0
     side: str = "right"
     aside_m: float = 4.0
     pace_mps: float = 1.6
