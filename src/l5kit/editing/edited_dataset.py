@@ -207,8 +207,9 @@ def _edit_as_json(edit: SceneEdit) -> JsonObject:
 
 
 def _as_edits(edits: object) -> list[SceneEdit]:
-    chosen = [edits] if isinstance(edits, SceneEdit) else list(edits) if isinstance(edits, Sequence) else [edits]
-    if wrong := [edit for edit in chosen if not isinstance(edit, SceneEdit)]:
+    several: list[object] = list(edits) if isinstance(edits, Sequence) else [edits]
+    chosen = [edit for edit in several if isinstance(edit, SceneEdit)]
+    if wrong := [edit for edit in several if not isinstance(edit, SceneEdit)]:
         raise InvalidArgumentError(
             f"edits must be SceneEdits, such as ParkedVehicle(ahead_m=40), got {wrong[0]!r}; derive a class of your "
             "own from SceneEdit"

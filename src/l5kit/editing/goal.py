@@ -139,7 +139,7 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
     highest_mps = np.empty(len(points_m))
     write_highest_speeds(lane_path.arrays, _ACROSS_MPS2, _BRAKING_MPS2, False, highest_mps)
     arcs_m = _driven_arcs_m(scene, wanted_mps, highest_mps, length_m)
-    line = AvPath(points_m, PATH_STEP_M * np.arange(len(points_m)), arcs_m)
+    line = AvPath(points_m, PATH_STEP_M * np.arange(len(points_m), dtype=np.float64), arcs_m)
 
     # from where it is beside the middle of the lane into the middle
     start_m, yaws_rad = line.poses_at(np.zeros(1))

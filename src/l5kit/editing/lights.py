@@ -66,9 +66,9 @@ class RedLight(SceneEdit):
         least_m = PATH_STEP_M * (edge + share) + 0.5 * length_m + self.ahead_m
         lit = {int(lane) for face in _red_faces(map_api) for lane in map_api.arrays.lights.lanes_of(face)}
         for arc_m, lanes in zip(paths.piece_arcs_m, paths.line_lanes.tolist(), strict=True):
-            lane = next((lane for lane in lanes if lane in lit), None)
-            if arc_m >= least_m and lane is not None:
-                return lane
+            held = [int(lane) for lane in lanes if lane in lit]
+            if arc_m >= least_m and held:
+                return held[0]
         raise ImpossibleEditError(
             f"no light with a red face is on the path of the AV, {self.ahead_m:g} m or more ahead of it at "
             f"{self.from_s:g} s; choose another from_s or a smaller ahead_m"
