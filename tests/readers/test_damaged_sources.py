@@ -375,17 +375,12 @@ def some_element(text, rng):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-@pytest.fixture(scope="module")
-def town(tmp_path_factory):
-    """The map of a small made city."""
-    return exchanged_maps.city_map(tmp_path_factory.mktemp("town") / "city")
-
-
 @pytest.fixture(scope="module", params=sorted(MAP_FORMATS))
-def clean_map(request, town, tmp_path_factory):
+def clean_map(request, tmp_path_factory):
     """The file of a map that can be read, in one of the formats."""
-    file = tmp_path_factory.mktemp(request.param) / "town.xml"
-    MAP_FORMATS[request.param](town, file)
+    folder = tmp_path_factory.mktemp(request.param)
+    file = folder / "town.xml"
+    MAP_FORMATS[request.param](exchanged_maps.lit_road_map(folder), file)
     return request.param, file.read_bytes()
 
 
