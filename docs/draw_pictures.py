@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import functools
 import io
-import json
 import runpy
 import shutil
 import subprocess
@@ -52,16 +51,16 @@ ROUTE_M = (np.array([-5.0, 220.0]), np.array([58.0, 71.0]))
 """Start and goal of the route that is drawn, metres in the city."""
 
 EDITED = (
-    ("parked_vehicle,ahead_m=25", 1, 20),
-    ("cones,ahead_m=20", 1, 20),
-    ("pedestrian_steps_out,ahead_m=15,pace_mps=3", 1, 20),
-    ("cut_in,at_s=2", 1, 35),
-    ("braking_leader,ahead_m=12,brakes_at_s=2", 1, 40),
-    ("denser_traffic,factor=2", 1, 60),
-    ("another_goal", 1, 80),
-    ("red_light,ahead_m=5", 1, 20),
+    ("parked_vehicle,ahead_m=25", 12),
+    ("cones,ahead_m=20", 12),
+    ("pedestrian_steps_out,ahead_m=25,pace_mps=2.2", 19),
+    ("cut_in,at_s=1", 26),
+    ("braking_leader,ahead_m=12,brakes_at_s=2", 30),
+    ("denser_traffic,factor=3", 70),
+    ("another_goal,speed_mps=9", 72),
+    ("slow_leader,ahead_m=15", 10),
 )
-"""Edits that are drawn, each with a scene of the small city and a frame."""
+"""Edits of the first scene of the small city that are drawn, each with a frame."""
 
 SHOWN = "() => window.l5kitViewer?.birdseye.stats.drawn > 0 && window.l5kitViewer.state().scene !== null"
 
@@ -293,13 +292,13 @@ def draw_edited(studio: Studio) -> None:
     width, height, text = 320, 220, 22
     sheet = Image.new("RGB", (4 * width, -(-len(EDITED) // 4) * (height + text)), "white")
     pen = ImageDraw.Draw(sheet)
-    for number, (edit, scene, frame) in enumerate(EDITED):
+    for number, (edit, frame) in enumerate(EDITED):
         name = edit.partition(",")[0]
-        path = studio.made(f"edited_{name}", "edit", studio.small_city, f"edited_{name}", "--edit", edit, "--seed", "1")
-        sources = json.loads((path / "edits.json").read_text())["scenes"]
+        words = ["edit", studio.small_city, f"edited_{name}", "--edit", edit, "--scenes", "0:1", "--seed", "1"]
+        path = studio.made(f"edited_{name}", *words)
         drawn = studio.work / f"{name}.png"
-        place = ["--scene", sources.index(scene), "--frame", frame]
-        studio.run("render", path, *place, "--size", f"{width}x{height}", "--pixel-size", "0.2", "--out", drawn.name)
+        size = ["--size", f"{width}x{height}", "--pixel-size", "0.2"]
+        studio.run("render", path, "--frame", frame, *size, "--out", drawn.name)
         left, top = number % 4 * width, number // 4 * (height + text)
         sheet.paste(Image.open(drawn).convert("RGB"), (left, top + text))
         pen.text((left + 8, top + 5), name, fill="black", font_size=14)

@@ -41,10 +41,10 @@ class CutIn(SceneEdit):
 
     ahead_m: float = 6.0
     at_s: float = 3.0
-    duration_s: float = 2.0
+    duration_s: float = 3.0
     side: str = "either"
     apart_m: float = 3.5
-    speed_share: float = 0.6
+    speed_share: float = 0.7
     kind: str = "car"
 
     def __post_init__(self) -> None:
