@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from l5kit.closedloop import ClosedLoopOptions, simulate
+from l5kit.cli.validate import check_files
+from l5kit.closedloop import simulate
 from l5kit.data import (
     ChunkedDataset,
     dataset_digest,
@@ -31,7 +32,7 @@ from l5kit.editing import (
 from l5kit.editing.edit_texts import EDITS, parse_edit
 from l5kit.errors import InvalidArgumentError
 from support.cities import small_city
-from support.edited_scenes import drive_ahead, save_fork_dataset, track_of
+from support.edited_scenes import drive_ahead, fork_setting, lit_setting, save_dataset, track_of
 from support.many_maps import import_both
 
 PARK = ParkedVehicle(ahead_m=40.0)
@@ -45,7 +46,8 @@ def fork_dataset(tmp_path_factory):
         drive_ahead(),
         drive_ahead(start_m=(10.0, 4.0)),
     ]
-    return save_fork_dataset(tmp_path_factory.mktemp("data") / "fork", scenes)
+    folder = tmp_path_factory.mktemp("data")
+    return save_dataset(folder / "fork", fork_setting(folder), scenes)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,8 @@ def test_every_edit_of_the_command_is_among_these():
 @pytest.mark.parametrize("edit", EVERY, ids=lambda edit: type(edit).__name__)
 def test_edited_scenes_of_a_city_are_as_valid_as_before(city, tmp_path, edit):
     edited = edit_dataset(city, tmp_path / "edited", edit)
-    assert not ChunkedDataset(edited.log).open().validate()
+    before, after = (check_files(find_dataset_files(path)) for path in (city, edited.path))
+    assert {(each.check, each.severity) for each in after} <= {(each.check, each.severity) for each in before}
     assert open_map(find_dataset_files(edited.path)) is not None
 
 
@@ -212,16 +215,54 @@ def test_texts_of_no_edit_are_refused(text, message):
 # --- what it is for
 
 
-def collisions_of(dataset, folder, planner):
-    options = ClosedLoopOptions(scenes=range(1))
-    result = simulate(dataset, folder, planner=planner, options=options)
-    return result.scores["scenes_failing"]["no_at_fault_collisions"]
+def drive(dataset, folder, planner):
+    """Whether the AV collides at fault in the only scene, and where it is at the end."""
+    scores = simulate(dataset, folder, planner=planner).scores
+    frames = ChunkedDataset(str(folder / "simulated.zarr")).open().frames
+    return scores["scenes_failing"]["no_at_fault_collisions"] == 1, frames[-1]["ego_translation"][:2]
 
 
-def test_the_log_hits_a_parked_bus_and_drivers_do_not(tmp_path):
-    source = save_fork_dataset(tmp_path / "source", [drive_ahead(num_frames=100)])
-    edited = edit_dataset(source, tmp_path / "edited", PARK)
-    assert collisions_of(source, tmp_path / "logged", "replay") == 0
-    assert collisions_of(edited.path, tmp_path / "replayed", "replay") == 1
-    for planner in ("idm", "rules"):
-        assert collisions_of(edited.path, tmp_path / planner, planner) == 0
+AHEAD = [
+    ParkedVehicle(),
+    Cones(),
+    PedestrianStepsOut(),
+    SlowLeader(),
+    BrakingLeader(),
+    CutIn(apart_m=4.0),
+]
+
+
+@pytest.fixture(scope="module")
+def on_the_road(tmp_path_factory):
+    """One scene on the way to the fork, in which nobody collides."""
+    folder = tmp_path_factory.mktemp("road")
+    source = save_dataset(folder / "source", fork_setting(folder), [drive_ahead(num_frames=100)])
+    assert not drive(source, folder / "logged", "replay")[0]
+    return source
+
+
+@pytest.mark.parametrize("edit", AHEAD, ids=lambda edit: type(edit).__name__)
+def test_the_log_hits_what_is_put_there_and_a_planner_does_not(on_the_road, tmp_path, edit):
+    edited = edit_dataset(on_the_road, tmp_path / "edited", edit)
+    assert drive(edited.path, tmp_path / "replayed", "replay")[0]
+    collides, end_m = drive(edited.path, tmp_path / "rules", "rules")
+    assert not collides
+    assert end_m[0] < 100.0  # it has slowed down
+
+
+@pytest.mark.parametrize("planner", ["replay", "idm"])
+def test_planners_follow_another_goal(tmp_path, planner):
+    scene = drive_ahead(start_m=(60.0, 0.0), num_frames=120)
+    source = save_dataset(tmp_path / "source", fork_setting(tmp_path), [scene])
+    edited = edit_dataset(source, tmp_path / "edited", AnotherGoal())
+    for dataset, goes_north in ((source, False), (edited.path, True)):
+        _, end_m = drive(dataset, tmp_path / f"driven {goes_north}", planner)
+        assert (end_m[1] > 30.0) == goes_north
+        assert (end_m[0] > 140.0) != goes_north
+
+
+def test_a_planner_waits_at_a_red_light(tmp_path):
+    source = save_dataset(tmp_path / "source", lit_setting(tmp_path), [drive_ahead(num_frames=100)])
+    edited = edit_dataset(source, tmp_path / "edited", RedLight())
+    assert drive(source, tmp_path / "free", "idm")[1][0] > 80.0
+    assert 50.0 < drive(edited.path, tmp_path / "waiting", "idm")[1][0] < 58.5  # half of 4 m before the line at 60

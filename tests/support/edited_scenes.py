@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,12 +105,11 @@ def track_of(scene: SceneArrays, track: int) -> dict[str, np.ndarray]:
     }
 
 
-def save_fork_dataset(folder: Path, scenes: Sequence[SceneArrays]) -> Path:
-    """Write a dataset folder with scenes on the map of :func:`fork_setting`, and return it."""
+def save_dataset(folder: Path, setting: SceneSetting, scenes: Sequence[SceneArrays]) -> Path:
+    """Write a dataset folder with scenes on the map of a setting, and return it."""
     for name in ("scenes", "semantic_map"):
         (folder / name).mkdir(parents=True)
-    make_road_map(folder / "semantic_map")
-    (folder / "semantic_map" / "road.pb").rename(folder / "semantic_map" / "semantic_map.pb")
+    shutil.copyfile(setting.map_api.protobuf_map_path, folder / "semantic_map" / "semantic_map.pb")
     (folder / "meta.json").write_text(json.dumps({"world_to_ecef": WORLD_TO_ECEF.tolist()}))
     facts = dataclasses.replace(FACTS, sources=[{"dataset": "made"}])
     with write_log(folder / "scenes" / "sample.zarr", facts=facts) as writer:
