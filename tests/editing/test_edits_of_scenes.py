@@ -164,6 +164,15 @@ def test_a_slow_leader_always_drives_as_fast():
     assert first_meeting(edited, 1) == 29  # 20 m at 7 m/s take 2.86 s
 
 
+def test_a_leader_begins_where_there_is_room():
+    # another car at 34.3 needs 2 + 2.3 + 0.3 m to both sides
+    edited = SlowLeader(ahead_m=20.0).apply(drive_ahead(others=[{"start": (34.3, 0.0)}]), ALONE)
+    np.testing.assert_allclose(track_of(edited, 2)["xy"][[0, 50], 0], (39.3, 54.3))
+    full = drive_ahead(others=[{"start": (x, 0.0)} for x in range(30, 70, 4)])
+    with pytest.raises(ImpossibleEditError, match=r"no room for the car from 24\.3 m to 44\.3 m along the path"):
+        SlowLeader(ahead_m=20.0).apply(full, ALONE)
+
+
 def test_a_leader_leaves_the_scene_at_the_end_of_the_path(fork):
     edit = SlowLeader(ahead_m=20.0, speed_mps=10.0)
     # its front is at 26.6 m of 59.5 m

@@ -7,7 +7,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.editing.av_path import AvPath, av_path
-from l5kit.editing.new_agents import KINDS, VEHICLES, add_agents, boxes_of_frame, has_room
+from l5kit.editing.new_agents import KINDS, SEARCH_M, VEHICLES, add_agents, boxes_of_frame, has_room
 from l5kit.editing.scene_edit import (
     ImpossibleEditError,
     SceneEdit,
@@ -114,6 +114,8 @@ def add_on_path(
 ) -> SceneArrays:
     """Return a scene with a vehicle that drives along a path; behind its end it is not there.
 
+    Where somebody is in the first frame, all of its drive is moved on to the next metre with room, up to 20 m.
+
     Args:
         scene: The scene.
         setting: What is known beside it.
@@ -123,22 +125,26 @@ def add_on_path(
         left_m: How far it is to the left of the path in each frame, (F,); None for on it.
 
     Raises:
-        ImpossibleEditError: The path ends before it, or somebody is where it begins.
+        ImpossibleEditError: The path ends before it, or there is no room where it begins.
     """
-    vehicle = KINDS[kind]
-    path.require_reach(float(arcs_m[0] + 0.5 * vehicle.size_m[0]), "the front of the vehicle")
+    vehicle, others = KINDS[kind], boxes_of_frame(scene, 0, setting)
+    half_m = 0.5 * vehicle.size_m[0]
+    path.require_reach(float(arcs_m[0] + half_m), "the front of the vehicle")
     aside_m = np.zeros(len(arcs_m)) if left_m is None else left_m
-    positions_m, yaws_rad = path.poses_at(arcs_m, left_m=aside_m)
 
     # who changes sides points to where it goes
+    turns_rad = np.zeros(len(arcs_m))
     if len(arcs_m) > 1:
         moved_m, along_m = np.gradient(aside_m), np.gradient(arcs_m)
-        yaws_rad = yaws_rad + np.where(along_m > 0, np.arctan2(moved_m, np.maximum(along_m, 1e-9)), 0.0)
-    box = np.array([*positions_m[0], yaws_rad[0], *vehicle.size_m[:2]])
-    if not has_room(box, boxes_of_frame(scene, 0, setting)):
-        raise ImpossibleEditError(
-            f"there is no room for the {kind} at {arcs_m[0]:.1f} m along the path of the AV: somebody is there in the "
-            "first frame; choose another ahead_m"
-        )
-    is_there = arcs_m + 0.5 * vehicle.size_m[0] <= path.length_m
-    return add_agents(scene, [vehicle], positions_m=positions_m[None], yaws_rad=yaws_rad[None], is_there=is_there[None])
+        turns_rad = np.where(along_m > 0, np.arctan2(moved_m, np.maximum(along_m, 1e-9)), 0.0)
+    for shifted_m in (arcs_m + shift_m for shift_m in range(SEARCH_M + 1)):
+        positions_m, yaws_rad = path.poses_at(shifted_m, left_m=aside_m)
+        yaws_rad = yaws_rad + turns_rad
+        is_there = shifted_m + half_m <= path.length_m
+        if is_there[0] and has_room(np.array([*positions_m[0], yaws_rad[0], *vehicle.size_m[:2]]), others):
+            drive = {"positions_m": positions_m[None], "yaws_rad": yaws_rad[None], "is_there": is_there[None]}
+            return add_agents(scene, [vehicle], **drive)
+    raise ImpossibleEditError(
+        f"there is no room for the {kind} from {arcs_m[0]:.1f} m to {arcs_m[0] + SEARCH_M:.1f} m along the path of the "
+        "AV: others are there in the first frame; choose another ahead_m"
+    )

@@ -15,6 +15,9 @@ from l5kit.geometry.box_overlap import boxes_overlap
 MARGIN_M: Final = 0.3
 """Room that stays between something new and everybody else in its first frame, metres."""
 
+SEARCH_M: Final = 20
+"""So far beyond the wanted distance room is looked for, metre by metre."""
+
 
 class AgentKind(NamedTuple):
     """Class and size of something that is added: length, width and height, metres."""

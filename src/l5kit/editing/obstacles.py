@@ -7,7 +7,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.editing.av_path import AvPath, av_path
-from l5kit.editing.new_agents import KINDS, VEHICLES, AgentKind, add_agents, boxes_of_frame, has_room
+from l5kit.editing.new_agents import KINDS, SEARCH_M, VEHICLES, AgentKind, add_agents, boxes_of_frame, has_room
 from l5kit.editing.scene_edit import (
     ImpossibleEditError,
     SceneEdit,
@@ -16,9 +16,6 @@ from l5kit.editing.scene_edit import (
     require_one_of,
 )
 from l5kit.errors import InvalidArgumentError
-
-_SEARCH_M = 20
-"""So far beyond the wanted distance room is looked for, metre by metre."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ def _add_standing(
     path = av_path(scene, setting)
     path.require_reach(float(arcs_m.max()), "what is added")
     others = boxes_of_frame(scene, 0, setting)
-    for shift_m in range(_SEARCH_M + 1):
+    for shift_m in range(SEARCH_M + 1):
         boxes = _boxes_on_path(path, kinds, arcs_m + shift_m, left_m)
         if arcs_m.max() + shift_m <= path.length_m and all(has_room(box, others) for box in boxes):
             shape = (len(kinds), scene.num_frames)
@@ -127,7 +124,7 @@ def _add_standing(
                 yaws_rad=np.broadcast_to(boxes[:, None, 2], shape).copy(),
             )
     raise ImpossibleEditError(
-        f"there is no room from {arcs_m.min():.1f} m to {arcs_m.max() + _SEARCH_M:.1f} m along the path of the AV: "
+        f"there is no room from {arcs_m.min():.1f} m to {arcs_m.max() + SEARCH_M:.1f} m along the path of the AV: "
         "others are there in the first frame; choose another ahead_m or left_m"
     )
 
