@@ -22,7 +22,7 @@ from pathlib import Path
 
 import av
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 from playwright.sync_api import Page, sync_playwright
 from typer.main import get_command
 
@@ -49,6 +49,18 @@ AGENT = "scene=2&frame=90&track=1"
 
 ROUTE_M = (np.array([-5.0, 220.0]), np.array([58.0, 71.0]))
 """Start and goal of the route that is drawn, metres in the city."""
+
+EDITED = (
+    ("parked_vehicle,ahead_m=25", 12),
+    ("cones,ahead_m=20", 12),
+    ("pedestrian_steps_out,ahead_m=25,pace_mps=2.2", 19),
+    ("cut_in,at_s=1", 26),
+    ("braking_leader,ahead_m=12,brakes_at_s=2", 30),
+    ("denser_traffic,factor=3", 70),
+    ("another_goal,speed_mps=9", 72),
+    ("slow_leader,ahead_m=15", 10),
+)
+"""Edits of the first scene of the small city that are drawn, each with a frame."""
 
 SHOWN = "() => window.l5kitViewer?.birdseye.stats.drawn > 0 && window.l5kitViewer.state().scene !== null"
 
@@ -273,6 +285,26 @@ def draw_frames(studio: Studio) -> None:
     render(studio, studio.small_city, "frame-channels.png", *place, "--style", "channels")
     film = ["--scene", "1", "--frames", "30:100:2", "--size", "480x320"]
     render_film(studio, studio.small_city, "scene", *film, frame_ms=200)
+
+
+def draw_edited(studio: Studio) -> None:
+    """A frame of a scene with each kind of edit, in a grid with their names."""
+    width, height, text = 320, 220, 22
+    sheet = Image.new("RGB", (4 * width, -(-len(EDITED) // 4) * (height + text)), "white")
+    pen = ImageDraw.Draw(sheet)
+    for number, (edit, frame) in enumerate(EDITED):
+        name = edit.partition(",")[0]
+        words = ["edit", studio.small_city, f"edited_{name}", "--edit", edit, "--scenes", "0:1", "--seed", "1"]
+        path = studio.made(f"edited_{name}", *words)
+        drawn = studio.work / f"{name}.png"
+        size = ["--size", f"{width}x{height}", "--pixel-size", "0.2"]
+        studio.run("render", path, "--frame", frame, *size, "--out", drawn.name)
+        left, top = number % 4 * width, number // 4 * (height + text)
+        sheet.paste(Image.open(drawn).convert("RGB"), (left, top + text))
+        pen.text((left + 8, top + 5), name, fill="black", font_size=14)
+    picture = io.BytesIO()
+    sheet.save(picture, "png")
+    save(picture.getvalue(), "edited.png")
 
 
 def draw_driven(studio: Studio) -> None:

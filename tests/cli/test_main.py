@@ -18,7 +18,7 @@ from l5kit._compiling import ADVICE, COMPILING, CompilationWatch
 COMMANDS = (
     *("demo", "synth", "info", "validate", "mask", "chop", "export", "render", "record", "view"),
     *("config", "warmup", "bench", "train-rl", "download", "manifest", "verify", "artifact", "checkpoint", "reproduce"),
-    *("compare", "drive"),
+    *("compare", "drive", "edit"),
 )
 SCRIPT = Path(sys.executable).with_name("l5kit")
 

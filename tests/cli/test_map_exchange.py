@@ -1,6 +1,7 @@
 """Maps and scenes out and maps in: ``l5kit export --layout`` and ``l5kit import`` of Lanelet2 and OpenDRIVE."""
 
 import json
+import shutil
 
 import pytest
 
@@ -41,6 +42,37 @@ def test_what_does_not_fit_is_said(l5kit, city, tmp_path):
     assert (refused.exit_code, "it has no nodes" in refused.stderr) == (1, True)
     (tmp_path / "empty").mkdir()
     assert l5kit("export", tmp_path / "empty", tmp_path / "map.xodr", "--layout", "opendrive").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--max-scenes", 3],
+        ["--join"],
+        ["--columns", "columns.yaml"],
+        ["--maps", "apart"],
+        ["--strict"],
+        ["--workers", 2],
+        ["--engine", "threads"],
+    ],
+    ids=lambda options: options[0],
+)
+@pytest.mark.parametrize("layout", ["lanelet2", "opendrive"])
+def test_options_of_scenes_are_refused_for_maps(l5kit, tmp_path, layout, options):
+    (tmp_path / "map").write_text("<osm/>")
+    refused = l5kit("import", layout, tmp_path / "map", tmp_path / "out", *options)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"error: {options[0]} is for datasets with scenes, and {layout} is one map")
+
+
+@pytest.mark.parametrize("command", ["info", "validate"])
+def test_a_folder_with_a_map_alone_is_told_from_one_with_nothing(l5kit, city, tmp_path, command):
+    (tmp_path / "semantic_map").mkdir()
+    shutil.copy(city / "semantic_map" / "semantic_map.pb", tmp_path / "semantic_map")
+    refused = l5kit(command, tmp_path)
+    assert refused.exit_code == 1
+    assert "it has a map without scenes" in refused.stderr
+    assert "open_map(find_map_files(PATH))" in refused.stderr
 
 
 def test_scenes_leave_as_openscenario(l5kit, city, tmp_path):

@@ -127,6 +127,12 @@ def test_a_list_of_digests_may_begin_with_a_byte_order_mark(l5kit, city, tmp_pat
     assert l5kit("validate", city, "--checksums", digests).exit_code == 0
 
 
+def empty_map(city):
+    file = city / "semantic_map" / "semantic_map.pb"
+    file.write_bytes(b"")
+    return file
+
+
 def break_map(city):
     file = city / "semantic_map" / "semantic_map.pb"
     file.write_bytes(file.read_bytes()[:10_000])
@@ -146,8 +152,8 @@ def break_aerial(city):
 
 @pytest.mark.parametrize(
     ("damage", "check"),
-    [(break_map, "map"), (break_meta, "meta"), (break_aerial, "aerial")],
-    ids=["map", "meta", "aerial"],
+    [(break_map, "map"), (empty_map, "map"), (break_meta, "meta"), (break_aerial, "aerial")],
+    ids=["map", "empty map", "meta", "aerial"],
 )
 def test_files_that_lie_with_the_log_are_checked(l5kit, city_copy, damage, check):
     file = damage(city_copy)

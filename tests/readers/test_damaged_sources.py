@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import shutil
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,16 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from l5kit.data import ChunkedDataset
+from l5kit.data import ChunkedDataset, export_lanelet2, export_opendrive
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.errors import L5KitError
+from l5kit.evaluation.driving.map_checks import check_map
 from l5kit.readers.formats import open_reader
 from l5kit.readers.importing import import_dataset
+from l5kit.readers.map_files import import_map
+from l5kit.readers.reader import SourceDataError
 from support import argoverse2_files as av2
-from support import mcap_files, nuscenes_folders, py123d_roots, scenarionet_files, table_files, womd
+from support import exchanged_maps, mcap_files, nuscenes_folders, py123d_roots, scenarionet_files, table_files, womd
 
 NUM_SEEDS, NUM_SEEDS_LONG = 12, 1500
 FORMATS = ("argoverse2", "womd", "nuscenes", "scenarionet", "table", "table-mcap", "py123d", "argoverse2-sensor")
@@ -330,3 +334,100 @@ def test_random_damage_is_told_or_harmless(clean, tmp_path, monkeypatch):
 def test_much_random_damage_is_told_or_harmless(clean, tmp_path, monkeypatch):
     ends = attack_all(clean, tmp_path, monkeypatch, range(1000, 1000 + NUM_SEEDS_LONG))
     assert min(ends.count(end) for end in set(ends)) > 50, ends
+
+
+# --- maps, which are one file of XML
+
+MAP_FORMATS = {"lanelet2": export_lanelet2, "opendrive": export_opendrive}
+NUM_MAP_SEEDS, NUM_MAP_SEEDS_LONG = 40, 3000
+STRANGE_TEXTS = (
+    *("", "nan", "inf", "-inf", "1e300", "-1e300", "1e-320", "0", "-1", "3", str(2**63), "1" * 5000, "x" * 10_000),
+    *("yes", "[]", "{", "[[1]]", "\ud7ff", "../x", "1,2", "0x10", "1_0", "half a word", "0.5", "-0.0"),
+)
+
+
+def some_element(text, rng):
+    """Change, remove, double or move elements of XML, their attributes and their texts."""
+    root = ElementTree.fromstring(text)
+    for _ in range(rng.choice([1, 1, 2, 6])):
+        parents = [element for element in root.iter() if len(element)]
+        if not parents:
+            break
+        parent = rng.choice(parents)
+        child = rng.choice(list(parent))
+        kind = rng.randrange(7)
+        if kind == 0:
+            parent.remove(child)
+        elif kind == 1:
+            parent.insert(rng.randrange(len(parent) + 1), child)  # twice
+        elif kind == 2:
+            child.tag = rng.choice(list(root.iter())).tag
+        elif kind == 3 and child.text and child.text.strip():
+            child.text = rng.choice(STRANGE_TEXTS)
+        elif kind == 4 and child.attrib:
+            del child.attrib[rng.choice(list(child.attrib))]
+        elif kind == 5 and child.attrib:
+            key = rng.choice(list(child.attrib))
+            others = [element.attrib[key] for element in root.iter(child.tag) if key in element.attrib]
+            child.attrib[key] = rng.choice(others)
+        elif child.attrib:
+            child.attrib[rng.choice(list(child.attrib))] = rng.choice(STRANGE_TEXTS)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+@pytest.fixture(scope="module", params=sorted(MAP_FORMATS))
+def clean_map(request, tmp_path_factory):
+    """The file of a map that can be read, in one of the formats."""
+    folder = tmp_path_factory.mktemp(request.param)
+    file = folder / "town.xml"
+    MAP_FORMATS[request.param](exchanged_maps.lit_road_map(folder), file)
+    return request.param, file.read_bytes()
+
+
+def attack_map(clean_map, folder, seed):
+    """Import a damaged map; return how it ended: ``refused`` or ``read``."""
+    map_format, content = clean_map
+    rng = random.Random(f"{map_format} {seed}")
+    is_of_bytes = rng.random() < 0.25
+    damaged = some_bytes(content, rng) if is_of_bytes else some_element(content.decode(), rng).encode()
+    (folder / "town.xml").write_bytes(damaged)
+    try:
+        result = import_map(map_format, folder / "town.xml", folder / "out")
+    except SourceDataError as error:
+        if "town.xml" not in str(error) or len(str(error)) > 3000:
+            raise
+        assert {path.name for path in folder.iterdir()} == {"town.xml"}
+        return "refused"
+    assert {path.name for path in folder.iterdir()} == {"town.xml", "out"}
+    assert all(len(sentence) < 3000 for sentence in result.left_out)
+    found = exchanged_maps.opened_map(result.folder)
+    assert found.arrays.num_lanes == result.num_lanes
+    for points_m in (found.arrays.lane_lines.points, found.arrays.crosswalk_lines.points):
+        assert np.isfinite(points_m).all()
+    check_map(found)
+    return "read"
+
+
+def attack_maps(clean_map, tmp_path, seeds):
+    ends = []
+    for seed in seeds:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        try:
+            ends.append(attack_map(clean_map, folder, seed))
+        except BaseException as error:
+            error.add_note(f"{clean_map[0]}, seed {seed}")
+            raise
+        shutil.rmtree(folder)
+    return ends
+
+
+def test_random_damage_of_maps_is_told_or_harmless(clean_map, tmp_path):
+    ends = attack_maps(clean_map, tmp_path, range(NUM_MAP_SEEDS))
+    assert set(ends) == {"refused", "read"}, ends
+
+
+@pytest.mark.long
+def test_much_random_damage_of_maps_is_told_or_harmless(clean_map, tmp_path):
+    ends = attack_maps(clean_map, tmp_path, range(1000, 1000 + NUM_MAP_SEEDS_LONG))
+    assert min(ends.count(end) for end in ("refused", "read")) > 50, ends

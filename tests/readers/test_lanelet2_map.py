@@ -255,3 +255,9 @@ def test_an_import_replaces_imports_only(tmp_path):
     with pytest.raises(ValueError, match=r"mine\.txt"):
         import_map("lanelet2", tmp_path / "map.osm", out, overwrite=True)
     assert opened_map(out).arrays.num_lanes == 4
+
+
+def test_an_encoding_that_nobody_knows_is_refused(tmp_path):
+    (tmp_path / "map.osm").write_text("<?xml version='1.0' encoding='UT-8'?><osm/>")
+    with pytest.raises(SourceDataError, match=r"map\.osm.*it has an unknown encoding: UT-8; write it as UTF-8"):
+        read_lanelet2(tmp_path / "map.osm")

@@ -279,12 +279,26 @@ def test_errors_name_the_road(tmp_path, content, message):
 
 @pytest.mark.parametrize(
     ("projection", "offset", "message"),
-    [("48.5", "<offset hdg='askew'/>", "offset must have a finite number as hdg"), ("4.8.5", "", "could not convert")],
+    [
+        ("48.5", "<offset hdg='askew'/>", "offset must have a finite number as hdg"),
+        ("4.8.5", "", "could not convert"),
+        ("200", "", "geoReference must have lat_0 from -90 to 90 and lon_0 from -360 to 360, got 200 and 11"),
+    ],
 )
 def test_errors_name_the_header(tmp_path, projection, offset, message):
     place = f"<geoReference>+proj=tmerc +lat_0={projection} +lon_0=11</geoReference>"
     with pytest.raises(SourceDataError, match=rf"header\): {message}"):
         read(tmp_path, road(1), header=f"<header>{place}{offset}</header>")
+
+
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [("nan", "road must have a finite number as length, got 'nan'"), ("-5", "length of a road must be at least 0 m")],
+)
+def test_a_length_that_is_none_is_refused(tmp_path, length, message):
+    element = road(1).replace("<road ", f"<road length='{length}' ")
+    with pytest.raises(SourceDataError, match=message):
+        read(tmp_path, element)
 
 
 def test_entities_are_refused(tmp_path):

@@ -71,6 +71,12 @@ def test_files_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
         read_one(tmp_path, mcap_files.messages_of(300))
 
 
+def test_a_class_that_no_entity_has_is_refused(tmp_path):
+    mcap = {"objects": "/boxes", "av_pose": "/pose", "class": "kinds"}
+    with pytest.raises(SourceDataError, match=r"mcap\.class is 'kinds', which no entity has .did you mean 'kind'"):
+        read_one(tmp_path, mcap_files.messages_of(NUM_STEPS), mcap=mcap)
+
+
 def test_the_av_may_be_an_entity(tmp_path):
     told = mcap_files.messages_of(NUM_STEPS)
     for topic, _, time_ns, content in told:

@@ -32,6 +32,7 @@ LINES = (
         "engines",
         "warmup",
         "comparison",
+        "editing",
     ),
     ("cli",),
 )

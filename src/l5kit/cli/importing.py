@@ -115,6 +115,21 @@ def import_dataset(
     """
     require_writable_folder(out, option="OUT")
     if source_format in MAP_FORMATS:
+        of_scenes = {
+            "--max-scenes": max_scenes is not None,
+            "--join": join,
+            "--columns": columns is not None,
+            "--maps": maps is not MapLayout.ONE,
+            "--strict": strict,
+            "--workers": workers is not None,
+            "--engine": engine is not Engine.PROCESSES,
+            "--address": address is not None,
+        }
+        if given := [option for option, is_given in of_scenes.items() if is_given]:
+            raise InvalidArgumentError(
+                f"{given[0]} is for datasets with scenes, and {source_format} is one map; leave it out "
+                "(options of maps: --origin, --meta, --overwrite, --json)"
+            )
         _import_map(
             SourceFormat(source_format), source, out, origin=origin, meta=meta, overwrite=overwrite, as_json=as_json
         )

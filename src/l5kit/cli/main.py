@@ -172,6 +172,16 @@ _COMMANDS: Final = (
         ),
     ),
     _Command(
+        "edit",
+        "l5kit.cli.edit:edit",
+        _PREPARE,
+        (
+            "l5kit edit city parked --edit parked_vehicle",
+            "l5kit edit city hidden --edit parked_vehicle,left_m=-2.5 --edit pedestrian_steps_out,ahead_m=52",
+            "l5kit edit city elsewhere --edit another_goal --edit denser_traffic,factor=1.5 --scenes 0:100 --seed 3",
+        ),
+    ),
+    _Command(
         "mask",
         "l5kit.cli.mask:mask",
         _PREPARE,

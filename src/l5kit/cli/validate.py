@@ -1,5 +1,6 @@
 """``l5kit validate``: what is wrong in a dataset."""
 
+import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +25,7 @@ from l5kit.data.remote_dataset_files import local_file
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import ConfigError, L5KitError
+from l5kit.errors import ConfigError, CorruptedDataError, L5KitError
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 
@@ -83,6 +84,8 @@ def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None,
             load_matrix(metadata, "ecef_to_aerial", path=path)
 
     def read_map(path: str) -> None:
+        if os.path.getsize(path) == 0:  # which is a map without elements to protobuf
+            raise CorruptedDataError(f"map file {path} is empty, it has 0 bytes; copy it again")
         maps = maps_at(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
         if world_to_ecef is None:
             maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world

@@ -170,10 +170,16 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
     of_towns = logs_in([folder / _SCENES_FOLDER for folder in path.iterdir() if not folder.name.startswith(".")])
     if not of_towns or not takes_towns:
         towns = sorted({log.parent.parent.name for log in of_towns})
-        advice = f"pass one of the dataset folders in it: {', '.join(towns[:8])}{', ...' if towns[8:] else ''}"
+        advice = "pass a dataset folder or the path of a .zarr"
+        if towns:
+            advice = f"pass one of the dataset folders in it: {', '.join(towns[:8])}{', ...' if towns[8:] else ''}"
+        elif any((path / name).is_file() for name in _SEMANTIC_MAP.names):
+            advice = (
+                "it has a map without scenes, as l5kit import lanelet2 and opendrive write it: name its file with "
+                "--map beside a dataset, or open it in Python with open_map(find_map_files(PATH))"
+            )
         raise DatasetNotFoundError(
-            f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; "
-            f"{advice if towns else 'pass a dataset folder or the path of a .zarr'}"
+            f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; {advice}"
         )
     return of_towns
 

@@ -16,6 +16,8 @@ from l5kit.readers.xml_source import parse_xml, refuse_doctype
 
 _POSITION_TAGS: Final = ("local_x", "local_y", "ele")
 _FURTHEST_OFF_M: Final = 1.0
+_LONGEST_REASON: Final = 300
+"""Characters of an error of Python in ours; values of attributes may be long."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def read_osm(file: Path, *, origin: tuple[float, float] | None) -> OsmFile:
     try:
         parse_xml(file, target)
     except (ValueError, KeyError, TypeError) as error:
-        text = f"it has no {error.args[0]}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        reason = " ".join(str(error)[:_LONGEST_REASON].split())
+        text = f"it has no {error.args[0]}" if isinstance(error, KeyError) else reason
         raise SourceDataError(file.name, target.current, text) from error
     with naming_source(file.name):
         if not target.coordinates:

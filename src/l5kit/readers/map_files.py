@@ -22,6 +22,7 @@ from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.lanelet2_map import read_lanelet2
 from l5kit.readers.map_writing import WORLD_TO_ECEF, turn_of
 from l5kit.readers.opendrive_map import read_opendrive
+from l5kit.readers.reader import naming_source
 from l5kit.readers.source_map import SourceLane
 
 _KIND_OF_ACCESS: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "bike"}
@@ -81,7 +82,8 @@ def import_map(
     matrix = WORLD_TO_ECEF if exchanged.world_to_ecef is None else exchanged.world_to_ecef
     if world_to_ecef is not None:
         matrix = np.array(world_to_ecef, np.float64)
-    builder, remarks = build_semantic_map(exchanged, world_to_ecef=matrix)
+    with naming_source(Path(file).name):
+        builder, remarks = build_semantic_map(exchanged, world_to_ecef=matrix)
     left_out = (*exchanged.left_out, *remarks)
     about = {"l5kit_version": __version__, "dataset": exchanged.name, "format": known.value}
     clear_leftovers(target)

@@ -188,6 +188,8 @@ class _Reading:
         road_id, plan, lanes = element.get("id", ""), element.find("planView"), element.find("lanes")
         if plan is None or lanes is None:
             raise ValueError("a road must have a planView and lanes")
+        if number_of(element, "length", 0.0) < 0:
+            raise ValueError(f"the length of a road must be at least 0 m, got {element.get('length')}")
         if road_id in self.roads:
             raise ValueError("there are two roads of this id; change one of them")
         sections = sorted(lanes.findall("laneSection"), key=lambda section: number_of(section, "s"))
@@ -485,6 +487,11 @@ class _Reading:
             return world_at(*self.origin), []
         values = [float(group) for group in match.groups() if group is not None] if match else [0.0, 0.0]
         latitude_deg, longitude_deg = values if match and match.group(1) is not None else values[::-1]
+        if not (abs(latitude_deg) <= 90 and abs(longitude_deg) <= 360):
+            raise ValueError(
+                f"geoReference must have lat_0 from -90 to 90 and lon_0 from -360 to 360, got {latitude_deg:g} and "
+                f"{longitude_deg:g}; mend it, or name the origin (--origin)"
+            )
         # The world may be turned and moved against the projection.
         offset = self.root.find("header/offset")
         turn = np.eye(4)

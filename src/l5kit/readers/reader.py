@@ -5,11 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol
 
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, L5KitError
 from l5kit.readers.source_scene import SourceScene
+
+_LONGEST_REASON: Final = 2000
+"""Characters of an error of Python in ours; values of a source may be long."""
 
 
 class SourceDataError(L5KitError, ValueError):
@@ -56,7 +59,7 @@ def naming_source(file: str, record: str = "") -> Iterator[None]:
     except SourceDataError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError) as error:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error)[:_LONGEST_REASON].split())
         has_text = text and isinstance(error, ValueError)  # other than the text of a KeyError
         problem = text if has_text or isinstance(error, L5KitError) else f"{type(error).__name__}: {text}"
         raise SourceDataError(file, record, problem) from error

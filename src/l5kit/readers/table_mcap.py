@@ -113,11 +113,11 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
         MissingDependencyError: The library ``mcap`` is missing.
         ValueError: The file is none, cut off or damaged, a topic is missing, or a message does not tell what it should.
     """
-    rows, frames, known = _Rows(), _Frames(), dict[str, str]()
+    rows, frames, known, keys = _Rows(), _Frames(), dict[str, str](), set[str]()
     for message in _messages_of(path):
         known[message.topic] = message.schema
         try:
-            _take(message, topics, av, rows, frames)
+            keys |= _take(message, topics, av, rows, frames)
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"topic {message.topic!r} at {message.time_ns} ns: {error}") from error
     for topic in (*topics.objects, *([] if topics.av_pose is None else [topics.av_pose])):
@@ -126,6 +126,12 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
             is_there = f"has {known[topic]}" if topic in known else f"is not there{did_you_mean(topic, known)}"
             listed = ", ".join(f"{name} ({schema})" for name, schema in sorted(known.items())[:30])
             raise ValueError(f"topic {topic!r} must have {' or '.join(allowed)}, but it {is_there}; topics: {listed}")
+    if topics.class_key is not None and topics.class_key not in keys and set(rows.tracks) - {av}:
+        listed = ", ".join(sorted(keys)[:30]) or "none"
+        raise ValueError(
+            f"mcap.class is {topics.class_key!r}, which no entity has{did_you_mean(topics.class_key, keys)}; keys of "
+            f"their metadata: {listed}"
+        )
     # All in the frame that transforms lead to, which must be one.
     times_ns = np.array(rows.times_ns, np.int64)
     positions_m = np.array(rows.positions_m, np.float64).reshape(-1, 3)
@@ -148,8 +154,9 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
     return pa.table(columns)
 
 
-def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _Frames) -> None:
-    """Put what a message tells to the rows, or to the transforms."""
+def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _Frames) -> set[str]:
+    """Put what a message tells to the rows, or to the transforms; return the keys of the metadata of its entities."""
+    keys: set[str] = set()
     if message.schema in (_TRANSFORM, _TRANSFORMS):
         several = message.schema == _TRANSFORMS
         for transform in _value(message.content, "transforms") if several else [message.content]:
@@ -169,10 +176,12 @@ def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _
             if len(cubes) > 1:
                 raise ValueError(f"entity {track!r} has {len(cubes)} cubes; a road user has one")
             facts = {_text(pair, "key"): _text(pair, "value") for pair in _value(entity, "metadata", ())}
+            keys |= facts.keys()
             kind = OTHER_CLASS if topics.class_key is None else facts.get(topics.class_key, OTHER_CLASS)
             size_m = [_number(_value(_value(cubes[0], "size"), axis), "size") for axis in "xyz"]
             time_ns, frame = _time_of(entity, message.time_ns), _text(entity, "frame_id")
             rows.add(time_ns, track, kind, frame, _value(cubes[0], "pose"), size_m)
+    return keys
 
 
 def _messages_of(path: Path) -> Iterator[_Message]:

@@ -60,6 +60,10 @@ def parse_xml(file: Path, target: XmlTarget[_Result], *, most_bytes: int = _MOST
         return cast("_Result", parser.close())
     except ParseError as error:
         raise ValueError(f"it is no XML, or is cut off: {error}; export or copy it again") from error
+    except LookupError as error:
+        if type(error) is not LookupError:  # KeyError and others are of the target
+            raise
+        raise ValueError(f"it has an {error!s:.100}; write it as UTF-8") from error
     except FileNotFoundError as error:
         raise ValueError("there is no such file; check the path for spelling") from error
     except IsADirectoryError as error:

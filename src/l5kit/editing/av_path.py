@@ -1,0 +1,154 @@
+"""The path of the AV: as it drove in the log, and then along its lanes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneSetting
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
+
+_STEP_M = 0.5
+"""Least distance between two points of a path; an AV that stands trembles by less."""
+
+_JOIN_M = 10.0
+"""Length along which the path comes from where the log ends to the middle of the lane."""
+
+_LOOK_M = 1.0
+"""The heading of the path at a point is that from so far behind it to so far ahead."""
+
+
+@dataclass(frozen=True, eq=False)
+class AvPath(ReadOnlyArrays):
+    """A line of P points, 2 or more, from the first pose of the AV on.
+
+    Attributes:
+        points_m: World x and y, float64 (P, 2).
+        arcs_m: Length of the line up to each point, rising from 0, float64 (P,).
+        frame_arcs_m: Length up to where the centre of the AV is in each of F frames, never falling, float64 (F,).
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    points_m: Float64Array
+    arcs_m: Float64Array
+    frame_arcs_m: Float64Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_shapes(self, points_m=(len(self.arcs_m), 2))
+
+    @classmethod
+    def of_scene(cls, scene: SceneArrays, driving_map: DrivingMap | None) -> "AvPath":
+        """Return the path of the AV of a scene; without a map, or off all lanes, it ends with the log.
+
+        Raises:
+            ImpossibleEditError: The scene has no frames, or a pose of the AV is not finite.
+        """
+        positions_m, yaws_rad = finite_poses(scene)
+
+        # points of the log that are some way apart, and how far the AV has come along them
+        kept, frame_arcs_m, arc_m = [0], np.zeros(scene.num_frames), 0.0
+        for frame in range(1, scene.num_frames):
+            driven_m = float(np.linalg.norm(positions_m[frame] - positions_m[kept[-1]]))
+            if driven_m >= _STEP_M:
+                kept.append(frame)
+                arc_m += driven_m
+                driven_m = 0.0
+            frame_arcs_m[frame] = max(arc_m + driven_m, frame_arcs_m[frame - 1])
+        points_m = positions_m[kept]
+
+        # the lanes ahead of the last pose, or at least a direction
+        onward_m = _points_behind_log(positions_m[-1], float(yaws_rad[-1]), driving_map)
+        if len(onward_m) == 0:
+            heading = np.array([np.cos(yaws_rad[-1]), np.sin(yaws_rad[-1])])
+            onward_m = (points_m[-1] + _STEP_M * heading)[None]
+        points_m = np.concatenate([points_m, onward_m])
+        steps_m = np.linalg.norm(np.diff(points_m, axis=0), axis=1)
+        return cls(points_m, np.concatenate([[0.0], np.cumsum(steps_m)]), frame_arcs_m)
+
+    @property
+    def length_m(self) -> float:
+        """Length of the line."""
+        return float(self.arcs_m[-1])
+
+    def points_at(self, arcs_m: Float64Array) -> Float64Array:
+        """Return world x and y at lengths of the line (n,); before its begin and behind its end it goes straight on."""
+        edges = np.clip(np.searchsorted(self.arcs_m, arcs_m, side="right") - 1, 0, len(self.arcs_m) - 2)
+        shares = (arcs_m - self.arcs_m[edges]) / (self.arcs_m[edges + 1] - self.arcs_m[edges])
+        points_m: Float64Array = self.points_m[edges] + shares[:, None] * (
+            self.points_m[edges + 1] - self.points_m[edges]
+        )
+        return points_m
+
+    def poses_at(
+        self, arcs_m: Float64Array, *, left_m: Float64Array | float = 0.0
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return world positions (n, 2) and headings (n,) at lengths of the line.
+
+        Args:
+            arcs_m: The lengths, (n,).
+            left_m: How far to the left of the line, metres, for all or for each.
+        """
+        ahead_m = self.points_at(arcs_m + _LOOK_M) - self.points_at(arcs_m - _LOOK_M)
+        yaws_rad = np.arctan2(ahead_m[:, 1], ahead_m[:, 0])
+        to_left = np.stack([-np.sin(yaws_rad), np.cos(yaws_rad)], axis=1)
+        positions_m: Float64Array = self.points_at(arcs_m) + np.asarray(left_m, np.float64).reshape(-1, 1) * to_left
+        return positions_m, yaws_rad
+
+    def require_reach(self, arc_m: float, what: str) -> None:
+        """Refuse a place behind the end of the path.
+
+        Raises:
+            ImpossibleEditError: As above.
+        """
+        if arc_m > self.length_m:
+            raise ImpossibleEditError(
+                f"{what} would be {arc_m:.1f} m along the path of the AV, which is known for {self.length_m:.1f} m; "
+                "choose a smaller ahead_m, or give the scene a map"
+            )
+
+
+def av_path(scene: SceneArrays, setting: SceneSetting) -> AvPath:
+    """Return the path of the AV of a scene, along the lanes of its map where it has one."""
+    return AvPath.of_scene(scene, setting.driving_map)
+
+
+def lane_path_of_log(scene: SceneArrays, driving_map: DrivingMap) -> LanePaths:
+    """Return the path of the AV of a scene along the middle of its lanes, as routes are.
+
+    Raises:
+        ImpossibleEditError: The scene has no frames, the AV is on no lane in the first one, or a pose is not finite.
+    """
+    positions_m, yaws_rad = finite_poses(scene)
+    tracks = TrackPoses(np.array([0, len(yaws_rad)]), positions_m, yaws_rad, np.zeros(1))
+    paths = make_lane_paths(tracks, driving_map)
+    if not paths.has_path[0]:
+        raise ImpossibleEditError("the AV is on no lane in the first frame")
+    return paths
+
+
+def finite_poses(scene: SceneArrays) -> tuple[Float64Array, Float64Array]:
+    """Return world positions (F, 2) and headings (F,) of the AV.
+
+    Raises:
+        ImpossibleEditError: There are none, or one is not finite.
+    """
+    positions_m, yaws_rad = scene.ego_positions_m[:, :2].copy(), scene.ego_yaws_rad.astype(np.float64)
+    if scene.num_frames == 0 or not (np.isfinite(positions_m).all() and np.isfinite(yaws_rad).all()):
+        raise ImpossibleEditError("the scene has no frames, or poses of the AV that are not finite")
+    return positions_m, yaws_rad
+
+
+def _points_behind_log(position_m: Float64Array, yaw_rad: float, driving_map: DrivingMap | None) -> Float64Array:
+    """Return the points of the straightest lanes ahead of a pose, none without lanes there, (n, 2)."""
+    if driving_map is None or driving_map.num_lanes == 0:
+        return np.zeros((0, 2))
+    last = TrackPoses(np.array([0, 1]), position_m[None].copy(), np.array([yaw_rad]), np.zeros(1))
+    points_m = make_lane_paths(last, driving_map).points_m
+    is_ahead = np.linalg.norm(points_m - position_m, axis=1) >= _JOIN_M
+    return points_m[int(np.argmax(is_ahead)) :] if is_ahead.any() else np.zeros((0, 2))

@@ -1,0 +1,65 @@
+"""Edits as texts, as the command takes them: ``parked_vehicle,ahead_m=30,kind=car``."""
+
+import re
+from dataclasses import fields
+from typing import Final
+
+import msgspec
+
+from l5kit.configs.texts import did_you_mean, parse_yaml
+from l5kit.editing.cut_in import CutIn
+from l5kit.editing.goal import AnotherGoal
+from l5kit.editing.leaders import BrakingLeader, SlowLeader
+from l5kit.editing.lights import RedLight
+from l5kit.editing.obstacles import Cones, ParkedVehicle
+from l5kit.editing.pedestrian import PedestrianStepsOut
+from l5kit.editing.population import DenserTraffic, FewerAgents
+from l5kit.editing.scene_edit import SceneEdit
+from l5kit.errors import InvalidArgumentError
+
+EDITS: Final[dict[str, type[SceneEdit]]] = {
+    "parked_vehicle": ParkedVehicle,
+    "cones": Cones,
+    "pedestrian_steps_out": PedestrianStepsOut,
+    "slow_leader": SlowLeader,
+    "braking_leader": BrakingLeader,
+    "cut_in": CutIn,
+    "denser_traffic": DenserTraffic,
+    "fewer_agents": FewerAgents,
+    "another_goal": AnotherGoal,
+    "red_light": RedLight,
+}
+"""The edits by the names that the command has for them."""
+
+_COMMA: Final = re.compile(r",(?![^\[]*\])")
+
+
+def parse_edit(text: str) -> SceneEdit:
+    """Return the edit that a text names: its name, and parameters that are not as usual.
+
+    Args:
+        text: Such as ``cones``, ``slow_leader,speed_mps=2`` or ``another_goal,goal_m=[120, 40]``.
+
+    Raises:
+        InvalidArgumentError: There is no such edit or parameter, or its value is not allowed.
+    """
+    name, *settings = (part.strip() for part in _COMMA.split(text))
+    kind = EDITS.get(name.replace("-", "_"))
+    if kind is None:
+        raise InvalidArgumentError(
+            f"there is no edit {name!r}{did_you_mean(name, EDITS)}; edits are {', '.join(EDITS)}"
+        )
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    params: dict[str, object] = {}
+    for setting in settings:
+        param, equals, value = setting.partition("=")
+        if not equals or param not in known or param in params:
+            raise InvalidArgumentError(
+                f"{name}: {setting!r} is no parameter, or comes twice{did_you_mean(param, known)}; parameters are "
+                f"{', '.join(known)}, each as NAME=VALUE"
+            )
+        params[param] = parse_yaml(value, called=f"{name},{param}")
+    try:
+        return msgspec.convert(params, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidArgumentError(f"{name}: {error}; see l5kit edit --help") from error

@@ -1,0 +1,228 @@
+"""Edited scenes as a dataset: a folder with log, map and the record of what was edited, whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from l5kit import __version__
+from l5kit._files import clear_leftovers, placed_when_complete, write_json
+from l5kit._types import Int64Array, JsonObject
+from l5kit.data.data_record import DataRecord
+from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.kept import Kept
+from l5kit.data.log_names import name_of_log
+from l5kit.data.log_writer import LogWriter, write_log
+from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndex, MapIndexWriter
+from l5kit.data.map.opened import open_maps
+from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
+from l5kit.data.progress import Progress
+from l5kit.data.save import require_local
+from l5kit.data.scene_arrays import read_scene_arrays
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
+from l5kit.data.stores.store import is_url, path_of
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting
+from l5kit.errors import InvalidArgumentError
+from l5kit.random.seeding import mix_seeds
+
+EDITS_FILE: Final = "edits.json"
+"""Name of the file that tells what was edited, in the folder of the dataset."""
+
+_MOST_MAPS: Final = 8
+_EDITED: Final = OutputKind(
+    "an edited dataset",
+    lambda folder: holds_keys(folder / EDITS_FILE, {"l5kit_version", "source", "edits", "scenes"}),
+    rf"{EDITS_FILE}|meta\.json|semantic_map/semantic_map\.pb|{MAPS_FOLDER}/(?:{INDEX_FILE}|\d+/\d+\.pb)"
+    rf"|aerial_map/aerial_map\.png|scenes/[^/]+\.zarr/{LOG_FILES}",
+)
+
+
+@dataclass(frozen=True)
+class EditedDataset:
+    """A dataset of edited scenes.
+
+    Attributes:
+        path: Its folder.
+        log: The log in it.
+        scenes: For each of its scenes the number of the one in the source, int64 (S,).
+        left_out: Scenes of the source that an edit does not fit, with the reason, by their numbers.
+    """
+
+    path: Path
+    log: Path
+    scenes: Int64Array
+    left_out: dict[int, str]
+
+
+def edit_dataset(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    edits: SceneEdit | Sequence[SceneEdit],
+    *,
+    scenes: SceneSelection = None,
+    seed: int = 0,
+    map_path: str | os.PathLike[str] | None = None,
+    meta_path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> EditedDataset:
+    """Write scenes of a dataset, each with the same edits, as a dataset that appears when it is complete.
+
+    Map, ``meta.json``, aerial picture and facts come along; the source stays as it is. ``edits.json`` has the source
+    with its digest, the edits with their parameters, and which scene came of which. Scenes that an edit does not fit
+    are left out, and listed with the reason. The same arguments give the same files.
+
+    Args:
+        path: A dataset folder or log; several logs: the path of one of them.
+        out: The folder to write.
+        edits: What is done to each scene, in this order.
+        scenes: Scenes of the log; None for all.
+        seed: Decides what edits draw, at least 0; what a scene gets depends on its number in the source, too.
+        map_path: Semantic map, if it is not where the dataset is; likewise the next one.
+        meta_path: ``meta.json``.
+        overwrite: Replace an edited dataset that is there; a folder with anything else in it is not replaced.
+        progress: Called with the number of scenes that are done and of all.
+
+    Raises:
+        DatasetNotFoundError: There is no dataset.
+        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
+        ImpossibleEditError: The edits fit none of the scenes.
+        InvalidArgumentError: There are no edits or no scenes, the seed is negative, or ``out`` holds something else.
+        CorruptedDataError: A file of the log or the map is damaged.
+    """
+    chosen = _as_edits(edits)
+    require_local("out", out)
+    target = Path(out).absolute()
+    files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
+    log = ChunkedDataset(files.dataset).open()
+    wanted = selected_scenes(scenes, len(log.scenes))
+    if len(wanted) == 0:
+        raise InvalidArgumentError(f"scenes selects none of the {len(log.scenes)} scenes of {path_of(files.dataset)}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InvalidArgumentError(f"seed must be a whole number of at least 0, got {seed!r}")
+    clear_leftovers(target)
+    _require_free(target, overwrite=overwrite)
+
+    maps = open_maps(files)
+    name = f"{name_of_log(Path(path_of(files.dataset)).name)}.zarr"
+    with placed_when_complete(target, may_replace=overwrite) as complete:
+        (complete / "scenes").mkdir(parents=True)
+        with write_log(complete / "scenes" / name, facts=log.facts) as writer:
+            kept, left_out = _write_scenes(writer, log, maps, wanted, chosen, int(seed), progress)
+        _copy_maps(files, maps, log, kept, complete)
+        record = DataRecord.of(files.dataset, num_scenes=len(log.scenes))
+        write_json(complete / EDITS_FILE, _as_json(record, chosen, kept, left_out, int(seed)))
+        _require_free(target, overwrite=overwrite)
+    return EditedDataset(target, target / "scenes" / name, np.array(kept, np.int64), left_out)
+
+
+def _write_scenes(
+    writer: LogWriter,
+    log: ChunkedDataset,
+    maps: SceneMaps | None,
+    scenes: Int64Array,
+    edits: Sequence[SceneEdit],
+    seed: int,
+    progress: Progress | None,
+) -> tuple[list[int], dict[int, str]]:
+    """Write edited scenes, and return which, and which were left out with the reason.
+
+    Raises:
+        ImpossibleEditError: All of them were left out.
+    """
+    settings: Kept[SceneSetting] = Kept(_MOST_MAPS)
+    kept: list[int] = []
+    left_out: dict[int, str] = {}
+    for number, scene in enumerate(scenes.tolist()):
+        row = -1 if maps is None else int(maps.rows_of_scenes(log, [scene])[0])
+        setting = settings.get(row, lambda row=row: _setting_on(maps, row, log))  # type: ignore[misc]
+        setting = replace(setting, seed=mix_seeds(seed, scene))
+        arrays = read_scene_arrays(log, scene)
+        try:
+            for edit in edits:
+                arrays = edit.apply(arrays, setting)
+        except ImpossibleEditError as error:
+            left_out[scene] = f"{type(edit).__name__}: {error}"
+        else:
+            writer.append(arrays)
+            kept.append(scene)
+        if progress is not None:
+            progress(number + 1, len(scenes))
+    if not kept:
+        scene, reason = next(iter(left_out.items()))
+        raise ImpossibleEditError(f"the edits fit none of the {len(scenes)} scenes; scene {scene}: {reason}")
+    return kept, left_out
+
+
+def _setting_on(maps: SceneMaps | None, row: int, log: ChunkedDataset) -> SceneSetting:
+    return SceneSetting.on(None if maps is None else maps.map_of([row]), facts=log.facts)
+
+
+def _copy_maps(
+    files: DatasetFiles, maps: SceneMaps | None, log: ChunkedDataset, scenes: Sequence[int], folder: Path
+) -> None:
+    """Copy meta.json, the aerial picture, and the map, or those of many that scenes are on."""
+    if files.meta is not None:
+        shutil.copyfile(files.meta, folder / "meta.json")
+    if files.aerial is not None and not is_url(path_of(files.aerial)):
+        (folder / "aerial_map").mkdir()
+        shutil.copyfile(files.aerial, folder / "aerial_map" / "aerial_map.png")
+    if files.semantic_map is None:
+        return
+    if maps is None or maps.is_single:
+        (folder / "semantic_map").mkdir()
+        shutil.copyfile(files.semantic_map, folder / "semantic_map" / "semantic_map.pb")
+        return
+    (folder / MAPS_FOLDER).mkdir()
+    index, writer = MapIndex.read(files.semantic_map), MapIndexWriter(folder / MAPS_FOLDER)
+    for row in np.unique(maps.rows_of_scenes(log, scenes)).tolist():
+        source = index.path_of(row)
+        writer.add(index.names[row], index.bounds_m[row], lambda path, source=source: shutil.copyfile(source, path))  # type: ignore[misc]
+    writer.finish()
+
+
+def _as_json(
+    source: DataRecord, edits: Sequence[SceneEdit], scenes: Sequence[int], left_out: dict[int, str], seed: int
+) -> JsonObject:
+    return {
+        "l5kit_version": __version__,
+        "source": source.as_dict(),
+        "seed": seed,
+        "edits": [_edit_as_json(edit) for edit in edits],
+        "scenes": list(scenes),
+        "left_out": [{"scene": scene, "reason": reason} for scene, reason in left_out.items()],
+    }
+
+
+def _edit_as_json(edit: SceneEdit) -> JsonObject:
+    """Return name and parameters of an edit; one of a user that is no dataclass tells what it prints."""
+    params = asdict(edit) if is_dataclass(edit) else {"text": repr(edit)}
+    return {"edit": type(edit).__name__, **params}
+
+
+def _as_edits(edits: object) -> list[SceneEdit]:
+    several: list[object] = list(edits) if isinstance(edits, Sequence) else [edits]
+    chosen = [edit for edit in several if isinstance(edit, SceneEdit)]
+    if wrong := [edit for edit in several if not isinstance(edit, SceneEdit)]:
+        raise InvalidArgumentError(
+            f"edits must be SceneEdits, such as ParkedVehicle(ahead_m=40), got {wrong[0]!r}; derive a class of your "
+            "own from SceneEdit"
+        )
+    if not chosen:
+        raise InvalidArgumentError("edits has none; name at least one, such as ParkedVehicle(ahead_m=40)")
+    return chosen
+
+
+def _require_free(target: Path, *, overwrite: bool) -> None:
+    """Refuse a place where something is that is no edited dataset, or may not be replaced."""
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise FileExistsError(f"out is {str(target)!r}, which exists; name another folder, or pass overwrite=True")
+    require_own_folder(target, _EDITED, argument="out")

@@ -1,0 +1,177 @@
+"""Another goal: the AV of the log takes other lanes, and so does the route that planners are given."""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.data.map.api import MapAPI
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.editing.av_path import AvPath, av_path, lane_path_of_log
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
+from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.transform import yaws_as_rotations33
+from l5kit.lanes.driving_map import DrivingMap
+from l5kit.lanes.lane_choice import lane_arrays, straightest_ahead
+from l5kit.lanes.lane_paths import (
+    PATH_STEP_M,
+    LanePaths,
+    make_path_of_lanes,
+    write_highest_speeds,
+)
+
+_ACROSS_MPS2, _BRAKING_MPS2, _SPEEDING_UP_MPS2 = 2.0, 1.5, 1.5
+"""How fast bends are driven, and how hard the AV brakes and speeds up, metres per second squared."""
+
+_MARGIN_M = 50.0
+"""So far lanes go on behind what the AV drives, as routes do."""
+
+_SETTLE_M = 20.0
+"""Length along which the AV comes from where it is in its lane to the middle."""
+
+_MOST_LANES = 1000
+
+
+@dataclass(frozen=True)
+class AnotherGoal(SceneEdit):
+    """Another goal of the AV: from the first frame on, its log follows other lanes.
+
+    Planners, samples and scores take the route from the log of the AV, and so get the new one. The AV of the log drives
+    as fast as before, or as is told, slower in bends, and stops at its goal; it looks at nobody and at no lights, so
+    that a replay of the edited log may collide. Its height stays as it was in each frame.
+
+    Attributes:
+        goal_m: World x and y of the goal, which the shortest route along lanes leads to; None for another exit of the
+            first fork that the AV comes to, drawn with the seed where there are several.
+        ahead_m: How far ahead of the AV in the first frame a fork is at least.
+        speed_mps: How fast the AV wants to drive; None for as fast as it did, so that one that stands goes nowhere.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of range.
+    """
+
+    goal_m: tuple[float, float] | None = None
+    ahead_m: float = 10.0
+    speed_mps: float | None = None
+
+    def __post_init__(self) -> None:
+        require_in_range(self, ahead_m=(0.0, 500.0))
+        if self.speed_mps is not None:
+            require_in_range(self, speed_mps=(0.5, 60.0))
+        if self.goal_m is not None:
+            if np.shape(self.goal_m) != (2,) or not np.isfinite(np.asarray(self.goal_m, np.float64)).all():
+                raise InvalidArgumentError(
+                    f"AnotherGoal: goal_m must be x and y in metres, or None for another exit, got {self.goal_m!r}"
+                )
+            object.__setattr__(self, "goal_m", (float(self.goal_m[0]), float(self.goal_m[1])))
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene in which the AV drives to the goal; see :meth:`SceneEdit.apply`."""
+        map_api, driving_map = setting.require_map(self)
+        wanted_mps = scene.ego_speeds_mps
+        driven_m = float(av_path(scene, setting).frame_arcs_m[-1])
+        if self.speed_mps is not None:
+            # from the first speed to this one as gently as before bends
+            most_mps = _BRAKING_MPS2 * scene.times_s
+            wanted_mps = wanted_mps[0] + np.clip(self.speed_mps - wanted_mps[0], -most_mps, most_mps)
+            driven_m = self.speed_mps * float(scene.times_s[-1])
+        if self.goal_m is not None:
+            return _drive(scene, self._path_to_goal(scene, map_api, driving_map), wanted_mps)
+        lanes = self._lanes_of_other_exit(scene, driving_map, driven_m, np.random.default_rng(setting.seed))
+        start_m = driving_map.arcs_on_lanes_m(scene.ego_positions_m[:1, :2], lanes[:1])
+        return _drive(scene, make_path_of_lanes(lanes, driving_map, start_m=float(start_m[0])), wanted_mps)
+
+    def _path_to_goal(self, scene: SceneArrays, map_api: MapAPI, driving_map: DrivingMap) -> LanePaths:
+        """Return the path of the shortest route to the goal."""
+        assert self.goal_m is not None
+        heading_rad = float(scene.ego_yaws_rad[0])
+        try:
+            route = map_api.find_route(scene.ego_positions_m[0], self.goal_m, heading_rad=heading_rad)
+            return make_path_of_lanes(route.lane_rows, driving_map, start_m=route.start_m, end_m=route.end_m)
+        except InvalidArgumentError as error:  # among them RouteNotFoundError
+            raise ImpossibleEditError(f"the goal is not reached: {error}") from error
+
+    def _lanes_of_other_exit(
+        self, scene: SceneArrays, driving_map: DrivingMap, driven_m: float, rng: np.random.Generator
+    ) -> Int64Array:
+        """Return the lanes of the AV up to a fork, one that it did not take, and the straightest ones behind it.
+
+        Args:
+            scene: The scene.
+            driving_map: Its lanes.
+            driven_m: How far the AV drives.
+            rng: Draws one of several.
+
+        Raises:
+            ImpossibleEditError: The AV comes to no fork.
+        """
+        logged = lane_path_of_log(scene, driving_map)
+        lanes = logged.lanes_of(0).tolist()
+        for index, (lane, taken) in enumerate(itertools.pairwise(lanes)):
+            fork_m = float(logged.piece_arcs_m[index + 1])
+            ahead = driving_map.ahead_of(lane).tolist()
+            others = [other for other in ahead if other != taken]
+            if taken in ahead and others and self.ahead_m <= fork_m <= driven_m:
+                chosen = [*lanes[: index + 1], int(rng.choice(others))]
+                return _extended(chosen, driving_map, length_m=driven_m + _MARGIN_M)
+        raise ImpossibleEditError(
+            f"the AV of the log comes to no fork of lanes from {self.ahead_m:g} m on in the {driven_m:.1f} m that it "
+            "drives; name a goal (goal_m) or a speed (speed_mps), or choose a smaller ahead_m"
+        )
+
+
+def _extended(lanes: list[int], driving_map: DrivingMap, *, length_m: float) -> Int64Array:
+    """Return lanes with the straightest ones behind them, until those from the second on have a length together."""
+    arrays, reached_m = lane_arrays(driving_map), 0.0
+    while len(lanes) < _MOST_LANES and reached_m < length_m:
+        onward = int(straightest_ahead(arrays, lanes[-1]))
+        if onward < 0:
+            break
+        lanes.append(onward)
+        reached_m += float(driving_map.arc_lengths_m[onward, -1])
+    return np.array(lanes, np.int64)
+
+
+def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -> SceneArrays:
+    """Return a scene whose AV drives along a path from its first pose on, at most as fast as wanted in each frame."""
+    points_m, length_m = lane_path.points_of(0), float(lane_path.lengths_m[0])
+    highest_mps = np.empty(len(points_m))
+    write_highest_speeds(lane_path.arrays, _ACROSS_MPS2, _BRAKING_MPS2, False, highest_mps)
+    arcs_m = _driven_arcs_m(scene, wanted_mps, highest_mps, length_m)
+    line = AvPath(points_m, PATH_STEP_M * np.arange(len(points_m), dtype=np.float64), arcs_m)
+
+    # from where it is beside the middle of the lane into the middle
+    start_m, yaws_rad = line.poses_at(np.zeros(1))
+    beside_m = scene.ego_positions_m[0, :2] - start_m[0]
+    left_m = float(beside_m[1] * np.cos(yaws_rad[0]) - beside_m[0] * np.sin(yaws_rad[0]))
+    rest = 1.0 - np.clip(arcs_m / _SETTLE_M, 0.0, 1.0)
+    positions_m, headings_rad = line.poses_at(arcs_m, left_m=left_m * rest**2 * (3.0 - 2.0 * rest))
+    return replace(
+        scene,
+        ego_positions_m=np.column_stack([positions_m, scene.ego_positions_m[:, 2]]),
+        ego_rotations=yaws_as_rotations33(headings_rad),
+    )
+
+
+def _driven_arcs_m(
+    scene: SceneArrays, wanted_mps: Float64Array, highest_mps: Float64Array, length_m: float
+) -> Float64Array:
+    """Return how far the AV has come in each frame, (F,).
+
+    Args:
+        scene: The scene, whose AV has its first speed.
+        wanted_mps: How fast it would like to drive in each frame, (F,).
+        highest_mps: How fast it may be at points of the path, every 2 m.
+        length_m: Where it stops.
+    """
+    arcs_m, speed_mps = np.zeros(scene.num_frames), float(scene.ego_speeds_mps[0])
+    for frame in range(1, scene.num_frames):
+        step_s = float(scene.times_s[frame] - scene.times_s[frame - 1])
+        arc_m = float(arcs_m[frame - 1])
+        in_bend_mps = highest_mps[min(int(arc_m / PATH_STEP_M), len(highest_mps) - 1)]
+        to_stop_mps = np.sqrt(2.0 * _BRAKING_MPS2 * max(length_m - arc_m, 0.0))
+        fastest_mps = speed_mps + _SPEEDING_UP_MPS2 * step_s
+        speed_mps = float(min(wanted_mps[frame], in_bend_mps, to_stop_mps, fastest_mps))
+        arcs_m[frame] = min(arc_m + speed_mps * step_s, length_m)
+    return arcs_m

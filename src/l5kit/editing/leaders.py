@@ -1,0 +1,150 @@
+"""Vehicles ahead of the AV on its path: one that is slow, and one that brakes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l5kit._types import Float64Array
+from l5kit.data.scene_arrays import SceneArrays
+from l5kit.editing.av_path import AvPath, av_path
+from l5kit.editing.new_agents import KINDS, SEARCH_M, VEHICLES, add_agents, boxes_of_frame, has_room
+from l5kit.editing.scene_edit import (
+    ImpossibleEditError,
+    SceneEdit,
+    SceneSetting,
+    require_in_range,
+    require_one_of,
+)
+
+_DRIVES_MPS = 1.0
+"""An AV that is slower than this stands, and nobody brakes in front of it."""
+
+
+@dataclass(frozen=True)
+class SlowLeader(SceneEdit):
+    """A vehicle that drives ahead of the AV on its path, always as fast; at the end of the path it leaves the scene.
+
+    Attributes:
+        ahead_m: Distance along the path from the front of the AV in the first frame to the rear of the vehicle.
+        speed_mps: Its speed.
+        kind: ``car``, ``van``, ``bus`` or ``truck``.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of range.
+    """
+
+    ahead_m: float = 20.0
+    speed_mps: float = 3.0
+    kind: str = "car"
+
+    def __post_init__(self) -> None:
+        require_in_range(self, ahead_m=(0.0, 500.0), speed_mps=(0.0, 60.0))
+        require_one_of(self, "kind", VEHICLES)
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene with the vehicle; see :meth:`SceneEdit.apply`."""
+        path = av_path(scene, setting)
+        first_m = self.ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + KINDS[self.kind].size_m[0])
+        return add_on_path(scene, setting, path, self.kind, arcs_m=first_m + self.speed_mps * scene.times_s)
+
+
+@dataclass(frozen=True)
+class BrakingLeader(SceneEdit):
+    """A vehicle that drives ahead of the AV as the AV of the log does, and suddenly brakes until it stands.
+
+    Attributes:
+        ahead_m: Distance along the path from the front of the AV of the log to the rear of the vehicle, until then.
+        brakes_at_s: Seconds from the first frame on until it brakes.
+        braking_mps2: How hard it brakes.
+        kind: ``car``, ``van``, ``bus`` or ``truck``.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of range.
+    """
+
+    ahead_m: float = 15.0
+    brakes_at_s: float = 3.0
+    braking_mps2: float = 5.0
+    kind: str = "car"
+
+    def __post_init__(self) -> None:
+        require_in_range(self, ahead_m=(0.0, 500.0), brakes_at_s=(0.0, 3600.0), braking_mps2=(0.5, 12.0))
+        require_one_of(self, "kind", VEHICLES)
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene with the vehicle; see :meth:`SceneEdit.apply`."""
+        path = av_path(scene, setting)
+        driven_m, speed_mps = motion_at(scene, path, self.brakes_at_s)
+        first_m = self.ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + KINDS[self.kind].size_m[0])
+
+        # as the AV until then; behind that v t - b t^2 / 2, up to the time v / b at which it stands
+        braked_s = np.clip(scene.times_s - self.brakes_at_s, 0.0, speed_mps / self.braking_mps2)
+        braked_m = speed_mps * braked_s - 0.5 * self.braking_mps2 * braked_s**2
+        arcs_m = np.where(scene.times_s < self.brakes_at_s, path.frame_arcs_m, driven_m + braked_m)
+        return add_on_path(scene, setting, path, self.kind, arcs_m=first_m + arcs_m)
+
+
+def motion_at(scene: SceneArrays, path: AvPath, time_s: float) -> tuple[float, float]:
+    """Return how far the AV of the log has come at a time, and how fast it drives then.
+
+    Raises:
+        ImpossibleEditError: The scene has ended by then, or the AV stands.
+    """
+    if not time_s < scene.times_s[-1]:
+        raise ImpossibleEditError(
+            f"the scene lasts {scene.times_s[-1]:.1f} s, and nothing can happen at {time_s:g} s; choose an earlier time"
+        )
+    speed_mps = float(np.interp(time_s, scene.times_s, scene.ego_speeds_mps))
+    if speed_mps < _DRIVES_MPS:
+        raise ImpossibleEditError(
+            f"the AV of the log drives {speed_mps:.1f} m/s at {time_s:g} s, less than {_DRIVES_MPS:g}; choose another "
+            "time"
+        )
+    return float(np.interp(time_s, scene.times_s, path.frame_arcs_m)), speed_mps
+
+
+def add_on_path(
+    scene: SceneArrays,
+    setting: SceneSetting,
+    path: AvPath,
+    kind: str,
+    *,
+    arcs_m: Float64Array,
+    left_m: Float64Array | None = None,
+) -> SceneArrays:
+    """Return a scene with a vehicle that drives along a path; behind its end it is not there.
+
+    Where somebody is in the first frame, all of its drive is moved on to the next metre with room, up to 20 m.
+
+    Args:
+        scene: The scene.
+        setting: What is known beside it.
+        path: The path of the AV.
+        kind: Name of the vehicle in :data:`~l5kit.editing.new_agents.KINDS`.
+        arcs_m: Length of the path up to its middle in each frame, never falling, (F,).
+        left_m: How far it is to the left of the path in each frame, (F,); None for on it.
+
+    Raises:
+        ImpossibleEditError: The path ends before it, or there is no room where it begins.
+    """
+    vehicle, others = KINDS[kind], boxes_of_frame(scene, 0, setting)
+    half_m = 0.5 * vehicle.size_m[0]
+    path.require_reach(float(arcs_m[0] + half_m), "the front of the vehicle")
+    aside_m = np.zeros(len(arcs_m)) if left_m is None else left_m
+
+    # who changes sides points to where it goes
+    turns_rad = np.zeros(len(arcs_m))
+    if len(arcs_m) > 1:
+        moved_m, along_m = np.gradient(aside_m), np.gradient(arcs_m)
+        turns_rad = np.where(along_m > 0, np.arctan2(moved_m, np.maximum(along_m, 1e-9)), 0.0)
+    for shifted_m in (arcs_m + shift_m for shift_m in range(SEARCH_M + 1)):
+        positions_m, yaws_rad = path.poses_at(shifted_m, left_m=aside_m)
+        yaws_rad = yaws_rad + turns_rad
+        is_there = shifted_m + half_m <= path.length_m
+        if is_there[0] and has_room(np.array([*positions_m[0], yaws_rad[0], *vehicle.size_m[:2]]), others):
+            drive = {"positions_m": positions_m[None], "yaws_rad": yaws_rad[None], "is_there": is_there[None]}
+            return add_agents(scene, [vehicle], **drive)
+    raise ImpossibleEditError(
+        f"there is no room for the {kind} from {arcs_m[0]:.1f} m to {arcs_m[0] + SEARCH_M:.1f} m along the path of the "
+        "AV: others are there in the first frame; choose another ahead_m"
+    )

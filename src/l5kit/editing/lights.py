@@ -1,0 +1,126 @@
+"""Lights that are red for the AV."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from l5kit._types import BoolArray, Int64Array
+from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
+from l5kit.data.map.api import MapAPI
+from l5kit.data.scene_arrays import FaceRows, SceneArrays
+from l5kit.data.tracks import faces_of_frames
+from l5kit.editing.av_path import lane_path_of_log
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
+from l5kit.geometry.polygon import project_on_line
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths
+from l5kit.lanes.red_lights import RED
+
+_ON = np.eye(len(TL_FACE_LABELS), dtype=np.float32)[TL_FACE_LABEL_TO_INDEX["ACTIVE"]]
+_OFF = np.eye(len(TL_FACE_LABELS), dtype=np.float32)[TL_FACE_LABEL_TO_INDEX["INACTIVE"]]
+
+
+@dataclass(frozen=True)
+class RedLight(SceneEdit):
+    """The next light of the AV is red for some time; the AV of the log and all others drive as before.
+
+    Of the faces that control the lane, the red ones are on in these frames and the others off. Lights of other
+    directions stay as they are.
+
+    Attributes:
+        from_s: Seconds from the first frame on from which the light is red.
+        until_s: Seconds from which on it is as in the log again; None for never.
+        ahead_m: How far the line is at least ahead of the front of the AV of the log at ``from_s``.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of range, or the end is not behind the begin.
+    """
+
+    from_s: float = 0.0
+    until_s: float | None = None
+    ahead_m: float = 15.0
+
+    def __post_init__(self) -> None:
+        require_in_range(self, from_s=(0.0, 3600.0), ahead_m=(0.0, 500.0))
+        if self.until_s is not None:
+            require_in_range(self, until_s=(self.from_s, 7200.0))
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene with the red light; see :meth:`SceneEdit.apply`."""
+        map_api, driving_map = setting.require_map(self)
+        until_s = np.inf if self.until_s is None else self.until_s
+        is_red = (scene.times_s >= self.from_s) & (scene.times_s < until_s)
+        if not is_red.any():
+            raise ImpossibleEditError(f"the scene has no frame from {self.from_s:g} s to {until_s:g} s")
+        paths, frame = lane_path_of_log(scene, driving_map), int(np.argmax(is_red))
+        lane = self._lit_lane(paths, scene.ego_positions_m[frame, :2], map_api, setting.facts.ego_extent_m[0])
+        return replace(scene, tl_faces=_turn_red(scene.tl_faces, is_red, _faces_of_lane(lane, map_api), map_api))
+
+    def _lit_lane(self, paths: LanePaths, position_m: np.ndarray, map_api: MapAPI, length_m: float) -> int:
+        """Return the lane whose light is the next one on the path of the AV.
+
+        Raises:
+            ImpossibleEditError: There is none.
+        """
+        points_m = paths.points_of(0)
+        edge, share = project_on_line(points_m, np.ascontiguousarray(position_m))
+        least_m = PATH_STEP_M * (edge + share) + 0.5 * length_m + self.ahead_m
+        lit = {int(lane) for face in _red_faces(map_api) for lane in map_api.arrays.lights.lanes_of(face)}
+        for arc_m, lanes in zip(paths.piece_arcs_m, paths.line_lanes.tolist(), strict=True):
+            held = [int(lane) for lane in lanes if lane in lit]
+            if arc_m >= least_m and held:
+                return held[0]
+        raise ImpossibleEditError(
+            f"no light with a red face is on the path of the AV, {self.ahead_m:g} m or more ahead of it at "
+            f"{self.from_s:g} s; choose another from_s or a smaller ahead_m"
+        )
+
+
+def _red_faces(map_api: MapAPI) -> Int64Array:
+    return np.flatnonzero(map_api.arrays.lights.ranks == RED)
+
+
+def _faces_of_lane(lane: int, map_api: MapAPI) -> dict[str, bool]:
+    """Return the faces that control a lane by id, and whether each is red."""
+    lights = map_api.arrays.lights
+    faces = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
+    return {lights.id_of(face): int(lights.ranks[face]) == RED for face in faces}
+
+
+def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api: MapAPI) -> FaceRows:
+    """Return the rows of a scene in which some faces are red in some frames.
+
+    Args:
+        rows: The faces of F frames.
+        is_red: The frames, (F,).
+        faces: Ids of the faces, and which of them are red.
+        map_api: The map, for the lights of faces that the log does not have.
+    """
+    frames = np.repeat(np.arange(len(is_red)), np.diff(rows.starts))
+    statuses = rows.statuses.copy()
+    for face, is_on in faces.items():
+        statuses[is_red[frames] & (rows.face_ids == face)] = _ON if is_on else _OFF
+
+    # red faces that the log does not have in a frame
+    more: list[tuple[int, str, str]] = []
+    for face in (name for name, is_on in faces.items() if is_on):
+        is_known = rows.face_ids == face
+        light = str(rows.light_ids[is_known][0]) if is_known.any() else _light_of(face, map_api)
+        missing = np.setdiff1d(np.flatnonzero(is_red), frames[is_known])
+        more += [(frame, face, light) for frame in missing.tolist()]
+    return faces_of_frames(
+        len(is_red),
+        np.concatenate([frames, np.array([frame for frame, _, _ in more], np.int64)]),
+        face_ids=[*rows.face_ids.tolist(), *(face for _, face, _ in more)],
+        light_ids=[*rows.light_ids.tolist(), *(light for _, _, light in more)],
+        statuses=np.concatenate([statuses, np.tile(_ON, (len(more), 1))]),
+    )
+
+
+def _light_of(face: str, map_api: MapAPI) -> str:
+    """Return the id of the traffic light that has a face; nothing where the map does not tell."""
+    for name in map_api.arrays.controls.ids.to_list():
+        if name in map_api.ids_to_el and map_api.is_traffic_light(name):
+            states = map_api[name].element.traffic_control_element.traffic_light.face_states
+            if face in (map_api.id_as_str(each) for each in states):
+                return name
+    return ""

@@ -1,0 +1,120 @@
+"""Agents that edits add to scenes: their classes and sizes, their tracks, and whether there is room for them."""
+
+from dataclasses import fields, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.scene_arrays import AgentRows, SceneArrays
+from l5kit.data.tracks import Tracks, label_probabilities_of
+from l5kit.editing.scene_edit import SceneSetting
+from l5kit.geometry.box_overlap import boxes_overlap
+
+MARGIN_M: Final = 0.3
+"""Room that stays between something new and everybody else in its first frame, metres."""
+
+SEARCH_M: Final = 20
+"""So far beyond the wanted distance room is looked for, metre by metre."""
+
+
+class AgentKind(NamedTuple):
+    """Class and size of something that is added: length, width and height, metres."""
+
+    label: str
+    size_m: tuple[float, float, float]
+
+
+KINDS: Final[dict[str, AgentKind]] = {
+    "car": AgentKind("PERCEPTION_LABEL_CAR", (4.6, 1.9, 1.6)),
+    "van": AgentKind("PERCEPTION_LABEL_VAN", (5.5, 2.0, 2.3)),
+    "bus": AgentKind("PERCEPTION_LABEL_BUS", (12.0, 2.55, 3.2)),
+    "truck": AgentKind("PERCEPTION_LABEL_TRUCK", (9.0, 2.5, 3.5)),
+    "trailer": AgentKind("PERCEPTION_LABEL_OTHER_VEHICLE", (3.5, 1.9, 2.5)),
+    "pedestrian": AgentKind("PERCEPTION_LABEL_PEDESTRIAN", (0.6, 0.6, 1.75)),
+    "cone": AgentKind("PERCEPTION_LABEL_UNKNOWN", (0.4, 0.4, 0.8)),
+}
+"""What edits add, by name. Cones are of unknown class, as in all datasets that l5kit reads."""
+
+VEHICLES: Final = ("car", "van", "bus", "truck")
+"""Those of :data:`KINDS` that drive."""
+
+
+def add_agents(
+    scene: SceneArrays,
+    kinds: list[AgentKind],
+    *,
+    positions_m: Float64Array,
+    yaws_rad: Float64Array,
+    is_there: BoolArray | None = None,
+) -> SceneArrays:
+    """Return a scene with K more agents, whose tracks have the numbers that follow the highest one.
+
+    Velocities are the differences of the positions.
+
+    Args:
+        scene: The scene.
+        kinds: What each is.
+        positions_m: World x and y of each in all F frames, (K, F, 2).
+        yaws_rad: World headings, (K, F).
+        is_there: In which frames each is there, (K, F); None for all.
+    """
+    shape = yaws_rad.shape
+    velocities_mps = np.zeros((*shape, 2))
+    if scene.num_frames > 1:
+        # over two steps, one at the ends; exactly 0 for what stands
+        after = np.minimum(np.arange(scene.num_frames) + 1, scene.num_frames - 1)
+        before = np.maximum(np.arange(scene.num_frames) - 1, 0)
+        seconds = (scene.times_s[after] - scene.times_s[before])[:, None]
+        velocities_mps = (positions_m[:, after] - positions_m[:, before]) / seconds
+    first_id = int(scene.agents.track_ids.max(initial=0)) + 1
+    added = Tracks(
+        track_ids=first_id + np.arange(shape[0]),
+        is_valid=np.ones(shape, np.bool_) if is_there is None else is_there,
+        positions_m=positions_m,
+        headings_rad=yaws_rad,
+        velocities_mps=velocities_mps,
+        sizes_m=np.array([kind.size_m for kind in kinds]),
+        label_probabilities=label_probabilities_of([PERCEPTION_LABEL_TO_INDEX[kind.label] for kind in kinds]),
+    )
+    return replace(scene, agents=join_rows(scene.agents, added.to_agent_rows()))
+
+
+def join_rows(rows: AgentRows, others: AgentRows) -> AgentRows:
+    """Return the rows of a scene with those of others behind them in each frame."""
+    num_frames = len(rows.starts) - 1
+    frames = np.concatenate([np.repeat(np.arange(num_frames), np.diff(each.starts)) for each in (rows, others)])
+    order = np.argsort(frames, kind="stable")
+    joined = {
+        each.name: np.concatenate([getattr(rows, each.name), getattr(others, each.name)])[order]
+        for each in fields(AgentRows)
+        if each.name != "starts"
+    }
+    return AgentRows(starts=rows.starts + others.starts, **joined)
+
+
+def take_rows(rows: AgentRows, is_kept: BoolArray) -> AgentRows:
+    """Return some of the rows of a scene."""
+    num_before = np.concatenate([[0], np.cumsum(is_kept)])
+    taken = {each.name: getattr(rows, each.name)[is_kept] for each in fields(AgentRows) if each.name != "starts"}
+    return AgentRows(starts=num_before[rows.starts].astype(np.int32), **taken)
+
+
+def boxes_of_frame(scene: SceneArrays, frame: int, setting: SceneSetting) -> Float64Array:
+    """Return the boxes of the AV and all others in a frame: world x, y, yaw, length and width, (1 + n, 5)."""
+    rows = scene.agents.rows_of(frame)
+    others = np.column_stack(
+        [scene.agents.centroids_m[rows], scene.agents.yaws_rad[rows], scene.agents.extents_m[rows, :2]]
+    )
+    x, y = scene.ego_positions_m[frame, :2]
+    length_m, width_m, _ = setting.facts.ego_extent_m
+    return np.concatenate([[[x, y, scene.ego_yaws_rad[frame], length_m, width_m]], others])
+
+
+def has_room(box: Float64Array, others: Float64Array, *, margin_m: float = MARGIN_M) -> bool:
+    """Return whether a box (5,) that is larger by a margin on all sides overlaps none of others (n, 5)."""
+    large = box + np.array([0.0, 0.0, 0.0, 2 * margin_m, 2 * margin_m])
+    reach_m = 0.5 * (np.hypot(large[3], large[4]) + np.hypot(others[:, 3], others[:, 4]))
+    is_near = np.hypot(*(others[:, :2] - large[:2]).T) <= reach_m
+    return not any(boxes_overlap(large, other) for other in others[is_near])

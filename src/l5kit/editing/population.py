@@ -1,0 +1,175 @@
+"""More or fewer agents than in the log."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from l5kit._types import Float64Array, Int64Array
+from l5kit.configs.texts import did_you_mean
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
+from l5kit.data.scene_arrays import AgentRows, SceneArrays
+from l5kit.data.tracks import Observations
+from l5kit.editing.av_path import finite_poses
+from l5kit.editing.new_agents import boxes_of_frame, has_room, join_rows, take_rows
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
+from l5kit.errors import InvalidArgumentError
+
+_VEHICLES = ("CAR", "VAN", "BUS", "TRUCK", "OTHER_VEHICLE", "MOTORCYCLIST", "CYCLIST")
+_DRIVEN_M = 10.0
+"""How far a track comes at least that is copied."""
+
+_DELAYS_S = (1.5, 12.0)
+_TRIES_PER_COPY = 40
+_NEAR_M = 30.0
+"""Nearer to the AV than this nobody appears or vanishes who did not in the log."""
+
+_NAMES = {
+    name.removeprefix("PERCEPTION_LABEL_").lower(): index
+    for name, index in PERCEPTION_LABEL_TO_INDEX.items()
+    if name.startswith("PERCEPTION_LABEL_")
+}
+
+
+@dataclass(frozen=True)
+class DenserTraffic(SceneEdit):
+    """More vehicles that drive: copies of those of the log, some seconds earlier or later on the same way.
+
+    A copy is kept where it has room in all of its frames, to the AV of the log as well as to all others, and where it
+    neither appears nor vanishes within 30 m of the AV. What is copied, and by how much later, is drawn with the seed.
+
+    Attributes:
+        factor: Number of vehicles that drive afterwards over that before, from 1 on; as many as find room.
+
+    Raises:
+        InvalidArgumentError: The factor is out of range.
+    """
+
+    factor: float = 2.0
+
+    def __post_init__(self) -> None:
+        require_in_range(self, factor=(1.0, 20.0))
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene with the copies; see :meth:`SceneEdit.apply`."""
+        finite_poses(scene)
+        rng = np.random.default_rng(setting.seed)
+        rows_of_tracks = _rows_of_drivers(scene)
+        if not rows_of_tracks:
+            raise ImpossibleEditError("no vehicle drives in the scene, so that none can be copied")
+        boxes = [boxes_of_frame(scene, frame, setting) for frame in range(scene.num_frames)]
+        step_s = setting.facts.step_time_s
+        frames_of_rows = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
+        next_id = int(scene.agents.track_ids.max()) + 1
+        agents, wanted = scene.agents, round((self.factor - 1.0) * len(rows_of_tracks))
+        num_copies = 0
+        for _ in range(_TRIES_PER_COPY * wanted):
+            if num_copies == wanted:
+                break
+            rows = rows_of_tracks[int(rng.integers(len(rows_of_tracks)))]
+            delay = round(float(rng.uniform(*_DELAYS_S)) * float(rng.choice([-1.0, 1.0])) / step_s)
+            frames = frames_of_rows[rows] + delay
+            is_inside = (frames >= 0) & (frames < scene.num_frames)
+            rows, frames = rows[is_inside], frames[is_inside]
+            copy = _boxes_of_rows(scene.agents, rows)
+            if len(frames) < 2 or not _fits(scene, boxes, frames, copy, frames_of_rows[rows]):
+                continue
+            agents = join_rows(agents, _copied(scene, rows, frames, next_id + num_copies))
+            for frame, box in zip(frames.tolist(), copy, strict=True):
+                boxes[frame] = np.concatenate([boxes[frame], box[None]])
+            num_copies += 1
+        if num_copies == 0 and wanted > 0:
+            raise ImpossibleEditError("no copy of a vehicle finds room in the scene, whose traffic is dense already")
+        return replace(scene, agents=agents)
+
+
+@dataclass(frozen=True)
+class FewerAgents(SceneEdit):
+    """Agents that are not there: a share of the tracks of some classes, drawn with the seed.
+
+    Attributes:
+        share: Part of the tracks that goes, above 0 and up to 1; it is rounded to whole tracks.
+        labels: Classes, such as ``pedestrian`` or ``car``, by the most probable one in the first frame of a track; none
+            for all.
+
+    Raises:
+        InvalidArgumentError: The share is out of range, or there is no such class.
+    """
+
+    share: float = 1.0
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_in_range(self, share=(1e-6, 1.0))
+        object.__setattr__(self, "labels", tuple(self.labels))
+        for label in self.labels:
+            if label not in _NAMES:
+                raise InvalidArgumentError(
+                    f"FewerAgents: labels has {label!r}{did_you_mean(label, _NAMES)}; allowed are {', '.join(_NAMES)}"
+                )
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene without them; see :meth:`SceneEdit.apply`."""
+        ids, firsts = np.unique(scene.agents.track_ids, return_index=True)
+        wanted = [_NAMES[label] for label in self.labels] or list(_NAMES.values())
+        candidates = ids[np.isin(scene.agents.labels[firsts], wanted)]
+        count = round(self.share * len(candidates))
+        if count == 0:
+            raise ImpossibleEditError(
+                f"the scene has {len(candidates)} tracks of {', '.join(self.labels) or 'any class'}, and a share of "
+                f"{self.share:g} of them is none"
+            )
+        removed = np.random.default_rng(setting.seed).choice(candidates, count, replace=False)
+        return replace(scene, agents=take_rows(scene.agents, ~np.isin(scene.agents.track_ids, removed)))
+
+
+def _rows_of_drivers(scene: SceneArrays) -> list[Int64Array]:
+    """Return the rows of each track of a vehicle that drives, in the order of the tracks."""
+    agents = scene.agents
+    order = np.argsort(agents.track_ids, kind="stable")
+    breaks = np.flatnonzero(np.diff(agents.track_ids[order])) + 1
+    labels = [PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in _VEHICLES]
+    drivers = []
+    for rows in np.split(order, breaks) if len(order) else []:
+        driven_m = np.linalg.norm(agents.centroids_m[rows[-1]] - agents.centroids_m[rows[0]])
+        if driven_m >= _DRIVEN_M and agents.labels[rows[0]] in labels:
+            drivers.append(rows)
+    return drivers
+
+
+def _boxes_of_rows(agents: AgentRows, rows: Int64Array) -> Float64Array:
+    return np.column_stack([agents.centroids_m[rows], agents.yaws_rad[rows], agents.extents_m[rows, :2]])
+
+
+def _fits(
+    scene: SceneArrays, boxes: list[Float64Array], frames: Int64Array, copy: Float64Array, logged: Int64Array
+) -> bool:
+    """Return whether a copy has room in its frames, and comes and goes far from the AV or as in the log.
+
+    Args:
+        scene: The scene.
+        boxes: Boxes of all who are there in each frame, (n, 5) each.
+        frames: Frames of the copy, (m,).
+        copy: Its boxes, (m, 5).
+        logged: Frames of the log that they were copied from, (m,).
+    """
+    last = scene.num_frames - 1
+    for end, scene_end in ((0, 0), (-1, last)):
+        comes_or_goes = frames[end] != scene_end and logged[end] in (0, last)
+        apart_m = np.hypot(*(copy[end, :2] - scene.ego_positions_m[frames[end], :2]))
+        if comes_or_goes and apart_m < _NEAR_M:
+            return False
+    return all(has_room(box, boxes[frame]) for frame, box in zip(frames.tolist(), copy, strict=True))
+
+
+def _copied(scene: SceneArrays, rows: Int64Array, frames: Int64Array, track_id: int) -> AgentRows:
+    """Return rows of a track as those of another one in other frames."""
+    agents = scene.agents
+    return Observations(
+        frame_indices=frames,
+        track_ids=np.full(len(rows), track_id),
+        positions_m=agents.centroids_m[rows],
+        headings_rad=agents.yaws_rad[rows],
+        velocities_mps=agents.velocities_mps[rows],
+        sizes_m=agents.extents_m[rows],
+        label_probabilities=agents.label_probabilities[rows],
+    ).to_agent_rows(scene.num_frames)

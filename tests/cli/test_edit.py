@@ -1,0 +1,39 @@
+"""``l5kit edit``: what it writes, prints and refuses."""
+
+import json
+
+from l5kit.data import ChunkedDataset
+
+
+def test_edited_scenes_are_a_dataset(l5kit, city, tmp_path):
+    done = l5kit(
+        "edit", city, tmp_path / "out", "--edit", "parked_vehicle,ahead_m=5", "--edit", "fewer_agents,share=0.5"
+    )
+    assert done.exit_code == 0, done.stderr
+    assert "3 edited, 0 left out" in done.stdout
+    assert l5kit("info", tmp_path / "out").exit_code == 0
+    record = json.loads((tmp_path / "out" / "edits.json").read_text("utf-8"))
+    assert [each["edit"] for each in record["edits"]] == ["ParkedVehicle", "FewerAgents"]
+
+    again = l5kit("edit", city, tmp_path / "out", "--edit", "parked_vehicle")
+    assert again.exit_code == 1
+    assert "exists" in again.stderr
+    arguments = ["--edit", "fewer_agents", "--scenes", "1:9", "--overwrite", "--json"]
+    done = l5kit("edit", city, tmp_path / "out", *arguments)
+    assert json.loads(done.stdout)["scenes"] == [1, 2]
+    assert "note: --scenes 1:9 takes 2 of 8, as the log has no more" in done.stderr
+    assert len(ChunkedDataset(str(tmp_path / "out" / "scenes" / "sample.zarr")).open().agents) == 0
+
+
+def test_scenes_that_an_edit_does_not_fit_are_listed(l5kit, city, tmp_path):
+    done = l5kit("edit", city, tmp_path / "out", "--edit", "parked_vehicle,ahead_m=499")
+    assert done.exit_code == 1
+    assert "the edits fit none of the 3 scenes; scene 0: ParkedVehicle: " in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_edit_is_told_with_the_nearest_one(l5kit, city, tmp_path):
+    refused = l5kit("edit", city, tmp_path / "out", "--edit", "parked_vehicles")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "there is no edit 'parked_vehicles' (did you mean 'parked_vehicle'?)" in refused.stderr
+    assert l5kit("edit", city, tmp_path / "out").exit_code == 2
