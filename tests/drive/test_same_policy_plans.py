@@ -24,7 +24,7 @@ ACTIONS = 1e-5
 PLANS = 1e-4
 """Metres and radians: 1e-5 of an action, 2.2 m/s2, held for 1.5 s, is less than this after 4 s."""
 
-CITIES = {"few": (5, 260.0, 0.1), "many": (8, 300.0, 3.0), "usual": (21, 420.0, 1.0)}
+CITIES = {"few": (5, 260.0, 0.1), "many": (8, 300.0, 2.0), "usual": (21, 420.0, 1.0)}
 """Seed, size in metres and traffic density."""
 
 

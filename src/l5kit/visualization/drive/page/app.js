@@ -169,7 +169,7 @@ class DriveApp {
     this.planKind = kind;
     if (kind !== "none") this.lastPlanKind = kind;
     elementById("plan-picker", HTMLSelectElement).value = kind;
-    this.birdseye?.setOptions({ plan: kind !== "none" });
+    this.birdseye?.setOptions({ plan: kind !== "none", ghosts: kind !== "none" });
     if (!this.live) return;
     this.live.plan = this.planNow();
     this.birdseye?.redraw();

@@ -78,7 +78,9 @@ export class CompactSight {
     const { frame, vehicle, egoBox } = simulation;
     const position = this.followed.follow(path, frame, vehicle, simulation.arrays.av_path_arcs[frame]);
     const seen = new Float32Array(this.size);
-    seen.set([vehicle.speed / SPEED_SCALE_MPS, vehicle.acceleration / ACCELERATION_SCALE_MPS2, vehicle.steering].map(clip));
+    seen.set(
+      [vehicle.speed / SPEED_SCALE_MPS, vehicle.acceleration / ACCELERATION_SCALE_MPS2, vehicle.steering].map(clip),
+    );
     seen.set([egoBox.length / SIZE_SCALE_M, egoBox.width / SIZE_SCALE_M].map(clip), 3);
     writeRouteColumns(seen, layout.reach_m, path, position, 0.5 * egoBox.length, simulation.ranksNow());
     writeRoute(seen, layout, vehicle.yaw, path, position[0]);

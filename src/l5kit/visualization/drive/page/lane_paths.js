@@ -192,7 +192,10 @@ export function followRoute(path, pose, [before_m]) {
 /** Mirrors `FollowedPlaces` for one vehicle. */
 export class FollowedPosition {
   constructor() {
-    [this.frame, this.frameBefore] = [NEVER, NEVER];
+    /** @type {number} */
+    this.frame = NEVER;
+    /** @type {number} */
+    this.frameBefore = NEVER;
     /** @type {RoutePosition} */
     this.position = [0, 0, 0];
     /** @type {RoutePosition} */

@@ -62,7 +62,12 @@ export class PolicyNetwork {
 function layerOf({ arrays, shapes }, name) {
   const [numOutputs, numInputs] = shapes[`${name}_weights`];
   const weights = /** @type {Float32Array} */ (arrays[`${name}_weights`]);
-  return { weights, offsets: /** @type {Float32Array | null} */ (arrays[`${name}_offsets`] ?? null), numInputs, numOutputs };
+  return {
+    weights,
+    offsets: /** @type {Float32Array | null} */ (arrays[`${name}_offsets`] ?? null),
+    numInputs,
+    numOutputs,
+  };
 }
 
 /** Weights times values, with offsets. @param {Layer} layer @param {Float32Array} values @returns {Float32Array} */

@@ -53,7 +53,14 @@ function highestSpeed(path, arc_m, speed) {
  * @param {number} step_s
  * @returns {[number, number]} acceleration, m/s2, and curvature of the rear axle, 1/m
  */
-export function trackRoute(path, [arc_m, left_m, turn], { speed, acceleration, steering }, axles_m, wanted_mps2, step_s) {
+export function trackRoute(
+  path,
+  [arc_m, left_m, turn],
+  { speed, acceleration, steering },
+  axles_m,
+  wanted_mps2,
+  step_s,
+) {
   const highest = highestSpeed(path, arc_m, Math.max(speed, 0));
   let wanted = Math.min(wanted_mps2, Math.max((highest - speed) / HOLD_S, -HARDEST_BRAKING_MPS2));
   const isEmergency = wanted < -HARDEST_BRAKING_MPS2;
@@ -70,8 +77,7 @@ export function trackRoute(path, [arc_m, left_m, turn], { speed, acceleration, s
   const preview_m = arc_m + PREVIEW_S * Math.max(speed, 0);
   const [, , beforeX, beforeY] = lineAt(path, preview_m - SPAN_M);
   const [, , afterX, afterY] = lineAt(path, preview_m + SPAN_M);
-  const bend =
-    Math.atan2(beforeX * afterY - beforeY * afterX, beforeX * afterX + beforeY * afterY) / (2 * SPAN_M);
+  const bend = Math.atan2(beforeX * afterY - beforeY * afterX, beforeX * afterX + beforeY * afterY) / (2 * SPAN_M);
 
   const ahead_m = Math.max(LEAST_AHEAD_M, AHEAD_S * speed);
   const outward = Math.asin(Math.min(Math.max(axles_m[0] * bend, -1), 1));
