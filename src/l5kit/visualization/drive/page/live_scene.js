@@ -2,7 +2,6 @@
 /** The moment that is shown, as the bird's-eye view takes a scene: one frame, whose arrays change as time goes on. */
 
 const TAU = 2 * Math.PI;
-const LEAST_WAY_M = 1; // of the plan, from which on the car at its end is drawn
 
 /** @typedef {import("l5kit/drive/simulation").DriveSimulation} DriveSimulation */
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
@@ -56,14 +55,14 @@ export class LiveScene {
     return [ego_xy[0], ego_xy[1], ...this.plan.flatMap((pose) => [pose[0] - x, pose[1] - y])];
   }
 
-  /** @returns {import("l5kit/boxes").Box[]} the AV where the plan ends; none where that is where it is */
+  /** @returns {import("l5kit/boxes").Box[]} the AV where the plan ends; none where that would cover it */
   planGhosts() {
     const end = this.plan.at(-1);
     if (!end) return [];
     const { ego_xy } = this.packed.arrays;
     const [x, y, yaw] = [end[0] - this.origin[0], end[1] - this.origin[1], end[2]];
-    if (Math.hypot(x - ego_xy[0], y - ego_xy[1]) < LEAST_WAY_M) return [];
     const [length, width] = this.simulation.facts.size_m;
+    if (Math.hypot(x - ego_xy[0], y - ego_xy[1]) < length) return [];
     return [{ track: -1, row: -1, x, y, yaw, length, width }];
   }
 
