@@ -39,6 +39,7 @@ def test_it_writes_a_page_and_tells_its_size(l5kit, city, tmp_path):
     assert facts["scenes"] == 2
     assert 0 < facts["zipped_mb"] < 5
     assert (tmp_path / "page" / "index.html").is_file()
+    assert (tmp_path / "page" / "data" / "policy.bin").is_file()
 
 
 def test_driven_scenes_are_driven_on_the_map_of_their_log(l5kit, drives, tmp_path):

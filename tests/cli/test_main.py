@@ -20,6 +20,7 @@ COMMANDS = (
     *("config", "warmup", "bench", "train-rl", "download", "manifest", "verify", "artifact", "checkpoint", "reproduce"),
     *("compare", "drive", "edit"),
 )
+CTRL_C = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
 SCRIPT = Path(sys.executable).with_name("l5kit")
 
 
@@ -206,10 +207,11 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(city):
 
 
 @pytest.mark.process
-def test_an_interruption_while_libraries_are_imported_is_one_line_too(tmp_path):
+@pytest.mark.parametrize("source", [CTRL_C, f"exec({CTRL_C!r})"], ids=["a module", "text that is executed"])
+def test_an_interruption_while_libraries_are_imported_is_one_line_too(tmp_path, source):
     """A numba that is interrupted while it is imported stands in for the fingers of a person."""
     (tmp_path / "numba").mkdir()
-    (tmp_path / "numba" / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    (tmp_path / "numba" / "__init__.py").write_text(source)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = start_module("info", ".", PYTHONPATH=path)
     stdout, stderr = process.communicate(timeout=120)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from l5kit.closedloop.page_policies import page_policy
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_records import SceneRecords
+from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.key_driver import KeyDriver
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
@@ -32,6 +35,9 @@ class PythonDrive:
     driven: object
     scored: object
     plans: list
+    seen: list
+    actions: list
+    policy_plans: list
 
 
 @pytest.fixture(scope="session")
@@ -41,38 +47,60 @@ def city(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def batches(city):
-    """Each scene of the city alone, with the map."""
-    files = find_dataset_files(city)
-    log = ChunkedDataset(files.dataset).open()
-    road = RoadMap(open_map(files))
-    return [
-        SceneBatch.of_scenes([SceneRecords.read(log, scene)], scene_indices=[scene], facts=log.facts, road=road)
-        for scene in range(len(log.scenes))
-    ]
+def batches_of():
+    """Return each scene of a dataset alone, with the map."""
+
+    def read(folder):
+        files = find_dataset_files(folder)
+        log = ChunkedDataset(files.dataset).open()
+        road = RoadMap(open_map(files))
+        return [
+            SceneBatch.of_scenes([SceneRecords.read(log, scene)], scene_indices=[scene], facts=log.facts, road=road)
+            for scene in range(len(log.scenes))
+        ]
+
+    return read
 
 
 @pytest.fixture(scope="session")
-def drive_by_keys():
-    """Drive a scene with keys by the simulation, and plan with ``idm`` where the page does."""
+def batches(city, batches_of):
+    """Each scene of the city alone, with the map."""
+    return batches_of(city)
+
+
+@pytest.fixture(scope="session")
+def policy():
+    """The policy that ships."""
+    return PolicyDriver.load("route_policy")
+
+
+@pytest.fixture(scope="session")
+def drive_by_keys(policy):
+    """Drive a scene with keys by the simulation, and plan with ``idm`` and with the policy where the page does."""
 
     def drive(batch, keys):
         simulation = SceneSimulation(batch, ego=KeyDriver(tuple(keys)).seat, agents=intelligent_traffic(), strict=True)
         planner, memory, plans = IntelligentDriver(), {}, []
+        sight = CompactSight(batch, policy.options.layout, threshold=policy.options.threshold)
+        policy_memory, seen, actions, policy_plans = {}, [], [], []
         while len(simulation.running):
             frame = int(simulation.frame_indices[0])
             if frame < 30 or frame % 10 == 0:
-                plans.append(planner.drive(replace(simulation.state(), memory=memory)).values[0])
+                state = simulation.state()
+                plans.append(planner.drive(replace(state, memory=memory)).values[0])
+                seen.append(sight.look(state)[0][0])
+                actions.append(policy.network.act(seen[-1][None])[0])
+                policy_plans.append(policy.as_planner.drive(replace(state, memory=policy_memory)).values[0])
             simulation.step()
         driven = simulation.result()
         (scored,) = score_drives(driven)
-        return PythonDrive(simulation, driven, scored, plans)
+        return PythonDrive(simulation, driven, scored, plans, seen, actions, policy_plans)
 
     return drive
 
 
 @pytest.fixture(scope="session")
-def replay(tmp_path_factory):
+def replay(policy, tmp_path_factory):
     """Drive a scene with lists of keys by the scripts of the page, which node runs."""
     folder = tmp_path_factory.mktemp("replay")
 
@@ -80,8 +108,9 @@ def replay(tmp_path_factory):
         program = node()
         (folder / "scene.bin").write_bytes(drive_scene_bytes(batch))
         (folder / "road.bin").write_bytes(road_bytes(batch.driving_map))
+        (folder / "policy.bin").write_bytes(page_policy(policy, name="route_policy").content)
         (folder / "keys.json").write_text(json.dumps(lists))
-        files = [str(folder / name) for name in ("scene.bin", "road.bin", "keys.json")]
+        files = [str(folder / name) for name in ("scene.bin", "road.bin", "keys.json", "policy.bin")]
         done = subprocess.run(
             [program, str(REPLAY), *files], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=600
         )

@@ -1,11 +1,13 @@
 """The folder of the page: whole, small, and without anything of others."""
 
+import dataclasses
 import gzip
 import json
 import re
 
 import pytest
 
+from l5kit.closedloop.page_policies import page_policy
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import RecordFault
@@ -51,6 +53,20 @@ def test_the_page_finds_all_that_its_scripts_import(folder):
 
 def test_libraries_that_the_page_does_not_need_are_left_out():
     assert "uplot" not in {file.specifier for file in drive_page_files()}
+
+
+def test_the_policy_is_a_file_of_the_folder_where_steps_are_as_long_as_its_own(city, policy, tmp_path):
+    files, known = find_dataset_files(city), page_policy(policy, name="route_policy")
+    written = write_drive_folder(tmp_path / "page", files, name="city", scenes=[0], policy=known)
+    content = json.loads((written.path / "data" / "drives.json").read_text("utf-8"))
+    assert content["policy"] == {"name": "route_policy", "file": "policy.bin"}
+    assert len(gzip.decompress((written.path / "data" / "policy.bin").read_bytes())) < 250_000
+    other = dataclasses.replace(known, step_time_s=0.2)
+    written = write_drive_folder(
+        tmp_path / "page", files, name="city", scenes=[0], policy=other, overwrite=True
+    )  # which knows the file of the policy as its own
+    assert json.loads((written.path / "data" / "drives.json").read_text("utf-8"))["policy"] is None
+    assert not (written.path / "data" / "policy.bin").exists()
 
 
 def test_some_scenes_alone(city, tmp_path):

@@ -11,6 +11,7 @@ pytest.importorskip("playwright.sync_api")
 from l5kit.cli.drive import static_server
 from l5kit.closedloop.key_drives import read_key_drive, score_key_drive
 from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.closedloop.page_policies import page_policy
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.visualization.drive.drive_folder import write_drive_folder
 from support.browser import CHROMIUM, ViewerPage
@@ -29,9 +30,14 @@ SIZES = {"desk": (1280, 800), "tablet": (820, 1180), "phone": (390, 844), "sidew
 
 
 @pytest.fixture(scope="module")
-def address(city, tmp_path_factory):
+def address(city, policy, tmp_path_factory):
     """Where a plain server of files has the page."""
-    folder = write_drive_folder(tmp_path_factory.mktemp("page") / "drive", find_dataset_files(city), name="city")
+    folder = write_drive_folder(
+        tmp_path_factory.mktemp("page") / "drive",
+        find_dataset_files(city),
+        name="city",
+        policy=page_policy(policy, name="route_policy"),
+    )
     with static_server(folder.path) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -196,6 +202,52 @@ def test_the_picture_follows_the_av_and_shows_the_plan(open_page):
     assert page.page.evaluate("() => l5kitDrive.app.live.plan.length") == 0
 
 
+def test_whose_plan_is_shown_can_be_chosen_while_keys_still_drive(open_page):
+    page = open_page()
+    for _ in range(2):  # the second drive forgets the first one
+        page.page.evaluate("() => l5kitDrive.app.replay(Array(20).fill(1))")
+    ends = "() => [l5kitDrive.app.policy, l5kitDrive.app.simulation].map((planner) => planner.plan().at(-1))"
+    of_policy, of_idm = page.page.evaluate(ends)
+    assert of_policy != of_idm
+    end = "() => l5kitDrive.app.live.plan.at(-1) ?? null"
+    picker = page.part("plan-picker")
+    assert (picker.input_value(), page.page.evaluate(end)) == ("policy", of_policy)
+    for kind, plan in (("idm", of_idm), ("none", None), ("policy", of_policy)):
+        picker.select_option(kind)
+        assert page.page.evaluate(end) == plan
+    page.page.keyboard.press("ArrowUp")
+    page.wait_for("() => l5kitDrive.app.simulation.frame > 20")
+    assert picker.input_value() == "policy"
+    page.page.keyboard.press("p")
+
+
+def test_the_car_at_the_end_of_the_plan_is_shown_where_it_does_not_cover_the_av(open_page):
+    page = open_page()
+    boxes = """(way_m) => {
+      const { live, simulation: { vehicle: { x, y, yaw } } } = l5kitDrive.app
+      live.plan = [[x + way_m, y, yaw]]
+      return live.planGhosts().length
+    }"""
+    assert [page.page.evaluate(boxes, way_m) for way_m in (0.0, 2.0, 20.0)] == [0, 0, 1]
+
+
+def test_without_a_policy_the_page_shows_the_plan_of_the_idm(browser, address):
+    context = browser.new_context()
+    page = ViewerPage(context.new_page())
+
+    def without_policy(route):
+        content = route.fetch().json()
+        route.fulfill(json=content | {"policy": None})
+
+    page.page.route("**/drives.json", without_policy)
+    page.page.goto(address)
+    page.page.evaluate("async () => { await l5kitDrive.ready }")
+    assert page.part("plan-picker").locator("option").all_inner_texts() == ["Plan: IDM", "No plan"]
+    assert page.page.evaluate("() => l5kitDrive.app.live.plan.length") == 40
+    assert page.problems == []
+    context.close()
+
+
 def test_a_view_that_moves_little_stays_until_the_av_comes_near_its_edge(open_page):
     page = open_page(reduced_motion="reduce")
     drive_on = """(steps) => {
@@ -217,7 +269,7 @@ def test_a_view_that_moves_little_stays_until_the_av_comes_near_its_edge(open_pa
 @pytest.mark.parametrize("size", ["phone", "sideways", "tablet"])
 def test_pads_drive_with_fingers_and_all_that_matters_is_within_the_window(open_page, size):
     page = open_page(size, has_touch=True, is_mobile=True)
-    for name in ("pad-left", "pad-forward", "pause", "speed", "score", "scene-picker"):
+    for name in ("pad-left", "pad-forward", "pause", "speed", "score", "scene-picker", "plan-picker", "theme"):
         box = page.part(name).bounding_box()
         assert box, name
         width, height = SIZES[size]

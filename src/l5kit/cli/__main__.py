@@ -13,6 +13,10 @@ def start() -> None:
         if sys.stderr is not None:
             print("interrupted", file=sys.stderr)
         sys.exit(130)
+    finally:
+        # CPython notes a Ctrl+C that passes through text that is executed, as dataclasses and numba do, and has
+        # `python -m` end by that signal at last although the status is another one; text without Ctrl+C ends the note
+        exec("")
 
 
 if __name__ == "__main__":

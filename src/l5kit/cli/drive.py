@@ -19,6 +19,8 @@ from l5kit.simulation.folder.simulation_folder import find_scene_files
 _ADDRESS = "127.0.0.1"
 _PAGE = Path("drive")
 _SIMULATION = Path("simulation")
+_POLICY = "route_policy"
+"""The policy that ships, whose plan the page shows."""
 
 
 def drive(
@@ -64,11 +66,14 @@ def drive(
     if score is not None:  # no page is made
         _score(score, path, out or _SIMULATION, map_path, meta, overwrite=overwrite, as_json=as_json)
         return
+    from l5kit.closedloop.page_policies import page_policy
+    from l5kit.environment.policy_driver import PolicyDriver
     from l5kit.visualization.drive.drive_folder import write_drive_folder
 
     files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)
     name = Path(path).resolve().name
-    folder = write_drive_folder(out or _PAGE, files, name=name, scenes=scenes or (), overwrite=overwrite)
+    policy = page_policy(PolicyDriver.load(_POLICY), name=_POLICY)
+    folder = write_drive_folder(out or _PAGE, files, name=name, scenes=scenes or (), policy=policy, overwrite=overwrite)
     facts = {
         "folder": str(folder.path),
         "scenes": len(folder.scenes),

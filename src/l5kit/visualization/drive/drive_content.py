@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from l5kit._types import JsonObject, NumericArray
+from l5kit._types import Float64Array, JsonObject, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
@@ -21,6 +21,7 @@ from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.evaluation.driving.time_to_collision import LookAhead
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import LanePaths, make_lane_paths
+from l5kit.lanes.path_positions import follow_tracks
 from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
 from l5kit.simulation.drivers.key_driver import KeyResponse
@@ -28,13 +29,13 @@ from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch, stack_ego_f
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
 from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_tracks
+from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
 from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 NUM_PLANNED_STEPS = 40
-"""Steps of the plan that is shown as a ghost, as ``idm`` plans them."""
+"""Steps of the plan of the IDM, as ``idm`` plans them."""
 
 
 def drive_scene_bytes(batch: SceneBatch) -> bytes:
@@ -53,8 +54,9 @@ def drive_scene_bytes(batch: SceneBatch) -> bytes:
     fill_velocities(buffer)
     arrays = {**_agent_arrays(batch, buffer), **_light_arrays(batch, road), **_route_arrays(batch, road)}
     of_traffic = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), road.driving)
-    arrays |= _path_arrays("path", of_traffic) | _path_arrays("av_path", paths_of_avs(batch))
-    return pack_arrays(_facts_of(batch), arrays)
+    of_av = paths_of_avs(batch)
+    arrays |= _path_arrays("path", of_traffic) | _path_arrays("av_path", of_av)
+    return pack_arrays(_facts_of(batch), arrays | {"av_path_arcs": _arcs_of_av(batch, of_av)})
 
 
 def road_bytes(driving_map: DrivingMap) -> bytes:
@@ -160,6 +162,13 @@ def _path_arrays(name: str, paths: LanePaths) -> dict[str, NumericArray]:
         f"{name}_line_lanes": paths.line_lanes.astype(np.int32),
         f"{name}_limits": paths.piece_limits_mps,
     }
+
+
+def _arcs_of_av(batch: SceneBatch, paths: LanePaths) -> Float64Array:
+    """Return where on its path the log has the AV in each frame, float64 (F,)."""
+    logged = poses_of_avs(batch)
+    poses = np.column_stack([logged.positions_m, logged.yaws_rad])
+    return follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
 
 
 def _route_arrays(batch: SceneBatch, road: RoadMap) -> dict[str, NumericArray]:

@@ -23,6 +23,7 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.visualization.drive.drive_content import drive_scene_bytes, road_bytes
+from l5kit.visualization.drive.page_policy import PagePolicy
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.viewer.content_bytes import map_bytes
 from l5kit.visualization.viewer.page_files import PageFile, fill_template, page_files, page_style
@@ -31,13 +32,14 @@ _ENTRY: Final = "l5kit/drive/app"
 _IMPORT: Final = re.compile(r"""(?:^|;|\n)import (?:[\w*{][^"';]*? from )?["']([^"']+)["']""")
 _LIST: Final = "data/drives.json"
 _FORMAT: Final = "l5kit drive folder"
+_STEP_SLACK_S: Final = 1e-6
 _LICENSE: Final = resources.files("l5kit.visualization.viewer") / "page" / "vendor" / "pixi.LICENSE.txt"
 """What whoever hands PixiJS on hands on with it."""
 
 DRIVE_FOLDER: Final = OutputKind(
     called="a page of l5kit drive",
     is_marked=lambda folder: holds_keys(folder / _LIST, {"scenes", "road"}, format=_FORMAT),
-    paths=r"index\.html|pixi\.LICENSE\.txt|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|scene-\d+)\.bin)",
+    paths=r"index\.html|pixi\.LICENSE\.txt|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|policy|scene-\d+)\.bin)",
 )
 """What the command may replace."""
 
@@ -65,6 +67,7 @@ def write_drive_folder(
     *,
     name: str,
     scenes: Sequence[int] = (),
+    policy: PagePolicy | None = None,
     overwrite: bool = False,
 ) -> DriveFolder:
     """Write a page on which scenes of a log can be driven; it appears complete or not at all.
@@ -74,6 +77,7 @@ def write_drive_folder(
         files: Where log and map lie.
         name: What the page calls the dataset.
         scenes: Scenes of the log; all by default.
+        policy: Whose plan the page can show beside that of the IDM, where steps of the log are as long as its own.
         overwrite: Whether such a folder is replaced that is there.
 
     Raises:
@@ -99,6 +103,10 @@ def write_drive_folder(
         listed = [_write_scene(scratch / "data", log, scene, road) for scene in chosen]
         _write_zipped(scratch / "data" / "map.bin", map_bytes(read_map_shapes(road.api.arrays)))
         _write_zipped(scratch / "data" / "road.bin", road_bytes(road.driving))
+        if policy is not None and abs(policy.step_time_s - float(log.facts.step_time_s)) > _STEP_SLACK_S:
+            policy = None
+        if policy is not None:
+            _write_zipped(scratch / "data" / "policy.bin", policy.content)
         facts = {
             "format": _FORMAT,
             "name": name,
@@ -106,6 +114,7 @@ def write_drive_folder(
             "digest": record.digest,
             "map": "map.bin",
             "road": "road.bin",
+            "policy": None if policy is None else {"name": policy.name, "file": "policy.bin"},
             "scenes": listed,
         }
         (scratch / _LIST).write_text(json.dumps(facts, indent=1), "utf-8")

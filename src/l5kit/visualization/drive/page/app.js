@@ -2,11 +2,12 @@
 /** The page of `l5kit drive`: the loop of steps and pictures, its buttons, and the file of a drive. */
 
 import { createBirdseye } from "l5kit/birdseye";
-import { byId, elementById, make, onPress, setPressed, setText } from "l5kit/dom";
+import { byId, elementById, make, onPress, setText } from "l5kit/dom";
 import { readArrays, readFolder, readMap } from "l5kit/drive/files";
 import { HeldKeys } from "l5kit/drive/held_keys";
 import { DriveJudge } from "l5kit/drive/judge";
 import { LiveScene } from "l5kit/drive/live_scene";
+import { PolicyPlanner } from "l5kit/drive/policy_planner";
 import { Road } from "l5kit/drive/road";
 import { ScoreBoard } from "l5kit/drive/score_board";
 import { DriveSimulation } from "l5kit/drive/simulation";
@@ -20,14 +21,19 @@ const STILL_PART = 0.3; // of the view from its edge, from where on a view that 
 const ZOOM_STEP = 1.25;
 const FORMAT = "l5kit drive";
 
+/** @typedef {"policy" | "idm" | "none"} PlanKind whose plan is shown, as the options of its picker have it */
+
 /** A drive that is shown. */
 class DriveApp {
   constructor() {
     this.isRunning = false;
-    this.showsPlan = true;
+    /** @type {PlanKind} */
+    this.planKind = "policy";
+    /** @type {PlanKind} */
+    this.lastPlanKind = "policy"; // which G shows again
     this.last_ms = 0;
     this.due_s = 0;
-    this.times = { frames: 0, longest_ms: 0, stepped_ms: 0, steps: 0 };
+    this.times = { frames: 0, longest_ms: 0, stepped_ms: 0, planned_ms: 0, steps: 0 };
     this.movesLittle = matchMedia("(prefers-reduced-motion: reduce)");
     this.held = new HeldKeys(() => this.run());
   }
@@ -35,10 +41,15 @@ class DriveApp {
   async start() {
     const theme = createTheme((name) => this.birdseye?.setTheme(name));
     this.folder = await readFolder();
-    const { name, map, road, scenes } = this.folder;
+    const { name, map, road, policy, scenes } = this.folder;
     setText(byId("drive-name"), name);
-    const [packedMap, packedRoad] = await Promise.all([readMap(map), readArrays(road)]);
+    const [packedMap, packedRoad, packedPolicy] = await Promise.all([
+      readMap(map),
+      readArrays(road),
+      policy ? readArrays(policy.file) : null,
+    ]);
     this.road = new Road(packedRoad);
+    this.packedPolicy = packedPolicy;
     this.birdseye = await createBirdseye(byId("birdseye"), { theme: theme() });
     this.birdseye.setMap(packedMap);
     const shown = { past: false, future: false, labels: false, mask: false, ghosts: false, plan: true };
@@ -51,10 +62,24 @@ class DriveApp {
     picker.addEventListener("change", () =>
       this.open(Number(picker.value)).catch((error) => showError("The scene cannot be opened", error)),
     );
+    this.offerPlans(policy?.name);
     this.wire();
     await this.open(Number(new URLSearchParams(location.search).get("scene") ?? scenes[0].scene));
     picker.value = String(this.scene);
     requestAnimationFrame((now_ms) => this.tick(now_ms));
+  }
+
+  /** Let a person choose whose plan is shown. @param {string} [name] of the policy, where there is one */
+  offerPlans(name) {
+    const picker = elementById("plan-picker", HTMLSelectElement);
+    const option = /** @type {HTMLOptionElement} */ (picker.options.namedItem("plan-of-policy"));
+    if (name) option.title = `What ${name}, a network, would do from here`;
+    else option.remove();
+    this.showPlan(name ? "policy" : "idm");
+    picker.addEventListener("change", () => {
+      picker.blur(); // as keys drive
+      this.showPlan(/** @type {PlanKind} */ (picker.value));
+    });
   }
 
   /** Let buttons, pads and keys act. */
@@ -63,7 +88,6 @@ class DriveApp {
     onPress(byId("pause"), () => (this.isRunning ? this.pause() : this.run()));
     onPress(byId("restart"), () => this.restart());
     onPress(byId("save"), () => this.save());
-    onPress(byId("plan-toggle"), () => this.togglePlan());
     onPress(byId("zoom-in"), () => this.zoom(ZOOM_STEP));
     onPress(byId("zoom-out"), () => this.zoom(1 / ZOOM_STEP));
     onPress(byId("again"), () => this.restart());
@@ -77,7 +101,7 @@ class DriveApp {
       { keys: [" "], shown: "Space", does: "brake hard", run: nothing },
       { keys: ["p", "Escape"], shown: "P or Esc", does: "pause", run: () => this.pause() },
       { keys: ["r"], shown: "R", does: "drive the scene again", run: () => this.restart() },
-      { keys: ["g"], shown: "G", does: "plan of the IDM", run: () => this.togglePlan() },
+      { keys: ["g"], shown: "G", does: "show or hide the plan", run: () => this.togglePlan() },
       { keys: ["+", "="], shown: "+", does: "zoom in", run: () => this.zoom(ZOOM_STEP) },
       { keys: ["-", "_"], shown: "-", does: "zoom out", run: () => this.zoom(1 / ZOOM_STEP) },
     ];
@@ -97,6 +121,7 @@ class DriveApp {
     if (this.scene !== known.scene) return; // another one was picked in the meantime
     this.simulation = new DriveSimulation(packed);
     this.judge = new DriveJudge(this.simulation, this.road);
+    this.policy = this.packedPolicy && new PolicyPlanner(this.packedPolicy, this.simulation);
     this.live = new LiveScene(this.simulation);
     this.birdseye.setScene(this.live.packed);
     this.birdseye.setDrive(this.live.drive);
@@ -111,6 +136,7 @@ class DriveApp {
     this.pause();
     simulation.restart();
     judge.restart();
+    this.policy?.restart();
     this.due_s = 0;
     this.letSave(false);
     this.board = new ScoreBoard(simulation.facts.metrics, simulation.facts.step_s);
@@ -138,10 +164,31 @@ class DriveApp {
     byId("pause").dataset.state = "paused";
   }
 
+  /** Show the plan of another driver, or none. @param {PlanKind} kind */
+  showPlan(kind) {
+    this.planKind = kind;
+    if (kind !== "none") this.lastPlanKind = kind;
+    elementById("plan-picker", HTMLSelectElement).value = kind;
+    this.birdseye?.setOptions({ plan: kind !== "none", ghosts: kind !== "none" });
+    if (!this.live) return;
+    this.live.plan = this.planNow();
+    this.birdseye?.redraw();
+  }
+
   togglePlan() {
-    this.showsPlan = !this.showsPlan;
-    setPressed(byId("plan-toggle"), this.showsPlan);
-    this.birdseye?.setOptions({ plan: this.showsPlan });
+    this.showPlan(this.planKind === "none" ? this.lastPlanKind : "none");
+  }
+
+  /** @returns {[number, number, number][]} poses that are planned from here */
+  planNow() {
+    const begin_ms = performance.now();
+    const { policy, simulation } = this;
+    /** @type {[number, number, number][]} */
+    let plan = [];
+    if (this.planKind === "policy" && policy) plan = policy.plan();
+    if (this.planKind === "idm" && simulation) plan = simulation.plan();
+    this.times.planned_ms += performance.now() - begin_ms;
+    return plan;
   }
 
   /** @param {number} factor */
@@ -183,7 +230,7 @@ class DriveApp {
   showFrame() {
     const { simulation, judge, live } = this;
     if (!simulation || !judge || !live) return;
-    live.plan = this.showsPlan ? simulation.plan() : [];
+    live.plan = this.planNow();
     this.board?.show(judge);
     const left_s = (simulation.numFrames - 1 - simulation.frame) * simulation.facts.step_s;
     setText(byId("time-left"), `${quantity(left_s, 1, "s")} left`);

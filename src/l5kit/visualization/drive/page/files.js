@@ -12,14 +12,23 @@ const GZIP = [0x1f, 0x8b];
  * @property {number} agents_per_frame
  * @property {string} file
  */
-/** @typedef {{name: string, log: string, digest: string | null, map: string, road: string, scenes: DriveScene[]}} DriveFolder */
+/**
+ * @typedef {object} DriveFolder
+ * @property {string} name
+ * @property {string} log
+ * @property {string | null} digest
+ * @property {string} map
+ * @property {string} road
+ * @property {{name: string, file: string} | null} policy whose plan can be shown
+ * @property {DriveScene[]} scenes
+ */
 
 /** @returns {Promise<DriveFolder>} */
 export async function readFolder() {
   return (await request("data/drives.json")).json();
 }
 
-/** @param {string} file @returns {Promise<{facts: any, arrays: any}>} */
+/** @param {string} file @returns {Promise<{facts: any, arrays: any, shapes: Record<string, number[]>}>} */
 export async function readArrays(file) {
   return unpack(await readBytes(file));
 }

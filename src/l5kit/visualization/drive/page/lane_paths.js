@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * Paths along lanes: the pose at a length of a path, and where on its path a vehicle is.
- * Mirrors `lanes/lane_paths.py` (index_along, piece_at) and `lanes/path_positions.py` (offset_at, line_at, pose_at,
- * points_around, find_on_path).
+ * Paths along lanes: the pose at a length of a path, where on its path a vehicle is, and how fast bends are driven.
+ * Mirrors `lanes/lane_paths.py` (index_along, piece_at, speed_in_bend) and `lanes/path_positions.py` (offset_at, line_at,
+ * pose_at, points_around, find_on_path, follow_route, FollowedPlaces).
  */
 
 import { wrapAngle } from "l5kit/drive/boxes_apart";
@@ -12,6 +12,7 @@ export const FADE_M = 20;
 const [BACK_M, ON_M] = [10, 40];
 const STEEPEST = 1;
 const [SAME_LINE_M, SAME_WAY] = [0.25, 0.5];
+const NEVER = -2;
 
 /**
  * @typedef {object} LanePath one path
@@ -51,11 +52,27 @@ export function indexAlong(arc_m, last) {
   return position >= last ? last : Math.trunc(position);
 }
 
+/** Mirrors `piece_at`. @param {LanePath} path @param {number} piece where to begin @param {number} arc_m @returns {number} */
+export function pieceAt({ pieceArcs }, piece, arc_m) {
+  let at = piece;
+  while (at < pieceArcs.length - 1 && pieceArcs[at + 1] <= arc_m) at += 1;
+  return at;
+}
+
 /** Mirrors `limit_at`. @param {LanePath} path @param {number} arc_m @returns {number} speed limit, m/s */
-export function limitAt({ pieceArcs, limits }, arc_m) {
-  let piece = 0;
-  while (piece < pieceArcs.length - 1 && pieceArcs[piece + 1] <= arc_m) piece += 1;
-  return limits[piece];
+export function limitAt(path, arc_m) {
+  return path.limits[pieceAt(path, 0, arc_m)];
+}
+
+/** Mirrors `speed_in_bend`. @param {LanePath} path @param {number} point @param {number} lateral_mps2 @returns {number} m/s */
+export function speedInBend({ points, numPoints }, point, lateral_mps2) {
+  const [before, after] = [Math.max(point - 2, 0), Math.min(point + 2, numPoints - 1)];
+  if (before === point || after === point) return Infinity;
+  const [x, y] = [points[2 * point] - points[2 * before], points[2 * point + 1] - points[2 * before + 1]];
+  const [nextX, nextY] = [points[2 * after] - points[2 * point], points[2 * after + 1] - points[2 * point + 1]];
+  const turn = Math.abs(Math.atan2(x * nextY - y * nextX, x * nextX + y * nextY));
+  const curvature = turn / (0.5 * (after - before) * PATH_STEP_M);
+  return curvature > 1e-6 ? Math.sqrt(lateral_mps2 / curvature) : Infinity;
 }
 
 /**
@@ -154,4 +171,54 @@ export function findOnPath(path, first, stop, { x, y, yaw }) {
   let slope = turn > 0 ? STEEPEST : -STEEPEST;
   if (Math.abs(turn) < Math.PI / 4) slope = Math.tan(turn);
   return [arc_m, (y - py) * ax - (x - px) * ay, slope];
+}
+
+/** @typedef {[number, number, number]} RoutePosition length of the path, how far to its left, and heading minus that of the path */
+
+/**
+ * Mirrors `follow_route` for a vehicle that was on the path before.
+ * @param {LanePath} path
+ * @param {{x: number, y: number, yaw: number}} pose
+ * @param {RoutePosition} before its last position
+ * @returns {RoutePosition}
+ */
+export function followRoute(path, pose, [before_m]) {
+  const [arc_m, offset_m] = findOnPath(path, ...pointsAround(before_m, path.numPoints), pose);
+  const [, , alongX, alongY] = lineAt(path, arc_m);
+  const turn = wrapAngle(pose.yaw - Math.atan2(alongY, alongX));
+  return [arc_m, offset_m, turn < Math.PI ? turn : -Math.PI];
+}
+
+/** Mirrors `FollowedPlaces` for one vehicle. */
+export class FollowedPosition {
+  constructor() {
+    /** @type {number} */
+    this.frame = NEVER;
+    /** @type {number} */
+    this.frameBefore = NEVER;
+    /** @type {RoutePosition} */
+    this.position = [0, 0, 0];
+    /** @type {RoutePosition} */
+    this.positionBefore = [0, 0, 0];
+  }
+
+  /**
+   * @param {LanePath} path
+   * @param {number} frame
+   * @param {{x: number, y: number, yaw: number}} pose in the frame
+   * @param {number} first_m where the vehicle is looked for that was not asked for before
+   * @returns {RoutePosition}
+   */
+  follow(path, frame, pose, first_m) {
+    const isAgain = this.frame === frame;
+    const frameBefore = isAgain ? this.frameBefore : this.frame;
+    const before = isAgain ? this.positionBefore : this.position;
+    const isFirst = frameBefore < 0 || frameBefore > frame;
+    /** @type {RoutePosition} */
+    let position = isFirst ? [first_m, before[1], before[2]] : before;
+    const numReaches = isFirst ? 1 : frame - frameBefore; // one for each frame since
+    for (let reach = 0; reach < numReaches; reach += 1) position = followRoute(path, pose, position);
+    [this.frame, this.frameBefore, this.positionBefore, this.position] = [frame, frameBefore, before, position];
+    return position;
+  }
 }

@@ -36,11 +36,11 @@ export class LiveScene {
     this.show(1);
   }
 
-  /** What the view draws besides agents: the plan. @returns {import("l5kit/drive_model").DriveModel} */
+  /** What the view draws besides agents: the plan, and the car at its end. @returns {import("l5kit/drive_model").DriveModel} */
   get drive() {
     const drive = {
       planAt: () => this.planPoints(),
-      agentGhosts: () => [],
+      agentGhosts: () => this.planGhosts(),
       egoGhost: () => null,
       arrays: { log_xy: new Float32Array(0) },
     };
@@ -53,6 +53,17 @@ export class LiveScene {
     const { ego_xy } = this.packed.arrays;
     if (!this.plan.length) return [];
     return [ego_xy[0], ego_xy[1], ...this.plan.flatMap((pose) => [pose[0] - x, pose[1] - y])];
+  }
+
+  /** @returns {import("l5kit/boxes").Box[]} the AV where the plan ends; none where that would cover it */
+  planGhosts() {
+    const end = this.plan.at(-1);
+    if (!end) return [];
+    const { ego_xy } = this.packed.arrays;
+    const [x, y, yaw] = [end[0] - this.origin[0], end[1] - this.origin[1], end[2]];
+    const [length, width] = this.simulation.facts.size_m;
+    if (Math.hypot(x - ego_xy[0], y - ego_xy[1]) < length) return [];
+    return [{ track: -1, row: -1, x, y, yaw, length, width }];
   }
 
   /** @param {number} part of the step from the frame before to the newest one, 0 to 1 */

@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * The vehicle that is driven: what keys ask of it, and a step of the kinematic bicycle.
- * Mirrors `simulation/drivers/key_driver.py` (action_of_keys) and `simulation/vehicle_steps.py` (_step_bicycle).
+ * The vehicle that is driven: what keys ask of it, a step of the kinematic bicycle, and one of that which follows curvatures.
+ * Mirrors `simulation/drivers/key_driver.py` (action_of_keys) and `simulation/vehicle_steps.py` (_step_bicycle,
+ * _step_by_curvature, _moved_centre).
  */
 
 /**
@@ -54,7 +55,7 @@ export function actionOfKeys(keys, { speed, acceleration, steering }, { step_s, 
 }
 
 /**
- * Mirrors `_step_bicycle` and `_moved_centre`.
+ * Mirrors `_step_bicycle`.
  * @param {Vehicle} now
  * @param {[number, number]} action
  * @param {{step_s: number, length_m: number, bicycle: number[]}} facts
@@ -66,13 +67,45 @@ export function stepBicycle(now, action, { step_s, length_m, bicycle }) {
   const acceleration = now.acceleration + accelerationGain * (action[0] - now.acceleration);
   const yaw = now.yaw + (way_m * Math.tan(now.steering)) / (wheelBaseShare * length_m);
   const turned = now.steering + steeringGain * action[1] * step_s;
-  const [cos, sin, rear_m] = [Math.cos(now.yaw), Math.sin(now.yaw), rearShare * length_m];
   return {
-    x: now.x + (way_m * cos + rear_m * (Math.cos(yaw) - cos)),
-    y: now.y + (way_m * sin + rear_m * (Math.sin(yaw) - sin)),
-    yaw,
+    ...movedCentre(now, way_m, yaw, rearShare * length_m),
     speed: now.speed + acceleration * step_s,
     acceleration,
     steering: Math.min(Math.max(turned, -maxSteering), maxSteering),
   };
+}
+
+/**
+ * Mirrors `_step_by_curvature`.
+ * @param {Vehicle} now
+ * @param {[number, number]} action acceleration, m/s2, and curvature, 1/m
+ * @param {{step_s: number, length_m: number, curvature: number[]}} facts
+ * @returns {Vehicle}
+ */
+export function stepByCurvature(now, action, { step_s, length_m, curvature: limits }) {
+  const [maxAcceleration, maxCurvature, rearShare, wheelBaseShare] = limits;
+  const acceleration = Math.min(Math.max(action[0], -maxAcceleration), maxAcceleration);
+  const curvature = Math.min(Math.max(action[1], -maxCurvature), maxCurvature);
+  const way_m = now.speed * step_s + (acceleration * step_s * step_s) / 2;
+  return {
+    ...movedCentre(now, way_m, now.yaw + curvature * way_m, rearShare * length_m),
+    speed: now.speed + acceleration * step_s,
+    acceleration,
+    steering: Math.atan(curvature * wheelBaseShare * length_m),
+  };
+}
+
+/**
+ * Mirrors `_moved_centre`.
+ * @param {Vehicle} before
+ * @param {number} way_m of the rear axle
+ * @param {number} yaw afterwards
+ * @param {number} rear_m how far the rear axle is behind the centre
+ * @returns {{x: number, y: number, yaw: number}}
+ */
+function movedCentre(before, way_m, yaw, rear_m) {
+  const [cos, sin] = [Math.cos(before.yaw), Math.sin(before.yaw)];
+  const x = before.x + (way_m * cos + rear_m * (Math.cos(yaw) - cos));
+  const y = before.y + (way_m * sin + rear_m * (Math.sin(yaw) - sin));
+  return { x, y, yaw };
 }

@@ -1,0 +1,74 @@
+"""Policies as the page of ``l5kit drive`` takes them: their weights, and what they see and do."""
+
+import numpy as np
+
+from l5kit._types import Float32Array, JsonObject
+from l5kit.environment.model_actions import RouteActions
+from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.policy_driver import PolicyDriver
+from l5kit.environment.policy_file import CompactEncoder, PolicyNetwork
+from l5kit.errors import UnsupportedValueError
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.visualization.drive.page_policy import PagePolicy
+from l5kit.visualization.viewer.packed_arrays import pack_arrays
+
+_AGENTS = "agents"
+
+
+def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
+    """Return a policy whose plan the page computes.
+
+    Args:
+        policy: Drives along its route; see :attr:`~l5kit.environment.policy_driver.PolicyDriver.as_planner`.
+        name: What it is called.
+
+    Raises:
+        UnsupportedValueError: It sees or does what the page does not know.
+    """
+    network, options, actions = policy.network, policy.options, policy.actions
+    layout = options.layout
+    encoder = network.encoder if isinstance(network, PolicyNetwork) else None
+    if (
+        not isinstance(network, PolicyNetwork)
+        or encoder is None
+        or tuple(encoder.sets) != (_AGENTS,)
+        or not isinstance(actions, RouteActions)
+        or (layout.frame, layout.forecast, layout.num_lane_points) != ("route", "velocity", 0)
+        or options.threshold != SceneBatch.threshold
+    ):
+        raise UnsupportedValueError(
+            f"policy {name!r} has the layout {layout}, a {type(network).__name__}, the actions {options.actions!r} and "
+            f"the threshold {options.threshold}; the page plans with policies of l5kit train-rl with actions along the "
+            "route, a network of agents, frame='route', forecast='velocity' and no lane points"
+        )
+    facts: JsonObject = {
+        **_columns_of(layout),
+        "num_layers": len(network.layers),
+        "layout": {
+            "num_agents": layout.num_agents,
+            "num_route_points": layout.num_route_points,
+            "route_step_m": float(layout.route_step_m),
+            "reach_m": float(layout.reach_m),
+        },
+        "low_mps2": actions.lows[0],
+        "high_mps2": actions.highs[0],
+        "curvature": list(actions.model.parameters(options.step_time_s)),
+    }
+    return PagePolicy(name, options.step_time_s, pack_arrays(facts, _weights_of(network, encoder)))
+
+
+def _columns_of(layout: CompactLayout) -> JsonObject:
+    """Return how many columns tell of the AV with its route, and of each agent."""
+    columns, (num_agents, num_columns) = layout.parts[_AGENTS]
+    return {"own_columns": columns.start, "agent_columns": num_columns, "num_agents": num_agents}
+
+
+def _weights_of(network: PolicyNetwork, encoder: CompactEncoder) -> dict[str, Float32Array]:
+    """Return all weights of a network, by name; offsets where a layer has some."""
+    first, second, mix = encoder.sets[_AGENTS]
+    layers = {"own": encoder.own, "agents_first": first, "agents_second": second}
+    layers |= {f"layer_{index}": layer for index, layer in enumerate(network.layers)}
+    arrays = {"means": encoder.scales[0], "deviations": encoder.scales[1], "agents_mix_weights": mix}
+    for name, (weights, offsets) in layers.items():
+        arrays |= {f"{name}_weights": weights, f"{name}_offsets": offsets}
+    return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
