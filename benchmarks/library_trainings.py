@@ -6,7 +6,7 @@ as functions of ``PolicyDriver``. The libraries are compared by nothing but that
 batches are what their documents begin with.
 
 Run ``python benchmarks/library_trainings.py --minutes 3`` for all, ``--only skrl`` for one, and ``--write`` to put the
-table into docs/reinforcement_learning.md.
+table into docs/results/policies.md.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from l5kit.synthetic.params import CityParams
 from training_table import replace_table
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "reinforcement_learning.md"
+DOCUMENT = ROOT / "docs" / "results" / "policies.md"
 START = "<!-- libraries: made by benchmarks/library_trainings.py -->"
 START_FRAME = 10
 

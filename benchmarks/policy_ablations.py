@@ -6,7 +6,7 @@ that nobody was trained in. One seed of one row is a file in ``benchmarks/policy
 twice: the same command goes on with the rows that are missing.
 
 Run ``python benchmarks/policy_ablations.py`` for all, ``--only network --seed 0`` for a part, and ``--only-table
---write`` to put the table of the files that there are into docs/reinforcement_learning.md.
+--write`` to put the table of the files that there are into docs/results/policies.md.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from training_table import KEY, replace_table, town_digest, write_row
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "policy_results"
-DOCUMENT = ROOT / "docs" / "reinforcement_learning.md"
+DOCUMENT = ROOT / "docs" / "results" / "policies.md"
 START = "<!-- ablations: made by benchmarks/policy_ablations.py -->"
 NUM_SEEDS = 2
 NUM_TOWNS = {"train": 8, "choose": 2}
@@ -106,7 +106,7 @@ ROWS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train and drive what is missing, print the table, and return the exit status."""
-    parser = argparse.ArgumentParser(description="The ablations of docs/reinforcement_learning.md.")
+    parser = argparse.ArgumentParser(description="The ablations of docs/results/policies.md.")
     parser.add_argument("--work", type=Path, default=Path("policy-ablations"), help="folder of trainings and drives")
     parser.add_argument("--towns", type=Path, help="folder of the towns; WORK/towns")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of what rows have measured")

@@ -26,7 +26,7 @@ BESIDE = ("constant-velocity", "idm", "standing", "log")
 
 def main() -> None:
     """Drive what was not driven yet, and print the table."""
-    parser = argparse.ArgumentParser(description="The table of docs/reinforcement_learning.md.")
+    parser = argparse.ArgumentParser(description="The table of docs/results/policies.md.")
     parser.add_argument("runs", nargs="+", type=Path, help="folders of trainings, one for each seed")
     parser.add_argument("--city", type=Path, required=True, help="folder of a city that nothing was trained on")
     parser.add_argument("--work", type=Path, default=Path("rl-table"), help="folder of the simulations")

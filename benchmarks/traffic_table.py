@@ -1,4 +1,4 @@
-"""Drive all planners that ship among every population of traffic, and write the table of docs/traffic.md.
+"""Drive all planners that ship among every population of traffic, and write the table of docs/results/traffic.md.
 
 Run ``python benchmarks/traffic_table.py``; scenes are those of a made city on which nothing was trained or tuned, the
 one of docs/results/closed_loop.md. Scores are kept in ``benchmarks/traffic_results.json``, run by run: one that is
@@ -16,7 +16,7 @@ from l5kit.synthetic import make_city
 from training_table import replace_table
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT, RESULTS = ROOT / "docs" / "traffic.md", Path(__file__).with_name("traffic_results.json")
+DOCUMENT, RESULTS = ROOT / "docs" / "results" / "traffic.md", Path(__file__).with_name("traffic_results.json")
 START = "<!-- table: made by benchmarks/traffic_table.py -->"
 
 PLANNERS = {
@@ -38,7 +38,7 @@ NUM_SCENES = 12
 
 def main() -> None:
     """Drive what was not driven yet, and write results and table."""
-    parser = argparse.ArgumentParser(description="The table of docs/traffic.md.")
+    parser = argparse.ArgumentParser(description="The table of docs/results/traffic.md.")
     parser.add_argument("--work", type=Path, default=Path("traffic-table"), help="folder of the city and simulations")
     parser.add_argument("--scenes", type=int, default=NUM_SCENES, help="scenes of the city that are driven, the first")
     parser.add_argument("--workers", type=int, default=1, help="threads that simulate")

@@ -62,6 +62,12 @@ EDITED = (
 )
 """Edits of the first scene of the small city that are drawn, each with a frame."""
 
+LETS_IN = {"scene": 10, "frame": 198}
+"""The AV moves into a lane: among IDM another vehicle stays beside it, among those that give way it falls back."""
+
+VECTORS = {"scene": 5, "frame": 58}
+"""A sample on vectors: two lanes, parked cars, and a junction ahead."""
+
 SHOWN = "() => window.l5kitViewer?.birdseye.stats.drawn > 0 && window.l5kitViewer.state().scene !== null"
 
 
@@ -105,6 +111,22 @@ class Studio:
         return self.made(name, *words)
 
     @functools.cached_property
+    def yielding(self) -> Path:
+        """The same drives among traffic that gives way."""
+        return self.drives("among_yielding", "idm", "yielding")
+
+    @functools.cached_property
+    def training(self) -> Path:
+        """A training of a planner on vectors, of some minutes, evaluated every 40 steps."""
+        city = self.made("learned", "synth", "learned", "--scenes", "3", "--train-scenes", "20", "--seed", "4")
+        words = ["train", "vector_planner", "--data", city, "--out", "curves"]
+        values = {"train_params.max_num_steps": 480, "train_params.eval_every_n_steps": 40}
+        values |= {"train_params.checkpoint_every_n_steps": 240, "train_data_loader.batch_size": 16}
+        return self.made(
+            "curves", *words, *(word for key, value in values.items() for word in ("--set", f"{key}={value}"))
+        )
+
+    @functools.cached_property
     def policy(self) -> Path:
         """Drives of the policy that ships, with the rules behind it, among traffic that IDM drives."""
         words = ["simulate", self.city, "--planner", "route_policy", "--fallback", "rules", "--agents", "idm"]
@@ -145,6 +167,13 @@ def save(picture: bytes, name: str) -> None:
     shown = Image.open(io.BytesIO(picture)).convert("RGB")
     shown.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
     print(f"{name}: {(IMAGES / name).stat().st_size / 1000:.0f} kB", flush=True)
+
+
+def save_photo(picture: Image.Image, name: str) -> None:
+    """Write a picture that has many colours, as WebP."""
+    path = IMAGES / name
+    picture.save(path, quality=82, method=6)
+    print(f"{name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 def save_film(frames: list[Image.Image], name: str, *, frame_ms: int = 100) -> None:
@@ -344,9 +373,124 @@ def draw_demo(studio: Studio) -> None:
 
     files = find_dataset_files(studio.small_city)
     sheet = draw_contact_sheet(files, ChunkedDataset(files.dataset).open())
+    height, width = sheet.shape[:2]
+    save_photo(Image.fromarray(sheet).resize((1104, 1104 * height // width), Image.Resampling.LANCZOS), "demo.webp")
+
+
+def draw_vectors(studio: Studio) -> None:
+    """What networks on vectors see: the same drawing as in a notebook, less its empty margins."""
+    from l5kit.configs import load_training_config
+    from l5kit.data import ChunkedDataset, LocalDataManager
+    from l5kit.dataset import EgoDatasetVectorized
+    from l5kit.vectorization import build_vectorizer
+    from l5kit.visualization import show
+
+    log = ChunkedDataset(studio.city / "scenes" / "sample.zarr").open()
+    cfg = load_training_config("vector_planner")
+    samples = EgoDatasetVectorized(cfg, log, build_vectorizer(cfg, LocalDataManager(str(studio.city))))
+    drawing = show(samples, **VECTORS).content.decode()
+    whole, cut = (
+        'viewBox="-40.0 -40.0 80.0 80.0" width="448" height="448"',
+        'viewBox="-40 -24 80 36" width="720" height="324"',
+    )
+    if whole not in drawing:
+        raise ValueError(f"the drawing does not begin with {whole}")
+    (IMAGES / "vectors.svg").write_text(drawing.replace(whole, cut), "utf-8")
+
+
+def draw_observations(studio: Studio) -> None:
+    """What a driver of an environment may see."""
+    runpy.run_path(str(FOLDER / "draw_observations.py"))["main"](str(studio.city), 16, 60)
+
+
+def draw_traffic(studio: Studio) -> None:
+    """The same moment among two populations."""
+    place = ["--scene", str(LETS_IN["scene"]), "--frame", str(LETS_IN["frame"]), "--plans", "--no-caption"]
+    for name, path in (("idm", studio.failing), ("yielding", studio.yielding)):
+        for theme, ending in THEMES.items():
+            size = ["--size", "480x240", "--pixel-size", "0.14", "--theme", theme]
+            render(studio, path, f"traffic-{name}{ending}.png", *place, *size)
+
+
+def draw_towns(studio: Studio) -> None:
+    """The maps of four towns, side by side."""
+    from l5kit.data import find_dataset_files, open_map
+    from l5kit.visualization import show
+
+    towns = studio.made("towns", "synth", "towns", "--towns", "4", "--scenes", "1", "--frames", "20")
+    maps = [show(open_map(find_dataset_files(path))).content for path in sorted(towns.glob("town_*"))]
+    shown = [Image.open(io.BytesIO(each)).convert("RGB").crop((100, 0, 700, 600)) for each in maps]
+    row = Image.new("RGB", (4 * 240 + 3 * 8, 240), "white")
+    for index, each in enumerate(shown):
+        row.paste(each.resize((240, 240), Image.Resampling.LANCZOS), (index * 248, 0))
     picture = io.BytesIO()
-    Image.fromarray(sheet).save(picture, "png")
-    save(picture.getvalue(), "demo.png")
+    row.save(picture, "png")
+    save(picture.getvalue(), "towns.png")
+
+
+def draw_curves(studio: Studio) -> None:
+    """The curves of a training: its loss, and its error in held-out scenes beside a baseline."""
+    import csv
+    import json
+
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with (studio.training / "curves" / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    scores = json.loads((studio.training / "result.json").read_text("utf-8"))["scores"]
+
+    def curve(name: str) -> np.ndarray:
+        return np.array([(int(row["step"]), float(row[name])) for row in rows if row.get(name)]).T
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8), layout="constrained")
+    left.plot(*curve("train/loss"), color="#66758a", linewidth=1)
+    left.set(title="loss", xlabel="step", yscale="log")
+    right.plot(*curve("val/ade_m"), "o-", color="#1f77b4", linewidth=1.5, markersize=4, label="network")
+    right.axhline(scores["ctra/ade_m"], color="#d8392f", linestyle="--", linewidth=1.2, label="best baseline (CTRA)")
+    right.set(title="ADE in held-out scenes (m)", xlabel="step", ylim=(0, None))
+    right.legend(frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGES / "curves.png", dpi=90, metadata={"Software": None})
+
+
+ROW_PX, STACK_PX = 15, 130
+"""Height of a row and width of an array in the picture of the records."""
+
+
+def draw_records(studio: Studio) -> None:  # noqa: ARG001 - it needs none of its folders
+    """The four arrays of a log: a scene names rows of frames, a frame rows of agents and of lights."""
+    parts = []
+
+    def stack(name: str, note: str, x: int, y: int, num_rows: int, chosen: range, inner: int | None = None) -> None:
+        for row in range(num_rows):
+            fill = "#1f77b4" if row == inner else "#a9cbe6" if row in chosen else "#e3e7eb"
+            size = f'width="{STACK_PX}" height="{ROW_PX - 2}"'
+            parts.append(f'<rect x="{x}" y="{y + row * ROW_PX}" {size} rx="2" fill="{fill}"/>')
+        middle = x + STACK_PX / 2
+        parts.append(f'<text x="{middle}" y="{y - 24}" text-anchor="middle" font-weight="600">{name}</text>')
+        parts.append(f'<text x="{middle}" y="{y - 8}" text-anchor="middle" font-size="12" fill="#66758a">{note}</text>')
+
+    def interval(start: tuple[int, int], end_x: int, first_y: int, num_rows: int) -> None:
+        (x, y), last_y = start, first_y + num_rows * ROW_PX - 2
+        corners = f"{x},{y} {end_x},{first_y} {end_x},{last_y} {x},{y + ROW_PX - 2}"
+        parts.append(f'<polygon points="{corners}" fill="#1f77b4" opacity="0.16"/>')
+
+    interval((20 + STACK_PX, 134), 270, 119, 4)
+    interval((270 + STACK_PX, 149), 520, 59, 4)
+    interval((270 + STACK_PX, 149), 520, 204, 2)
+    stack("scenes", "25 s of one car", 20, 119, 3, range(1, 2), 1)
+    stack("frames", "every 0.1 s: pose of the AV", 270, 74, 10, range(3, 7), 5)
+    stack("agents", "boxes, velocities, classes", 520, 44, 6, range(1, 5))
+    stack("traffic_light_faces", "lights that were seen", 520, 189, 4, range(1, 3))
+    font = 'font-family="system-ui, sans-serif" font-size="14" fill="#1f2933"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="690" height="262" viewBox="0 0 690 262" {font} role="img">'
+    title = "<title>A scene is an interval of frames, a frame an interval of agents and one of lights</title>"
+    ground = '<rect width="690" height="262" fill="#ffffff"/>'
+    (IMAGES / "records.svg").write_text("\n".join([head, title, ground, *parts, "</svg>"]) + "\n", "utf-8")
 
 
 def draw_routes(studio: Studio) -> None:
