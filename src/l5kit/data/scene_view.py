@@ -1,5 +1,7 @@
-"""Scene views: some scenes of a dataset, or the first frames of its scenes, without copying it."""
+"""Scene views: some scenes of a dataset, random parts of it, or the first frames of its scenes, without copying it."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,11 +11,12 @@ from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import require_within, rows_of
 from l5kit.data.record_view import Segments, view_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
-from l5kit.errors import CorruptedDataError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from l5kit.data.zarr_dataset import ChunkedDataset
 
+_SUM_TOLERANCE = 1e-9
 _CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
 
 
@@ -29,6 +32,7 @@ def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "Chu
     """
     indices = np.asarray(scene_indices, dtype=np.int64)
     intervals = _scene_intervals(dataset, indices)
+    # scenes that follow each other, and whose frames do, are one piece: a view looks its rows up among few ranges
     breaks = (np.diff(indices) != 1) | (intervals[1:, 0] != intervals[:-1, 1])
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1)) if len(indices) else np.empty(0, dtype=np.int64)
     last = np.concatenate((first[1:], [len(indices)])) - 1 if len(indices) else first
@@ -58,6 +62,36 @@ def view_of_first_frames(dataset: "ChunkedDataset", num_frames: int) -> "Chunked
     starts = _new_starts(frames)
     scenes[FRAME_INTERVAL] = np.stack([starts, starts + frames[:, 1] - frames[:, 0]], axis=1)
     return dataset.in_memory(scenes=scenes, **_frame_views(dataset, frames), facts=dataset.own_facts)
+
+
+def split_scenes(dataset: "ChunkedDataset", fractions: Sequence[float], *, seed: int = 0) -> "list[ChunkedDataset]":
+    """Return views of disjoint, randomly chosen scenes of a dataset, without copying it.
+
+    Args:
+        dataset: Opened dataset.
+        fractions: Share of the scenes in each view, such as ``(0.9, 0.1)``; each above 0, together at most 1.
+        seed: Decides which scenes; the same seed, fractions and number of scenes give the same views.
+
+    Returns:
+        One view for each fraction, with its scenes in the order of the dataset. If the fractions add up to 1, every
+        scene is in one of them.
+
+    Raises:
+        InvalidArgumentError: A fraction is not above 0, they add up to more than 1, or a view would have no scene.
+    """
+    shares = np.asarray(fractions, dtype=np.float64)
+    if shares.ndim != 1 or len(shares) == 0 or not (shares > 0).all() or shares.sum() > 1 + _SUM_TOLERANCE:
+        raise InvalidArgumentError(f"fractions must be above 0 and add up to at most 1, got {fractions!r}")
+    num_scenes = len(dataset.scenes)
+    # rounded where the shares add up to, not share by share, so that all together lose no scene
+    bounds = np.concatenate(([0], np.floor(np.cumsum(shares) * num_scenes + 0.5))).astype(np.int64)
+    if not (np.diff(bounds) > 0).all():
+        raise InvalidArgumentError(
+            f"fractions {fractions!r} of {num_scenes} scenes give {np.diff(bounds).tolist()} scenes; "
+            "each must be at least one: use larger fractions or more scenes"
+        )
+    order = np.random.default_rng(seed).permutation(num_scenes)
+    return [view_of_scenes(dataset, np.sort(order[start:stop])) for start, stop in pairwise(bounds)]
 
 
 def _scene_intervals(dataset: "ChunkedDataset", scene_indices: Int64Array) -> Int64Array:
