@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit.cli.options import JsonOption
-from l5kit.cli.output import print_facts, print_json, print_table, print_texts, remark, require_writable_folder
+from l5kit.cli.output import (
+    print_facts,
+    print_json,
+    print_table,
+    print_texts,
+    remark,
+    remark_notes,
+    require_writable_folder,
+)
 from l5kit.evaluation.resampling import Resampling
 
 if TYPE_CHECKING:
@@ -70,8 +78,7 @@ def compare(
         require_folder(out, overwrite=overwrite)
     resampling = Resampling(num_draws=draws, seed=seed)
     comparison = compare_runs(runs, reference=reference, metrics=metrics or (), tags=tags, resampling=resampling)
-    for note in comparison.notes:
-        remark(f"note: {note}")
+    remark_notes(comparison.notes)
     if out is not None:
         write_comparison(comparison, out, overwrite=overwrite)
     if as_json:

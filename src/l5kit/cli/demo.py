@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
-from l5kit.cli.output import print_facts, print_line, print_texts, remark
+from l5kit.cli.output import print_facts, print_line, print_texts, remark_notes
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import path_of
@@ -63,8 +63,7 @@ def demo(
             make_city(out / _CITY_FOLDER, seed=seed, num_scenes=scenes, overwrite=True, progress=progress)
     path = out / _CITY_FOLDER if data is None else data
     files, _ = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
-    for note in files.notes:
-        remark(f"note: {note}")
+    remark_notes(files.notes)
     dataset = ChunkedDataset(files.dataset).open()
     facts = summary_facts(dataset.summary(), dataset.facts) | {
         f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in map_counts(files).items()

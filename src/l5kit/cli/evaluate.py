@@ -17,6 +17,7 @@ from l5kit.cli.options import (
     EngineOption,
     JobOption,
     JsonOption,
+    PickleOption,
 )
 from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder, short_number
 from l5kit.cli.workers import RequestedWorkers
@@ -104,14 +105,7 @@ def evaluate(
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device of the network.")] = "auto",
     worst: Annotated[int, typer.Option(min=0, help="Number of pictures of the worst cases.")] = 6,
     worst_by: Annotated[Literal["fde", "ade"], typer.Option(help="Error by which the worst cases are chosen.")] = "fde",
-    allow_pickle: Annotated[
-        bool,
-        typer.Option(
-            "--allow-pickle",
-            help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
-            "configuration still run code: use files that you trust.",
-        ),
-    ] = False,
+    allow_pickle: PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a trained network open loop: on a log, or on a test set of l5kit chop as the competition did.

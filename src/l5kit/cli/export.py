@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
-from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.cli.output import print_facts, print_json, remark_notes
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset, find_map_files
@@ -146,6 +146,5 @@ def _export_map(path: Path, out: Path, layout: Layout, *, overwrite: bool, as_js
     if as_json:
         print_json({"dataset": path, **facts, "left_out": list(result.left_out)})
         return
-    for sentence in result.left_out:
-        remark(f"note: {sentence}")
+    remark_notes(result.left_out)
     print_facts(f"Map of {path}", facts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
-from l5kit.cli.output import print_facts, print_json, remark, require_writable_folder
+from l5kit.cli.output import print_facts, print_json, remark, remark_notes, require_writable_folder
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.own_code import is_own
@@ -197,8 +197,7 @@ def _import_map(
     if as_json:
         print_json({"format": map_format.value, **facts, "left_out": list(result.left_out)})
         return
-    for sentence in result.left_out:
-        remark(f"note: {sentence}")
+    remark_notes(result.left_out)
     print_facts(f"Imported {source}", facts)
 
 

@@ -21,7 +21,7 @@ from l5kit.cli.options import (
     MetaOption,
     WorkersOption,
 )
-from l5kit.cli.output import print_facts, print_json, remark
+from l5kit.cli.output import print_facts, print_json, remark, remark_notes
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.dataset_files import DatasetFiles, find_all_logs
@@ -96,5 +96,4 @@ def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
         print_facts("Driving", totals | others)
     by_title = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
     print_facts("Files", {name: "not found" if file is None else path_of(file) for name, file in by_title.items()})
-    for note in files.notes:
-        remark(f"note: {note}")
+    remark_notes(files.notes)

@@ -97,6 +97,15 @@ UsedArtifactOption = Annotated[
     ),
 ]
 
+PickleOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-pickle",
+        help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
+        "configuration still run code: use files that you trust.",
+    ),
+]
+
 ChangesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -121,6 +121,12 @@ def print_line(text: str) -> None:
 def remark(text: str) -> None:
     """Print a line on standard error, so that standard output holds the result alone."""
     tell(text)
+
+
+def remark_notes(notes: Iterable[str]) -> None:
+    """Say what is missing or was left out, a sentence in each line."""
+    for note in notes:
+        remark(f"note: {note}")
 
 
 def remark_cut(option: str, requested: slice | None, num_there: int, *, owner: str) -> None:

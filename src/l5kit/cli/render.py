@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
-from l5kit.cli.output import print_line, remark, remark_cut, require_writable
+from l5kit.cli.output import print_line, remark, remark_cut, remark_notes, require_writable
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -128,8 +128,7 @@ def render(
         if simulation is None:
             raise typer.BadParameter("only simulations have these; PATH is a dataset", param_hint=" and ".join(wanted))
         overlay = DriveOverlay(simulation, dataset, with_ghosts=ghosts, with_plans=plans)
-        for note in overlay.notes:
-            remark(f"note: {note}")
+        remark_notes(overlay.notes)
     painter = ScenePainter(files, dataset, map_kind=kind, form=form, overlay=overlay, style=style, theme=theme)
     drawn = {"with_trajectories": trajectories, "with_caption": caption}
     if is_still:

@@ -14,6 +14,7 @@ from l5kit.cli.options import (
     JsonOption,
     MapOption,
     MetaOption,
+    PickleOption,
     ScenesArgument,
     WorkersOption,
     parse_slice,
@@ -129,14 +130,7 @@ def simulate(
         ),
     ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device of networks.")] = "auto",
-    allow_pickle: Annotated[
-        bool,
-        typer.Option(
-            "--allow-pickle",
-            help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
-            "configuration still run code: use files that you trust.",
-        ),
-    ] = False,
+    allow_pickle: PickleOption = False,
     truth: Annotated[
         Path | None,
         typer.Option(

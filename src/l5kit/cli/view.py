@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit.cli.options import AerialOption, LogOption, MapOption, MetaOption, ScenesArgument
-from l5kit.cli.output import print_line, remark, require_writable
+from l5kit.cli.output import print_line, remark, remark_notes, require_writable
 from l5kit.data.dataset_files import find_dataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.simulation.folder.simulation_folder import find_scene_files
@@ -120,8 +120,7 @@ def _open(
     else:
         refuse_predictions(predictions, path)
         log = ViewedSimulation(simulation, files)
-    for note in log.notes:
-        remark(f"note: {note}")
+    remark_notes(log.notes)
     return log
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, UInt8Array
-from l5kit.synthetic.road_network import RoadNetwork, crosswalk_line, line_lengths, line_yaws, offset_line
-from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, TownPlan, sample_bezier
+from l5kit.synthetic.road_network import RoadNetwork, kerb_point, line_yaws, offset_line
+from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, TownPlan, line_lengths, sample_bezier
 from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
 
 MARGIN_M = 150.0
@@ -145,17 +145,12 @@ def _intersection(plan: TownPlan, node: int, extra_m: float) -> Float64Array:
     pieces = []
     arms = plan.arms_of(node)
     for arm, other in zip(arms, [*arms[1:], arms[0]], strict=True):
-        start, start_yaw = _kerb(plan, node, arm, 1, extra_m)
-        end, end_yaw = _kerb(plan, node, other, -1, extra_m)
+        # from the left kerb of an arm to the right one of the next, a metre outside their stop lines
+        start = kerb_point(plan, node, arm, 1, distance_m=-1.0, beyond_m=extra_m)
+        end = kerb_point(plan, node, other, -1, distance_m=-1.0, beyond_m=extra_m)
+        start_yaw, end_yaw = plan.arm_yaw_rad[node, arm], plan.arm_yaw_rad[node, other]
         handle_m = 0.45 * np.hypot(*(end - start))
         inward = start - handle_m * np.array([np.cos(start_yaw), np.sin(start_yaw)])
         back = end - handle_m * np.array([np.cos(end_yaw), np.sin(end_yaw)])
         pieces.append(sample_bezier(np.stack([start, inward, back, end]), spacing_m=1.0))
     return np.concatenate(pieces)
-
-
-def _kerb(plan: TownPlan, node: int, arm: int, side: int, extra_m: float) -> tuple[Float64Array, float]:
-    """Return the kerb point of an arm a metre outside its stop line, and the arm's direction."""
-    kerbs = crosswalk_line(plan, node, arm, -1.0)
-    outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
-    return kerbs[(side + 1) // 2] + side * extra_m * outward, float(plan.arm_yaw_rad[node, arm])

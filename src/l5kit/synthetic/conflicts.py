@@ -5,6 +5,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
+from l5kit.synthetic.town_plan import line_lengths
 
 CAR_ENVELOPE_M = (5.6, 2.2)
 """Length and width of the largest car that drives in a town, with some air around it."""
@@ -51,8 +52,7 @@ def _poses(line_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Arr
     """Sample a line from a little before its start to a little behind its end: arc lengths, positions, directions."""
     # the line goes on straight by ten of its first and last steps: a vehicle is long, and its ends are there earlier
     # and later than its middle
-    s = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line_m, axis=0).T))])
-    steps = np.diff(line_m, axis=0)
+    s, steps = line_lengths(line_m), np.diff(line_m, axis=0)
     before, behind = line_m[:1] - 10 * steps[:1], line_m[-1:] + 10 * steps[-1:]
     line_m = np.concatenate([before, line_m, behind])
     s = np.concatenate([[-10 * s[1]], s, [s[-1] + 10 * (s[-1] - s[-2])]])

@@ -5,8 +5,8 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.map.builder import MapBuilder
 from l5kit.synthetic.names import FACE_COLORS, crosswalk_id, face_id, junction_id, lane_id, light_id, segment_id
-from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, line_lengths, offset_line
-from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan
+from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, offset_line
+from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan, line_lengths
 
 MAP_NAME = "made town"
 """The name of every such map, by which it is known."""

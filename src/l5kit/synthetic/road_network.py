@@ -13,7 +13,15 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.geometry.angle import angular_distance
 from l5kit.synthetic.conflicts import conflict_zone_ends, crossing_ends
 from l5kit.synthetic.signals import SignalHead, plan_signals
-from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, NUM_ARMS, Road, TownPlan, sample_bezier
+from l5kit.synthetic.town_plan import (
+    BIKE_STRIP_WIDTH_M,
+    LANE_WIDTH_M,
+    NUM_ARMS,
+    Road,
+    TownPlan,
+    line_lengths,
+    sample_bezier,
+)
 
 CAR_LANE, CAR_CONNECTOR, BIKE_LANE, BIKE_CONNECTOR = 0, 1, 2, 3
 THROUGH, LEFT, RIGHT = 0, 1, 2
@@ -198,11 +206,6 @@ def line_yaws(points_m: Float64Array) -> Float64Array:
     return np.asarray(np.unwrap(np.arctan2(tangent[:, 1], tangent[:, 0])))
 
 
-def line_lengths(points_m: Float64Array) -> Float64Array:
-    """Return the arc length from the first point to each point of a line, (n,)."""
-    return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points_m, axis=0).T))])
-
-
 def _add_direction(
     lanes: list[_Lane], index: int, road: Road, centre_m: Float64Array, end: tuple[int, int]
 ) -> list[int]:
@@ -332,6 +335,13 @@ def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Fl
     middle = plan.position_m[node] + (plan.setback_m[node] - distance_m) * along
     reach_m = plan.roads[plan.arm_road[node, arm]].half_width_m
     return np.stack([middle - reach_m * left, middle + reach_m * left])
+
+
+def kerb_point(plan: TownPlan, node: int, arm: int, side: int, *, distance_m: float, beyond_m: float) -> Float64Array:
+    """Return a point so far beyond the right (-1) or left (1) end of :func:`crosswalk_line`, (2,)."""
+    kerbs = crosswalk_line(plan, node, arm, distance_m)
+    outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
+    return np.asarray(kerbs[(side + 1) // 2] + side * beyond_m * outward)
 
 
 def _lane_records(lanes: list[_Lane], arm_crosswalk: Int64Array, ends_m: Float64Array) -> tuple[Records, Int64Array]:

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array
-from l5kit.synthetic.road_network import line_lengths, line_yaws, offset_line
-from l5kit.synthetic.town_plan import Road, TownPlan
+from l5kit.synthetic.road_network import line_yaws, offset_line
+from l5kit.synthetic.town_plan import Road, TownPlan, line_lengths
 from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
 
 _BAY_LENGTH_M = 6.4
@@ -44,7 +44,22 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
             s, yaw = line_lengths(line), line_yaws(line) + (np.pi if side > 0 else 0.0)
             at = np.arange(_BAY_END_M, s[-1] - _BAY_END_M, _BAY_LENGTH_M)
             bays.append(np.stack([np.interp(at, s, values) for values in (line[:, 0], line[:, 1], yaw)], axis=1))
-    clutter = np.concatenate([_road_clutter(road, side, rng) for road in plan.roads for side in (-1, 1)])
+
+    # poles, bins, bushes and hedges behind the sidewalks: fewer farther away, of log-normal sizes, some of them long;
+    # each lies as far out as half its diagonal needs
+    pieces = []
+    for road, side in ((road, side) for road in plan.roads for side in (-1, 1)):
+        count = int(_CLUTTER_PER_M * len(road.centre_m))
+        index = rng.integers(0, len(road.centre_m), count)
+        yaw = line_yaws(road.centre_m)[index]
+        depth_m = _edge_m(road) + 0.6 + _CLUTTER_DEPTH_M * rng.random(count) ** 1.5
+        size = np.exp(rng.normal(-0.25, 0.55, (count, 2))).clip(0.25, 4.0)
+        size[:, 0] *= np.where(rng.random(count) < 0.15, 2.5, 1.0)
+        depth_m = depth_m + np.hypot(size[:, 0], size[:, 1]) / 2
+        normal = np.stack([-np.sin(yaw), np.cos(yaw)], axis=1)
+        positions_m = road.centre_m[index] + side * depth_m[:, None] * normal
+        pieces.append(np.concatenate([positions_m, (yaw + rng.normal(0, 0.3, count))[:, None], size], axis=1))
+    clutter = np.concatenate(pieces)
 
     # clutter stays that touches neither a road, a sidewalk nor an intersection; all roads of a kind are equally wide
     radius_m = np.hypot(clutter[:, 3], clutter[:, 4]) / 2
@@ -68,20 +83,6 @@ def parked_cars(bays: Float64Array, *, share: float, rng: np.random.Generator) -
         [rng.normal(0, 0.1, len(chosen)), rng.normal(0, 0.1, len(chosen)), rng.normal(0, 0.015, len(chosen))], axis=1
     ).clip(-0.2, 0.2)
     return np.concatenate([chosen, size], axis=1), rng.uniform(1.4, 1.9, len(chosen))
-
-
-def _road_clutter(road: Road, side: int, rng: np.random.Generator) -> Float64Array:
-    """Scatter poles, bins, bushes and hedges along one side of a road, (n, 5)."""
-    count = int(_CLUTTER_PER_M * len(road.centre_m))
-    index = rng.integers(0, len(road.centre_m), count)
-    yaw = line_yaws(road.centre_m)[index]
-    depth_m = _edge_m(road) + 0.6 + _CLUTTER_DEPTH_M * rng.random(count) ** 1.5
-    size = np.exp(rng.normal(-0.25, 0.55, (count, 2))).clip(0.25, 4.0)
-    size[:, 0] *= np.where(rng.random(count) < 0.15, 2.5, 1.0)
-    depth_m = depth_m + np.hypot(size[:, 0], size[:, 1]) / 2
-    normal = np.stack([-np.sin(yaw), np.cos(yaw)], axis=1)
-    positions_m = road.centre_m[index] + side * depth_m[:, None] * normal
-    return np.concatenate([positions_m, (yaw + rng.normal(0, 0.3, count))[:, None], size], axis=1)
 
 
 def _edge_m(road: Road) -> float:

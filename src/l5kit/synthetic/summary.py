@@ -53,7 +53,13 @@ def describe_scene(network: RoadNetwork, log: TrafficLog) -> SceneSummary:
     is_av = slots == AV_SLOT
     begins = (log.vehicles.old_lane[1:] >= 0) & (log.vehicles.old_lane[:-1] < 0) & _same_car(log.vehicles)
     changes = [(int(step) + 1, int(slot)) for step, slot in np.argwhere(begins)]
-    followers = [_close_follower(log, step, slot) for step, slot in changes]
+    # a change cuts in on the car that is right behind in the new lane, if it is close; -1 where there is none
+    followers = []
+    for step, slot in changes:
+        cars = log.vehicles[step]
+        behind_m = cars.s_m[slot] - cars.s_m - (cars.box[:, 3] + cars.box[slot, 3]) / 2
+        is_behind = (cars.uid >= 0) & (cars.lane == cars.lane[slot]) & (behind_m > 0.0) & (behind_m < _CUT_IN_GAP_M)
+        followers.append(int(np.argmin(np.where(is_behind, behind_m, np.inf))) if is_behind.any() else -1)
     cut_ins = [change for change, follower in zip(changes, followers, strict=True) if follower >= 0]
     return SceneSummary(
         av=_count(network, log, is_av, changes, cut_ins),
@@ -100,13 +106,3 @@ def _turns(network: RoadNetwork, cars: Records, is_car: Int64Array, turn: int) -
     before, after = cars.lane[:-1], cars.lane[1:]
     finished = (network.lanes.kind[before] == CAR_CONNECTOR) & (before != after) & (network.lanes.turn[before] == turn)
     return int((finished & _same_car(cars) & is_car[1:]).sum())
-
-
-def _close_follower(log: TrafficLog, step: int, slot: int) -> int:
-    """Return the slot of the car in the new lane right behind a car that begins a lane change, -1 if it is far."""
-    cars = log.vehicles[step]
-    behind_m = cars.s_m[slot] - cars.s_m - (cars.box[:, 3] + cars.box[slot, 3]) / 2
-    candidates = (cars.uid >= 0) & (cars.lane == cars.lane[slot]) & (behind_m > 0.0) & (behind_m < _CUT_IN_GAP_M)
-    if not candidates.any():
-        return -1
-    return int(np.argmin(np.where(candidates, behind_m, np.inf)))

@@ -103,13 +103,24 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
         arm_edge[edge.start] = arm_edge[edge.end] = index
     half_width_m = np.array([(2 if e.is_arterial else 1) * LANE_WIDTH_M + BIKE_STRIP_WIDTH_M for e in edges])
     setback_m = np.array([half_width_m[row[row >= 0]].max() for row in arm_edge]) + _SETBACK_M
-    roads = tuple(_road(edge, position_m, arm_yaw_rad, setback_m) for edge in edges)
+    # a road leaves both its intersections along their arms, from stop line to stop line
+    roads = []
+    for edge in edges:
+        ends = []
+        for node, arm in (edge.start, edge.end):
+            direction = np.array([np.cos(arm_yaw_rad[node, arm]), np.sin(arm_yaw_rad[node, arm])])
+            ends.append((position_m[node] + setback_m[node] * direction, direction))
+        (start_m, out_of_start), (end_m, out_of_end) = ends
+        handle_m = 0.4 * float(np.hypot(*(end_m - start_m)))
+        control = np.stack([start_m, start_m + handle_m * out_of_start, end_m + handle_m * out_of_end, end_m])
+        num_lanes, limit_mps = (2, _ARTERIAL_LIMIT_MPS) if edge.is_arterial else (1, _LOCAL_LIMIT_MPS)
+        roads.append(Road(edge.start, edge.end, num_lanes, limit_mps, sample_bezier(control, spacing_m=1.0)))
     controls = tuple(_control(row, edges, rng) for row in arm_edge)
     protected = tuple(
-        control == "signal" and all(edges[e].is_arterial for e in row if e >= 0) and bool(rng.random() < 0.4)
-        for control, row in zip(controls, arm_edge, strict=True)
+        kind == "signal" and all(edges[e].is_arterial for e in row if e >= 0) and bool(rng.random() < 0.4)
+        for kind, row in zip(controls, arm_edge, strict=True)
     )
-    return TownPlan(position_m, arm_yaw_rad, setback_m, arm_edge, roads, controls, protected)
+    return TownPlan(position_m, arm_yaw_rad, setback_m, arm_edge, tuple(roads), controls, protected)
 
 
 def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
@@ -138,21 +149,9 @@ def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
     return kept
 
 
-def _road(edge: _Edge, position_m: Float64Array, arm_yaw_rad: Float64Array, setback_m: Float64Array) -> Road:
-    ends = []
-    for node, arm in (edge.start, edge.end):
-        direction = np.array([np.cos(arm_yaw_rad[node, arm]), np.sin(arm_yaw_rad[node, arm])])
-        ends.append((position_m[node] + setback_m[node] * direction, direction))
-    (start_m, out_of_start), (end_m, out_of_end) = ends
-    handle_m = 0.4 * float(np.hypot(*(end_m - start_m)))
-    control = np.stack([start_m, start_m + handle_m * out_of_start, end_m + handle_m * out_of_end, end_m])
-    return Road(
-        start=edge.start,
-        end=edge.end,
-        num_lanes=2 if edge.is_arterial else 1,
-        speed_limit_mps=_ARTERIAL_LIMIT_MPS if edge.is_arterial else _LOCAL_LIMIT_MPS,
-        centre_m=sample_bezier(control, spacing_m=1.0),
-    )
+def line_lengths(points_m: Float64Array) -> Float64Array:
+    """Return the arc length from the first point to each point of a line, (n,)."""
+    return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points_m, axis=0).T))])
 
 
 def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
@@ -160,7 +159,7 @@ def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
     t = np.linspace(0.0, 1.0, 500)[:, None]
     weights = np.concatenate([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], axis=1)
     dense_m = weights @ control_m
-    length_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(dense_m, axis=0).T))])
+    length_m = line_lengths(dense_m)
     wanted_m = np.linspace(0.0, length_m[-1], max(3, round(length_m[-1] / spacing_m) + 1))
     return np.stack([np.interp(wanted_m, length_m, dense_m[:, axis]) for axis in (0, 1)], axis=1)
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.synthetic.pedestrians import MAX_CROSSINGS, PATH_SPACING_M, PEDESTRIAN_DTYPE, Pedestrians
-from l5kit.synthetic.road_network import RoadNetwork, crosswalk_line, line_lengths, offset_line
-from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan
+from l5kit.synthetic.road_network import RoadNetwork, kerb_point, offset_line
+from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan, line_lengths
 
 PARKING_WIDTH_M = 2.5
 SIDEWALK_WIDTH_M = 3.0
@@ -70,9 +70,7 @@ def make_walking_paths(plan: TownPlan, net: RoadNetwork, *, count: int, rng: np.
 
 def _corner_point(plan: TownPlan, corner: _Corner) -> Float64Array:
     node, arm, side = corner
-    kerbs = crosswalk_line(plan, node, arm, _CROSSWALK_MIDDLE_M)
-    outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
-    return np.asarray(kerbs[(side + 1) // 2] + side * _KERB_MARGIN_M * outward)
+    return kerb_point(plan, node, arm, side, distance_m=_CROSSWALK_MIDDLE_M, beyond_m=_KERB_MARGIN_M)
 
 
 def _next_corner(plan: TownPlan, corner: _Corner) -> _Corner | None:

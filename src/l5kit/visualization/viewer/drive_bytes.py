@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float32Array, Float64Array, NumericArray
+from l5kit._types import NumericArray
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import METRICS
@@ -92,8 +92,14 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
             | {"digits": min(metric.digits, 2), "value": result.metrics[metric.name], "failed": metric in result.failed}
             for metric in drive.metrics
         ],
-        "curves": [_without_column(curve) for curve in curves],
-        "failures": [_as_fact(dataclasses.asdict(failure)) for failure in drive.failures],
+        "curves": [
+            {name: value for name, value in dataclasses.asdict(curve).items() if name != "column"} for curve in curves
+        ],
+        # JavaScript's numbers have 53 bits, ids of tracks 64
+        "failures": [
+            dataclasses.asdict(failure) | {"track_id": None if failure.track_id is None else str(failure.track_id)}
+            for failure in drive.failures
+        ],
         "plan_times_s": [] if plans is None else np.asarray(plans.times_s, np.float64).tolist(),
         "has_log": ghosts.has_log,
     }
@@ -108,32 +114,12 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
         "ghost_extent": ghosts.extents_m,
         "plan_xy": positions_from(plan_m, origin_m),
     }
-    return pack_arrays(facts, arrays | {curve.key: _values(drive, curve, scene.num_frames) for curve in curves})
-
-
-def _without_column(curve: _Curve) -> dict[str, object]:
-    return {name: value for name, value in dataclasses.asdict(curve).items() if name != "column"}
-
-
-def _values(drive: SceneDrive, curve: _Curve, num_frames: int) -> Float32Array:
-    """Return the values of a curve, NaN where there is none."""
-    values = drive.columns.get(curve.column, np.full(num_frames, np.nan))
-    if curve.column == EPDMS:
-        values = _held(values)
-    return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
-
-
-def _held(values: Float64Array) -> Float64Array:
-    """Return values of windows, which are known where these begin, in all frames up to the begin of the next one."""
-    known = np.flatnonzero(np.isfinite(values))
-    held = values.copy()
-    if len(known):
-        frames = np.arange(known[0], known[-1] + 1)
-        held[frames] = values[known[np.searchsorted(known, frames, side="right") - 1]]
-    return held
-
-
-def _as_fact(failure: dict[str, object]) -> dict[str, object]:
-    """Return a failure as JSON takes it; JavaScript's numbers have 53 bits, ids of tracks 64."""
-    track_id = failure["track_id"]
-    return failure | {"track_id": None if track_id is None else str(track_id)}
+    for curve in curves:
+        values = drive.columns.get(curve.column, np.full(scene.num_frames, np.nan))
+        known = np.flatnonzero(np.isfinite(values))
+        # values of windows are known where these begin, and hold up to the begin of the next one
+        if curve.column == EPDMS and len(known):
+            frames, values = np.arange(known[0], known[-1] + 1), values.copy()
+            values[frames] = values[known[np.searchsorted(known, frames, side="right") - 1]]
+        arrays[curve.key] = np.where(np.isfinite(values), values, np.nan).astype(np.float32)
+    return pack_arrays(facts, arrays)
