@@ -87,6 +87,7 @@ class PassedDrivenMilesCompositeMetric(SupportsCompositeMetricCompute):
         failed = [frame for name in self.requires_validator for frame in validation_results[name].failed_frames]
         if not failed:
             return float(miles.sum())
+        # the miles of a frame lead up to it, and those up to the first one that fails do not count
         return 0.0 if self.ignore_entire_scene else float(miles[: min(failed)].sum())
 
 

@@ -69,7 +69,15 @@ class ScoredKeyDrive:
     @property
     def different(self) -> tuple[str, ...]:
         """Names of the numbers that are not the same, ``states`` among them."""
-        names = [name for name, value in self.page_scores.items() if not _is_same(value, self.scores.get(name))]
+        names = []
+        for name, value in self.page_scores.items():
+            other = self.scores.get(name)
+            if value is None or other is None:  # of what does not apply
+                is_same = value is other
+            else:
+                is_same = math.isclose(value, other, rel_tol=0.0, abs_tol=_SAME)
+            if not is_same:
+                names.append(name)
         return (*names, *(["states"] if not self.most_apart_m <= _SAME else []))
 
 
@@ -172,9 +180,3 @@ def score_key_drive(
 def _number_of(value: float | None) -> float | None:
     """Return a number of the page, of which None stands for what does not apply."""
     return None if value is None else float(value)
-
-
-def _is_same(value: float | None, other: float | None) -> bool:
-    if value is None or other is None:
-        return value is other
-    return math.isclose(value, other, rel_tol=0.0, abs_tol=_SAME)

@@ -221,9 +221,11 @@ class _BoundedLoader(yaml.SafeLoader):
         return node
 
 
-_BoundedLoader.add_constructor(
-    "tag:yaml.org,2002:python/tuple", lambda loader, node: tuple(loader.construct_sequence(node, deep=True))
-)
+def _construct_tuple(loader: _BoundedLoader, node: yaml.SequenceNode) -> tuple[object, ...]:
+    return tuple(loader.construct_sequence(node, deep=True))
+
+
+_BoundedLoader.add_constructor("tag:yaml.org,2002:python/tuple", _construct_tuple)
 
 
 class _ExponentLoader(_BoundedLoader):

@@ -100,7 +100,7 @@ class _FuturesOfBatches:
     batch_size: int
 
     def __call__(self, batches: Int64Array) -> list[tuple[NumericArray, ...]]:
-        futures = []
+        futures: list[tuple[NumericArray, ...]] = []
         for start in (batches * self.batch_size).tolist():
             samples = self.dataset.__getitems__(range(start, min(start + self.batch_size, len(self.dataset))))
             positions, poses = _stack(samples, "target_positions"), _stack(samples, "world_from_agent")

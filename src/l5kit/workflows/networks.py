@@ -95,8 +95,7 @@ class RasterRecipe(NetworkRecipe):
         if not isinstance(samples, EgoDataset) or samples.rasterizer is None:
             raise TypeError(f"{samples!r} makes no rasters")
         made = samples.rasterizer
-        is_of_windows = isinstance(made, WindowRasterizer)
-        return self.build_for(made.images_shape(1)[1] if is_of_windows else made.num_channels())
+        return self.build_for(made.images_shape(1)[1] if isinstance(made, WindowRasterizer) else made.num_channels())
 
     def build_for(self, num_channels: int) -> nn.Module:
         """Return the network for rasters of so many channels; see :meth:`build`."""
