@@ -48,7 +48,7 @@ def parse_edit(text: str) -> SceneEdit:
     """
     name, *settings = (part.strip() for part in _COMMA.split(text))
     usual = _usual_edit(name)
-    known = [each.name for each in fields(usual)] if is_dataclass(usual) else []
+    known: list[str] = [each.name for each in fields(usual)] if is_dataclass(usual) else []
     params: dict[str, object] = {}
     for setting in settings:
         param, equals, value = setting.partition("=")
