@@ -32,6 +32,35 @@ def test_scenes_that_an_edit_does_not_fit_are_listed(l5kit, city, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+OWN = """
+from dataclasses import dataclass, replace
+from l5kit.editing import SceneEdit
+
+@dataclass(frozen=True)
+class Renamed(SceneEdit):
+    host: str = "nobody"
+
+    def apply(self, scene, setting):
+        return replace(scene, host=self.host)
+
+SOMEBODY = Renamed("somebody")
+NUMBER = 3
+"""
+
+
+def test_edits_of_users_come_from_their_files(l5kit, city, tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    for name, host in (("Renamed", "nobody"), ("Renamed,host=me", "me"), ("SOMEBODY", "somebody")):
+        done = l5kit("edit", city, tmp_path / host, "--edit", f"{file}:{name}")
+        assert done.exit_code == 0, done.stderr
+        log = ChunkedDataset(str(tmp_path / host / "scenes" / "sample.zarr")).open()
+        assert set(log.scenes["host"].tolist()) == {host}
+    for name, message in (("Renamed,guest=me", "no parameter"), ("NUMBER", "makes int"), ("Nobody", "has no Nobody")):
+        refused = l5kit("edit", city, tmp_path / "out", "--edit", f"{file}:{name}")
+        assert (refused.exit_code, message in refused.stderr) == (1, True), refused.stderr
+
+
 def test_a_wrong_edit_is_told_with_the_nearest_one(l5kit, city, tmp_path):
     refused = l5kit("edit", city, tmp_path / "out", "--edit", "parked_vehicles")
     assert (refused.exit_code, refused.stdout) == (1, "")

@@ -1,11 +1,12 @@
 """Edits as texts, as the command takes them: ``parked_vehicle,ahead_m=30,kind=car``."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Final
 
 import msgspec
 
+from l5kit.configs.own_code import is_own, read_own
 from l5kit.configs.texts import did_you_mean, parse_yaml
 from l5kit.editing.cut_in import CutIn
 from l5kit.editing.goal import AnotherGoal
@@ -38,28 +39,50 @@ def parse_edit(text: str) -> SceneEdit:
     """Return the edit that a text names: its name, and parameters that are not as usual.
 
     Args:
-        text: Such as ``cones``, ``slow_leader,speed_mps=2`` or ``another_goal,goal_m=[120, 40]``.
+        text: Such as ``cones``, ``slow_leader,speed_mps=2`` or ``another_goal,goal_m=[120, 40]``; or ``FILE.py:NAME``
+            of an edit of one's own, or of what makes one without arguments.
 
     Raises:
+        FileNotFoundError: There is no such file.
         InvalidArgumentError: There is no such edit or parameter, or its value is not allowed.
     """
     name, *settings = (part.strip() for part in _COMMA.split(text))
-    kind = EDITS.get(name.replace("-", "_"))
-    if kind is None:
-        raise InvalidArgumentError(
-            f"there is no edit {name!r}{did_you_mean(name, EDITS)}; edits are {', '.join(EDITS)}"
-        )
-    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    usual = _usual_edit(name)
+    known: list[str] = [each.name for each in fields(usual)] if is_dataclass(usual) else []
     params: dict[str, object] = {}
     for setting in settings:
         param, equals, value = setting.partition("=")
         if not equals or param not in known or param in params:
             raise InvalidArgumentError(
                 f"{name}: {setting!r} is no parameter, or comes twice{did_you_mean(param, known)}; parameters are "
-                f"{', '.join(known)}, each as NAME=VALUE"
+                f"{', '.join(known) or 'none'}, each as NAME=VALUE"
             )
         params[param] = parse_yaml(value, called=f"{name},{param}")
+    if not params:
+        return usual
     try:
-        return msgspec.convert(params, kind)
+        return msgspec.convert({each: getattr(usual, each) for each in known} | params, type(usual))
     except msgspec.ValidationError as error:
         raise InvalidArgumentError(f"{name}: {error}; see l5kit edit --help") from error
+
+
+def _usual_edit(name: str) -> SceneEdit:
+    """Return the edit of a name with its usual parameters.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: There is no such edit.
+    """
+    if is_own(name):
+        own, _ = read_own(name, "--edit", called="edit", is_one=lambda part: isinstance(part, SceneEdit))
+        if not isinstance(own, SceneEdit):
+            raise InvalidArgumentError(
+                f"--edit is {name!r}, which makes {type(own).__name__}; an edit is derived from l5kit.editing.SceneEdit"
+            )
+        return own
+    kind = EDITS.get(name.replace("-", "_"))
+    if kind is None:
+        raise InvalidArgumentError(
+            f"there is no edit {name!r}{did_you_mean(name, EDITS)}; edits are {', '.join(EDITS)}, or FILE.py:NAME"
+        )
+    return kind()

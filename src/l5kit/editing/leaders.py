@@ -142,8 +142,9 @@ def add_on_path(
         yaws_rad = yaws_rad + turns_rad
         is_there = shifted_m + half_m <= path.length_m
         if is_there[0] and has_room(np.array([*positions_m[0], yaws_rad[0], *vehicle.size_m[:2]]), others):
-            drive = {"positions_m": positions_m[None], "yaws_rad": yaws_rad[None], "is_there": is_there[None]}
-            return add_agents(scene, [vehicle], **drive)
+            return add_agents(
+                scene, [vehicle], positions_m=positions_m[None], yaws_rad=yaws_rad[None], is_there=is_there[None]
+            )
     raise ImpossibleEditError(
         f"there is no room for the {kind} from {arcs_m[0]:.1f} m to {arcs_m[0] + SEARCH_M:.1f} m along the path of the "
         "AV: others are there in the first frame; choose another ahead_m"
