@@ -2,6 +2,10 @@
 
 import http.client
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import webbrowser
 
@@ -70,6 +74,22 @@ def test_it_serves_the_page_until_it_is_interrupted(l5kit, city, tmp_path, monke
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1] == opened[0]
     assert done.stderr.splitlines()[-2:] == ["Press Ctrl+C to end.", "ended"]
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_ends_it_cleanly(city, tmp_path):
+    words = ["drive", str(city), "--out", str(tmp_path / "page"), "--scene", "1", "--no-browser"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-m", "l5kit", *words], text=True, **pipes) as process:
+        try:
+            assert any(line.startswith("http://127.0.0.1:") for line in process.stdout)
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert stderr.splitlines()[-2:] == ["Press Ctrl+C to end.", "ended"]
 
 
 def test_the_server_gives_the_files_of_the_folder_alone(tmp_path):

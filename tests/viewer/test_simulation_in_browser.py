@@ -13,6 +13,7 @@ pytest.importorskip("playwright.sync_api")
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.evaluation.driving import Fault, Metric
+from l5kit.simulation.drivers.key_driver import KeyDriver
 from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.server import ViewerServer
@@ -173,6 +174,7 @@ def test_the_plan_of_the_frame_is_a_line(browser, url, drive, origin_m):
     x_m, y_m = drive.arrays["plan_xy"][FRAME, 20] + origin_m
     with viewer_page(browser) as page:
         page.open_scene(f"{url}#scene=0&frame={FRAME}")
+        assert "planned" in page.page.locator("#legend").inner_text()
         page.look(x_m, y_m, px_per_m=20)
         tone = page.constant("THEMES")["light"]["plan"]
         wanted = np.array([tone >> 16, tone >> 8 & 255, tone & 255])
@@ -251,6 +253,16 @@ def test_a_metric_of_the_user_is_a_curve_a_value_and_a_failure(browser, city, tm
         assert any(text.startswith("Near a pedestrian, ") for text in texts)
         page.page.locator("#scenes-toggle").click()
         assert "near people" in page.page.locator("#scene-row-0").inner_text()
+
+
+def test_a_driver_that_makes_no_plans_has_none_in_the_legend(browser, city, tmp_path):
+    options = ClosedLoopOptions(show_bar=False, scenes=[0])
+    result = simulate(city, tmp_path / "drives", planner=KeyDriver(()).seat, options=options)
+    with ViewerServer(ViewedSimulation(SimulationFolder(result.folder))) as server, viewer_page(browser) as page:
+        page.open_scene(f"{server.url}#scene=0")
+        legend = page.page.locator("#legend").inner_text()
+        assert "in the log" in legend
+        assert "planned" not in legend
 
 
 def test_a_dataset_has_nothing_of_a_simulation(browser, city_files):

@@ -7,15 +7,16 @@ import { classColor, EGO_COLOR } from "l5kit/palette";
 
 /**
  * @param {string[]} classes names such as "PERCEPTION_LABEL_CAR"
- * @param {boolean} isDriven whether the scene is one of a simulation
+ * @param {import("l5kit/unpack").PackedDrive | null} drive null where the scene is none of a simulation
  * @param {string | null} [predicted] what is said of predictions; null: none
  */
-export function showLegend(classes, isDriven, predicted = null) {
+export function showLegend(classes, drive, predicted = null) {
   const entries = [
     legendEntry(EGO_COLOR, "AV"),
     ...classes.map((name) => legendEntry(classColor(name), className(name))),
   ];
-  if (isDriven) entries.push(signEntry("ghost-sign", "in the log"), signEntry("plan-sign", "planned"));
+  if (drive) entries.push(signEntry("ghost-sign", "in the log"));
+  if (drive?.facts.plan_times_s.length) entries.push(signEntry("plan-sign", "planned")); // not all drivers plan
   if (predicted !== null) entries.push(signEntry("prediction-sign", predicted));
   byId("legend").replaceChildren(...entries);
 }

@@ -223,7 +223,7 @@ export class Viewer {
       this.setModel(model);
       this.panels.setDrive(drive);
       this.panels.setPredictions(predictions);
-      showLegend(model.classes(), drive !== null, this.panels.predictions.legend());
+      showLegend(model.classes(), drive, this.panels.predictions.legend());
       const firstPredicted = this.panels.predictions.firstFrame();
       if (place.frame === undefined && firstPredicted !== null) this.playback.seek(firstPredicted);
       told.push(...this.goTo(place, model, { fresh: true }));
