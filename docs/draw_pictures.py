@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import functools
 import io
+import re
 import runpy
 import shutil
 import subprocess
@@ -114,17 +115,6 @@ class Studio:
     def yielding(self) -> Path:
         """The same drives among traffic that gives way."""
         return self.drives("among_yielding", "idm", "yielding")
-
-    @functools.cached_property
-    def training(self) -> Path:
-        """A training of a planner on vectors, of some minutes, evaluated every 40 steps."""
-        city = self.made("learned", "synth", "learned", "--scenes", "3", "--train-scenes", "20", "--seed", "4")
-        words = ["train", "vector_planner", "--data", city, "--out", "curves"]
-        values = {"train_params.max_num_steps": 480, "train_params.eval_every_n_steps": 40}
-        values |= {"train_params.checkpoint_every_n_steps": 240, "train_data_loader.batch_size": 16}
-        return self.made(
-            "curves", *words, *(word for key, value in values.items() for word in ("--set", f"{key}={value}"))
-        )
 
     @functools.cached_property
     def policy(self) -> Path:
@@ -428,33 +418,54 @@ def draw_towns(studio: Studio) -> None:
     save(picture.getvalue(), "towns.png")
 
 
-def draw_curves(studio: Studio) -> None:
-    """The curves of a training: its loss, and its error in held-out scenes beside a baseline."""
-    import csv
-    import json
-
+def draw_errors(studio: Studio) -> None:  # noqa: ARG001 - it is drawn from a table of the documents
+    """The errors of ten networks beside the best baseline, from the table of the results."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    with (studio.training / "curves" / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    scores = json.loads((studio.training / "result.json").read_text("utf-8"))["scores"]
+    lines = (FOLDER / "results" / "training.md").read_text("utf-8").partition("| ADE |")[2].splitlines()[2:]
+    rows = [line.split("|") for line in lines[: lines.index("")]]
+    names = [row[1].strip(" `") for row in rows]
+    means, lows, highs = np.array([re.findall(r"[\d.]+", row[-2]) for row in rows], float).T
+    figure, axes = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
+    axes.barh(names, means, xerr=[means - lows, highs - means], color="#1f77b4", ecolor="#66758a", height=0.62)
+    axes.axvline(1, color="#d8392f", linestyle="--", linewidth=1.2)
+    axes.annotate("best baseline", (1, 1.01), xycoords=("data", "axes fraction"), color="#d8392f", ha="center")
+    axes.set(xlim=(0, 1.08), xlabel="ADE in unseen towns, as a share of that of the best baseline (95 % intervals)")
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGES / "errors.png", dpi=90, metadata={"Software": None})
 
-    def curve(name: str) -> np.ndarray:
-        return np.array([(int(row["step"]), float(row[name])) for row in rows if row.get(name)]).T
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8), layout="constrained")
-    left.plot(*curve("train/loss"), color="#66758a", linewidth=1)
-    left.set(title="loss", xlabel="step", yscale="log")
-    right.plot(*curve("val/ade_m"), "o-", color="#1f77b4", linewidth=1.5, markersize=4, label="network")
-    right.axhline(scores["ctra/ade_m"], color="#d8392f", linestyle="--", linewidth=1.2, label="best baseline (CTRA)")
-    right.set(title="ADE in held-out scenes (m)", xlabel="step", ylim=(0, None))
-    right.legend(frameon=False)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(IMAGES / "curves.png", dpi=90, metadata={"Software": None})
+def draw_drivers(studio: Studio) -> None:  # noqa: ARG001 - it is drawn from a table of the documents
+    """The scores of planners among replayed and reacting agents, from the tables of the results."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    text = (FOLDER / "results" / "learned_drivers.md").read_text("utf-8")
+    found = {}
+    for others in ("replayed", "`idm`"):
+        table = text.partition(f"Others: {others}.")[2].strip().partition("\n\n")[0]
+        rows = [line.split("|") for line in table.splitlines()[2:]]
+        found[others] = {row[1].strip(" `"): np.array(re.findall(r"[\d.]+", row[3]), float) for row in rows}
+    names = ["rules", "idm", "route_planner-fallback-rules", "route_planner", "route_policy-fallback-rules"]
+    names += ["route_policy", "vector_planner", "raster_planner", "urban_driver", "safepathnet"]
+    figure, axes = plt.subplots(figsize=(7.5, 4), layout="constrained")
+    for offset, (others, scores), color in zip((-0.2, 0.2), found.items(), ("#1f77b4", "#a9cbe6"), strict=True):
+        means, lows, highs = np.array([scores[name] for name in names]).T
+        label = "other vehicles replayed" if others == "replayed" else "other vehicles react (IDM)"
+        errors = {"xerr": [means - lows, highs - means], "ecolor": "#66758a", "error_kw": {"linewidth": 1}}
+        axes.barh(np.arange(len(names)) + offset, means, height=0.38, color=color, label=label, **errors)
+    axes.set(xlim=(0, 1), xlabel="score in unseen towns (95 % intervals)")
+    axes.set_yticks(range(len(names)), [name.replace("-fallback-rules", " + rules") for name in names])
+    axes.invert_yaxis()
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGES / "drivers.png", dpi=90, metadata={"Software": None})
 
 
 ROW_PX, STACK_PX = 15, 130

@@ -1,6 +1,7 @@
 """The notebooks: stored with outputs that the site can show, and running from a clean kernel."""
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -56,6 +57,27 @@ def test_a_first_cell_takes_the_city_that_is_there(path):
         if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "make_city"
     ]
     assert [{keyword.arg for keyword in call.keywords} >= {"seed", "reuse"} for call in calls] == [True]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_first_cell_installs_the_wheel_beside_it_where_l5kit_is_missing(path, tmp_path, monkeypatch):
+    """As in Colab, where a wheel is uploaded."""
+    tree = ast.parse(first_cell(path))
+    assert isinstance(tree.body[1], ast.If)
+    install = compile(ast.Module(tree.body[:2], []), str(path), "exec")
+    calls = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: calls.append(words))
+    exec(install, {})
+    assert calls == []
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="upload a wheel"):
+        exec(install, {})
+    (tmp_path / "l5kit2-2.0.0-py3-none-any.whl").touch()
+    exec(install, {})
+    (words,) = calls
+    assert re.fullmatch(r"l5kit2-2\.0\.0-py3-none-any\.whl\[viz,(train|rl)\]", words[-1])
 
 
 @pytest.mark.process
