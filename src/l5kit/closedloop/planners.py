@@ -361,7 +361,8 @@ def _open_driver(
         return known[requested](), requested, requested
     if requested.endswith(".py"):
         raise InvalidArgumentError(f"{argument} is {requested!r}; say which driver of the file it is: {requested}:NAME")
-    if not is_own(requested) and context is not None and checkpoint_path(requested).exists():
+    # an empty name would be the folder of work
+    if requested and not is_own(requested) and context is not None and checkpoint_path(requested).exists():
         driver, digest = open_checkpoint(requested, whom=whom, context=context)
         return driver, requested, digest
     if not is_own(requested):
