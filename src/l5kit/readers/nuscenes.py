@@ -91,7 +91,18 @@ class NuscenesReader:
     """
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
-        self._folder = _folder_of_tables(Path(source))
+        path = Path(source)
+        is_version = path.is_dir() and ((path / "scene.json").is_file() or _VERSION.fullmatch(path.name))
+        folders = [path] if is_version else sorted(file.parent for file in path.glob("*/scene.json"))
+        if len(folders) > 1:
+            names = ", ".join(folder.name for folder in folders)
+            raise DatasetNotFoundError(
+                f"{str(path)!r} holds several versions ({names}); name one, such as {folders[0]}"
+            )
+        if not folders:
+            got = "this is a file" if path.is_file() else "there is no folder v1.0-... with scene.json"
+            raise DatasetNotFoundError(f"no nuScenes at {str(path)!r}: {got}; check the path for spelling")
+        self._folder = folders[0].absolute()
         self._cities: dict[str, CityMap] = {}
 
     def __getstate__(self) -> PickledState:
@@ -143,12 +154,19 @@ class NuscenesReader:
         self._require_version()
         file, index = file_name(self._folder, "scene"), self._index
         tables = tuple(file_name(self._folder, name) for name in TABLES if name != "scene")
-        return [
-            SceneRef(_split_of(self._folder.name, name), name, file, name, (number,), (*tables, f"{_MAPS}/{city}.json"))
-            for number, (name, city) in enumerate(
-                zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
-            )
-        ]
+        version, refs = self._folder.name.removeprefix("v1.0-"), []
+        for row, (name, city) in enumerate(
+            zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
+        ):
+            # As the makers have split scenes, by their numbers; sample for scenes that they do not know.
+            digits = name.removeprefix("scene-")
+            split = "test" if version == "test" else "sample"
+            if version in ("mini", "trainval") and name.startswith("scene-") and digits.isdecimal():
+                number = int(digits)
+                runs = _VALIDATION if version == "trainval" else [(each, each) for each in _VALIDATION_OF_MINI]
+                split = "val" if any(first <= number <= last for first, last in runs) else "train"
+            refs.append(SceneRef(split, name, file, name, (row,), (*tables, f"{_MAPS}/{city}.json")))
+        return refs
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scene with the part of its city's map around it.
@@ -222,38 +240,6 @@ class NuscenesReader:
                 "",
                 "is no known version; the folder of the tables is named v1.0-mini, v1.0-trainval ...",
             )
-
-
-def _folder_of_tables(source: Path) -> Path:
-    """Return the folder with the tables.
-
-    Raises:
-        DatasetNotFoundError: There is none, or several.
-    """
-    if source.is_dir() and ((source / "scene.json").is_file() or _VERSION.fullmatch(source.name)):
-        return source.absolute()
-    folders = sorted(file.parent for file in source.glob("*/scene.json"))
-    if len(folders) == 1:
-        return folders[0].absolute()
-    if folders:
-        names = ", ".join(folder.name for folder in folders)
-        raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {folders[0]}")
-    got = "this is a file" if source.is_file() else "there is no folder v1.0-... with scene.json"
-    raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {got}; check the path for spelling")
-
-
-def _split_of(version: str, name: str) -> str:
-    """Return ``train``, ``val`` or ``test``, as the makers have split scenes by number; ``sample`` for unknown ones."""
-    part = version.removeprefix("v1.0-")
-    if part == "test":
-        return "test"
-    digits = name.removeprefix("scene-")
-    if part not in ("mini", "trainval") or not (name.startswith("scene-") and digits.isdecimal()):
-        return "sample"
-    number = int(digits)
-    if part == "mini":
-        return "val" if number in _VALIDATION_OF_MINI else "train"
-    return "val" if any(first <= number <= last for first, last in _VALIDATION) else "train"
 
 
 def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file: str) -> SourceTracks:

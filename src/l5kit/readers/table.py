@@ -15,7 +15,7 @@ from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 from l5kit.readers.table_columns import NO_AV, read_columns
 from l5kit.readers.table_rows import MCAP_SUFFIXES, SUFFIXES, TableRows, read_rows
-from l5kit.readers.table_scene import scene_of_rows, usual_step_s
+from l5kit.readers.table_scene import scene_of_rows
 
 COLUMNS_FILE: Final = "columns.yaml"
 """Name of the column map in the folder of the tables, where none is named."""
@@ -182,9 +182,14 @@ class TableReader:
         return [chosen[pieces == piece] for piece in np.unique(pieces)]
 
     def _step_time_s(self) -> float:
+        """Return the usual time between two steps of the first scene that can be read, whole milliseconds."""
         for file in self._files[:10]:
             try:
-                return usual_step_s(self._rows_of(file))
+                rows = self._rows_of(file)
             except (ValueError, TypeError):  # of which reading tells
                 continue
+            times_ns = np.unique(rows.times_ns[rows.scenes == 0])
+            if len(times_ns) < 2:
+                break
+            return max(round(float(np.median(np.diff(times_ns))) / 1e9, 3), 1e-3)
         return 0.1

@@ -31,14 +31,6 @@ class _Grid:
     numeric: dict[str, Float64Array]
 
 
-def usual_step_s(rows: TableRows) -> float:
-    """Return the usual time between two steps of the first scene, whole milliseconds, at least one."""
-    times_ns = np.unique(rows.times_ns[rows.scenes == 0])
-    if len(times_ns) < 2:
-        return 0.1
-    return max(round(float(np.median(np.diff(times_ns))) / 1e9, 3), 1e-3)
-
-
 def scene_of_rows(
     name: str, rows: TableRows, chosen: Int64Array, *, columns: TableColumns, source_map: SourceMap, remarks: list[str]
 ) -> SourceScene:
