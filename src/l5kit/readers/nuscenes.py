@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int32Array, Int64Array, PickledState
+from l5kit._types import Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.city_map import CityMap
 from l5kit.readers.nuscenes_cache import index_of
@@ -76,7 +76,7 @@ _VALIDATION = (
 )
 """First and last number of each run of the 150 scenes for validation of ``v1.0-trainval``."""
 
-_VALIDATION_OF_MINI = (103, 916)
+_VALIDATION_OF_MINI = ((103, 103), (916, 916))
 
 
 class NuscenesReader:
@@ -163,7 +163,7 @@ class NuscenesReader:
             split = "test" if version == "test" else "sample"
             if version in ("mini", "trainval") and name.startswith("scene-") and digits.isdecimal():
                 number = int(digits)
-                runs = _VALIDATION if version == "trainval" else [(each, each) for each in _VALIDATION_OF_MINI]
+                runs = _VALIDATION if version == "trainval" else _VALIDATION_OF_MINI
                 split = "val" if any(first <= number <= last for first, last in runs) else "train"
             refs.append(SceneRef(split, name, file, name, (row,), (*tables, f"{_MAPS}/{city}.json")))
         return refs
@@ -272,25 +272,21 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     require_unit(rotations, "box")
     has_rider = np.zeros(len(instances), bool)
     np.logical_or.at(has_rider, tracks, index.box_has_rider[rows])
-    return tracks_of_boxes(
-        index.instance_tokens[instances].tolist(),
-        _classes_of(index, instances, has_rider, file.replace("sample_annotation", "instance")),
-        (tracks, steps),
-        times_ns,
-        positions_m=index.box_positions_m[rows, :2],
-        yaws_rad=yaws_of(rotations),
-        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
-    )
-
-
-def _classes_of(index: NuscenesIndex, instances: Int32Array, has_rider: BoolArray, file: str) -> tuple[str, ...]:
-    """Return the classes of instances, with :data:`WITH_RIDER` for cycles that are ridden."""
     classes = []
     for instance, is_ridden in zip(instances.tolist(), has_rider.tolist(), strict=True):
         category = index.instance_categories[instance]
         name = str(index.categories[category]) if category >= 0 else ""
         if name not in LABEL_MAPPING:
             what = f"category {name!r} is not known" if name else "category_token is not in category.json"
-            raise SourceDataError(file, f"instance {str(index.instance_tokens[instance])!r}", f"its {what}")
+            token = str(index.instance_tokens[instance])
+            raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
         classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
-    return tuple(classes)
+    return tracks_of_boxes(
+        index.instance_tokens[instances].tolist(),
+        classes,
+        (tracks, steps),
+        times_ns,
+        positions_m=index.box_positions_m[rows, :2],
+        yaws_rad=yaws_of(rotations),
+        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
+    )
