@@ -35,7 +35,7 @@ class ClusterTasks(KillableExecutor):
     def __init__(self, num_workers: int, *, attempts: int = 1, has_all: bool = False) -> None:
         self._max_workers = num_workers
         self._attempts = attempts
-        # a next task waits at each worker, which then need not wait for it
+        # where these are all workers, a next task waits at each, so that none is idle in between
         num_there = num_workers * (2 if has_all else 1)
         self._threads = ThreadPoolExecutor(num_there, thread_name_prefix="l5kit cluster")
         self._lock = threading.Lock()
