@@ -53,7 +53,7 @@ class _Axis:
 
     def ticks(self) -> list[float]:
         """Return round values, three to six."""
-        # Steps are 1, 2, 2.5 or 5 times a power of ten, the least of which at most five fit.
+        # Steps are 1, 2, 2.5 or 5 times a power of ten: the smallest of which no more than five fit into the axis.
         span = self.most - self.least
         unit = 10.0 ** np.floor(np.log10(span))
         steps = (unit * factor for factor in (0.1, 0.2, 0.25, 0.5, 1.0))

@@ -35,7 +35,7 @@ class ClusterTasks(KillableExecutor):
     def __init__(self, num_workers: int, *, attempts: int = 1, has_all: bool = False) -> None:
         self._max_workers = num_workers
         self._attempts = attempts
-        # a next task waits at each worker, which then need not wait for it
+        # where these are all workers, a next task waits at each, so that none is idle in between
         num_there = num_workers * (2 if has_all else 1)
         self._threads = ThreadPoolExecutor(num_there, thread_name_prefix="l5kit cluster")
         self._lock = threading.Lock()
@@ -70,26 +70,23 @@ class ClusterTasks(KillableExecutor):
         """Return what comes of a task, or raise what it raised; it is handed over again if its worker died."""
         for number in itertools.count(1):
             try:
-                answered = self._ask(fn, args, kwargs)
-                break
+                # Under the lock, so that a task is either among those that are called back, or not handed over any
+                # more.
+                with self._lock:
+                    if self._is_killed:
+                        raise WorkerDiedError("the cluster was let go of")
+                    task = self._hand_over(fn, args, kwargs)
+                    self._running.add(task)
+                try:
+                    answered = self._wait_for(task)
+                    break
+                finally:
+                    with self._lock:
+                        self._running.discard(task)
             except WorkerDiedError:
                 if number >= self._attempts or self._is_killed:
                     raise
         return result_of(answered)
-
-    def _ask(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> bytes:
-        """Return the answer of a task."""
-        # Under the lock, so that a task is either among those that are called back, or not handed over any more.
-        with self._lock:
-            if self._is_killed:
-                raise WorkerDiedError("the cluster was let go of")  # nobody is there who takes it
-            task = self._hand_over(fn, args, kwargs)
-            self._running.add(task)
-        try:
-            return self._wait_for(task)
-        finally:
-            with self._lock:
-                self._running.discard(task)
 
     @abstractmethod
     def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:

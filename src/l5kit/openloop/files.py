@@ -38,18 +38,15 @@ _SAMPLE_COLUMNS: Final = (
 )
 
 
-def _is_marked(folder: Path) -> bool:
-    """Return whether an evaluation was begun in a folder, or written by a version that left no receipt."""
-    receipt = folder / RECEIPT_FILE
-    if receipt.is_file():
-        return holds_keys(receipt, {"command"}, command=_COMMAND)
-    return holds_keys(folder / SCORES_FILE, {"checkpoint", "workflow", "num_samples", "scores"})
-
-
 _COMMAND: Final = "evaluate"
 _EVALUATION: Final = OutputKind(
     "an evaluation",
-    _is_marked,
+    # one that was begun, or was written by a version that left no receipt
+    lambda folder: (
+        holds_keys(folder / RECEIPT_FILE, {"command"}, command=_COMMAND)
+        if (folder / RECEIPT_FILE).is_file()
+        else holds_keys(folder / SCORES_FILE, {"checkpoint", "workflow", "num_samples", "scores"})
+    ),
     rf"{'|'.join(re.escape(name) for name in (RECEIPT_FILE, *_FINISHED))}"
     rf"|{_WORST_FOLDER}/\d+_scene\d+_frame\d+_\w+\.png",
 )

@@ -52,7 +52,15 @@ def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -
         SourceDataError: It cannot be read, or a feature is not as it should be; the message names it.
     """
     with naming_source(file.name):
-        content = SourceFields.of(_load(file))
+        try:
+            require_regular_file(file, called="map file")
+            if file.stat().st_size > _MOST_BYTES:
+                raise ValueError(f"it has {file.stat().st_size} bytes, but a map has {_MOST_BYTES} at most")
+            content = SourceFields.of(parse_json(file.read_text("utf-8-sig"), called="the map"))
+        except FileNotFoundError as error:
+            raise ValueError("there is no such file, the map that the columns file names") from error
+        except IsADirectoryError as error:
+            raise ValueError("this is a folder, and must be a file") from error
         features = content.at("features")
         if not isinstance(features, list):
             raise TypeError(f"features must be a list, as in a FeatureCollection, got {type(features).__name__}")
@@ -87,18 +95,6 @@ def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -
         remarks.append(f"Lanes of the map follow each other where one begins within {_MEETS_M:g} m of another's end.")
     with naming_source(file.name):
         return SourceMap(name, tuple(lanes.values()), tuple(areas), tuple(signs)), remarks
-
-
-def _load(file: Path) -> object:
-    try:
-        require_regular_file(file, called="map file")
-        if file.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has {file.stat().st_size} bytes, but a map has {_MOST_BYTES} at most")
-        return parse_json(file.read_text("utf-8-sig"), called="the map")
-    except FileNotFoundError as error:
-        raise ValueError("there is no such file, the map that the columns file names") from error
-    except IsADirectoryError as error:
-        raise ValueError("this is a folder, and must be a file") from error
 
 
 def _points_of(coordinates: object, shape: str, origin: tuple[float, float] | None) -> Float64Array:

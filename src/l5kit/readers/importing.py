@@ -130,14 +130,7 @@ def import_dataset(
             raise InvalidArgumentError(
                 f"split must be a name of letters, digits, - and _, as it becomes that of a log, got {split!r}"
             )
-    parts = target.with_name(target.name + _PARTS_SUFFIX)
-    # An earlier import that was killed has left its parts beside the folder; this one goes on with them.
-    clear_leftovers(parts)
-    _require_own_parts(parts)
-    parts.mkdir(parents=True, exist_ok=True)
-    busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
-    with _removed_if_empty(parts), held_alone(parts / _LOCK, busy):
-        clear_leftovers_in(parts)
+    with _parts_beside(target) as parts:
         has_one_map = maps == MapLayout.ONE
         failed = _read_missing(
             reader, parts, refs, strict=strict, has_one_map=has_one_map, workers=workers, progress=progress
@@ -158,9 +151,44 @@ def import_dataset(
             complete.mkdir()
             num_remarks = files.write(complete)
             finish_output(complete, "import")
-        _clear(parts)  # while it is held, as another import may begin at once
+
+        # All parts go while the folder is held, as another import may begin at once. The lock stays until it is given
+        # back, and so does what somebody has put there meanwhile.
+        foreign = set(_PARTS.foreign_in(parts))
+        for entry in sorted(parts.iterdir()):
+            if entry.is_dir() and not any(path.startswith(f"{entry.name}/") for path in foreign):
+                remove_whole(entry)
     scenes = {split: target / "scenes" / f"{split}.zarr" for split in files.splits}
     return ImportResult(target, scenes, len(done), reader.info, tuple(failed), num_remarks)
+
+
+@contextmanager
+def _parts_beside(target: Path) -> Iterator[Path]:
+    """Yield the folder in which scenes wait beside that of an import, held alone; it goes at the end if it is empty.
+
+    An import that was killed has left its parts there, and this one goes on with them.
+
+    Raises:
+        InvalidArgumentError: It holds anything else, as it goes with what is in it, or another process imports there.
+    """
+    parts = target.with_name(target.name + _PARTS_SUFFIX)
+    clear_leftovers(parts)
+    foreign = next(_PARTS.foreign_in(parts), None)
+    if foreign is not None or (os.path.lexists(parts) and not parts.is_dir()):
+        raise InvalidArgumentError(
+            f"out: scenes wait in {str(parts)!r} until an import is complete, and "
+            + (f"it holds {foreign!r}, which is no part of one" if foreign else "it is no folder")
+            + "; move that away, or name another folder"
+        )
+    parts.mkdir(parents=True, exist_ok=True)
+    busy = f"out is {str(target)!r}, into which another process is importing; name another folder"
+    try:
+        with held_alone(parts / _LOCK, busy):
+            clear_leftovers_in(parts)
+            yield parts
+    finally:
+        with suppress(OSError):  # it holds parts, or is gone
+            parts.rmdir()
 
 
 @dataclass(frozen=True)
@@ -274,42 +302,10 @@ def _read_missing(
     return failed
 
 
-def _require_own_parts(parts: Path) -> None:
-    """Refuse a folder of parts that holds anything else, as it goes with what is in it.
-
-    Raises:
-        InvalidArgumentError: It does; the message names the first file.
-    """
-    foreign = next(_PARTS.foreign_in(parts), None)
-    if foreign is not None or (os.path.lexists(parts) and not parts.is_dir()):
-        raise InvalidArgumentError(
-            f"out: scenes wait in {str(parts)!r} until an import is complete, and "
-            + (f"it holds {foreign!r}, which is no part of one" if foreign else "it is no folder")
-            + "; move that away, or name another folder"
-        )
-
-
-def _clear(parts: Path) -> None:
-    """Remove all parts, but not the lock; what somebody has put there meanwhile stays."""
-    foreign = set(_PARTS.foreign_in(parts))
-    for entry in sorted(parts.iterdir()):
-        if entry.is_dir() and not any(path.startswith(f"{entry.name}/") for path in foreign):
-            remove_whole(entry)
-
-
 def _as_written(text: str) -> str:
     """Return a text as it can be written as UTF-8, and not without end."""
     shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ..."
     return shown.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-@contextmanager
-def _removed_if_empty(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # it holds parts, or is gone
-            folder.rmdir()
 
 
 def _shifted(progress: Progress, start: int, total: int) -> Progress:

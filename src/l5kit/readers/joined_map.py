@@ -119,7 +119,7 @@ class JoinedMap:
                 number += 1
             names[name] = f"{name}~{number}"
             taken.add(names[name])
-            if known(names[name]) is None:  # not an earlier piece's, of which it was told then
+            if known(names[name]) is None:  # else it is that of an earlier piece, and was told then
                 self.remarks.append(
                     f"{what} {name} of map {self.name} lies elsewhere in scene {scene} than in one before, and is "
                     f"called {names[name]} there."

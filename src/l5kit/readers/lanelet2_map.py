@@ -280,7 +280,7 @@ class _Reading:
 
     def _take_limit(self, rule: Relation, users: list[str]) -> None:
         """Give lanes without a limit of their own that of a rule."""
-        # The limit is what the rule says, or the first German sign that it refers to; both may have the sign's number.
+        # The limit is what the rule says, which may be the number of a German sign, or what such a sign says.
         signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
         german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
         text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")

@@ -200,7 +200,7 @@ def _placed(
     is_local = bool(np.isfinite(coordinates[:, 2:4]).all())
     if not is_local and not is_geodetic:
         raise ValueError("nodes must have lat and lon in degrees, or all of them local_x and local_y")
-    # The origin is rounded to some metres, so that it can be given again.
+    # The origin is rounded to a metre or so, so that it can be written down.
     centre = [0.5 * float(degrees.min() + degrees.max()) for degrees in (latitudes_deg, longitudes_deg)]
     latitude_deg, longitude_deg = origin or (round(centre[0], 5), round(centre[1], 5))
     if not is_geodetic:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int32Array, Int64Array, PickledState
+from l5kit._types import Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.city_map import CityMap
 from l5kit.readers.nuscenes_cache import index_of
@@ -76,7 +76,7 @@ _VALIDATION = (
 )
 """First and last number of each run of the 150 scenes for validation of ``v1.0-trainval``."""
 
-_VALIDATION_OF_MINI = (103, 916)
+_VALIDATION_OF_MINI = ((103, 103), (916, 916))
 
 
 class NuscenesReader:
@@ -91,7 +91,18 @@ class NuscenesReader:
     """
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
-        self._folder = _folder_of_tables(Path(source))
+        path = Path(source)
+        is_version = path.is_dir() and ((path / "scene.json").is_file() or _VERSION.fullmatch(path.name))
+        folders = [path] if is_version else sorted(file.parent for file in path.glob("*/scene.json"))
+        if len(folders) > 1:
+            names = ", ".join(folder.name for folder in folders)
+            raise DatasetNotFoundError(
+                f"{str(path)!r} holds several versions ({names}); name one, such as {folders[0]}"
+            )
+        if not folders:
+            got = "this is a file" if path.is_file() else "there is no folder v1.0-... with scene.json"
+            raise DatasetNotFoundError(f"no nuScenes at {str(path)!r}: {got}; check the path for spelling")
+        self._folder = folders[0].absolute()
         self._cities: dict[str, CityMap] = {}
 
     def __getstate__(self) -> PickledState:
@@ -143,12 +154,19 @@ class NuscenesReader:
         self._require_version()
         file, index = file_name(self._folder, "scene"), self._index
         tables = tuple(file_name(self._folder, name) for name in TABLES if name != "scene")
-        return [
-            SceneRef(_split_of(self._folder.name, name), name, file, name, (number,), (*tables, f"{_MAPS}/{city}.json"))
-            for number, (name, city) in enumerate(
-                zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
-            )
-        ]
+        version, refs = self._folder.name.removeprefix("v1.0-"), []
+        for row, (name, city) in enumerate(
+            zip(index.scene_names.tolist(), index.scene_locations.tolist(), strict=True)
+        ):
+            # As the makers have split scenes, by their numbers; sample for scenes that they do not know.
+            digits = name.removeprefix("scene-")
+            split = "test" if version == "test" else "sample"
+            if version in ("mini", "trainval") and name.startswith("scene-") and digits.isdecimal():
+                number = int(digits)
+                runs = _VALIDATION if version == "trainval" else _VALIDATION_OF_MINI
+                split = "val" if any(first <= number <= last for first, last in runs) else "train"
+            refs.append(SceneRef(split, name, file, name, (row,), (*tables, f"{_MAPS}/{city}.json")))
+        return refs
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scene with the part of its city's map around it.
@@ -224,38 +242,6 @@ class NuscenesReader:
             )
 
 
-def _folder_of_tables(source: Path) -> Path:
-    """Return the folder with the tables.
-
-    Raises:
-        DatasetNotFoundError: There is none, or several.
-    """
-    if source.is_dir() and ((source / "scene.json").is_file() or _VERSION.fullmatch(source.name)):
-        return source.absolute()
-    folders = sorted(file.parent for file in source.glob("*/scene.json"))
-    if len(folders) == 1:
-        return folders[0].absolute()
-    if folders:
-        names = ", ".join(folder.name for folder in folders)
-        raise DatasetNotFoundError(f"{str(source)!r} holds several versions ({names}); name one, such as {folders[0]}")
-    got = "this is a file" if source.is_file() else "there is no folder v1.0-... with scene.json"
-    raise DatasetNotFoundError(f"no nuScenes at {str(source)!r}: {got}; check the path for spelling")
-
-
-def _split_of(version: str, name: str) -> str:
-    """Return ``train``, ``val`` or ``test``, as the makers have split scenes by number; ``sample`` for unknown ones."""
-    part = version.removeprefix("v1.0-")
-    if part == "test":
-        return "test"
-    digits = name.removeprefix("scene-")
-    if part not in ("mini", "trainval") or not (name.startswith("scene-") and digits.isdecimal()):
-        return "sample"
-    number = int(digits)
-    if part == "mini":
-        return "val" if number in _VALIDATION_OF_MINI else "train"
-    return "val" if any(first <= number <= last for first, last in _VALIDATION) else "train"
-
-
 def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file: str) -> SourceTracks:
     """Return the road users of a scene.
 
@@ -286,25 +272,21 @@ def _tracks_of(index: NuscenesIndex, samples: slice, times_ns: Int64Array, file:
     require_unit(rotations, "box")
     has_rider = np.zeros(len(instances), bool)
     np.logical_or.at(has_rider, tracks, index.box_has_rider[rows])
-    return tracks_of_boxes(
-        index.instance_tokens[instances].tolist(),
-        _classes_of(index, instances, has_rider, file.replace("sample_annotation", "instance")),
-        (tracks, steps),
-        times_ns,
-        positions_m=index.box_positions_m[rows, :2],
-        yaws_rad=yaws_of(rotations),
-        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
-    )
-
-
-def _classes_of(index: NuscenesIndex, instances: Int32Array, has_rider: BoolArray, file: str) -> tuple[str, ...]:
-    """Return the classes of instances, with :data:`WITH_RIDER` for cycles that are ridden."""
     classes = []
     for instance, is_ridden in zip(instances.tolist(), has_rider.tolist(), strict=True):
         category = index.instance_categories[instance]
         name = str(index.categories[category]) if category >= 0 else ""
         if name not in LABEL_MAPPING:
             what = f"category {name!r} is not known" if name else "category_token is not in category.json"
-            raise SourceDataError(file, f"instance {str(index.instance_tokens[instance])!r}", f"its {what}")
+            token = str(index.instance_tokens[instance])
+            raise SourceDataError(file.replace("sample_annotation", "instance"), f"instance {token!r}", f"its {what}")
         classes.append(name + WITH_RIDER if is_ridden and name in _CYCLES else name)
-    return tuple(classes)
+    return tracks_of_boxes(
+        index.instance_tokens[instances].tolist(),
+        classes,
+        (tracks, steps),
+        times_ns,
+        positions_m=index.box_positions_m[rows, :2],
+        yaws_rad=yaws_of(rotations),
+        sizes_m=index.box_sizes_m[rows][:, [1, 0, 2]],  # width comes first there
+    )

@@ -15,7 +15,7 @@ from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 from l5kit.readers.table_columns import NO_AV, read_columns
 from l5kit.readers.table_rows import MCAP_SUFFIXES, SUFFIXES, TableRows, read_rows
-from l5kit.readers.table_scene import scene_of_rows, usual_step_s
+from l5kit.readers.table_scene import scene_of_rows
 
 COLUMNS_FILE: Final = "columns.yaml"
 """Name of the column map in the folder of the tables, where none is named."""
@@ -99,7 +99,32 @@ class TableReader:
         Raises:
             DatasetNotFoundError: There are no tables.
         """
-        return sorted(ref for file in self._files for ref in self._refs_of(file))
+        columns, refs = self._columns, []
+        others = tuple(str(each) for each in (self._columns_file, columns.map_file) if each is not None)
+        for file in self._files:
+            path = PurePosixPath(file)
+            split = path.parts[0] if len(path.parts) > 1 and path.parts[0] in _SPLITS else "sample"
+            stem = path.with_suffix("").as_posix()
+            whole = SceneRef(split, stem, file, others=others)
+            if "scene" not in columns.names and columns.scene_s is None:
+                refs.append(whole)
+                continue
+            try:
+                rows = self._rows_of(file)
+            except (ValueError, TypeError):  # of which reading tells
+                refs.append(whole)
+                continue
+
+            # Each value of the column of scenes is one, and each of these may be cut into pieces.
+            for scene, scene_name in enumerate(rows.scene_names):
+                pieces = len(self._pieces_of(rows, scene)) if columns.scene_s is not None else 0
+                for piece in range(pieces) if pieces else (-1,):
+                    name = stem + (f"/{scene_name}" if scene_name else "") + (f"/{piece:04d}" if piece >= 0 else "")
+                    parts = ([f"scene {scene_name!r}"] if scene_name else []) + (
+                        [f"piece {piece}"] if piece >= 0 else []
+                    )
+                    refs.append(SceneRef(split, name, file, ", ".join(parts), (scene, piece), others))
+        return sorted(refs)
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scene with its map.
@@ -148,29 +173,6 @@ class TableReader:
             self._last_read = last
         return last[1]
 
-    def _refs_of(self, file: str) -> list[SceneRef]:
-        columns, path = self._columns, PurePosixPath(file)
-        split = path.parts[0] if len(path.parts) > 1 and path.parts[0] in _SPLITS else "sample"
-        stem = path.with_suffix("").as_posix()
-        others = [str(self._columns_file)] + ([] if columns.map_file is None else [str(columns.map_file)])
-        whole = SceneRef(split, stem, file, others=tuple(others))
-        if "scene" not in columns.names and columns.scene_s is None:
-            return [whole]
-        try:
-            rows = self._rows_of(file)
-        except (ValueError, TypeError):  # of which reading tells
-            return [whole]
-        refs = []
-        for scene, scene_name in enumerate(rows.scene_names):
-            pieces = len(self._pieces_of(rows, scene)) if columns.scene_s is not None else 0
-            for piece in range(pieces) if pieces else (-1,):
-                name = stem + (f"/{scene_name}" if scene_name else "") + (f"/{piece:04d}" if piece >= 0 else "")
-                record = ", ".join(
-                    ([f"scene {scene_name!r}"] if scene_name else []) + ([f"piece {piece}"] if piece >= 0 else [])
-                )
-                refs.append(SceneRef(split, name, file, record, (scene, piece), tuple(others)))
-        return refs
-
     def _pieces_of(self, rows: TableRows, scene: int) -> list[Int64Array]:
         """Return the rows of each piece of a scene, those of ``scene_seconds``; empty pieces are left out."""
         chosen = np.flatnonzero(rows.scenes == scene)
@@ -182,9 +184,14 @@ class TableReader:
         return [chosen[pieces == piece] for piece in np.unique(pieces)]
 
     def _step_time_s(self) -> float:
+        """Return the usual time between two steps of the first scene that can be read, whole milliseconds."""
         for file in self._files[:10]:
             try:
-                return usual_step_s(self._rows_of(file))
+                rows = self._rows_of(file)
             except (ValueError, TypeError):  # of which reading tells
                 continue
+            times_ns = np.unique(rows.times_ns[rows.scenes == 0])
+            if len(times_ns) < 2:
+                break
+            return max(round(float(np.median(np.diff(times_ns))) / 1e9, 3), 1e-3)
         return 0.1

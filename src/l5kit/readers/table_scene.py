@@ -31,14 +31,6 @@ class _Grid:
     numeric: dict[str, Float64Array]
 
 
-def usual_step_s(rows: TableRows) -> float:
-    """Return the usual time between two steps of the first scene, whole milliseconds, at least one."""
-    times_ns = np.unique(rows.times_ns[rows.scenes == 0])
-    if len(times_ns) < 2:
-        return 0.1
-    return max(round(float(np.median(np.diff(times_ns))) / 1e9, 3), 1e-3)
-
-
 def scene_of_rows(
     name: str, rows: TableRows, chosen: Int64Array, *, columns: TableColumns, source_map: SourceMap, remarks: list[str]
 ) -> SourceScene:
@@ -173,8 +165,8 @@ def _even_grid(
         if (gaps_ns == 0).any():
             raise ValueError(f"track {ids[track]!r} has two rows at {known_ns[int(np.argmin(gaps_ns))]} ns")
 
-        # A step is valid near a row, and between two rows that are not too far apart: as far as usual ones of the track
-        # are, or a step where these are closer.
+        # A step is valid near a row, and between two rows that are no further apart than 1.9 times the usual ones of
+        # the track, or than 1.9 steps where these are longer.
         after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
         before = np.clip(np.searchsorted(known_ns, times_ns, side="right") - 1, 0, None)
         is_near = np.minimum(np.abs(known_ns[after] - times_ns), np.abs(known_ns[before] - times_ns)) <= near_ns

@@ -92,8 +92,31 @@ class WomdReader:
             raise DatasetNotFoundError(
                 f"there is no TFRecord file in {self.source}; the names of such files have .tfrecord in them"
             )
-        files = sorted(path.relative_to(self.source).as_posix() for path in paths)
-        return sorted(ref for file in files for ref in _refs_of_file(self.source, file))
+        refs = []
+        for file in sorted(path.relative_to(self.source).as_posix() for path in paths):
+            try:
+                listed = list(list_records(self.source / file))
+            except OSError:  # of which reading tells, and the other files go on
+                listed = []
+
+            # Records without content that follow each other are one stretch: none of them is a scenario.
+            stretches: list[tuple[RecordSpan, int]] = []
+            for has_content, run in groupby(listed, key=lambda record: getattr(record, "length", 1) > 0):
+                records = [
+                    each if isinstance(each, RecordSpan) else RecordSpan(each.number, each.start, 0) for each in run
+                ]
+                numbered = [(each, each.number) for each in records]
+                stretches += numbered if has_content else [(records[0], records[-1].number)]
+
+            # The part of the dataset is told by the name of the file, or else by that of its folder. A file that is
+            # empty or cannot be read has one reference, too.
+            stems = PurePosixPath(file).name.partition(".tfrecord")[0], PurePosixPath(file).parent.name
+            split = next((known[1] for stem in stems if (known := _SPLIT.search(stem))), "sample")
+            for record, last in stretches or [(RecordSpan(0, 0, 0), 0)]:
+                what = f"record {record.number}" if last == record.number else f"records {record.number} to {last}"
+                key = record.number, record.start, record.length
+                refs.append(SceneRef(split, f"{file}:{record.number:05d}", file, what, key))
+        return sorted(refs)
 
     def read(self, ref: SceneRef) -> SourceScene:
         """Return a scenario with its map.
@@ -148,33 +171,3 @@ def _to_scene(scenario: Scenario) -> SourceScene:
         map=mapped.map,
         remarks=(*tracks.remarks(steps), *mapped.remarks),
     )
-
-
-def _refs_of_file(folder: Path, file: str) -> list[SceneRef]:
-    """Return a reference for each record and each damaged stretch of a file; one where it is empty or not readable.
-
-    Records without content that follow each other are one stretch: none of them is a scenario.
-    """
-    try:
-        listed = list(list_records(folder / file))
-    except OSError:  # of which reading tells, and the other files go on
-        listed = []
-    stretches: list[tuple[RecordSpan, int]] = []
-    for has_content, run in groupby(listed, key=lambda record: getattr(record, "length", 1) > 0):
-        records = [each if isinstance(each, RecordSpan) else RecordSpan(each.number, each.start, 0) for each in run]
-        stretches += [(each, each.number) for each in records] if has_content else [(records[0], records[-1].number)]
-
-    # The part of the dataset is told by the name of the file, or else by that of its folder.
-    path = PurePosixPath(file)
-    stems = path.name.partition(".tfrecord")[0], path.parent.name
-    split = next((known[1] for stem in stems if (known := _SPLIT.search(stem))), "sample")
-    return [
-        SceneRef(
-            split=split,
-            name=f"{file}:{record.number:05d}",
-            file=file,
-            record=f"record {record.number}" if last == record.number else f"records {record.number} to {last}",
-            key=(record.number, record.start, record.length),
-        )
-        for record, last in stretches or [(RecordSpan(0, 0, 0), 0)]
-    ]
