@@ -77,6 +77,7 @@ def _gap_is_safe(net: RoadNetwork, veh: Records, i: int, target: int) -> bool:
         if j == i or veh.active[j] == 0:
             continue
         for lane, s_m in ((veh.lane[j], veh.s_m[j]), (veh.old_lane[j], veh.old_s_m[j])):
+            # positions along the target lane; whoever is on a connector into it is before its start
             if lane != target:
                 ahead_m = (
                     s_m - net.lanes.length_m[lane] - own_s_m if lane >= 0 and net.lanes.to_lane[lane] == target else 1e6

@@ -159,6 +159,7 @@ def _is_blocked(walk: Pedestrians, veh: Records, i: int, ahead_m: float) -> bool
         if j == i or walk.state.active[j] == 0 or abs(walk.state.box[j, 0] - box[0]) > _PERSONAL_SPACE_M:
             continue
         now = (walk.state.box[j, 0] - walk.state.box[i, 0]) ** 2 + (walk.state.box[j, 1] - walk.state.box[i, 1]) ** 2
+        # those who are close already may part: only who would get closer is in the way
         then = (walk.state.box[j, 0] - box[0]) ** 2 + (walk.state.box[j, 1] - box[1]) ** 2
         if then < _PERSONAL_SPACE_M**2 and then < now:
             return True

@@ -60,6 +60,7 @@ def _is_hidden(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m:
         if other == e or not hides[other] or not exists[other]:
             continue
         ox, oy = xy_m[other, 0] - av_xy_m[0], xy_m[other, 1] - av_xy_m[1]
+        # how far the other is along the line of sight, as a share of it, and how far beside it
         along = (ox * dx + oy * dy) / square
         if 0.0 < along < 1.0 - 3.0 / distance and abs(ox * dy - oy * dx) / distance < _SIGHT_WIDTH_M:
             return True

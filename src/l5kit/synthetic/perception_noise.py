@@ -328,6 +328,7 @@ class _Pieces:
 
 def _lose(is_there: BoolArray, noise: _TrackNoise, rng: np.random.Generator) -> _Pieces:
     """Lose tracks (T, K) and find them again, and take some for unknown."""
+    # as many numbers are drawn whatever becomes of a track
     chances = rng.random((3, *is_there.shape))
     lost_frames = rng.geometric(1.0 / (1.0 + LOST_FRAMES), is_there.shape) - 1
     first_frames = rng.geometric(1.0 / BEGIN_UNKNOWN_FRAMES, is_there.shape)
@@ -348,6 +349,7 @@ def _lose(is_there: BoolArray, noise: _TrackNoise, rng: np.random.Generator) -> 
         turns = is_tracked & ~begins & (unknown == 0) & (chances[1, t] < noise.turns_unknown)
         unknown = np.where(turns, later_frames[t], unknown)
         made.is_tracked[t], made.is_unknown[t], made.piece[t] = is_tracked, is_tracked & (unknown > 0), piece
+        # frames that a track stays unknown or lost count down, and a new track begins young
         unknown = np.maximum(unknown - is_tracked, 0)
         lost = np.maximum(lost - is_there[t], 0)
         age += is_tracked

@@ -66,6 +66,8 @@ def update_right_of_way(
         return
     line_m, speed = to_stop_line(net, veh, i), veh.speed_mps[i]
     state = GREEN if net.lanes.head[connector] < 0 else head_state[net.lanes.head[connector]]
+    # a light that is not green takes the right of way back from whoever can still stop; who has waited at the line may
+    # clear the intersection at yellow
     may_clear = state == YELLOW and line_m < 4.0 and veh.waited_s[i] > _WAITED_AT_GREEN_S
     if state != GREEN and not may_clear:
         can_stop = line_m - 0.2 > speed * speed / (2.0 * _STOPPING_BRAKE_MPS2)
@@ -74,6 +76,7 @@ def update_right_of_way(
         return
     if veh.held[i] == 1 or line_m > decision_distance(veh, i):
         return
+    # who gives way or stops first comes to the line slowly
     if net.lanes.must_slow[connector] == 1 and (line_m > 8.0 or speed > _YIELD_SPEED_MPS):
         return
     if (
@@ -133,6 +136,7 @@ def _yields_to_nobody(net: RoadNetwork, veh: Records, i: int, connector: int, he
         end_m = net.zone_end_m[node, local, net.lanes.local_index[other]]
         if end_m < -50.0:
             continue
+        # when the other comes to its line, and when this one, whose speed grows to 6 m/s, has left what they share
         arrival_s = max(to_stop_line(net, veh, j), 0.0) / max(veh.speed_mps[j], 3.0)
         own_m = end_m + to_stop_line(net, veh, i)
         if arrival_s < own_m / max(0.5 * (veh.speed_mps[i] + 6.0), 3.5) + 1.0:
@@ -161,6 +165,7 @@ def _somebody_waited_longer(net: RoadNetwork, veh: Records, i: int, connector: i
 def _has_room_behind(net: RoadNetwork, veh: Records, i: int, connector: int) -> bool:
     """Tell whether the lane behind the intersection takes this vehicle and all that are on their way into it."""
     exit_lane = net.lanes.to_lane[connector]
+    # the last one in that lane, also one that is about to leave it, bounds the room, unless it drives on
     room_m, last_speed = net.lanes.length_m[exit_lane], 99.0
     needed_m = veh.box[i, 3] + 3.0
     for j in range(veh.active.shape[0]):

@@ -231,6 +231,7 @@ def _face_rows(network: RoadNetwork, log: TrafficLog) -> FaceRows:
     apart_m = np.hypot(*(network.heads.position_m[None] - av_m[:, None]).transpose(2, 0, 1))
     frame, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
     num_heads, num_faces = len(network.heads), len(FACE_COLORS)
+    # each head has a row for each of its faces, of which one is on
     face_names = np.array([[face_id(h, c) for c in FACE_COLORS] for h in range(num_heads)], "<U16")
     light_names = np.array([light_id(h) for h in range(num_heads)], "<U16")
     is_on = log.head_state[frame, head][:, None] == np.arange(num_faces)

@@ -194,6 +194,7 @@ def follow_accel(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float, 
     speed, lead_speed = veh.speed_mps[i], veh.speed_mps[leader]
     accel = free_accel + idm_brake(veh, i, gap_m, lead_speed, _MIN_GAP_M, veh.headway_s[i])
     opens = lead_speed > speed + 0.5 and gap_m > _MIN_GAP_M
+    # adapting takes (v - v_lead)^2 / (2 gap), and as much as the leader itself brakes
     if opens or gap_m > _MIN_GAP_M + _CALM_HEADWAY_S * speed:
         needed = max(speed - lead_speed, 0.0) ** 2 / (2.0 * max(gap_m - _MIN_GAP_M, 0.1)) - min(
             veh.accel_mps2[leader], 0.0
@@ -219,6 +220,7 @@ def allowed_speed(net: RoadNetwork, veh: Records, i: int) -> float:
     """Return the speed that the limit, the curve and the coming turn or yield sign allow, m/s."""
     lane, connector = veh.lane[i], veh.connector[i]
     speed = min(net.lanes.speed_limit_mps[lane] * veh.pace[i], net.lanes.speed_cap_mps[lane] * min(veh.pace[i], 1.0))
+    # v^2 = v_end^2 + 2 a s: as fast as it can be to have the speed of the turn, or of a line to yield at, once there
     if lane != connector:
         left_m = max(net.lanes.length_m[lane] - veh.s_m[i] - 1.0, 0.0)
         turn_speed = net.lanes.speed_cap_mps[connector] * min(veh.pace[i], 1.0)

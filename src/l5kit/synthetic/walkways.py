@@ -48,18 +48,13 @@ class WalkingPath:
     crossings: tuple[tuple[float, float, int, bool], ...]
 
 
-def sidewalk_lines(plan: TownPlan) -> list[Float64Array]:
-    """Return the middle lines of the sidewalks, right and left of each road in turn, (n, 2) each."""
-    lines = []
-    for road in plan.roads:
-        reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M / 2
-        lines += [offset_line(road.centre_m, side * reach_m) for side in _SIDES]
-    return lines
-
-
 def make_walking_paths(plan: TownPlan, net: RoadNetwork, *, count: int, rng: np.random.Generator) -> list[WalkingPath]:
     """Draw paths that start on a sidewalk and go on at random, around corners and over crosswalks."""
-    sidewalks = sidewalk_lines(plan)
+    # the middle lines of the sidewalks, right and left of each road in turn, (n, 2) each
+    sidewalks = []
+    for road in plan.roads:
+        reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M / 2
+        sidewalks += [offset_line(road.centre_m, side * reach_m) for side in _SIDES]
     paths: list[WalkingPath] = []
     while len(paths) < count:
         path = _random_path(plan, net, sidewalks, rng)
