@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="data folder with a map; by default a city is made below --out")
     parser.add_argument("--out", type=Path, default=Path("edited-out"), help="folder for what is written")
     parser.add_argument("--planners", default="replay,idm,rules", help="planners, as of l5kit simulate")
-    parser.add_argument("--agents", default="idm", help="who drives the others; default idm")
+    parser.add_argument("--agents", default="replay", help="who drives the others, added ones too; default replay")
     parser.add_argument("--frames", type=int, default=100, help="frames to drive, 10 a second; default 100")
     options = parser.parse_args()
 
