@@ -17,7 +17,7 @@ from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.kept import Kept
 from l5kit.data.log_names import name_of_log
 from l5kit.data.log_writer import LogWriter, write_log
-from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndex, MapIndexWriter
+from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndex, MapIndexWriter, is_map_index
 from l5kit.data.map.opened import open_maps
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
@@ -114,10 +114,20 @@ def edit_dataset(
     with placed_when_complete(target, may_replace=overwrite) as complete:
         (complete / "scenes").mkdir(parents=True)
         with write_log(complete / "scenes" / name, facts=log.facts) as writer:
-            kept, left_out = _write_scenes(writer, log, maps, wanted, chosen, int(seed), progress)
-        _copy_maps(files, maps, log, kept, complete)
-        record = DataRecord.of(files.dataset, num_scenes=len(log.scenes))
-        write_json(complete / EDITS_FILE, _as_json(record, chosen, kept, left_out, int(seed)))
+            kept, left_out = _write_scenes(
+                writer, log, maps, scenes=wanted, edits=chosen, seed=int(seed), progress=progress
+            )
+        _copy_surroundings(files, complete)
+        _copy_maps(files, complete, maps=maps, rows=[] if maps is None else maps.rows_of_scenes(log, kept).tolist())
+        record = {
+            "l5kit_version": __version__,
+            "source": DataRecord.of(files.dataset, num_scenes=len(log.scenes)).as_dict(),
+            "seed": int(seed),
+            "edits": [_edit_as_json(edit) for edit in chosen],
+            "scenes": kept,
+            "left_out": [{"scene": scene, "reason": reason} for scene, reason in left_out.items()],
+        }
+        write_json(complete / EDITS_FILE, record)
         _require_free(target, overwrite=overwrite)
     return EditedDataset(target, target / "scenes" / name, np.array(kept, np.int64), left_out)
 
@@ -126,6 +136,7 @@ def _write_scenes(
     writer: LogWriter,
     log: ChunkedDataset,
     maps: SceneMaps | None,
+    *,
     scenes: Int64Array,
     edits: Sequence[SceneEdit],
     seed: int,
@@ -142,11 +153,10 @@ def _write_scenes(
     for number, scene in enumerate(scenes.tolist()):
         row = -1 if maps is None else int(maps.rows_of_scenes(log, [scene])[0])
         setting = settings.get(row, lambda row=row: _setting_on(maps, row, log))  # type: ignore[misc]
-        setting = replace(setting, seed=mix_seeds(seed, scene))
         arrays = read_scene_arrays(log, scene)
         try:
-            for edit in edits:
-                arrays = edit.apply(arrays, setting)
+            for position, edit in enumerate(edits):
+                arrays = edit.apply(arrays, replace(setting, seed=mix_seeds(seed, scene, position)))
         except ImpossibleEditError as error:
             left_out[scene] = f"{type(edit).__name__}: {error}"
         else:
@@ -164,16 +174,25 @@ def _setting_on(maps: SceneMaps | None, row: int, log: ChunkedDataset) -> SceneS
     return SceneSetting.on(None if maps is None else maps.map_of([row]), facts=log.facts)
 
 
-def _copy_maps(
-    files: DatasetFiles, maps: SceneMaps | None, log: ChunkedDataset, scenes: Sequence[int], folder: Path
-) -> None:
-    """Copy meta.json, the aerial picture, and the map, or those of many that scenes are on."""
+def _copy_surroundings(files: DatasetFiles, folder: Path) -> None:
+    """Copy meta.json and the aerial picture into the folder of a dataset; a picture on a server stays there."""
     if files.meta is not None:
         shutil.copyfile(files.meta, folder / "meta.json")
     if files.aerial is not None and not is_url(path_of(files.aerial)):
         (folder / "aerial_map").mkdir()
         shutil.copyfile(files.aerial, folder / "aerial_map" / "aerial_map.png")
-    if files.semantic_map is None:
+
+
+def _copy_maps(files: DatasetFiles, folder: Path, *, maps: SceneMaps | None, rows: Sequence[int]) -> None:
+    """Copy the map into the folder of a dataset, or of many maps those that scenes are on.
+
+    Args:
+        files: The files of the source.
+        folder: The folder.
+        maps: The maps; None without any, or where no meta.json says where they are.
+        rows: The map of each scene.
+    """
+    if files.semantic_map is None or (maps is None and is_map_index(files.semantic_map)):
         return
     if maps is None or maps.is_single:
         (folder / "semantic_map").mkdir()
@@ -181,23 +200,10 @@ def _copy_maps(
         return
     (folder / MAPS_FOLDER).mkdir()
     index, writer = MapIndex.read(files.semantic_map), MapIndexWriter(folder / MAPS_FOLDER)
-    for row in np.unique(maps.rows_of_scenes(log, scenes)).tolist():
+    for row in sorted(set(rows)):
         source = index.path_of(row)
         writer.add(index.names[row], index.bounds_m[row], lambda path, source=source: shutil.copyfile(source, path))  # type: ignore[misc]
     writer.finish()
-
-
-def _as_json(
-    source: DataRecord, edits: Sequence[SceneEdit], scenes: Sequence[int], left_out: dict[int, str], seed: int
-) -> JsonObject:
-    return {
-        "l5kit_version": __version__,
-        "source": source.as_dict(),
-        "seed": seed,
-        "edits": [_edit_as_json(edit) for edit in edits],
-        "scenes": list(scenes),
-        "left_out": [{"scene": scene, "reason": reason} for scene, reason in left_out.items()],
-    }
 
 
 def _edit_as_json(edit: SceneEdit) -> JsonObject:

@@ -56,12 +56,16 @@ class DenserTraffic(SceneEdit):
         rows_of_tracks = _rows_of_drivers(scene)
         if not rows_of_tracks:
             raise ImpossibleEditError("no vehicle drives in the scene, so that none can be copied")
+
+        # boxes by frame, to which each copy adds its own
         boxes = [boxes_of_frame(scene, frame, setting) for frame in range(scene.num_frames)]
         step_s = setting.facts.step_time_s
         frames_of_rows = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
         next_id = int(scene.agents.track_ids.max()) + 1
         agents, wanted = scene.agents, round((self.factor - 1.0) * len(rows_of_tracks))
         num_copies = 0
+
+        # tracks at other times, until there are enough or nothing fits any more
         for _ in range(_TRIES_PER_COPY * wanted):
             if num_copies == wanted:
                 break
@@ -71,9 +75,9 @@ class DenserTraffic(SceneEdit):
             is_inside = (frames >= 0) & (frames < scene.num_frames)
             rows, frames = rows[is_inside], frames[is_inside]
             copy = _boxes_of_rows(scene.agents, rows)
-            if len(frames) < 2 or not _fits(scene, boxes, frames, copy, frames_of_rows[rows]):
+            if len(frames) < 2 or not _fits(scene, boxes, frames=frames, copy=copy, logged=frames_of_rows[rows]):
                 continue
-            agents = join_rows(agents, _copied(scene, rows, frames, next_id + num_copies))
+            agents = join_rows(agents, _copied(scene, rows, frames, track_id=next_id + num_copies))
             for frame, box in zip(frames.tolist(), copy, strict=True):
                 boxes[frame] = np.concatenate([boxes[frame], box[None]])
             num_copies += 1
@@ -141,7 +145,7 @@ def _boxes_of_rows(agents: AgentRows, rows: Int64Array) -> Float64Array:
 
 
 def _fits(
-    scene: SceneArrays, boxes: list[Float64Array], frames: Int64Array, copy: Float64Array, logged: Int64Array
+    scene: SceneArrays, boxes: list[Float64Array], *, frames: Int64Array, copy: Float64Array, logged: Int64Array
 ) -> bool:
     """Return whether a copy has room in its frames, and comes and goes far from the AV or as in the log.
 
@@ -161,7 +165,7 @@ def _fits(
     return all(has_room(box, boxes[frame]) for frame, box in zip(frames.tolist(), copy, strict=True))
 
 
-def _copied(scene: SceneArrays, rows: Int64Array, frames: Int64Array, track_id: int) -> AgentRows:
+def _copied(scene: SceneArrays, rows: Int64Array, frames: Int64Array, *, track_id: int) -> AgentRows:
     """Return rows of a track as those of another one in other frames."""
     agents = scene.agents
     return Observations(
