@@ -166,6 +166,16 @@ def save_photo(picture: Image.Image, name: str) -> None:
     print(f"{name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
+def write_drawing(name: str, parts: list[str], *, width: int, height: int, title: str) -> None:
+    """Write an SVG of its elements on white."""
+    font = 'font-family="system-ui, sans-serif" font-size="14" fill="#1f2933"'
+    size = f'width="{width}" height="{height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width} {height}" {font} role="img">'
+    ground = f'<rect {size} fill="#ffffff"/>'
+    lines = [head, f"<title>{title}</title>", ground, *parts, "</svg>"]
+    (IMAGES / name).write_text("\n".join(lines) + "\n", "utf-8")
+
+
 def save_film(frames: list[Image.Image], name: str, *, frame_ms: int = 100) -> None:
     """Write a film in real time, whose last picture stays for two seconds."""
     times_ms = [frame_ms] * (len(frames) - 1) + [2000]
@@ -497,11 +507,41 @@ def draw_records(studio: Studio) -> None:  # noqa: ARG001 - it needs none of its
     stack("frames", "every 0.1 s: pose of the AV", 270, 74, 10, range(3, 7), 5)
     stack("agents", "boxes, velocities, classes", 520, 44, 6, range(1, 5))
     stack("traffic_light_faces", "lights that were seen", 520, 189, 4, range(1, 3))
-    font = 'font-family="system-ui, sans-serif" font-size="14" fill="#1f2933"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="690" height="262" viewBox="0 0 690 262" {font} role="img">'
-    title = "<title>A scene is an interval of frames, a frame an interval of agents and one of lights</title>"
-    ground = '<rect width="690" height="262" fill="#ffffff"/>'
-    (IMAGES / "records.svg").write_text("\n".join([head, title, ground, *parts, "</svg>"]) + "\n", "utf-8")
+    title = "A scene is an interval of frames, a frame an interval of agents and one of lights"
+    write_drawing("records.svg", parts, width=690, height=262, title=title)
+
+
+def draw_session(studio: Studio) -> None:  # noqa: ARG001 - it needs none of its folders
+    """A session in a loop: moments go in, plans come out."""
+    boxes = [
+        ("your program", "sensors, tracker, localisation", "#d6dce4"),
+        ("Session", "keeps the past, every 0.1 s", "#a9cbe6"),
+        ("planner", "rules, network, policy, yours", "#a9cbe6"),
+        ("your controller", "follows the plan", "#d6dce4"),
+    ]
+    arrows = ["moment", "state", "plan"]
+    width, gap, y = 190, 62, 34
+    parts = []
+    for index, (name, note, fill) in enumerate(boxes):
+        x, middle = 10 + index * (width + gap), 10 + index * (width + gap) + width / 2
+        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="58" rx="6" fill="{fill}"/>')
+        parts.append(f'<text x="{middle}" y="{y + 25}" text-anchor="middle" font-weight="600">{name}</text>')
+        parts.append(f'<text x="{middle}" y="{y + 44}" text-anchor="middle" font-size="12">{note}</text>')
+        if index < len(arrows):
+            start, end, line_y = x + width + 4, x + width + gap - 4, y + 29
+            parts.append(f'<path d="M{start} {line_y}H{end - 6}" stroke="#66758a" stroke-width="2"/>')
+            parts.append(f'<path d="M{end} {line_y}l-9 -5v10z" fill="#66758a"/>')
+            label = f'x="{(start + end) / 2}" y="{line_y - 10}" text-anchor="middle" font-size="12"'
+            parts.append(f"<text {label}>{arrows[index]}</text>")
+    last, first, back_y = 10 + 3 * (width + gap) + width / 2, 10 + width / 2, y + 92
+    back = f"M{last} {y + 60}V{back_y}H{first}V{y + 68}"
+    parts.append(f'<path d="{back}" stroke="#66758a" stroke-width="2" fill="none"/>')
+    parts.append(f'<path d="M{first} {y + 60}l-5 9h10z" fill="#66758a"/>')
+    note = 'text-anchor="middle" font-size="12"'
+    parts.append(
+        f'<text x="{(first + last) / 2}" y="{back_y - 7}" {note}>the car drives, 10 to 50 times a second</text>'
+    )
+    write_drawing("session.svg", parts, width=966, height=140, title="Moments go into a session, plans come out")
 
 
 def draw_routes(studio: Studio) -> None:
