@@ -128,7 +128,7 @@ def _add_connector(builder: MapBuilder, network: RoadNetwork, lane: int, ground_
     left_m, right_m = _boundaries(network.lane_points_m(lane), ground_z_m)
     rows = _thinned(0, len(left_m) - 1)
     # who goes first: connectors of the intersection of higher priority that share some of the ground (a zone ends at
-    # -100 m where none is shared), but those out of the same lane, behind which one drives
+    # -100 m where none is shared), but those out of the same lane, which one follows
     lanes, node = network.lanes, record.node
     others = np.nonzero((lanes.kind == CAR_CONNECTOR) & (lanes.node == node) & (lanes.priority > record.priority))[0]
     shared = network.zone_end_m[node, record.local_index, lanes.local_index[others]] > -50.0

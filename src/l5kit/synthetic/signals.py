@@ -36,7 +36,7 @@ def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
         if control != "signal":
             continue
         # one phase after the other: of each pair of opposite arms the protected left turns, if there are any, and then
-        # all that is left; each ends with yellow, and red for all until the intersection is empty
+        # all that is left; each ends with yellow, and then red for all
         greens_s = rng.uniform(8.0, 12.0, size=2)
         phases: list[tuple[int, bool, float]] = []
         for axis in (0, 1):

@@ -144,7 +144,7 @@ def simulate_traffic(
             if walk.state.active[i] == 1:
                 walk_one_step(net, walk, veh, i, time_s)
         num_removed += _remove_overlapping(veh, walk)
-        # who is a little outside of the bubble leaves, and others come in where the AV cannot see it
+        # who is a little outside of the bubble leaves, and others come in where the AV cannot see them appear
         for i in range(1, veh.active.shape[0]):
             dx, dy = veh.box[i, 0] - veh.box[AV_SLOT, 0], veh.box[i, 1] - veh.box[AV_SLOT, 1]
             if dx * dx + dy * dy > (BUBBLE_M + 10.0) ** 2:

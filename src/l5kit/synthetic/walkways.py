@@ -99,8 +99,8 @@ def _random_path(
     first = len(line) - 6 - int(rng.uniform(_MIN_START_M, len(line) - 15))
     pieces = [line[max(first, 4) : -5]]
     crossed: list[_Crossing] = []
-    # at each corner one crosses the road, leaves along the next one, or goes around the corner without crossing; nobody
-    # crosses twice in a row or walks back along the sidewalk that led there
+    # at each corner one crosses the road, leaves along the sidewalk there, or goes around the corner without crossing;
+    # nobody crosses twice in a row or walks back along the sidewalk that led there
     may_cross, may_leave = True, False
     while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _PATH_LENGTH_M:
         here = _corner_point(plan, corner)

@@ -107,7 +107,7 @@ def image_element(image: UInt8Array, *, text: str) -> str:
         text: What is seen, for those who do not see it.
     """
     height, width = image.shape[:2]
-    # drawings have few colours, of which a PNG is small; an aerial picture loses quality as a JPEG until it fits
+    # drawings have few colours, of which a PNG is small; other pictures lose quality as JPEGs until they fit
     written = io.BytesIO()
     Image.fromarray(image).quantize(_NUM_COLORS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
     kind, content, quality = "png", written.getvalue(), _JPEG_QUALITY
