@@ -55,7 +55,7 @@ def main(city, scene, frame):
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.8), width_ratios=[5, 2], layout="constrained")
     for line, is_there in zip(in_log["lanes"], in_log["lanes_availabilities"], strict=True):
-        left.plot(*line[is_there, :2].T, color="0.85", linewidth=0.9, zorder=1)
+        left.plot(*line[is_there, :2].T, color="#a6b0bc", linewidth=0.9, zorder=1)
     rows = np.flatnonzero(in_log["all_other_agents_history_availability"][:, 0])
     for box in compute_box_corners(
         in_log["all_other_agents_history_positions"][rows, 0],
@@ -74,6 +74,9 @@ def main(city, scene, frame):
     left.set(aspect="equal", xlim=SHOWN_M[0], ylim=SHOWN_M[1], xlabel="metres ahead of the log's AV")
     left.set(ylabel="metres to the left")
     left.legend(loc="lower left", frameon=False)
+    left.set_facecolor("#f1f3f4")
+    left.spines[:].set_visible(False)
+    right.spines[["top", "right"]].set_visible(False)
     right.axvline(0, color="0.8", linewidth=0.8, zorder=0)
     right.set(xlabel="seconds from now", ylabel="speed in m/s")
     figure.savefig(Path(__file__).parent / "images" / "recovery.png", dpi=95, metadata={"Software": None})

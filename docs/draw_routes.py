@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw ``images/routes.png``: what a vector sample and a picture tell of the route.
+"""Draw ``images/routes.png``: the route in a vector sample and in a raster.
 
 Usage: python docs/draw_routes.py CITY SCENE FRAME, with a folder of ``l5kit synth``; needs matplotlib. The picture
 is of scene 16, frame 60 of ``l5kit synth city --seed 9107 --scenes 24``.
@@ -31,7 +31,7 @@ SHOWN_M = ((-25.0, 75.0), (-45.0, 45.0))
 def draw_vectors(axes, sample):
     """Draw lanes, route, agents and goal of a vector sample, seen from the AV."""
     for line, is_there in zip(sample["lanes"], sample["lanes_availabilities"], strict=True):
-        axes.plot(*line[is_there, :2].T, color="0.8", linewidth=0.8, zorder=1)
+        axes.plot(*line[is_there, :2].T, color="#a6b0bc", linewidth=0.8, zorder=1)
     is_there = sample["route_availability"]
     points, widths = sample["route_polyline"][is_there], sample["route_widths"][is_there]
     to_left = np.stack([-np.sin(points[:, 2]), np.cos(points[:, 2])], axis=-1)
@@ -42,7 +42,7 @@ def draw_vectors(axes, sample):
         if light < len(LIGHTS):
             axes.plot(*np.stack([left[index], right[index]]).T, color=LIGHTS[light], linewidth=4, zorder=5)
     own = compute_box_corners(np.zeros((1, 2)), np.zeros(1), sample["extent"][None])[0]
-    axes.add_patch(Polygon(own, color="tab:red", zorder=6))
+    axes.add_patch(Polygon(own, color="#d8392f", zorder=6))
     rows = np.flatnonzero(sample["all_other_agents_route_availability"])
     corners = compute_box_corners(
         sample["all_other_agents_history_positions"][rows, 0],
@@ -50,7 +50,7 @@ def draw_vectors(axes, sample):
         sample["all_other_agents_history_extents"][rows, 0],
     )
     for box, place in zip(corners, sample["all_other_agents_route_places"][rows], strict=True):
-        axes.add_patch(Polygon(box, color="tab:orange" if place[5] else "tab:blue", zorder=6))
+        axes.add_patch(Polygon(box, color="tab:orange" if place[5] else "#1f77b4", zorder=6))
         if 0 < place[0] < 50 and (place[5] or 5 < place[1] < 12):  # more texts would lie over each other
             text = f"{place[0]:.0f} m, {place[1]:+.0f} m"
             axes.annotate(
@@ -58,6 +58,8 @@ def draw_vectors(axes, sample):
             )
     if sample["goal_availability"]:
         axes.plot(*sample["goal_position"], "*", color="purple", markersize=14, zorder=7)
+    axes.set_facecolor("#f1f3f4")
+    axes.spines[:].set_visible(False)
     axes.set(aspect="equal", xlim=SHOWN_M[0], ylim=SHOWN_M[1], xlabel="metres ahead", ylabel="metres to the left")
 
 
@@ -81,9 +83,9 @@ def main(city, scene, frame):
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 5), layout="constrained")
     draw_vectors(left, vectors)
-    left.set_title("keys of a vector sample")
+    left.set_title("vector sample with its route")
     right.imshow(rasterizer.to_rgb(picture.transpose(1, 2, 0)))
-    right.set_title("picture: the last channel as a tint")
+    right.set_title("raster with its route, the last channel, as a green tint")
     right.axis("off")
     figure.savefig(Path(__file__).parent / "images" / "routes.png", dpi=90, metadata={"Software": None})
 
