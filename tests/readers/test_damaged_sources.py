@@ -28,6 +28,9 @@ from support import exchanged_maps, mcap_files, nuscenes_folders, py123d_roots, 
 
 NUM_SEEDS, NUM_SEEDS_LONG = 12, 1500
 FORMATS = ("argoverse2", "womd", "nuscenes", "scenarionet", "table", "table-mcap", "py123d", "argoverse2-sensor")
+PROTOBUF = "table-mcap-protobuf"
+"""MCAP files whose messages are not JSON, but protobuf with its schemas."""
+
 SUFFIXES = (".parquet", ".json", ".geojson", ".csv", ".tfrecord", ".pkl", ".arrow", ".feather", ".mcap")
 TABLES = ("summary.pkl", "mapping.pkl", "columns.yaml", "map.geojson", "nuplan_town.arrow")
 """Ends of the names of files that tell of all scenes: a source is refused that they are damaged of."""
@@ -57,6 +60,10 @@ def write_source(kind, folder):
     elif kind == "argoverse2-sensor":
         for name in NAMES:
             av2.write_sensor_log(folder / "val", name, num_steps=12)
+    elif kind == PROTOBUF:
+        for name in ("a/a.mcap", "b/b.mcap", "c/c.mcap"):
+            mcap_files.write_protobuf(folder / name, mcap_files.messages_of(12))
+        mcap_files.write_columns(folder)
     elif kind == "table-mcap":
         for name in ("a/a.mcap", "b/b.mcap", "c/c.mcap"):
             mcap_files.write_json(folder / name, mcap_files.messages_of(12), compression="none")
@@ -71,7 +78,7 @@ def write_source(kind, folder):
 
 
 def open_source(kind, folder):
-    return open_reader(kind.removesuffix("-mcap"), folder)
+    return open_reader(kind.removesuffix("-protobuf").removesuffix("-mcap"), folder)
 
 
 # --- what is damaged
@@ -233,6 +240,9 @@ def damage(kind, folder, rng):
         path.write_text(some_text(content.decode(), rng))
     elif path.suffix == ".parquet":
         some_column(path, rng)
+    elif path.suffix == ".mcap" and kind == PROTOBUF:
+        numbers = {rng.randrange(26) for _ in range(rng.choice([1, 1, 3]))}  # of 2 schemas and 24 messages
+        mcap_files.rewrite(path, lambda number, data: some_bytes(data, rng) if number in numbers else data)
     elif path.suffix == ".mcap":
         messages = mcap_files.messages_of(12)
         index = rng.randrange(len(messages))
@@ -260,9 +270,11 @@ def records_of(result, source):
     return found
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(scope="module", params=(*FORMATS, PROTOBUF))
 def clean(request, tmp_path_factory):
     """A source, and what an import of it has."""
+    if request.param == PROTOBUF:
+        pytest.importorskip("foxglove", reason="the extra mcap is not installed")
     folder = tmp_path_factory.mktemp(request.param)
     write_source(request.param, folder / "source")
     with pytest.MonkeyPatch.context() as patch:

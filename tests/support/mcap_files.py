@@ -126,3 +126,30 @@ def write_protobuf(file, told):
                     rotation=fox.Quaternion(**content["rotation"]),
                 )
             channels[topic].log(message, log_time=time_ns)
+
+
+def rewrite(file, change):
+    """Write a file again with other bytes in its schemas and messages, and the checksums that belong to these.
+
+    ``change`` gets a number, counted over schemas and messages in their order, and the bytes.
+    """
+    from mcap.reader import make_reader
+    from mcap.writer import CompressionType, Writer
+
+    with open(file, "rb") as stream:
+        reader = make_reader(stream)
+        records = list(reader.iter_messages(log_time_order=False))
+    with open(file, "wb") as stream:
+        writer = Writer(stream, compression=CompressionType.NONE)
+        writer.start()
+        schemas, channels, number = {}, {}, 0
+        for schema, channel, message in records:
+            if schema.id not in schemas:
+                data = change(number, schema.data)
+                schemas[schema.id], number = writer.register_schema(schema.name, schema.encoding, data), number + 1
+            if channel.id not in channels:
+                encoding = channel.message_encoding
+                channels[channel.id] = writer.register_channel(channel.topic, encoding, schemas[schema.id])
+            writer.add_message(channels[channel.id], message.log_time, change(number, message.data), message.log_time)
+            number += 1
+        writer.finish()
