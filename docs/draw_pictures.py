@@ -66,6 +66,9 @@ EDITED = (
 LETS_IN = {"scene": 10, "frame": 198}
 """The AV moves into a lane: among IDM another vehicle stays beside it, among those that give way it falls back."""
 
+BEND = {"scene": 21, "frames": slice(82, 130), "boxes": slice(82, 130, 8)}
+"""A bend that IDM takes too fast, in frames of the simulation."""
+
 VECTORS = {"scene": 5, "frame": 58}
 """A sample on vectors: two lanes, parked cars, and a junction ahead."""
 
@@ -582,6 +585,46 @@ def draw_route(studio: Studio) -> None:
     axes.set(xlim=(low_m[0], high_m[0]), ylim=(low_m[1], high_m[1]), aspect="equal")
     axes.axis("off")
     figure.savefig(IMAGES / "route.png", dpi=100)
+
+
+def draw_moves(studio: Studio) -> None:
+    """The same planner in a bend, exactly on its plans and followed by a tracker."""
+    import csv
+
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Polygon
+
+    from l5kit.data import find_dataset_files, open_map
+    from l5kit.geometry.box import compute_box_corners
+
+    map_api = open_map(find_dataset_files(studio.city))
+    across = np.array([[0.0, -1.0], [1.0, 0.0]])  # north becomes right, as the street is wider than high then
+    figure, axes = plt.subplots(figsize=(8, 2.9), layout="constrained")
+    for lane in map_api.bounds_info["lanes"]["ids"]:
+        sides = map_api.get_lane_coords(lane)
+        corners = np.concatenate([sides["xyz_left"], sides["xyz_right"][::-1]])[:, :2]
+        axes.add_patch(Polygon(corners @ across, facecolor="#d6dce4", edgecolor="#a6b0bc", linewidth=0.7, zorder=1))
+    for moves, color in (("poses", "#00838f"), ("tracked", "#d8392f")):
+        words = ["simulate", studio.city, "--planner", "idm", "--moves", moves, "--start-frame", "10"]
+        drives = studio.made(f"moves_{moves}", *words, "--out", f"moves_{moves}")
+        with (drives / "frames.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if int(row["scene"]) == BEND["scene"]]
+        poses = np.array([[float(row[name]) for name in ("x_m", "y_m", "yaw_rad")] for row in rows])
+        shown, boxes = poses[BEND["frames"]], poses[BEND["boxes"]]
+        axes.plot(*(shown[:, :2] @ across).T, color=color, linewidth=1.6, label=f"--moves {moves}", zorder=3)
+        sizes = np.tile([4.87, 1.85], (len(boxes), 1))
+        for box in compute_box_corners(boxes[:, :2], boxes[:, 2], sizes):
+            axes.add_patch(Polygon(box @ across, fill=False, edgecolor=color, linewidth=1.4, zorder=4))
+    line_m = shown[:, :2] @ across
+    low_m, high_m = line_m.min(axis=0) - 7, line_m.max(axis=0) + 7
+    axes.set(xlim=(low_m[0], high_m[0]), ylim=(low_m[1], high_m[1]), aspect="equal", xticks=[], yticks=[])
+    axes.set_facecolor("#f1f3f4")
+    axes.spines[:].set_visible(False)
+    axes.legend(loc="best", frameon=False)
+    figure.savefig(IMAGES / "moves.png", dpi=90, metadata={"Software": None})
 
 
 def draw_scene_page(studio: Studio) -> None:
