@@ -20,10 +20,10 @@ def edit(
         list[str],
         typer.Option(
             "--edit",
-            metavar="NAME[,PARAM=VALUE]",
-            help="What is put into each scene, such as parked_vehicle,ahead_m=30,kind=car; may be given several times. "
-            "Names: parked_vehicle, cones, pedestrian_steps_out, slow_leader, braking_leader, cut_in, denser_traffic, "
-            "fewer_agents, another_goal, red_light, or FILE.py:NAME for your own.",
+            metavar="EDIT",
+            help="What to put into each scene: NAME or NAME,PARAM=VALUE,..., as in cones,count=8; may be given several "
+            "times. Names: parked_vehicle, cones, pedestrian_steps_out, slow_leader, braking_leader, cut_in, "
+            "denser_traffic, fewer_agents, another_goal, red_light, or FILE.py:NAME for your own.",
         ),
     ],
     scenes: Annotated[

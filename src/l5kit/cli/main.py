@@ -177,8 +177,8 @@ _COMMANDS: Final = (
         _PREPARE,
         (
             "l5kit edit city parked --edit parked_vehicle",
-            "l5kit edit city hidden --edit parked_vehicle,left_m=-2.5 --edit pedestrian_steps_out,ahead_m=52",
-            "l5kit edit city elsewhere --edit another_goal --edit denser_traffic,factor=1.5 --scenes 0:100 --seed 3",
+            "l5kit edit city slow --edit slow_leader,speed_mps=2 --scenes 0:100",
+            "l5kit edit city dense --edit denser_traffic --edit another_goal --seed 3",
         ),
     ),
     _Command(
