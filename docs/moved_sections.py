@@ -43,6 +43,7 @@ MOVED: Final = {
     "models.md#route-planner": "explanation/networks.md#route-planner",
     "models.md#saving-and-loading": "checkpoints.md",
     "models.md#export": "checkpoints.md#export-as-onnx",
+    "noisy_simulation.md#what-noise-costs": "results/perception_noise.md#planners-that-see-noise",
     "own_logs.md#mcap-recordings": "mcap.md",
     "perception_noise.md#what-was-measured": "results/perception_noise.md",
     "perception_noise.md#what-is-made": "perception_noise.md#what-is-simulated",
