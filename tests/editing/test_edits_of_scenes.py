@@ -199,9 +199,12 @@ def test_who_cuts_in_comes_from_the_lane_beside(fork):
     edit = CutIn(ahead_m=6.0, at_s=3.0, duration_s=2.0, apart_m=4.0, speed_share=0.6)
     edited = edit.apply(drive_ahead(), fork)
     other = track_of(edited, 1)
-    # 6 m ahead of the front at 12, then 6 m/s in place of 10, over 4 m to the right in 2 s
-    expected = [(20.3, 4.0), (50.3, 4.0), (56.3, 2.0), (62.3, 0.0)]
+    # 6 m ahead of the front, then over 4 m to the right in 2 s, in which 10 m/s become 6
+    expected = [(20.3, 4.0), (50.3, 4.0), (59.3, 2.0), (66.3, 0.0)]
     np.testing.assert_allclose(other["xy"][[0, 30, 40, 50]], expected, atol=1e-6)
+    np.testing.assert_allclose(other["v"][52:, 0], 6.0, atol=1e-5)
+    # half a wave over 4 m in 2 s needs 4.9 m/s2 to the side, and 2 m/s2 of braking come to that
+    assert np.linalg.norm(np.diff(other["v"], axis=0), axis=1).max() < 0.1 * 5.4
     assert other["yaw"][40] < -0.1
     assert abs(other["yaw"][20]) < 1e-6
     assert first_meeting(edited, 1) is not None

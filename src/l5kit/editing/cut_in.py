@@ -23,8 +23,8 @@ from l5kit.lanes.lane_choice import find_lanes_of_track
 class CutIn(SceneEdit):
     """A vehicle that drives ahead of the AV in the lane beside it, moves over into its lane, and slows down.
 
-    It keeps its distance to the AV of the log until it begins to move over, and has one speed from then on. On a map
-    there must be a lane of the same direction where it drives before.
+    It keeps its distance to the AV of the log until it begins to move over. While it does, it slows down evenly, and has
+    one speed from then on. On a map there must be a lane of the same direction where it drives before.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV of the log to the rear of the vehicle, until it moves.
@@ -32,7 +32,7 @@ class CutIn(SceneEdit):
         duration_s: How long that takes.
         side: Where it comes from: ``left``, ``right``, or ``either``, which is left where there is a lane.
         apart_m: Distance between the middle of the two lanes.
-        speed_share: Its speed from then on, as a share of that of the AV of the log.
+        speed_share: Its speed afterwards, as a share of that of the AV of the log at ``at_s``.
         kind: ``car``, ``van``, ``bus`` or ``truck``.
 
     Raises:
@@ -59,7 +59,12 @@ class CutIn(SceneEdit):
         driven_m, speed_mps = motion_at(scene, path, self.at_s)
         first_m = self.ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + KINDS[self.kind].size_m[0])
         since_s = scene.times_s - self.at_s
-        onward_m = driven_m + self.speed_share * speed_mps * since_s
+
+        # from one speed to the other with the same acceleration all along: no car loses a third of its speed in a frame
+        moving_s = np.clip(since_s, 0.0, self.duration_s)
+        change_mps = (self.speed_share - 1.0) * speed_mps
+        changed_m = change_mps * (since_s - moving_s + 0.5 * moving_s**2 / self.duration_s)
+        onward_m = driven_m + speed_mps * since_s + changed_m
         arcs_m = first_m + np.where(since_s < 0, path.frame_arcs_m, onward_m)
 
         # half a wave of a cosine from the lane beside into that of the AV
