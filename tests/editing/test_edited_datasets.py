@@ -1,6 +1,7 @@
 """Datasets of edited scenes: files, provenance, what is left out, and that planners see what was put there."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -144,7 +145,49 @@ def test_an_edit_of_a_user_is_recorded_as_it_prints(fork_dataset, tmp_path):
     assert record["edits"] == [{"edit": "Backwards", "text": "Backwards()"}]
 
 
+@dataclass(frozen=True)
+class WithArray(SceneEdit):
+    """An edit of a user with a parameter that JSON does not have."""
+
+    offsets_m: object
+
+    def apply(self, scene, setting):
+        return scene
+
+
+def test_parameters_that_json_does_not_have_are_recorded_as_they_print(fork_dataset, tmp_path):
+    edited = edit_dataset(fork_dataset, tmp_path / "edited", WithArray(np.arange(2)))
+    record = json.loads((edited.path / "edits.json").read_text())
+    assert record["edits"] == [{"edit": "WithArray", "offsets_m": "array([0, 1])"}]
+
+
 # --- what is refused
+
+
+class Forgetful(SceneEdit):
+    """An edit of a user without a return."""
+
+    def apply(self, scene, setting):
+        pass
+
+
+def test_an_edit_without_a_scene_is_refused(fork_dataset, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"Forgetful\.apply returned NoneType for scene 0"):
+        edit_dataset(fork_dataset, tmp_path / "edited", Forgetful())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_source_is_not_replaced_nor_written_into(fork_dataset, tmp_path):
+    edited = edit_dataset(fork_dataset, tmp_path / "edited", PARK)
+    before = dataset_digest(edited.log)
+    (tmp_path / "link").symlink_to(edited.log)
+    with pytest.raises(InvalidArgumentError, match="would be replaced, which is read"):
+        edit_dataset(edited.path, edited.path, Cones(), overwrite=True)
+    for out in (edited.log / "again", tmp_path / "link" / "again"):
+        with pytest.raises(InvalidArgumentError, match="inside the log that is read"):
+            edit_dataset(edited.path, out, Cones())
+    assert dataset_digest(edited.log) == before
+    assert not (edited.log / "again").exists()
 
 
 def test_edits_that_fit_no_scene_leave_nothing(fork_dataset, tmp_path):

@@ -212,6 +212,24 @@ def test_who_cuts_in_comes_from_the_lane_beside(fork):
         dataclasses.replace(edit, side="right").apply(drive_ahead(), fork)
 
 
+def test_velocities_are_finite_where_time_stands_still():
+    scene = drive_ahead()
+    times_ns = scene.timestamps_ns.copy()
+    times_ns[10:13] = times_ns[10]
+    edited = SlowLeader(speed_mps=3.0).apply(dataclasses.replace(scene, timestamps_ns=times_ns), ALONE)
+    velocities = track_of(edited, 1)["v"]
+    np.testing.assert_allclose(velocities[[5, 11, 30], 0], (3.0, 0.0, 3.0), atol=1e-5)
+    assert np.isfinite(velocities).all()
+
+
+@pytest.mark.parametrize("edit", [ParkedVehicle(), DenserTraffic()], ids=["parked", "denser"])
+def test_who_is_added_has_a_number_that_samples_have(edit):
+    scene = drive_ahead(others=[{"start": (40.0, 4.0), "speed": 10.0}])
+    agents = dataclasses.replace(scene.agents, track_ids=np.full_like(scene.agents.track_ids, 2**63 - 1))
+    with pytest.raises(ImpossibleEditError, match="track 9223372036854775807, and what is added"):
+        edit.apply(dataclasses.replace(scene, agents=agents), ALONE)
+
+
 # --- more or fewer
 
 
@@ -404,6 +422,9 @@ def test_a_scene_whose_poses_are_not_finite_is_refused(fork, edit):
         (DenserTraffic, {"factor": 0.5}, "factor must be a number from 1 to 20, got 0.5"),
         (FewerAgents, {"share": 0.0}, "share must be a number"),
         (AnotherGoal, {"goal_m": (1.0,)}, "goal_m must be x and y in metres"),
+        (Cones, {"count": 100}, r"100 cones of 0\.4 m do not fit into a row of 15\.3 m"),
+        (FewerAgents, {"labels": "car"}, r"labels must be several names, got 'car'; \('car',\) has one"),
+        (RedLight, {"from_s": 5.0, "until_s": 5.0}, "until_s must be later than from_s, both are 5"),
         (RedLight, {"from_s": 2.0, "until_s": 1.0}, "until_s must be a number from 2"),
     ],
 )

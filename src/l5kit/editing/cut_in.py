@@ -23,8 +23,8 @@ from l5kit.lanes.lane_choice import find_lanes_of_track
 class CutIn(SceneEdit):
     """A vehicle that drives ahead of the AV in the lane beside it, moves over into its lane, and slows down.
 
-    It keeps its distance to the AV of the log until it begins to move over. While it does, it slows down evenly, and has
-    one speed from then on. On a map there must be a lane of the same direction where it drives before.
+    It keeps its distance to the AV of the log until it begins to move over. While it does, it slows down evenly, and
+    has one speed from then on. On a map there must be a lane of the same direction where it drives before.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV of the log to the rear of the vehicle, until it moves.

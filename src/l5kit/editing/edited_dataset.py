@@ -1,5 +1,6 @@
 """Edited scenes as a dataset: a folder with log, map and the record of what was edited, whole or not at all."""
 
+import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.progress import Progress
 from l5kit.data.save import require_local
-from l5kit.data.scene_arrays import read_scene_arrays
+from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -93,7 +94,8 @@ def edit_dataset(
         DatasetNotFoundError: There is no dataset.
         FileExistsError: There is something at ``out``, and ``overwrite`` is False.
         ImpossibleEditError: The edits fit none of the scenes.
-        InvalidArgumentError: There are no edits or no scenes, the seed is negative, or ``out`` holds something else.
+        InvalidArgumentError: There are no edits or no scenes, the seed is negative, ``out`` holds something else, or
+            files of the source would be replaced or written among; an edit returns something else than a scene.
         CorruptedDataError: A file of the log or the map is damaged.
     """
     chosen = _as_edits(edits)
@@ -108,6 +110,7 @@ def edit_dataset(
         raise InvalidArgumentError(f"seed must be a whole number of at least 0, got {seed!r}")
     clear_leftovers(target)
     _require_free(target, overwrite=overwrite)
+    _require_apart(target, files)
 
     maps = open_maps(files)
     name = f"{name_of_log(Path(path_of(files.dataset)).name)}.zarr"
@@ -157,6 +160,11 @@ def _write_scenes(
         try:
             for position, edit in enumerate(edits):
                 arrays = edit.apply(arrays, replace(setting, seed=mix_seeds(seed, scene, position)))
+                if not isinstance(arrays, SceneArrays):
+                    raise InvalidArgumentError(
+                        f"{type(edit).__name__}.apply returned {type(arrays).__name__} for scene {scene}; it has to "
+                        "return SceneArrays, such as the scene that it got"
+                    )
         except ImpossibleEditError as error:
             left_out[scene] = f"{type(edit).__name__}: {error}"
         else:
@@ -207,9 +215,13 @@ def _copy_maps(files: DatasetFiles, folder: Path, *, maps: SceneMaps | None, row
 
 
 def _edit_as_json(edit: SceneEdit) -> JsonObject:
-    """Return name and parameters of an edit; one of a user that is no dataclass tells what it prints."""
+    """Return name and parameters of an edit; one of a user that is no dataclass tells what it prints.
+
+    So does a parameter that JSON does not have, such as an array.
+    """
     params = asdict(edit) if is_dataclass(edit) else {"text": repr(edit)}
-    return {"edit": type(edit).__name__, **params}
+    as_json: JsonObject = json.loads(json.dumps({"edit": type(edit).__name__, **params}, default=repr))
+    return as_json
 
 
 def _as_edits(edits: object) -> list[SceneEdit]:
@@ -223,6 +235,22 @@ def _as_edits(edits: object) -> list[SceneEdit]:
     if not chosen:
         raise InvalidArgumentError("edits has none; name at least one, such as ParkedVehicle(ahead_m=40)")
     return chosen
+
+
+def _require_apart(target: Path, files: DatasetFiles) -> None:
+    """Refuse a place inside the log that is read, or around files that are: the source stays as it is."""
+    log, *others = (
+        None if file is None or is_url(path_of(file)) else Path(path_of(file)).resolve()
+        for file in (files.dataset, files.semantic_map, files.meta, files.aerial)
+    )
+    place = target.resolve()
+    if log is not None and place.is_relative_to(log):
+        raise InvalidArgumentError(f"out is {str(target)!r}, inside the log that is read; name a folder outside it")
+    held = next((file for file in (log, *others) if file is not None and file.is_relative_to(place)), None)
+    if held is not None:
+        raise InvalidArgumentError(
+            f"out is {str(target)!r}, in which {str(held)!r} would be replaced, which is read; name another folder"
+        )
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:

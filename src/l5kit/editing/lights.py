@@ -11,6 +11,7 @@ from l5kit.data.scene_arrays import FaceRows, SceneArrays
 from l5kit.data.tracks import faces_of_frames
 from l5kit.editing.av_path import lane_path_of_log
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
+from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import project_on_line
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths
 from l5kit.lanes.red_lights import RED
@@ -43,6 +44,8 @@ class RedLight(SceneEdit):
         require_in_range(self, from_s=(0.0, 3600.0), ahead_m=(0.0, 500.0))
         if self.until_s is not None:
             require_in_range(self, until_s=(self.from_s, 7200.0))
+            if self.until_s == self.from_s:
+                raise InvalidArgumentError(f"RedLight: until_s must be later than from_s, both are {self.until_s:g}")
 
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
         """Return the scene with the red light; see :meth:`SceneEdit.apply`."""

@@ -8,8 +8,9 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
+from l5kit.data.track_ids import NUM_TRACK_IDS
 from l5kit.data.tracks import Tracks, label_probabilities_of
-from l5kit.editing.scene_edit import SceneSetting
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneSetting
 from l5kit.geometry.box_overlap import boxes_overlap
 
 MARGIN_M: Final = 0.3
@@ -51,7 +52,7 @@ def add_agents(
 ) -> SceneArrays:
     """Return a scene with K more agents, whose tracks have the numbers that follow the highest one.
 
-    Velocities are the differences of the positions.
+    Velocities are the differences of the positions, and 0 where time stands still.
 
     Args:
         scene: The scene.
@@ -59,6 +60,9 @@ def add_agents(
         positions_m: World x and y of each in all F frames, (K, F, 2).
         yaws_rad: World headings, (K, F).
         is_there: In which frames each is there, (K, F); None for all.
+
+    Raises:
+        ImpossibleEditError: No numbers of tracks are left.
     """
     shape = yaws_rad.shape
     velocities_mps = np.zeros((*shape, 2))
@@ -67,8 +71,8 @@ def add_agents(
         after = np.minimum(np.arange(scene.num_frames) + 1, scene.num_frames - 1)
         before = np.maximum(np.arange(scene.num_frames) - 1, 0)
         seconds = (scene.times_s[after] - scene.times_s[before])[:, None]
-        velocities_mps = (positions_m[:, after] - positions_m[:, before]) / seconds
-    first_id = int(scene.agents.track_ids.max(initial=0)) + 1
+        np.divide(positions_m[:, after] - positions_m[:, before], seconds, out=velocities_mps, where=seconds > 0)
+    first_id = next_track_id(scene, shape[0])
     added = Tracks(
         track_ids=first_id + np.arange(shape[0]),
         is_valid=np.ones(shape, np.bool_) if is_there is None else is_there,
@@ -79,6 +83,21 @@ def add_agents(
         label_probabilities=label_probabilities_of([PERCEPTION_LABEL_TO_INDEX[kind.label] for kind in kinds]),
     )
     return replace(scene, agents=join_rows(scene.agents, added.to_agent_rows()))
+
+
+def next_track_id(scene: SceneArrays, count: int) -> int:
+    """Return the first of some numbers that no track of a scene has: those behind the highest one.
+
+    Raises:
+        ImpossibleEditError: Samples have no numbers that are as high.
+    """
+    first_id = int(scene.agents.track_ids.max(initial=0)) + 1
+    if first_id + count > NUM_TRACK_IDS:
+        raise ImpossibleEditError(
+            f"the scene has track {first_id - 1}, and what is added would have higher numbers, but samples have none "
+            f"from {NUM_TRACK_IDS} on; number the tracks of the log from 1 on"
+        )
+    return first_id
 
 
 def join_rows(rows: AgentRows, others: AgentRows) -> AgentRows:

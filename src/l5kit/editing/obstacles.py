@@ -79,6 +79,12 @@ class Cones(SceneEdit):
         require_in_range(self, from_left_m=(-20.0, 20.0), to_left_m=(-20.0, 20.0))
         if not isinstance(self.count, int):
             raise InvalidArgumentError(f"Cones: count must be a whole number, got {self.count!r}")
+        row_m, cone_m = float(np.hypot(self.length_m, self.to_left_m - self.from_left_m)), KINDS["cone"].size_m[0]
+        if row_m < (self.count - 1) * np.sqrt(2.0) * cone_m:  # a diagonal apart, boxes do not overlap at any angle
+            raise InvalidArgumentError(
+                f"Cones: {self.count} cones of {cone_m:g} m do not fit into a row of {row_m:.1f} m; choose a smaller "
+                "count or a larger length_m"
+            )
 
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
         """Return the scene with the cones; see :meth:`SceneEdit.apply`."""

@@ -10,7 +10,7 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
 from l5kit.data.tracks import Observations
 from l5kit.editing.av_path import finite_poses
-from l5kit.editing.new_agents import boxes_of_frame, has_room, join_rows, take_rows
+from l5kit.editing.new_agents import boxes_of_frame, has_room, join_rows, next_track_id, take_rows
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
 from l5kit.errors import InvalidArgumentError
 
@@ -61,8 +61,8 @@ class DenserTraffic(SceneEdit):
         boxes = [boxes_of_frame(scene, frame, setting) for frame in range(scene.num_frames)]
         step_s = setting.facts.step_time_s
         frames_of_rows = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
-        next_id = int(scene.agents.track_ids.max()) + 1
         agents, wanted = scene.agents, round((self.factor - 1.0) * len(rows_of_tracks))
+        next_id = next_track_id(scene, wanted)
         num_copies = 0
 
         # tracks at other times, until there are enough or nothing fits any more
@@ -104,6 +104,10 @@ class FewerAgents(SceneEdit):
 
     def __post_init__(self) -> None:
         require_in_range(self, share=(1e-6, 1.0))
+        if isinstance(self.labels, str):
+            raise InvalidArgumentError(
+                f"FewerAgents: labels must be several names, got {self.labels!r}; ({self.labels!r},) has one"
+            )
         object.__setattr__(self, "labels", tuple(self.labels))
         for label in self.labels:
             if label not in _NAMES:
