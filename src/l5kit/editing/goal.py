@@ -24,6 +24,12 @@ from l5kit.lanes.lane_paths import (
 _ACROSS_MPS2, _BRAKING_MPS2, _SPEEDING_UP_MPS2 = 2.0, 1.5, 1.5
 """How fast bends are driven, and how hard the AV brakes and speeds up, metres per second squared."""
 
+_HARDER_MPS2 = (3.0, 6.0)
+"""How hard it brakes in the beginning where a bend or the goal is so near that this is needed."""
+
+_FASTEST_MPS = 100.0
+"""Stands for no limit."""
+
 _MARGIN_M = 50.0
 """So far lanes go on behind what the AV drives, as routes do."""
 
@@ -134,11 +140,27 @@ def _extended(lanes: list[int], driving_map: DrivingMap, *, length_m: float) -> 
 
 
 def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -> SceneArrays:
-    """Return a scene whose AV drives along a path from its first pose on, at most as fast as wanted in each frame."""
+    """Return a scene whose AV drives along a path from its first pose on, at most as fast as wanted in each frame.
+
+    Raises:
+        ImpossibleEditError: The AV is too fast for what is near.
+    """
+    # how hard it has to brake at least, from the speed that it has
     points_m, length_m = lane_path.points_of(0), float(lane_path.lengths_m[0])
+    first_mps = min(float(scene.ego_speeds_mps[0]), float(wanted_mps[0]))
     highest_mps = np.empty(len(points_m))
+    for braking_mps2 in (_BRAKING_MPS2, *_HARDER_MPS2):
+        write_highest_speeds(lane_path.arrays, _ACROSS_MPS2, braking_mps2, False, highest_mps)
+        if first_mps <= min(highest_mps[0], np.sqrt(2.0 * braking_mps2 * length_m)):
+            break
+    else:
+        raise ImpossibleEditError(
+            f"the AV drives {first_mps:.1f} m/s in the first frame, too fast for the bend or the goal that is near: it "
+            f"would brake by more than {_HARDER_MPS2[-1]:g} m/s2; choose a goal (goal_m) or a fork (ahead_m) further on"
+        )
     write_highest_speeds(lane_path.arrays, _ACROSS_MPS2, _BRAKING_MPS2, False, highest_mps)
-    arcs_m = _driven_arcs_m(scene, wanted_mps, highest_mps, length_m)
+    highest_mps = np.minimum(highest_mps, _FASTEST_MPS)
+    arcs_m = _driven_arcs_m(scene, wanted_mps, highest_mps, length_m, hardest_mps2=braking_mps2)
     line = AvPath(points_m, PATH_STEP_M * np.arange(len(points_m), dtype=np.float64), arcs_m)
 
     # from where it is beside the middle of the lane into the middle
@@ -147,6 +169,7 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
     left_m = float(beside_m[1] * np.cos(yaws_rad[0]) - beside_m[0] * np.sin(yaws_rad[0]))
     rest = 1.0 - np.clip(arcs_m / _SETTLE_M, 0.0, 1.0)
     positions_m, headings_rad = line.poses_at(arcs_m, left_m=left_m * rest**2 * (3.0 - 2.0 * rest))
+    headings_rad -= np.arctan(left_m * 6.0 * rest * (1.0 - rest) / _SETTLE_M)  # where it moves, not along the lane
     return replace(
         scene,
         ego_positions_m=np.column_stack([positions_m, scene.ego_positions_m[:, 2]]),
@@ -155,7 +178,12 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
 
 
 def _driven_arcs_m(
-    scene: SceneArrays, wanted_mps: Float64Array, highest_mps: Float64Array, length_m: float
+    scene: SceneArrays,
+    wanted_mps: Float64Array,
+    highest_mps: Float64Array,
+    length_m: float,
+    *,
+    hardest_mps2: float,
 ) -> Float64Array:
     """Return how far the AV has come in each frame, (F,).
 
@@ -164,14 +192,17 @@ def _driven_arcs_m(
         wanted_mps: How fast it would like to drive in each frame, (F,).
         highest_mps: How fast it may be at points of the path, every 2 m.
         length_m: Where it stops.
+        hardest_mps2: How hard it brakes at most where it is faster than it may be.
     """
+    # the square of a speed is even in the length along which one brakes, so that nobody brakes in jerks every 2 m
+    points_arcs_m, highest_squared = PATH_STEP_M * np.arange(len(highest_mps)), highest_mps**2
     arcs_m, speed_mps = np.zeros(scene.num_frames), float(scene.ego_speeds_mps[0])
     for frame in range(1, scene.num_frames):
         step_s = float(scene.times_s[frame] - scene.times_s[frame - 1])
         arc_m = float(arcs_m[frame - 1])
-        in_bend_mps = highest_mps[min(int(arc_m / PATH_STEP_M), len(highest_mps) - 1)]
+        in_bend_mps = np.sqrt(np.interp(arc_m, points_arcs_m, highest_squared))
         to_stop_mps = np.sqrt(2.0 * _BRAKING_MPS2 * max(length_m - arc_m, 0.0))
-        fastest_mps = speed_mps + _SPEEDING_UP_MPS2 * step_s
-        speed_mps = float(min(wanted_mps[frame], in_bend_mps, to_stop_mps, fastest_mps))
+        allowed_mps = max(min(in_bend_mps, to_stop_mps), speed_mps - hardest_mps2 * step_s)
+        speed_mps = float(min(wanted_mps[frame], allowed_mps, speed_mps + _SPEEDING_UP_MPS2 * step_s))
         arcs_m[frame] = min(arc_m + speed_mps * step_s, length_m)
     return arcs_m
