@@ -230,6 +230,14 @@ def test_who_is_added_has_a_number_that_samples_have(edit):
         edit.apply(dataclasses.replace(scene, agents=agents), ALONE)
 
 
+def test_nobody_cuts_in_across_the_lane():
+    scene = drive_ahead(speed_mps=2.0, num_frames=100)
+    # 1.83 m/s to the side at most, where 1.7 m/s along the path are left: arctan(1.83 / 1.7), and more behind that
+    with pytest.raises(ImpossibleEditError, match=r"at 2\.0 m/s the vehicle would turn by 4[78] degrees .* duration_s"):
+        CutIn().apply(scene, ALONE)
+    assert np.abs(track_of(CutIn(duration_s=6.0).apply(scene, ALONE), 1)["yaw"]).max() < np.deg2rad(30.0)
+
+
 # --- more or fewer
 
 

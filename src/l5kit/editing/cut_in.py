@@ -18,6 +18,9 @@ from l5kit.editing.scene_edit import (
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import find_lanes_of_track
 
+_STEEPEST_RAD = np.deg2rad(30.0)
+"""A car that moves over does not turn further than this from the path."""
+
 
 @dataclass(frozen=True)
 class CutIn(SceneEdit):
@@ -59,6 +62,7 @@ class CutIn(SceneEdit):
         driven_m, speed_mps = motion_at(scene, path, self.at_s)
         first_m = self.ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + KINDS[self.kind].size_m[0])
         since_s = scene.times_s - self.at_s
+        self._require_gentle(speed_mps)
 
         # from one speed to the other with the same acceleration all along: no car loses a third of its speed in a frame
         moving_s = np.clip(since_s, 0.0, self.duration_s)
@@ -72,6 +76,22 @@ class CutIn(SceneEdit):
         aside_m = 0.5 * self.apart_m * (1.0 + np.cos(np.pi * done))
         sign = self._sign(path, setting.driving_map, arcs_m[since_s < 0] if self.at_s > 0 else arcs_m[:1])
         return add_on_path(scene, setting, path, self.kind, arcs_m=arcs_m, left_m=sign * aside_m)
+
+    def _require_gentle(self, speed_mps: float) -> None:
+        """Refuse to move over so fast for a speed that the vehicle would stand across the lane.
+
+        Raises:
+            ImpossibleEditError: As above.
+        """
+        done = np.linspace(0.0, 1.0, 101)
+        across_mps = 0.5 * np.pi * self.apart_m / self.duration_s * np.sin(np.pi * done)
+        turn_rad = np.arctan2(across_mps, speed_mps * (1.0 + (self.speed_share - 1.0) * done)).max()
+        if turn_rad > _STEEPEST_RAD:
+            raise ImpossibleEditError(
+                f"at {speed_mps:.1f} m/s the vehicle would turn by {np.rad2deg(turn_rad):.0f} degrees to move over "
+                f"{self.apart_m:g} m in {self.duration_s:g} s, more than {np.rad2deg(_STEEPEST_RAD):.0f}; choose a "
+                "larger duration_s or speed_share, or another at_s"
+            )
 
     def _sign(self, path: AvPath, driving_map: DrivingMap | None, arcs_m: np.ndarray) -> float:
         """Return 1 for the left, -1 for the right: the first allowed side with a lane all along.
