@@ -212,6 +212,18 @@ def test_who_cuts_in_comes_from_the_lane_beside(fork):
         dataclasses.replace(edit, side="right").apply(drive_ahead(), fork)
 
 
+def test_a_pedestrian_who_would_start_after_the_scene_is_refused():
+    with pytest.raises(ImpossibleEditError, match=r"start after 60\.1 s, and the scene lasts 5\.9 s"):
+        PedestrianStepsOut(ahead_m=26.0, late_s=60.0).apply(drive_ahead(), ALONE)
+
+
+@pytest.mark.parametrize("number", [np.int64(20), np.float32(20.0)], ids=repr)
+def test_numbers_of_numpy_are_numbers(number):
+    edit = ParkedVehicle(ahead_m=number)
+    assert edit == ParkedVehicle(ahead_m=20)
+    assert type(edit.ahead_m) in (int, float)
+
+
 def test_velocities_are_finite_where_time_stands_still():
     scene = drive_ahead()
     times_ns = scene.timestamps_ns.copy()
@@ -451,6 +463,7 @@ def test_a_scene_whose_poses_are_not_finite_is_refused(fork, edit):
         (DenserTraffic, {"factor": 0.5}, "factor must be a number from 1 to 20, got 0.5"),
         (FewerAgents, {"share": 0.0}, "share must be a number"),
         (AnotherGoal, {"goal_m": (1.0,)}, "goal_m must be x and y in metres"),
+        (AnotherGoal, {"goal_m": ("a", "b")}, "goal_m must be x and y in metres"),
         (Cones, {"count": 100}, r"100 cones of 0\.4 m do not fit into a row of 15\.3 m"),
         (FewerAgents, {"labels": "car"}, r"labels must be several names, got 'car'; \('car',\) has one"),
         (RedLight, {"from_s": 5.0, "until_s": 5.0}, "until_s must be later than from_s, both are 5"),

@@ -66,7 +66,8 @@ class AnotherGoal(SceneEdit):
         if self.speed_mps is not None:
             require_in_range(self, speed_mps=(0.5, 60.0))
         if self.goal_m is not None:
-            if np.shape(self.goal_m) != (2,) or not np.isfinite(np.asarray(self.goal_m, np.float64)).all():
+            goal = np.asarray(self.goal_m)
+            if goal.shape != (2,) or goal.dtype.kind not in "iuf" or not np.isfinite(goal).all():
                 raise InvalidArgumentError(
                     f"AnotherGoal: goal_m must be x and y in metres, or None for another exit, got {self.goal_m!r}"
                 )

@@ -66,6 +66,11 @@ class PedestrianStepsOut(SceneEdit):
                 f"the pedestrian would have to start {-start_s:.1f} s before the scene does; choose a larger "
                 "ahead_m or pace_mps, or a smaller aside_m"
             )
+        if start_s >= scene.times_s[-1]:
+            raise ImpossibleEditError(
+                f"the pedestrian would start after {start_s:.1f} s, and the scene lasts {scene.times_s[-1]:.1f} s; "
+                "choose a smaller late_s or aside_m"
+            )
 
         # from one side to the other, square to the path
         walked_m = np.clip((scene.times_s - start_s) * self.pace_mps, 0.0, 2 * self.aside_m)

@@ -3,6 +3,8 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import SceneArrays
@@ -68,11 +70,16 @@ class SceneEdit(ABC):
 def require_in_range(edit: SceneEdit, **ranges: tuple[float, float]) -> None:
     """Refuse parameters of an edit that are not within a range, both ends of which are allowed.
 
+    Numbers of NumPy, as from ``np.arange``, become those of Python, which records and texts of edits hold.
+
     Raises:
         InvalidArgumentError: One is outside, or not a number.
     """
     for name, (least, most) in ranges.items():
         value = getattr(edit, name)
+        if isinstance(value, (np.integer, np.floating)):
+            value = value.item()
+            object.__setattr__(edit, name, value)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
             raise InvalidArgumentError(
