@@ -243,10 +243,10 @@ def _require_apart(target: Path, files: DatasetFiles) -> None:
         None if file is None or is_url(path_of(file)) else Path(path_of(file)).resolve()
         for file in (files.dataset, files.semantic_map, files.meta, files.aerial)
     )
-    place = target.resolve()
-    if log is not None and place.is_relative_to(log):
+    folder = target.resolve()
+    if log is not None and folder.is_relative_to(log):
         raise InvalidArgumentError(f"out is {str(target)!r}, inside the log that is read; name a folder outside it")
-    held = next((file for file in (log, *others) if file is not None and file.is_relative_to(place)), None)
+    held = next((file for file in (log, *others) if file is not None and file.is_relative_to(folder)), None)
     if held is not None:
         raise InvalidArgumentError(
             f"out is {str(target)!r}, in which {str(held)!r} would be replaced, which is read; name another folder"
