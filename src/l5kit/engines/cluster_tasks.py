@@ -12,8 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from l5kit import __version__
-from l5kit.data.killable_executor import KillableExecutor
-from l5kit.data.sent_tasks import answer, result_of
+from l5kit.data.sent_tasks import KillableExecutor, answer, result_of
 from l5kit.errors import EngineError, WorkerDiedError
 
 Params = ParamSpec("Params")
