@@ -3,7 +3,7 @@
 import fsspec
 import pytest
 
-from l5kit.artifacts.references import fetch_files
+from l5kit.artifacts.file_store import fetch_files
 from l5kit.data.artifact import ArtifactStoreError
 from l5kit.errors import InvalidArgumentError
 from support.artifacts import files_below

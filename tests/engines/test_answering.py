@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from l5kit.engines import answering, dask_tasks, open_workers, ray_tasks
+from l5kit.engines import cluster_tasks, dask_tasks, open_workers, ray_tasks
 from l5kit.errors import EngineError
 
 
@@ -20,7 +20,7 @@ def free_port():
 @pytest.fixture
 def impatient(monkeypatch):
     """Nothing is waited for longer than a moment."""
-    monkeypatch.setattr(answering, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(cluster_tasks, "PATIENCE_S", 0.3)
 
 
 def test_a_port_that_opens_in_time_is_found_and_the_wait_is_told_of(free_port):
@@ -32,7 +32,7 @@ def test_a_port_that_opens_in_time_is_found_and_the_wait_is_told_of(free_port):
     thread = threading.Thread(target=open_soon)
     thread.start()
     with pytest.warns(UserWarning, match=f"nothing answers at 127.0.0.1:{free_port} yet; waiting up to 10 s"):
-        answering.await_port("127.0.0.1", free_port, patience_s=10)
+        cluster_tasks.await_port("127.0.0.1", free_port, patience_s=10)
     thread.join()
     servers[0].close()
 
@@ -40,11 +40,11 @@ def test_a_port_that_opens_in_time_is_found_and_the_wait_is_told_of(free_port):
 @pytest.mark.filterwarnings("ignore:nothing answers")
 def test_a_port_that_stays_closed_and_a_file_that_does_not_come_end_the_wait(free_port, tmp_path):
     with pytest.raises(OSError, match="refused"):
-        answering.await_port("127.0.0.1", free_port, patience_s=0.1)
+        cluster_tasks.await_port("127.0.0.1", free_port, patience_s=0.1)
     with pytest.raises(OSError, match=r"scheduler\.json"):
-        answering.await_file(tmp_path / "scheduler.json", patience_s=0.1)
+        cluster_tasks.await_file(tmp_path / "scheduler.json", patience_s=0.1)
     (tmp_path / "scheduler.json").write_text("{}")
-    assert answering.await_file(tmp_path / "scheduler.json", patience_s=0.1) == "{}"
+    assert cluster_tasks.await_file(tmp_path / "scheduler.json", patience_s=0.1) == "{}"
 
 
 @pytest.mark.filterwarnings("ignore:nothing answers")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l5kit.readers.junctions import with_junctions
+from l5kit.readers.lane_groups import with_junctions
 from l5kit.readers.source_map import SourceLane
 
 

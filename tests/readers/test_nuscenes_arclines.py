@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from l5kit.errors import DatasetFormatError
-from l5kit.readers.nuscenes_arclines import LARGEST_SAGITTA_M, LONGEST_STEP_M, ArclinePath, discretize_lane
+from l5kit.readers.nuscenes_lanes import LARGEST_SAGITTA_M, LONGEST_STEP_M, ArclinePath, discretize_lane
 
 QUARTER = 0.5 * math.pi * 10.0
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from l5kit.readers import nuscenes_lane_sides
-from l5kit.readers.nuscenes_lane_sides import sides_of_lane
+from l5kit.readers.nuscenes_lanes import sides_of_lane
 
 EAST_M = np.array([(0.0, 0.0), (5.0, 0.0), (10.0, 0.0)])
 OUTLINE_M = np.array([(0.0, -2.0), (4.0, -2.0), (10.0, -2.0), (10.0, 2.0), (0.0, 2.0)])

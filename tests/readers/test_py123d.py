@@ -21,7 +21,7 @@ from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.formats import guess_format, open_reader
 from l5kit.readers.importing import import_dataset
-from l5kit.readers.py123d_labels import LABEL_MAPPING, names_of_labels
+from l5kit.readers.py123d_log import LABEL_MAPPING, names_of_labels
 from l5kit.readers.source_scene import LightState
 from support import py123d_roots as roots
 from support.cities import small_city

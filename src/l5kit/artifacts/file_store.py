@@ -5,6 +5,7 @@ A version holds ``manifest.json`` and, unless it was logged by reference, the da
 
 import os
 import re
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +15,11 @@ from typing import Final
 
 from l5kit._files import clear_leftovers, placed_when_complete, scratch_beside
 from l5kit._types import JsonObject
-from l5kit.artifacts.references import fetch_files
 from l5kit.artifacts.trainings import Training
 from l5kit.data.artifact import (
     LATEST,
     ArtifactStore,
+    ArtifactStoreError,
     DatasetArtifact,
     DatasetContent,
     require_word,
@@ -26,6 +27,8 @@ from l5kit.data.artifact import (
 from l5kit.data.digest import dataset_digest
 from l5kit.data.manifest import Manifest
 from l5kit.data.progress import Progress
+from l5kit.data.stores.file_listing import open_file_system, path_on_server
+from l5kit.data.stores.store import path_of
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError, without_secrets
 
@@ -36,6 +39,7 @@ DATA_FOLDER: Final = "data"
 
 _VERSION: Final = re.compile(r"v\d+")
 _CACHE_FOLDER: Final = "artifacts"
+_BLOCK_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True)
@@ -266,3 +270,31 @@ def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, curre
     kinds = (("missing", differences.missing), ("changed", differences.changed), ("extra", differences.extra))
     texts = [f"{len(paths)} {kind} ({paths[0]}{', ...' if len(paths) > 1 else ''})" for kind, paths in kinds if paths]
     raise CorruptedDataError(f"{what} is not what was logged; of its files, {', '.join(texts)}")
+
+
+def fetch_files(url: str, paths: Sequence[str], folder: Path, *, progress: Progress | None = None) -> None:
+    """Copy files from below a URL into a folder.
+
+    Args:
+        url: Where they lie, for fsspec: ``file://``, ``https://``, ``s3://``, ``memory://``, ...
+        paths: Relative paths, which stay below the folder.
+        folder: Where they are put, under the same paths.
+        progress: Called with the files that are done and their number.
+
+    Raises:
+        ArtifactStoreError: A file cannot be read; the message names it.
+        InvalidArgumentError: fsspec does not know the kind of URL.
+        MissingDependencyError: fsspec needs a library for this kind of URL.
+    """
+    file_system, root = open_file_system(path_of(url))  # fsspec leaves %20 in file:// URLs as it is
+    for number, path in enumerate(paths):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = f"{root.rstrip('/')}/{path_on_server(file_system, path)}"
+        try:
+            with file_system.open(source, "rb") as opened, open(target, "wb") as copy:
+                shutil.copyfileobj(opened, copy, _BLOCK_BYTES)
+        except Exception as error:  # each file system has errors of its own
+            raise ArtifactStoreError(f"{path} could not be read from {url}: {error or type(error).__name__}") from error
+        if progress is not None:
+            progress(number + 1, len(paths))

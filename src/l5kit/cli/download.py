@@ -82,7 +82,7 @@ def download(
 
 
 def _print_published(as_json: bool) -> None:
-    from l5kit.data.download.published_dataset import PUBLISHED_DATASET
+    from l5kit.data.download.published_layout import PUBLISHED_DATASET
 
     facts = asdict(PUBLISHED_DATASET)
     if as_json:

@@ -16,8 +16,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
-from l5kit.readers.formats import MAP_FORMATS, SourceFormat
-from l5kit.readers.map_layout import MapLayout
+from l5kit.readers.formats import MAP_FORMATS, MapLayout, SourceFormat
 
 if TYPE_CHECKING:
     from l5kit.readers.importing import ImportResult

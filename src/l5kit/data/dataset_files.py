@@ -75,7 +75,11 @@ def find_dataset_files(
     if is_url(path_of(dataset)):
         candidates = {kind: _candidates_at(kind, override, path_of(path), path_of(dataset)) for kind, override in given}
     else:
-        folders = _search_folders(Path(path), dataset)
+        # the folders inside, beside and one level above the dataset, none twice; a link to it may lie beside its maps,
+        # so that it is not resolved
+        beside = Path(os.path.abspath(dataset)).parent
+        near = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
+        folders = [folder for folder in dict.fromkeys(near) if folder.is_dir()]
         candidates = {kind: _candidates(kind, override, folders) for kind, override in given}
     chosen = {kind.option: _only(kind, candidates[kind]) for kind, _ in given}
     notes = tuple(
@@ -182,13 +186,6 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
             f"no dataset in {str(path)!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/; {advice}"
         )
     return of_towns
-
-
-def _search_folders(path: Path, dataset: Path) -> list[Path]:
-    """Return the folders inside, beside and one level above the dataset, none twice."""
-    beside = Path(os.path.abspath(dataset)).parent  # not resolve(): a link to a dataset may lie beside its maps
-    folders = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
-    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
 def _candidates(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> list[Path]:

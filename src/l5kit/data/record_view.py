@@ -120,7 +120,11 @@ class RecordView(RecordSequence):
         offset = int(ranges.stop[segment]) - int(self._ends[segment])
         rows = rows_of(self._sources[ranges.source[segment]], slice(start + offset, stop + offset), strict=strict)
         if rows.dtype != self.dtype:
-            rows = self._converted(rows)
+            # fields by their names; what the source lacks is 0
+            stored, rows = rows, np.zeros(len(rows), dtype=self.dtype)
+            for name in stored.dtype.names or ():
+                if name in (self.dtype.names or ()):
+                    rows[name] = stored[name]
         elif ranges.shifts:
             rows = rows.copy()
         else:
@@ -128,13 +132,6 @@ class RecordView(RecordSequence):
         for name, shift in ranges.shifts.items():
             rows[name] += shift[segment]
         rows.setflags(write=False)
-        return rows
-
-    def _converted(self, stored: NumericArray) -> NumericArray:
-        rows = np.zeros(len(stored), dtype=self.dtype)
-        for name in stored.dtype.names or ():
-            if name in (self.dtype.names or ()):
-                rows[name] = stored[name]
         return rows
 
     def _block_of(self, row: int) -> tuple[int, NumericArray]:

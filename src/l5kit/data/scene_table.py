@@ -190,7 +190,8 @@ class _FrameColumns:
         self.faults[rows] = poses.faults
         # blocks that follow each other are joined by the step between them
         if self._end == start:
-            poses = self._last.followed_by(poses)
+            pairs = zip(vars(self._last).values(), vars(poses).values(), strict=True)
+            poses = _Poses(*(np.concatenate(pair) for pair in pairs))
         steps = slice(rows.stop - len(poses.xs_m), rows.stop - 1)
         self.steps_m[steps] = np.hypot(np.diff(poses.xs_m), np.diff(poses.ys_m))
         # the turn of a step is the shorter one, so that a heading may go over pi
@@ -219,10 +220,6 @@ class _Poses:
         """What cannot be, indices of :data:`_FAULTS`, shape (N,)."""
         has_way = np.isfinite(self.xs_m) & np.isfinite(self.ys_m)
         return np.where(has_way, np.where(np.isfinite(self.yaws_rad), 0, 2), 1).astype(np.uint8)
-
-    def followed_by(self, other: "_Poses") -> "_Poses":
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return _Poses(*(np.concatenate(pair) for pair in pairs))
 
     def last(self) -> "_Poses":
         return _Poses(*(np.array(column[-1:]) for column in vars(self).values()))

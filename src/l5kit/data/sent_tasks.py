@@ -2,11 +2,15 @@
 
 An answer is bytes, whatever carried the task: nothing of it is shared with the other process, arrays in it can be
 written to, and an error comes up here with its type, its notes and where it came from.
+Executors of such tasks give up what is running when their block is left by an error.
 """
 
 import pickle
 import traceback
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from types import TracebackType
 from typing import Any
 
 
@@ -43,3 +47,23 @@ def result_of(answered: bytes) -> Any:
     if error is not None:
         raise error from _WorkerError(trace)
     return result
+
+
+class KillableExecutor(Executor):
+    """Base class of executors whose tasks run where they can be killed.
+
+    A ``with`` block that ends by itself waits for the tasks, as with any executor; one that is left by an error, or by
+    Ctrl-C, kills them.
+    """
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the tasks at once, whatever they are at, and let go of what carries them out; may be called twice."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if kind is None:
+            return super().__exit__(kind, error, trace)
+        self.kill()
+        return None

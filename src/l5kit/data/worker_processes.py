@@ -18,8 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from typing import Any, ParamSpec, TypeVar
 
-from l5kit.data.killable_executor import KillableExecutor
-from l5kit.data.sent_tasks import answer, result_of
+from l5kit.data.sent_tasks import KillableExecutor, answer, result_of
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
 Params = ParamSpec("Params")

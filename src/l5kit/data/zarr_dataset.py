@@ -15,6 +15,7 @@ import numpy as np
 import zarr
 from zarr.abc.store import Store
 from zarr.errors import ContainsArrayError, ContainsGroupError
+from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from l5kit._compiling import log_compilation
 from l5kit._types import NumericArray, RecordArray, Records
@@ -61,7 +62,6 @@ from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.columns_array import ColumnsArray
-from l5kit.data.stores.consolidated import may_use_consolidated
 from l5kit.data.stores.decoded_store import DecodedSource, map_or_build
 from l5kit.data.stores.mapped_array import MappedArray
 from l5kit.data.stores.remote_reading import RemoteReading
@@ -153,7 +153,7 @@ class ChunkedDataset:
         if self.path and not isinstance(path, Store):
             if ".zarr" not in self.path:
                 warnings.warn(f"dataset path {self.path!r} does not contain '.zarr'", RuntimeWarning, stacklevel=2)
-            if not stores.location_exists(self.path):
+            if not stores.is_url(self.path) and not os.path.exists(self.path):
                 warnings.warn(f"dataset path {self.path!r} does not exist", RuntimeWarning, stacklevel=2)
 
     @classmethod
@@ -678,7 +678,9 @@ class ChunkedDataset:
 
 def _open_group_of_either_version(store: Store, mode: str, location: str) -> zarr.Group:
     """Open the group of zarr 2 of a dataset, or for reading that of zarr 3 in which an export in columns is."""
-    consolidated = None if mode == "r" and may_use_consolidated(store) else False  # None: where there is any
+    # Consolidated metadata is read where there is any (None), but that of files at hand, which are read themselves.
+    is_at_hand = isinstance(store, (LocalStore, MemoryStore, ZipStore))
+    consolidated = None if mode == "r" and not is_at_hand else False
     try:
         return zarr.open_group(
             store=store, mode="r" if mode == "r" else "r+", zarr_format=2, use_consolidated=consolidated

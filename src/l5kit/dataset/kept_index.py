@@ -15,9 +15,9 @@ from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray, Recor
 from l5kit.data.log_index import check_scenes
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
+from l5kit.data.stores.chunk_files import is_remote
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.npy_files import NpyPieces, map_npy, npy_header, release_pages
-from l5kit.data.stores.remote_chunks import is_remote
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError

@@ -1,23 +1,78 @@
 """Cluster tasks: an executor of ``concurrent.futures`` whose tasks a cluster carries out, so many at a time.
 
 What schedules, moves and repeats work is the cluster. Here stand only the limit of how many tasks are there at once,
-and what becomes of their answers.
+what becomes of their answers, and whether a cluster answers at an address at all: that is tried before Ray or Dask,
+which wait for minutes, or forever.
 """
 
 import itertools
+import socket
 import threading
+import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
 
 from l5kit import __version__
-from l5kit.data.killable_executor import KillableExecutor
-from l5kit.data.sent_tasks import answer, result_of
+from l5kit.data.sent_tasks import KillableExecutor, answer, result_of
 from l5kit.errors import EngineError, WorkerDiedError
+
+PATIENCE_S = 30.0
+"""How long a cluster that is just being started is waited for."""
+
+_PAUSE_S: Final = 0.2
+_CONNECTING_S: Final = 5.0
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
+
+
+def await_port(host: str, port: int, *, patience_s: float | None = None) -> None:
+    """Wait until something listens at a port; a warning tells so if it does not at once.
+
+    Args:
+        host: Name or number of the machine.
+        port: The port.
+        patience_s: Seconds to wait; None for :data:`PATIENCE_S`.
+
+    Raises:
+        OSError: Nothing has within ``patience_s`` seconds.
+    """
+
+    def connect() -> None:
+        socket.create_connection((host, port), _CONNECTING_S).close()
+
+    _await(connect, f"{host}:{port}", patience_s)
+
+
+def await_file(path: Path, *, patience_s: float | None = None) -> str:
+    """Return the text of a file that a scheduler writes when it starts.
+
+    Raises:
+        OSError: It is not there, and has not come within ``patience_s`` seconds, or cannot be read.
+        UnicodeDecodeError: It holds no text.
+    """
+    return _await(lambda: path.read_text("utf-8"), str(path), patience_s)
+
+
+def _await(find: Callable[[], Result], name: str, requested_s: float | None) -> Result:
+    """Return what ``find`` returns; until then, try again for so long."""
+    patience_s = PATIENCE_S if requested_s is None else requested_s
+    end_s = time.monotonic() + patience_s
+    has_warned = False
+    while True:
+        try:
+            return find()
+        except OSError:
+            if time.monotonic() >= end_s:
+                raise
+        if not has_warned:
+            warnings.warn(f"nothing answers at {name} yet; waiting up to {patience_s:g} s for it", stacklevel=4)
+            has_warned = True
+        time.sleep(_PAUSE_S)
 
 
 class ClusterTasks(KillableExecutor):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from l5kit import __version__
-from l5kit.engines import answering
+from l5kit.engines import cluster_tasks
 from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
@@ -63,12 +63,14 @@ class DaskTasks(ClusterTasks):
         cluster = self._cluster
         try:
             if address is not None:
-                cluster = address if not address.endswith(".json") else _address_in(answering.await_file(Path(address)))
+                cluster = (
+                    address if not address.endswith(".json") else _address_in(cluster_tasks.await_file(Path(address)))
+                )
                 host, port = self._distributed.comm.get_address_host_port(cluster, strict=True)
                 if cluster.startswith(("tcp://", "tls://")) or "://" not in cluster:
-                    answering.await_port(host, port)
-            self._client = self._distributed.Client(cluster, timeout=answering.PATIENCE_S, set_as_default=False)
-            self._client.wait_for_workers(1, timeout=answering.PATIENCE_S)
+                    cluster_tasks.await_port(host, port)
+            self._client = self._distributed.Client(cluster, timeout=cluster_tasks.PATIENCE_S, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=cluster_tasks.PATIENCE_S)
         except (OSError, TimeoutError, ValueError) as error:
             raise EngineError(
                 f"address (--address) is {address!r}, where no Dask scheduler with workers answers "

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from l5kit import __version__
-from l5kit.engines.answering import await_port
-from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
+from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version, await_port
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
 _ATTEMPTS: Final = 3

@@ -1,14 +1,18 @@
-"""The formats that l5kit imports, by name; the reader of a format is imported only when it is asked for."""
+"""Formats that l5kit imports, by name, and readers of files of the user, named as ``FILE.py:NAME``.
+
+The reader of a format is imported only when it is asked for.
+"""
 
 import os
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
-from l5kit.configs.own_code import is_own
+from l5kit.configs.own_code import is_own, read_own, with_whole_file
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
-from l5kit.readers.own_reader import OwnReader
-from l5kit.readers.reader import Reader
+from l5kit.readers.reader import Reader, SceneRef, SourceInfo
+from l5kit.readers.source_scene import SourceScene
 
 
 class SourceFormat(StrEnum):
@@ -27,6 +31,29 @@ class SourceFormat(StrEnum):
 
 MAP_FORMATS = (SourceFormat.LANELET2, SourceFormat.OPENDRIVE)
 """Formats of maps without scenes, which :func:`~l5kit.readers.map_files.import_map` reads."""
+
+_FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": SourceFormat.TABLE}
+
+_NAMES = {
+    SourceFormat.ARGOVERSE2: "scenario_*.parquet",
+    SourceFormat.ARGOVERSE2_SENSOR: "city_SE3_egovehicle.feather",
+    SourceFormat.NUSCENES: "sample_annotation.json",
+    SourceFormat.PY123D: "logs/*/*/sync.arrow",
+    SourceFormat.SCENARIONET: "sd_*.pkl",
+    SourceFormat.WOMD: "*.tfrecord*",
+}
+"""Names of files that no other format has."""
+
+_MEMBERS: Final = ("source", "info", "list_scenes", "read")
+
+
+class MapLayout(StrEnum):
+    """How the maps of a source are written."""
+
+    ONE = "one"
+    """One semantic map with all of them, side by side: what 1.5 reads, too."""
+    APART = "apart"
+    """A folder with an index and a file for each, which is read when it is needed."""
 
 
 @dataclass(frozen=True)
@@ -134,14 +161,48 @@ def _require_known(source_format: str, options: ReaderOptions) -> None:
             )
 
 
-_FORMAT_OF_OPTION = {"joins_windows": SourceFormat.SCENARIONET, "columns": SourceFormat.TABLE}
+class OwnReader:
+    """A reader of a file of the user, which workers load again from the file.
 
-_NAMES = {
-    SourceFormat.ARGOVERSE2: "scenario_*.parquet",
-    SourceFormat.ARGOVERSE2_SENSOR: "city_SE3_egovehicle.feather",
-    SourceFormat.NUSCENES: "sample_annotation.json",
-    SourceFormat.PY123D: "logs/*/*/sync.arrow",
-    SourceFormat.SCENARIONET: "sd_*.pkl",
-    SourceFormat.WOMD: "*.tfrecord*",
-}
-"""Names of files that no other format has."""
+    Args:
+        reference: ``FILE.py:NAME`` of a class or function that makes a reader of the folder of a source.
+        source: The folder.
+
+    Attributes:
+        source: As above.
+        code: What tells the code of the reader from that of others.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        InvalidArgumentError: It cannot be loaded, has no such name, or that makes no reader.
+    """
+
+    def __init__(self, reference: str, source: str | os.PathLike[str]) -> None:
+        self.source, self._reference = Path(source).absolute(), with_whole_file(reference)
+        made, self.code = read_own(
+            reference, "FORMAT", called="reader", is_one=lambda _: False, arguments=(self.source,)
+        )
+        missing = [name for name in _MEMBERS if not hasattr(made, name)]
+        if missing:
+            raise InvalidArgumentError(
+                f"FORMAT is {reference!r}, which makes {type(made).__name__}; a reader has {', '.join(_MEMBERS)}, and "
+                f"it lacks {', '.join(missing)}; see docs/own_reader.md"
+            )
+        self._reader: Reader = made  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type["OwnReader"], tuple[str, Path]]:
+        """Return what another process makes it of."""
+        return type(self), (self._reference, self.source)
+
+    @property
+    def info(self) -> SourceInfo:
+        """What holds for all scenes."""
+        return self._reader.info
+
+    def list_scenes(self) -> list[SceneRef]:
+        """Return the scenes of the source."""
+        return self._reader.list_scenes()
+
+    def read(self, ref: SceneRef) -> SourceScene:
+        """Return a scene."""
+        return self._reader.read(ref)

@@ -19,8 +19,8 @@ from l5kit.data.receipts import find_loss, finish_output
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
+from l5kit.readers.formats import MapLayout
 from l5kit.readers.import_files import IMPORT, ImportFiles
-from l5kit.readers.map_layout import MapLayout
 from l5kit.readers.parts import Part, naming_path, part_path, write_part
 from l5kit.readers.reader import Reader, SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import to_records

@@ -1,11 +1,119 @@
-"""Which lanes make up a road or a junction, where a source tells of lanes only."""
+"""Roads and junctions where a source tells of lanes only: which lanes make up each.
+
+Where no lane is said to lie in a junction, those do that part, merge or cross.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.readers.source_map import SourceLane
+
+_SAME_HEIGHT_M = 3.0
+"""Lanes further above each other than this cross on a bridge, which is no junction."""
+
+_CELL_M = 10.0
+
+
+def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]) -> dict[str, SourceLane]:
+    """Return lanes with ``is_in_junction`` set, where no lane is said to lie in a junction.
+
+    Then those of which it is not known do that part from or merge with another, but those beside each other, where a
+    road widens or narrows, and those that cross another at about its height, but lanes before, after and beside it.
+
+    Args:
+        lanes: The lanes of a map by their ids.
+        followers: The lanes after each, which must be among the lanes.
+    """
+    if len(lanes) < 2 or any(lane.is_in_junction for lane in lanes.values()):
+        return dict(lanes)
+
+    leaders = defaultdict(list)
+    for name, after in followers.items():
+        for other in after:
+            leaders[other].append(name)
+    neighbours = {name: {lane.left_neighbour or "", lane.right_neighbour or ""} for name, lane in lanes.items()}
+
+    # Lanes with one follower or one leader in common part or merge, but those that lie beside all others of them.
+    branching: set[str] = set()
+    for group in map(set, (*followers.values(), *leaders.values())):
+        beside = {name: {name} for name in group}
+        for name in group:
+            for other in neighbours[name] & group:
+                beside[name].add(other)
+                beside[other].add(name)
+        branching |= {name for name in group if len(beside[name]) < len(group)}
+
+    # The ends of lanes that follow each other may overlap a little, which is no crossing.
+    row_of = {name: row for row, name in enumerate(lanes)}
+    related = [
+        min(row_of[name], row_of[other]) * len(lanes) + max(row_of[name], row_of[other])
+        for name in lanes
+        for other in (*followers[name], *neighbours[name])
+        if other in row_of
+    ]
+    # Edges are short, so that few share a cell of the grid, and the time grows with their number alone.
+    edges_m = np.concatenate([np.stack([lane.centre_m[:-1], lane.centre_m[1:]], 1) for lane in lanes.values()])
+    lane_of_edge = np.repeat(np.arange(len(lanes)), [len(lane.centre_m) - 1 for lane in lanes.values()])
+    grid = BoundsGrid.build(np.stack([edges_m[..., :2].min(1), edges_m[..., :2].max(1)], 1), _CELL_M)
+    cross = np.zeros(len(lanes), np.bool_)
+    _mark_crossings(
+        edges_m, lane_of_edge, grid.cell_starts, grid.cell_rows, np.unique(np.array(related, np.int64)), cross
+    )
+    return {
+        name: replace(lane, is_in_junction=True)
+        if (name in branching or cross[row_of[name]]) and lane.is_in_junction is None
+        else lane
+        for name, lane in lanes.items()
+    }
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mark_crossings(
+    edges_m: Float64Array,
+    lane_of_edge: Int64Array,
+    cell_starts: Int64Array,
+    cell_rows: Int64Array,
+    related: Int64Array,
+    cross: BoolArray,
+) -> None:
+    """Mark the lanes an edge of which crosses one of another lane; ``related`` are the numbers of pairs left out."""
+    num_lanes = len(cross)
+    for cell in range(len(cell_starts) - 1):
+        for index in range(cell_starts[cell], cell_starts[cell + 1]):
+            first = cell_rows[index]
+            for other in range(index + 1, cell_starts[cell + 1]):
+                second = cell_rows[other]
+                lane, crossed = lane_of_edge[first], lane_of_edge[second]
+                if (cross[lane] and cross[crossed]) or not _cross(edges_m[first], edges_m[second]):
+                    continue
+                # an edge of its own, and lanes that may meet, are no crossing
+                pair = min(lane, crossed) * num_lanes + max(lane, crossed)
+                slot = np.searchsorted(related, pair)
+                if lane != crossed and (slot == len(related) or related[slot] != pair):
+                    cross[lane] = cross[crossed] = True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cross(first: Float64Array, second: Float64Array) -> bool:
+    """Return whether two edges (2, 3) cross, their ends left out, seen from above, at about the same height."""
+    # Both as a start and a step: the parts of the steps at which the lines meet, by Cramer's rule.
+    (x, y), (u, v) = (first[1] - first[0])[:2], (second[1] - second[0])[:2]
+    turn = x * v - y * u
+    if turn == 0.0:  # parallel
+        return False
+    start_x, start_y = second[0, 0] - first[0, 0], second[0, 1] - first[0, 1]
+    along, along_second = (start_x * v - start_y * u) / turn, (start_x * y - start_y * x) / turn
+    if not (0.0 <= along < 1.0 and 0.0 <= along_second < 1.0):  # at a vertex one of the two edges counts
+        return False
+    below_m = first[0, 2] + along * (first[1, 2] - first[0, 2])
+    return bool(abs(below_m - second[0, 2] - along_second * (second[1, 2] - second[0, 2])) <= _SAME_HEIGHT_M)
 
 
 @dataclass(frozen=True)

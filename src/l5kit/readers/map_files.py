@@ -17,8 +17,7 @@ from l5kit.data.owned_outputs import require_absent, require_own_folder
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, SourceFormat
 from l5kit.readers.import_files import IMPORT
-from l5kit.readers.junctions import with_junctions
-from l5kit.readers.lane_groups import group_lanes
+from l5kit.readers.lane_groups import group_lanes, with_junctions
 from l5kit.readers.lanelet2_map import read_lanelet2
 from l5kit.readers.map_writing import WORLD_TO_ECEF, turn_of
 from l5kit.readers.opendrive_map import read_opendrive

@@ -8,8 +8,7 @@ import numpy as np
 from l5kit._types import Float64Array, JsonObject
 from l5kit.data.map.builder import MapBuilder
 from l5kit.readers.joined_map import JoinedMap
-from l5kit.readers.junctions import with_junctions
-from l5kit.readers.lane_groups import group_lanes
+from l5kit.readers.lane_groups import group_lanes, with_junctions
 from l5kit.readers.scene_conversion import FACE_COLORS, face_id, light_id
 from l5kit.readers.source_map import DRIVABLE_KINDS, SourceLane, SourceMap
 

@@ -11,8 +11,7 @@ from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.polygon import distance_to_polygon
 from l5kit.readers.city_map import CityMap, bounds_of
-from l5kit.readers.nuscenes_arclines import ArclinePath, discretize_lane
-from l5kit.readers.nuscenes_lane_sides import sides_of_lane
+from l5kit.readers.nuscenes_lanes import ArclinePath, discretize_lane, sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line, with_heights
 

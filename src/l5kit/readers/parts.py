@@ -16,9 +16,9 @@ from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import Float64Array, JsonObject, UInt8Array
 from l5kit.data.scene_records import SceneRecords
+from l5kit.readers.formats import OwnReader
 from l5kit.readers.joined_map import pack_map, unpack_map
 from l5kit.readers.map_writing import least_bytes_of
-from l5kit.readers.own_reader import OwnReader
 from l5kit.readers.reader import Reader, SceneRef
 from l5kit.readers.scene_conversion import track_ids_of
 from l5kit.readers.source_map import SourceMap

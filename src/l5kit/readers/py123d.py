@@ -14,8 +14,7 @@ from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.city_map import CityMap
 from l5kit.readers.py123d_arrow import open_arrow
-from l5kit.readers.py123d_labels import LABEL_MAPPING, UNKNOWN, names_of_labels
-from l5kit.readers.py123d_log import BOXES, EGO, LIGHTS, SYNC, Py123dLog
+from l5kit.readers.py123d_log import BOXES, EGO, LABEL_MAPPING, LIGHTS, SYNC, UNKNOWN, Py123dLog, names_of_labels
 from l5kit.readers.py123d_map import read_py123d_map
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source
 from l5kit.readers.source_bounds import is_text

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.readers.map_writing import without_repeats
-from l5kit.readers.nuscenes_lane_sides import sides_of_lane
+from l5kit.readers.nuscenes_lanes import sides_of_lane
 from l5kit.readers.source_fields import SourceFields, as_floats
 from l5kit.readers.source_map import (
     MPS_OF_KMH,

@@ -158,7 +158,13 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
     remarks = [f"Tracks of the unknown types {', '.join(unknown)} are OTHER."] if unknown else []
     if not has_velocities.all():
         remarks.append(f"Velocities of {np.count_nonzero(~has_velocities)} tracks are differences of their places.")
-    if _is_swapped(metadata, types, sizes_m, is_valid):
+
+    # Length and width are swapped in sets of nuScenes whose vehicles are wider than long, mostly, by the steps in which
+    # a vehicle is seen.
+    vehicles = np.array([kind == "VEHICLE" for kind in types], np.bool_)[:, None] & is_valid
+    wider = np.count_nonzero((sizes_m[..., 1] > sizes_m[..., 0]) & vehicles)
+    is_of_nuscenes = metadata.text("dataset", "").lower().startswith(_SWAPPED)
+    if is_of_nuscenes and wider * 2 > np.count_nonzero(vehicles):
         remarks.append("Length and width of boxes are swapped in this set, and were put right.")
         sizes_m = sizes_m[..., [1, 0, 2]]
     ego_row, is_target = _roles_of(metadata, ids)
@@ -201,13 +207,3 @@ def _roles_of(metadata: SourceFields, ids: tuple[str, ...]) -> tuple[int, BoolAr
     else:
         return ids.index(name), None
     return ids.index(name), np.array([track in wanted for track in ids], np.bool_)
-
-
-def _is_swapped(metadata: SourceFields, types: tuple[str, ...], sizes_m: Float64Array, is_valid: BoolArray) -> bool:
-    """Return whether length and width are swapped: in sets of nuScenes whose vehicles are wider than long, mostly."""
-    if not metadata.text("dataset", "").lower().startswith(_SWAPPED):
-        return False
-    # by the steps in which a vehicle is seen
-    vehicles = np.array([kind == "VEHICLE" for kind in types], np.bool_)[:, None] & is_valid
-    wider = sizes_m[..., 1] > sizes_m[..., 0]
-    return bool(np.count_nonzero(wider & vehicles) * 2 > np.count_nonzero(vehicles))

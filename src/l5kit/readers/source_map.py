@@ -40,7 +40,7 @@ class SourceLane:
         speed_limit_mps: Speed limit; None where none is known.
         kind: One of :data:`LANE_KINDS`.
         is_in_junction: Whether it lies in an intersection; None where the source does not tell. Where it tells so of no
-            lane of the map, :func:`~l5kit.readers.junctions.with_junctions` finds out.
+            lane of the map, :func:`~l5kit.readers.lane_groups.with_junctions` finds out.
 
     Raises:
         InvalidArgumentError: A line is none or beyond its bounds, the limit is not above 0, or there is no such kind.

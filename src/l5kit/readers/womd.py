@@ -10,10 +10,9 @@ from google.protobuf.message import DecodeError
 
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
-from l5kit.readers.source_bounds import as_times_ns
-from l5kit.readers.source_scene import SourceLights, SourceScene
+from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, as_times_ns
+from l5kit.readers.source_scene import LightState, SourceLights, SourceScene
 from l5kit.readers.tfrecord import RecordSpan, list_records, read_record
-from l5kit.readers.womd_lights import read_lights
 from l5kit.readers.womd_map import read_map
 from l5kit.readers.womd_scenario_pb2 import Scenario
 from l5kit.readers.womd_tracks import read_tracks
@@ -56,6 +55,19 @@ _INFO = SourceInfo(
         "Stop lines of lights without a stop point: where their lane begins.",
     ),
 )
+
+_STATES = (
+    LightState.UNKNOWN,
+    LightState.RED,  # arrow stop
+    LightState.YELLOW,  # arrow caution
+    LightState.GREEN,  # arrow go
+    LightState.RED,
+    LightState.YELLOW,
+    LightState.GREEN,
+    LightState.RED,  # flashing stop
+    LightState.YELLOW,  # flashing caution
+)
+"""What each number of ``state`` shows; greater ones are not known."""
 
 
 @dataclass(frozen=True)
@@ -161,13 +173,41 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     times_s = np.array(scenario.timestamps_seconds)
     mapped = read_map(scenario, name, tracks.first_position_m)
     starts_m = {lane.lane_id: lane.centre_m[0] for lane in mapped.map.lanes}
-    lights = read_lights(scenario, starts_m, tracks.first_position_m)
+
+    # What the signal of each lane that the map has shows in each step, lanes in the order of their ids.
+    all_states = scenario.dynamic_map_states
+    if len(all_states) not in (0, len(times_s)):
+        raise CorruptedDataError(
+            f"there are {len(all_states)} dynamic_map_states for {len(times_s)} times; allowed are 0, too"
+        )
+    seen = [(step, signal) for step, each in enumerate(all_states) for signal in each.lane_states]
+    rows = {
+        lane: row
+        for row, lane in enumerate(sorted({signal.lane for _, signal in seen if str(signal.lane) in starts_m}))
+    }
+    states = np.full((len(rows), len(times_s)), LightState.ABSENT, np.uint8)
+    for step, signal in seen:
+        if (row := rows.get(signal.lane)) is not None:
+            states[row, step] = _STATES[signal.state] if 0 <= signal.state < len(_STATES) else LightState.UNKNOWN
+
+    # A light stands at the last stop point that is told of its lane. Where that is not known, or is too far from the
+    # AV to be right, it stands where the lane begins: signals hold who enters their lane, and in files that tell stop
+    # points these are there.
+    lights_m = np.full((len(rows), 3), np.nan)
+    points = {signal.lane: signal.stop_point for _, signal in seen if signal.HasField("stop_point")}
+    for lane, point in points.items():
+        if lane in rows:
+            lights_m[rows[lane]] = point.x, point.y, point.z
+    is_known = (np.abs(lights_m - tracks.first_position_m) <= FURTHEST_FROM_AV_M).all(axis=1)
+    lane_ids = tuple(map(str, rows))
+    for row in np.flatnonzero(~is_known).tolist():
+        lights_m[row] = starts_m[lane_ids[row]]
     return SourceScene(
         name=name,
         timestamps_ns=as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps],
         ego=tracks.to_ego(steps, times_s[steps]),
         tracks=tracks.to_source(steps),
-        lights=SourceLights(lights.lane_ids, lights.states[:, steps], lights.positions_m),
+        lights=SourceLights(lane_ids, states[:, steps], lights_m),
         map=mapped.map,
         remarks=(*tracks.remarks(steps), *mapped.remarks),
     )

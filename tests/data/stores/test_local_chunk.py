@@ -8,7 +8,7 @@ from zarr.storage import LocalStore, MemoryStore
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.stores.checked_blosc import with_checked_lengths
-from l5kit.data.stores.local_chunk import decode_local_chunk
+from l5kit.data.stores.chunk_files import decode_local_chunk
 from l5kit.errors import CorruptedDataError
 from support.logs import write_with_chunks
 from support.random_logs import random_dataset

@@ -9,6 +9,7 @@ from zarr.core.sync import sync
 from l5kit._types import BoolArray, Int64Array, Log, RecordArray
 from l5kit.data.checks.block_checks import (
     BlockCheck,
+    BlockSource,
     CheckBlocks,
     CheckedBlock,
     RowFaults,
@@ -43,7 +44,6 @@ from l5kit.data.records import (
     TL_FACE_ARRAY_KEY,
 )
 from l5kit.data.scene_jobs import Workers, map_scenes
-from l5kit.data.stores.block_source import BlockSource
 from l5kit.data.stores.consolidated import find_stale_metadata
 from l5kit.data.stores.store import describe_file
 from l5kit.errors import DatasetFormatError, InvalidArgumentError

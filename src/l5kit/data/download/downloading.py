@@ -16,8 +16,7 @@ from l5kit.data.download.finished import recall_paths, remember_paths
 from l5kit.data.download.http_source import HttpSource
 from l5kit.data.download.manifest_check import ManifestCheck
 from l5kit.data.download.published_layout import FoundParts, PlacedPart, is_known_file, plan_layout
-from l5kit.data.download.tree_copy import copy_tree, list_patiently
-from l5kit.data.download.tree_source import ListedTree
+from l5kit.data.download.tree_copy import ListedTree, copy_tree, list_patiently
 from l5kit.data.manifest import Manifest
 from l5kit.data.owned_outputs import DATASET, files_in
 from l5kit.data.progress import Progress, show_progress

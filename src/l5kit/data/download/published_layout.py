@@ -1,4 +1,4 @@
-"""Layout of a data folder as it is published, and where in it the parts of a download belong.
+"""Published dataset: where it is had, how a data folder with it looks, and where parts of a download belong in it.
 
 scenes/          *.zarr (folders) or *.zarr.zip, with mask.npz and gt.csv of test sets
 aerial_map/      aerial_map.png
@@ -140,3 +140,42 @@ def _path_in_scenes(source: Path, folder: Path, name: str) -> PurePosixPath:
     if kept and kept[-1] in (name, name.removesuffix(_ZIPPED).removesuffix(_ZARR)) and source.name == name:
         kept = kept[:-1]  # train.zarr/train.zarr
     return PurePosixPath(_SCENES, *kept, name)
+
+
+@dataclass(frozen=True)
+class PublishedDataset:
+    """Facts of a dataset that its owner hands out.
+
+    Attributes:
+        name: What it is called.
+        owner: Who hands it out.
+        page: Address of the owner's page.
+        licence: Short name of the licence, and what it asks for.
+        licence_page: Address of its text.
+        access: How one gets it.
+        layout: The files of a data folder.
+    """
+
+    name: str
+    owner: str
+    page: str
+    licence: str
+    licence_page: str
+    access: str
+    layout: tuple[str, ...]
+
+
+PUBLISHED_DATASET = PublishedDataset(
+    name="Lyft Level 5 Prediction dataset, now the Woven by Toyota Prediction dataset",
+    owner="Woven by Toyota",
+    page="https://woven.toyota/en/prediction-dataset",
+    licence="CC BY-NC-SA 4.0: name the owner, no commercial use, share under the same terms",
+    licence_page="https://creativecommons.org/licenses/by-nc-sa/4.0/",
+    access="the owner gives addresses to those who register on the page and agree to the terms there; l5kit has none",
+    layout=(
+        "scenes/sample.zarr, train.zarr, train_full.zarr, validate.zarr",
+        "aerial_map/aerial_map.png",
+        "semantic_map/semantic_map.pb",
+        "meta.json",
+    ),
+)

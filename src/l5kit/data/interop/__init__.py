@@ -2,8 +2,7 @@
 
 from l5kit.data.interop.arrow_tables import to_arrow, to_arrow_batches
 from l5kit.data.interop.columns import export_columns
-from l5kit.data.interop.dask_arrays import to_dask_array
-from l5kit.data.interop.dask_frames import to_dask_dataframe
+from l5kit.data.interop.dask_records import to_dask_array, to_dask_dataframe
 from l5kit.data.interop.exchanged_map import MapExport
 from l5kit.data.interop.lanelet2_file import export_lanelet2
 from l5kit.data.interop.map_differences import MapDifferences, compare_maps

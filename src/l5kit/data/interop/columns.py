@@ -29,10 +29,10 @@ from l5kit.data.stores.store import ZarrArray
 from l5kit.data.stores.stored_columns import (
     FIELDS_KEY,
     LAYOUT_KEY,
+    LAYOUT_NAME,
+    LAYOUT_VERSION,
     SOURCE_KEY,
     as_plain,
-    fields_attribute,
-    layout_attribute,
     plain_type,
 )
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -105,7 +105,10 @@ def export_columns(
             "num_scenes": len(dataset.scenes),
             "l5kit_version": __version__,
         }
-        attributes |= {"traffic_light_labels": TL_FACE_LABELS, LAYOUT_KEY: layout_attribute()}
+        attributes |= {
+            "traffic_light_labels": TL_FACE_LABELS,
+            LAYOUT_KEY: {"name": LAYOUT_NAME, "version": LAYOUT_VERSION},
+        }
         root = zarr.open_group(LocalStore(complete), mode="w-", zarr_format=3, attributes=attributes)
         _copy_others(source_root, root, complete)
         _write_arrays(root, complete, dataset, sharded, progress, workers)
@@ -119,7 +122,11 @@ def _write_arrays(
     source = getattr(dataset, "root", None)
     for key, records in arrays.items():
         kept = source[key].attrs.asdict() if source is not None and key in source else {}
-        group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields_attribute(records.dtype)})
+
+        # name, type and shape of each field, as JSON holds them
+        dtype = records.dtype
+        fields = [[name, dtype[name].base.str, list(dtype[name].shape)] for name in dtype.names or ()]
+        group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields})
         for name in records.dtype.names or ():
             _create_field(group, name, records, sharded)
     shards = tuple((key, start) for key, records in arrays.items() for start in range(0, len(records), _rows_in(key)))

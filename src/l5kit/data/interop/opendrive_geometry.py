@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.data.map.geometry import resample_line
 from l5kit.geometry.polygon import furthest_from_line
 
@@ -109,11 +109,21 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
     first = np.stack([spans_m, np.zeros_like(spans_m)], axis=1)
     last = np.einsum("pij,pj->pi", axes, along[1:]) * spans_m[:, None]
     coefficients = np.stack([np.zeros_like(first), first, 3 * ends - 2 * first - last, first + last - 2 * ends], axis=2)
-    lengths_m = _curve_lengths(coefficients)
+
+    # Their lengths, by quadrature of Gauss and Legendre: the speed of a cubic is the root of a polynomial of degree 4,
+    # which eight nodes integrate far below a millimetre.
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    parts = 0.5 * (nodes + 1.0)
+    slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2])
+    lengths_m: Float64Array = 0.5 * np.linalg.norm(coefficients @ slopes, axis=1) @ weights
     starts = np.column_stack([knots_m[:-1], headings_rad[:-1]])
 
-    # Where the normals of the reference line meet the boundaries.
-    piece, part = _sample_parts(lengths_m)
+    # Where the normals of the reference line meet the boundaries: piece and p of points that are about equally spaced
+    # over the road, both ends included.
+    counts = np.maximum(1, np.ceil(lengths_m / _SAMPLE_M).astype(np.int64))
+    piece = np.repeat(np.arange(len(counts)), counts)
+    within = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+    piece, part = np.append(piece, len(counts) - 1), np.append(within / counts[piece], 1.0)
     points_m, normals = curve_points(starts[piece], coefficients[piece], part)
     starts_m = np.concatenate([[0.0], np.cumsum(lengths_m)])
     arcs_m = starts_m[piece] + part * lengths_m[piece]
@@ -160,25 +170,6 @@ def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float
     kept = np.zeros(len(arcs_m), np.bool_)
     _keep_corners(np.ascontiguousarray(arcs_m), np.ascontiguousarray(values.reshape(len(arcs_m), -1)), tolerance, kept)
     return kept
-
-
-def _curve_lengths(coefficients: Float64Array) -> Float64Array:
-    """Return the lengths of cubic curves, by quadrature of Gauss and Legendre, (P,)."""
-    # the speed of a cubic is the root of a polynomial of degree 4, which eight nodes integrate far below a millimetre
-    nodes, weights = np.polynomial.legendre.leggauss(8)
-    parts = 0.5 * (nodes + 1.0)
-    slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2])
-    speeds = np.linalg.norm(coefficients @ slopes, axis=1)
-    lengths_m: Float64Array = 0.5 * speeds @ weights
-    return lengths_m
-
-
-def _sample_parts(lengths_m: Float64Array) -> tuple[Int64Array, Float64Array]:
-    """Return piece and p of points that are about equally spaced over a road, both ends included."""
-    counts = np.maximum(1, np.ceil(lengths_m / _SAMPLE_M).astype(np.int64))
-    piece = np.repeat(np.arange(len(counts)), counts)
-    within = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.append(piece, len(counts) - 1), np.append(within / counts[piece], 1.0)
 
 
 def _distance(first_m: Float64Array, second_m: Float64Array) -> float:

@@ -11,7 +11,7 @@ from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.interop.arrow_columns import require_pyarrow
 from l5kit.data.interop.export_folder import placed_export, require_export_target
 from l5kit.data.interop.py123d_arrow import DATASET
-from l5kit.data.interop.py123d_logs import LightsOfLanes, log_name_of, write_scene
+from l5kit.data.interop.py123d_logs import LightsOfLanes, write_scene
 from l5kit.data.interop.py123d_map import LOCATION, read_areas, write_map
 from l5kit.data.interop.table_parts import with_scenes_in_memory
 from l5kit.data.job_folder import require_shared
@@ -111,7 +111,7 @@ class _WriteScenes:
         require_shared(self.folder)
         for scene in scenes.tolist():
             log = self.dataset.view_scene(scene)
-            name = log_name_of(scene)
+            name = f"scene-{scene:06}"
             if len(log.frames):
                 write_scene(self.folder / name, log, split=self.split, name=name, lights=self.lights)
         return len(scenes)

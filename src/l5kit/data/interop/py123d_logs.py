@@ -74,11 +74,6 @@ class LightsOfLanes:
         return {lane: colors.get(ranks[lane], _STATUS_UNKNOWN) for lane in sorted(ranks)}
 
 
-def log_name_of(scene_index: int) -> str:
-    """Return what the log of a scene is called."""
-    return f"scene-{scene_index:06}"
-
-
 def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lights: LightsOfLanes | None) -> None:
     """Write the files of a scene to a folder, which is made; files of a worker that died there are written anew.
 

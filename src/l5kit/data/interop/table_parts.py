@@ -1,7 +1,7 @@
 """Parts of tables: rows of arrays and of scenes, read a bounded number at a time for those that build tables."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -90,8 +90,8 @@ def tables_of(
             )
         require_records(data)
         builder = make_builder(data.dtype, ())
-        for block in parts_of_array(data):
-            builder.append(block)
+        for rows in passing_blocks(data, ROWS_PER_BLOCK):
+            builder.append(TablePart(rows))
         return builder.end()
 
     if columns is not None:
@@ -109,21 +109,6 @@ def tables_of(
         for key, part in parts_of_scene(dataset, scene).items():
             builders[key].append(part)
     return {key: builder.end() for key, builder in builders.items()}
-
-
-def parts_of_array(records: Records, rows_per_part: int = ROWS_PER_BLOCK) -> Iterator[TablePart]:
-    """Return all rows of an array, block by block as :func:`passing_blocks` reads them.
-
-    Args:
-        records: NumPy array, or array of a dataset.
-        rows_per_part: Rows of a part; as many more or less as full chunks need.
-
-    Raises:
-        CorruptedDataError: Rows cannot be read, or (those of faces excepted) the file of some is missing.
-        InvalidArgumentError: These are no records.
-    """
-    require_records(records)
-    return map(TablePart, passing_blocks(records, rows_per_part))
 
 
 def require_records(records: object) -> None:

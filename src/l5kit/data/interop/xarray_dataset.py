@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from l5kit._types import JsonObject
-from l5kit.data.interop.dask_arrays import to_dask_array
+from l5kit.data.interop.dask_records import to_dask_array
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.layout import ARRAYS
 from l5kit.data.scene_selection import SceneSelection, selected_scenes

@@ -21,16 +21,16 @@ from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_sequence import RecordSequence, require_within
 from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
-from l5kit.data.stores.consolidated import drop_consolidated
-from l5kit.data.stores.local_chunk import decode_local_chunk
-from l5kit.data.stores.remote_chunks import (
+from l5kit.data.stores.chunk_files import (
     NUM_READ_AHEAD,
     decode_file,
+    decode_local_chunk,
     fetch_files,
     is_decoded_here,
     is_remote,
     reading_ahead,
 )
+from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import (
     ZarrArray,
     chunk_indices,

@@ -13,7 +13,7 @@ import zarr
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import LocalStore, MemoryStore, ZipStore
+from zarr.storage import LocalStore
 
 from l5kit._types import JsonObject
 
@@ -22,11 +22,6 @@ _FILE_NAMES = {2: ".zmetadata", 3: "zarr.json"}
 
 _LAYOUT_KEYS = ("shape", "chunks", "dtype", "compressor", "filters", "order", "chunk_grid", "data_type", "codecs")
 """What the metadata of an array says about where its values are; the rest has several spellings of the same."""
-
-
-def may_use_consolidated(store: Store) -> bool:
-    """Return whether a store is read by consolidated metadata; files that are at hand are read themselves."""
-    return not isinstance(store, (LocalStore, MemoryStore, ZipStore))
 
 
 def drop_consolidated(store: Store, group_path: str = "") -> None:

@@ -102,14 +102,6 @@ def file_name_of(path: str | os.PathLike[str]) -> str:
     return Path(without_secrets(path_of(path))).name
 
 
-def location_exists(location: StoreLocation) -> bool:
-    """Return whether there is anything at a local path; stores and URLs are taken to exist."""
-    if isinstance(location, Store) or is_url(location):
-        return True
-    path = os.fspath(location)
-    return path == "" or os.path.exists(path)
-
-
 def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess | None = None) -> Store:
     """Return a zarr store on something that exists.
 

@@ -16,7 +16,7 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, StorePath
 
-from l5kit._types import DType, JsonObject, NumericArray, RecordArray
+from l5kit._types import DType, NumericArray, RecordArray
 from l5kit.data.layout import check_fields
 from l5kit.data.stores.store import ZarrArray, describe_file, location_of
 from l5kit.data.stores.store_signature import store_signature
@@ -39,11 +39,6 @@ _MAX_CHUNK_BYTES = 2**31
 _MAX_LOST_SHARDS = 16
 
 
-def layout_attribute() -> JsonObject:
-    """Return the value of the attribute that marks a dataset in this layout."""
-    return {"name": LAYOUT_NAME, "version": LAYOUT_VERSION}
-
-
 def require_columns(root: zarr.Group, location: str) -> None:
     """Refuse a group of zarr 3 that is no dataset, or one of a later layout.
 
@@ -62,11 +57,6 @@ def require_columns(root: zarr.Group, location: str) -> None:
             f"{location} has version {version!r} of the columns layout; this l5kit knows {LAYOUT_VERSION}: update it, "
             "or export the dataset anew"
         )
-
-
-def fields_attribute(dtype: DType) -> list[list[object]]:
-    """Return name, type and shape of each field of a record type, as JSON holds them."""
-    return [[name, dtype[name].base.str, list(dtype[name].shape)] for name in dtype.names or ()]
 
 
 def plain_type(field: DType) -> tuple[DType, tuple[int, ...]]:

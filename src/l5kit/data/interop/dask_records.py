@@ -1,14 +1,23 @@
-"""Chunk bounds: where arrays of a dataset can be cut so that no chunk of their files is read for two parts."""
+"""Dask arrays and dataframes of the records of a dataset, cut so that no chunk of its files is read for two parts."""
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, Records
+from l5kit.data.interop.pandas_frames import to_pandas
+from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
 from l5kit.data.record_view import RecordView
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import pandas as pd
 
 
 def require_records(records: Records) -> None:
@@ -114,3 +123,88 @@ def _uncached(records: Records) -> Records:
     if isinstance(records, RecordView):
         return RecordView([_uncached(source) for source in records.sources], records.segments, dtype=records.dtype)
     return records
+
+
+def to_dask_array(records: Records, field: str | None = None, *, chunks_at_once: int = 1) -> "da.Array":
+    """Return an array of a dataset, or one field of it, as a Dask array; nothing is read until it is computed.
+
+    The chunks of the Dask array end where chunks of the files do, so no file is read twice, and threads and other
+    processes read their parts by themselves: of a dataset on disk only its place is sent. Fields of one array of
+    records, ``to_dask_array(dataset.agents)["yaw"]``, are computed together from one reading.
+
+    Args:
+        records: Array of an opened dataset, such as ``dataset.agents``; also of a view, or a NumPy array.
+        field: Name of a field; None for the records.
+        chunks_at_once: Chunks of the files in each chunk of the Dask array: more, where there are so many that the
+            tasks take longer to send than to do.
+
+    Returns:
+        Records of shape (N,), or the field, (N, ...). Units and frames are those of the field.
+
+    Raises:
+        InvalidArgumentError: ``records`` are none, there is no such field, or ``chunks_at_once`` is less than 1.
+        MissingDependencyError: Dask is not installed.
+    """
+    try:
+        import dask.array as da
+    except ImportError as error:
+        raise MissingDependencyError(f"Dask arrays need Dask: {install_command('xarray')}") from error
+    parts = PartsOfRecords(records, chunks_at_once=chunks_at_once)
+    names = parts.dtype.names or ()
+    if field is not None and field not in names:
+        raise InvalidArgumentError(f"field must be one of {list(names)}, or None for all, got {field!r}")
+    empty = np.empty(0, dtype=parts.dtype)
+    from_array: Any = da.from_array  # which has no types
+    array: da.Array = from_array(parts, chunks=(parts.lengths,), name=f"l5kit-{uuid4()}", asarray=False, meta=empty)
+    return array if field is None else array[field]
+
+
+def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *, chunks_at_once: int = 1) -> Any:
+    """Return an array of a dataset as a Dask dataframe; nothing is read until it is computed.
+
+    The index, named ``row``, holds the numbers of the rows. Each number of a field is a column, such as ``centroid_x``,
+    ``extent_length``, ``ego_rotation_x_y`` (row x, column y) or ``label_probabilities_PERCEPTION_LABEL_CAR``.
+    Partitions end where chunks of the files do.
+
+    Args:
+        records: Array of an opened dataset, such as ``dataset.agents``; also of a view, or a NumPy array.
+        columns: Names of fields, for all their columns, and of single columns, in the order wanted; None for all.
+        chunks_at_once: Chunks of the files in each partition.
+
+    Returns:
+        A ``dask.dataframe.DataFrame`` with known divisions.
+
+    Raises:
+        InvalidArgumentError: ``records`` are none, there is no such column or ``chunks_at_once`` is less than 1.
+        MissingDependencyError: Dask or pandas is not installed.
+    """
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"Dask dataframes need Dask and pandas: {install_command('xarray', 'pandas')} 'dask[dataframe]'"
+        ) from error
+    parts = PartsOfRecords(records, chunks_at_once=chunks_at_once)
+    chosen = choose_columns(parts.dtype, columns, nested=False, label_names=False)
+    read = _ReadPart(parts, [column.name for column in chosen])
+    starts = parts.starts
+    divisions = (*starts, max(len(parts) - 1, starts[-1]))
+    bounds = list(zip(starts, parts.lengths, strict=True))
+    from_map: Any = dd.from_map  # which has no types
+    return from_map(read, bounds, meta=read((0, 0)), divisions=divisions, label="l5kit")
+
+
+class _ReadPart:
+    """Reads a part of the rows as a table."""
+
+    def __init__(self, parts: PartsOfRecords, columns: list[str]) -> None:
+        self._parts = parts
+        self._columns = columns
+
+    def __call__(self, bounds: tuple[int, int]) -> "pd.DataFrame":
+        import pandas as pd
+
+        start, length = bounds
+        frame = to_pandas(self._parts[start : start + length], columns=self._columns)
+        frame.index = pd.RangeIndex(start, start + length, name="row")
+        return frame
