@@ -19,8 +19,7 @@ from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.scene_pictures import ScenePainter
 from l5kit.visualization.showcase import FILM_FORM, Film, draw_film
 from l5kit.visualization.simulated.drive_overlay import DriveOverlay
-from l5kit.visualization.simulated.failures import Failure
-from l5kit.visualization.simulated.scene_drive import DriveReader
+from l5kit.visualization.simulated.scene_drive import DriveReader, Failure
 from l5kit.visualization.tour import SPEED_COLUMNS, SamplingSpeed, speed_rows
 from l5kit.visualization.viewer.exported_page import write_exported_page
 from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
