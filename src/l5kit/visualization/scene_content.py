@@ -135,12 +135,20 @@ def read_scene_content(
         controlled = ControlledLanes(map_api.arrays)
     valid = find_valid_agents(scene, 0, len(frames), thresholds=MASK_RULE.thresholds)  # checks the intervals as well
     arrays = SceneArrays.of_records(SceneRecords.of_scene_dataset(scene))
+    # the lanes that show a colour, with its rank, frame by frame; without a map none does
+    lit: list[dict[int, int]] = [{} for _ in frames]
+    if controlled is not None:
+        lit = [controlled.ranks_by_lane(faces) for faces in filter_tl_faces_by_frames(frames, scene.tl_faces)]
     return SceneContent(
         **{field.name: getattr(arrays, field.name) for field in fields(arrays)},
         scene_index=int(scene_index) % len(dataset.scenes),
         facts=dataset.facts,
         mask=_explain(valid),
-        lights=_light_rows(frames, scene.tl_faces, controlled),
+        lights=LaneLightRows(
+            starts=np.cumsum([0, *map(len, lit)]).astype(np.int32),
+            lanes=np.array([lane for ranks in lit for lane in ranks], dtype=np.int32),
+            colors=np.array([rank for ranks in lit for rank in ranks.values()], dtype=np.uint8),
+        ),
     )
 
 
@@ -158,15 +166,3 @@ def _explain(valid: ValidAgents) -> MaskVerdicts:
         text_of_case[index] = texts.setdefault(reason, len(texts))
     case_of_row = case_of_row.reshape(-1)
     return MaskVerdicts(is_taken[case_of_row], tuple(texts), text_of_case[case_of_row])
-
-
-def _light_rows(frames: RecordArray, tl_faces: RecordArray, controlled: ControlledLanes | None) -> LaneLightRows:
-    if controlled is None:
-        nothing = np.zeros(0)
-        return LaneLightRows(np.zeros(len(frames) + 1, np.int32), nothing.astype(np.int32), nothing.astype(np.uint8))
-    by_frame = [controlled.ranks_by_lane(faces) for faces in filter_tl_faces_by_frames(frames, tl_faces)]
-    return LaneLightRows(
-        starts=np.cumsum([0, *map(len, by_frame)]).astype(np.int32),
-        lanes=np.array([lane for ranks in by_frame for lane in ranks], dtype=np.int32),
-        colors=np.array([rank for ranks in by_frame for rank in ranks.values()], dtype=np.uint8),
-    )

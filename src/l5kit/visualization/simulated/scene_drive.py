@@ -87,23 +87,18 @@ def find_failures(
         if fault is None or column is None or fault.kind == _AT_FAULT or values.get(metric.name) is None:
             continue
         kinds.append(fault.kind)
-        spans = _spans(fault.find(column), times_s)
-        failures += [Failure(fault.kind, fault.name, first, last) for first, last in spans]
+        # frames that are no farther apart than a second are one failure, from the first of them to the last
+        frames = np.flatnonzero(fault.find(column))
+        if len(frames):
+            breaks = np.flatnonzero(np.diff(times_s[frames]) > _SAME_FAILURE_S)
+            firsts, lasts = frames[np.append(0, breaks + 1)], frames[np.append(breaks, len(frames) - 1)]
+            spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
+            failures += [Failure(fault.kind, fault.name, first, last) for first, last in spans]
     return sorted(failures, key=lambda failure: (failure.first_frame, kinds.index(failure.kind)))
 
 
 def _meeting(kind: str, frame: int, track: int | None) -> Failure:
     return Failure(kind, _MEETINGS[kind], frame, frame, track)
-
-
-def _spans(is_failing: BoolArray, times_s: Float64Array) -> list[tuple[int, int]]:
-    """Return first and last frame of each failure."""
-    frames = np.flatnonzero(is_failing)
-    if len(frames) == 0:
-        return []
-    breaks = np.flatnonzero(np.diff(times_s[frames]) > _SAME_FAILURE_S)
-    firsts, lasts = frames[np.append(0, breaks + 1)], frames[np.append(breaks, len(frames) - 1)]
-    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
