@@ -151,7 +151,17 @@ def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
         logged: The same scene as it was recorded, with frames before and after, perhaps; None gives no ghosts.
     """
     if logged is None or logged.num_frames == 0:
-        return _no_ghosts(simulated.num_frames)
+        nothing = np.zeros((0, 3), np.float32)
+        return Ghosts(
+            ego_positions_m=np.full((simulated.num_frames, 2), np.nan),
+            ego_yaws_rad=np.full(simulated.num_frames, np.nan),
+            ego_speeds_mps=np.full(simulated.num_frames, np.nan),
+            starts=np.zeros(simulated.num_frames + 1, np.int64),
+            track_ids=np.zeros(0, np.uint64),
+            centroids_m=np.zeros((0, 2)),
+            yaws_rad=nothing[:, 0],
+            extents_m=nothing,
+        )
     # the frame of the log with each time, -1 where it has none
     times_ns = logged.timestamps_ns
     order = np.argsort(times_ns, kind="stable")
@@ -175,20 +185,6 @@ def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
         centroids_m=logged.agents.centroids_m[kept],
         yaws_rad=logged.agents.yaws_rad[kept],
         extents_m=logged.agents.extents_m[kept],
-    )
-
-
-def _no_ghosts(num_frames: int) -> Ghosts:
-    rows = np.zeros((0, 3), np.float32)
-    return Ghosts(
-        ego_positions_m=np.full((num_frames, 2), np.nan),
-        ego_yaws_rad=np.full(num_frames, np.nan),
-        ego_speeds_mps=np.full(num_frames, np.nan),
-        starts=np.zeros(num_frames + 1, np.int64),
-        track_ids=np.zeros(0, np.uint64),
-        centroids_m=np.zeros((0, 2)),
-        yaws_rad=rows[:, 0],
-        extents_m=rows,
     )
 
 
