@@ -1,7 +1,7 @@
 """``l5kit compare``: runs side by side, with intervals, and what is more than chance."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from l5kit.cli.output import (
     require_writable_folder,
 )
 from l5kit.evaluation.resampling import Resampling
+
+if TYPE_CHECKING:
+    from l5kit.comparison.comparison import Comparison
 
 
 def compare(
@@ -69,7 +72,6 @@ def compare(
     """
     from l5kit.comparison.comparison import compare as compare_runs
     from l5kit.comparison.folder import facts_of, require_folder, write_comparison
-    from l5kit.comparison.tables import overview_tables, scene_table
 
     if out is not None:
         require_writable_folder(out)
@@ -82,8 +84,13 @@ def compare(
     if as_json:
         print_json({**({} if out is None else {"folder": out}), **facts_of(comparison)})
         return
+    _print_comparison(comparison, out, num_scenes=scenes)
 
-    # the tables, and the scenes that each planner has won and lost
+
+def _print_comparison(comparison: "Comparison", out: Path | None, *, num_scenes: int) -> None:
+    """Print the tables, and so many scenes that each planner has won and lost."""
+    from l5kit.comparison.tables import overview_tables, scene_table
+
     run = comparison.planners[0].runs[0]
     facts = {
         "log": str(run.log or run.same["data"]),
@@ -92,7 +99,7 @@ def compare(
     print_facts(f"Compared {', '.join(comparison.names)}", facts | ({} if out is None else {"written to": str(out)}))
     for table in overview_tables(comparison):
         print_table(table.title, table.columns, table.rows)
-    differing = scene_table(comparison, most=scenes)
+    differing = scene_table(comparison, most=num_scenes)
     if differing.rows:
         print_texts(differing.title, differing.columns, differing.rows)
     if any(row.is_beyond_chance for row in comparison.rows):

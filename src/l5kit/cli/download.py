@@ -51,20 +51,11 @@ def download(
         return
     if out is None:
         raise typer.BadParameter("--out is missing: the folder that the dataset goes to")
-    from l5kit.data.download.addresses import parse_address, parse_addresses
     from l5kit.data.download.downloading import download_dataset
     from l5kit.data.manifest import Manifest
 
-    # addresses of the call, of standard input in place of a dash, and of a file
-    parsed: list[Address] = []
-    for address in addresses or []:
-        parsed += parse_addresses(sys.stdin.read()) if address == _STANDARD_INPUT else [parse_address(address)]
-    if listed is not None:
-        is_input = str(listed) == _STANDARD_INPUT
-        parsed += parse_addresses(sys.stdin.read() if is_input else read_text(listed, called="--from"))
-
     done = download_dataset(
-        parsed,
+        _read_addresses(addresses or [], listed),
         out,
         manifest=None if manifest is None else Manifest.read(manifest),
         overwrite=overwrite,
@@ -100,3 +91,15 @@ def _print_published(as_json: bool) -> None:
     shown = facts | {"layout": "\n".join(PUBLISHED_DATASET.layout)}
     print_facts("The real data", {name.replace("_", " ").capitalize(): value for name, value in shown.items()})
     print_line("With addresses: l5kit download ADDRESS... --out FOLDER. Without data: l5kit synth city")
+
+
+def _read_addresses(addresses: list[str], listed: Path | None) -> "list[Address]":
+    from l5kit.data.download.addresses import parse_address, parse_addresses
+
+    parsed: list[Address] = []
+    for address in addresses:
+        parsed += parse_addresses(sys.stdin.read()) if address == _STANDARD_INPUT else [parse_address(address)]
+    if listed is not None:
+        is_input = str(listed) == _STANDARD_INPUT
+        parsed += parse_addresses(sys.stdin.read() if is_input else read_text(listed, called="--from"))
+    return parsed

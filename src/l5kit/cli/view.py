@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,12 +66,7 @@ def view(
     is_comparison = (path / "comparison.json").is_file()
     if is_comparison:  # refused, as an option that does nothing would be taken for one that does
         options = {"--scene": scene, "--export": export, "--beside": beside, "--predictions": predictions}
-        options |= {"--map": map_path, "--meta": meta, "--aerial": aerial}
-        if given := [name for name, value in options.items() if value is not None]:
-            raise InvalidArgumentError(
-                f"{path} is a comparison, which lists planners and scenes: leave out {', '.join(given)}, or view one "
-                "of its simulations"
-            )
+        _refuse_options(path, options | {"--map": map_path, "--meta": meta, "--aerial": aerial})
     if export is not None and beside is not None:
         raise InvalidArgumentError(
             "--export writes one scene of one dataset, and does not go with --beside; export a file of each, or render "
@@ -78,11 +74,7 @@ def view(
         )
     if export is not None:
         require_writable(export, option="--export")
-        shown = _open(path, map_path, meta, aerial, predictions)
-        from l5kit.visualization.viewer.exported_page import write_exported_page
-
-        write_exported_page(export, shown, scene or 0)
-        print_line(str(export))
+        _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
     if port:  # one that is taken is reported before anything is read
         try:
@@ -92,17 +84,27 @@ def view(
         except OSError as error:
             raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error
     try:
-        log: ViewedLog | Overview
-        if is_comparison:
-            from l5kit.comparison.folder import open_overview
-
-            log = open_overview(path)
-        else:
-            log = _open(path, map_path, meta, aerial, predictions)
+        log = _open_overview(path) if is_comparison else _open(path, map_path, meta, aerial, predictions)
         other = None if beside is None else _open(beside, None, None, None, None)
         _serve(log, other, scene=scene, port=port, address=address, browser=browser)
     except KeyboardInterrupt:  # its only end, so no failure whenever it comes
         remark("ended")
+
+
+def _refuse_options(path: Path, options: Mapping[str, object]) -> None:
+    """Refuse options of datasets for a comparison."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InvalidArgumentError(
+            f"{path} is a comparison, which lists planners and scenes: leave out {', '.join(given)}, or view one "
+            "of its simulations"
+        )
+
+
+def _open_overview(path: Path) -> "Overview":
+    from l5kit.comparison.folder import open_overview
+
+    return open_overview(path)
 
 
 def _open(
@@ -120,6 +122,13 @@ def _open(
         log = ViewedSimulation(simulation, files)
     remark_notes(log.notes)
     return log
+
+
+def _export(log: "ViewedLog", scene: int, out: Path) -> None:
+    from l5kit.visualization.viewer.exported_page import write_exported_page
+
+    write_exported_page(out, log, scene)
+    print_line(str(out))
 
 
 def _serve(
