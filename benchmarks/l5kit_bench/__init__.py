@@ -1,6 +1,6 @@
 """The benchmark: rates of all that loads data, comparable between machines, commits and L5Kit 1.5."""
 
-from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit.warmup.workloads import RowLeftOutError
 from l5kit_bench.report import BenchReport
 from l5kit_bench.row import Fact, MeasuredRow, PreparedRow, Row, choose_rows
 from l5kit_bench.run import BenchPlan, all_rows, run_benchmark

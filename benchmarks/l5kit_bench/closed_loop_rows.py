@@ -10,15 +10,18 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
-from l5kit.warmup.workload_runs import (
+from l5kit.warmup.workloads import (
+    EGO_SMALL,
+    URBAN_DRIVER,
     RowLeftOutError,
+    VectorWorkload,
+    Workload,
     check_drive,
     config_with_files,
     drive_by_idm,
     make_samples,
     read_road,
 )
-from l5kit.warmup.workloads import EGO_SMALL, URBAN_DRIVER, VectorWorkload, Workload
 from l5kit_bench.log_rows import CityMaker
 from l5kit_bench.row import PreparedRow, Row
 from l5kit_bench.workplace import Workplace

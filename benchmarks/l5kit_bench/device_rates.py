@@ -17,8 +17,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchPlan, BatchSource
 from l5kit.dataset.sample_batch import collate
 from l5kit.device.backend import Backend
-from l5kit.warmup.workload_runs import RowLeftOutError
-from l5kit.warmup.workloads import AGENT_SEMANTIC, URBAN_DRIVER, VectorWorkload, Workload
+from l5kit.warmup.workloads import AGENT_SEMANTIC, URBAN_DRIVER, RowLeftOutError, VectorWorkload, Workload
 from l5kit_bench.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from l5kit._types import BoolArray, Float32Array, Int64Array, JsonObject
 from l5kit.configs.overrides import load_driver_config
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.builder import MapBuilder
-from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files
-from l5kit.warmup.workloads import EGO_GYM, URBAN_DRIVER, VectorWorkload, Workload
+from l5kit.warmup.workloads import EGO_GYM, URBAN_DRIVER, RowLeftOutError, VectorWorkload, Workload, config_with_files
 from l5kit_bench.log_rows import CityMaker
 from l5kit_bench.row import Fact, PreparedRow, Row
 from l5kit_bench.workplace import Workplace

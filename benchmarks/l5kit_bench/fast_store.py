@@ -18,8 +18,7 @@ from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import zarr_concat
 from l5kit.errors import L5KitError
-from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files, make_samples
-from l5kit.warmup.workloads import AGENT_SEMANTIC
+from l5kit.warmup.workloads import AGENT_SEMANTIC, RowLeftOutError, config_with_files, make_samples
 from l5kit_bench.machine import ProcessMemory, has_memory_figures, read_process_memory
 from l5kit_bench.row import Fact, PreparedRow, Row
 from l5kit_bench.sample_rows import SINGLE_SCENE_KEY, UNIT, draw_items

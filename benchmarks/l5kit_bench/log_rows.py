@@ -9,8 +9,7 @@ import numpy as np
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
-from l5kit.warmup.workload_runs import config_with_files
-from l5kit.warmup.workloads import AGENT_SEMANTIC
+from l5kit.warmup.workloads import AGENT_SEMANTIC, config_with_files
 from l5kit_bench.row import PreparedRow, Row
 from l5kit_bench.workplace import Workplace
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import InvalidArgumentError
-from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit.warmup.workloads import RowLeftOutError
 from l5kit_bench.closed_loop_rows import closed_loop_rows, state_row
 from l5kit_bench.environment_rows import DriverTrainer, crowd_rows, driver_row, environment_rows
 from l5kit_bench.fast_store import copies_row

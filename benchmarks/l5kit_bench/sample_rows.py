@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from l5kit.warmup.workload_runs import RowLeftOutError
 from l5kit.warmup.workloads import (
     AGENT_BOX,
     AGENT_SATELLITE,
@@ -15,6 +14,7 @@ from l5kit.warmup.workloads import (
     EGO_SEMANTIC,
     SAFEPATHNET,
     URBAN_DRIVER,
+    RowLeftOutError,
     VectorWorkload,
     Workload,
 )

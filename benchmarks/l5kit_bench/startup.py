@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from l5kit.data.user_cache import CACHE_DIR_ENV_KEY
-from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files
-from l5kit.warmup.workloads import AGENT_SEMANTIC
+from l5kit.warmup.workloads import AGENT_SEMANTIC, RowLeftOutError, config_with_files
 from l5kit_bench.workplace import Workplace
 
 NUMBA_CACHE_ENV_KEY = "NUMBA_CACHE_DIR"

@@ -14,8 +14,7 @@ import numpy as np
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import SampleError
-from l5kit.warmup.workload_runs import RowLeftOutError, config_with_files, make_samples
-from l5kit.warmup.workloads import VectorWorkload, Workload
+from l5kit.warmup.workloads import RowLeftOutError, VectorWorkload, Workload, config_with_files, make_samples
 
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from l5kit.warmup.workload_runs import RowLeftOutError
+from l5kit.warmup.workloads import RowLeftOutError
 from l5kit_bench import startup
 from l5kit_bench.machine import ProcessMemory, has_memory_figures
 from l5kit_bench.memory import (

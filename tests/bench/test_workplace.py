@@ -8,8 +8,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.errors import InvalidArgumentError, SampleError
-from l5kit.warmup.workload_runs import RowLeftOutError
-from l5kit.warmup.workloads import AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, WORKLOADS
+from l5kit.warmup.workloads import AGENT_SATELLITE, AGENT_SEMANTIC, AGENT_STUB, WORKLOADS, RowLeftOutError
 from l5kit_bench.fast_store import StoreReader, make_copies
 from l5kit_bench.reference import read_reference
 from l5kit_bench.row import choose_rows, measure_rows

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from l5kit.cli.plain_words import in_plain_words
+from l5kit.cli.reporting import in_plain_words
 
 OF_PYTHON = re.compile(
     r"\bslice\(|\bnp\.\w+\(|\b\w+=(?:True|False|None)\b|Path\(|<class |\bdtype\(|\barray\(|,\)| object at 0x|"

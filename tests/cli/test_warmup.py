@@ -34,7 +34,7 @@ class Listener(event.Listener):
 
 event.register("numba:compile", Listener())
 from l5kit.warmup.workloads import WORKLOADS
-from l5kit.warmup.workload_runs import config_with_files, make_samples
+from l5kit.warmup.workloads import config_with_files, make_samples
 from l5kit.data import find_dataset_files
 from l5kit.data import ChunkedDataset
 

@@ -97,7 +97,7 @@ import hashlib, json, sys, warnings
 {block}
 warnings.simplefilter("ignore")
 from l5kit.warmup.workloads import AGENT_STUB, SAFEPATHNET
-from l5kit.warmup.workload_runs import config_with_files, make_samples
+from l5kit.warmup.workloads import config_with_files, make_samples
 from l5kit.data import find_dataset_files
 from l5kit.data import ChunkedDataset
 from pathlib import Path

@@ -18,8 +18,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.recording import RecordingForm
 from l5kit.visualization.recording.colors import CLASS_RGB, EGO_RGB, LIGHT_RGB, class_title
 from l5kit.visualization.recording.nearby_map import MAX_LINE_POINTS, find_nearby_map, light_changes
-from l5kit.visualization.recording.scene_elements import Boxes, collect_elements
-from l5kit.visualization.recording.trajectories import frames_within, track_windows
+from l5kit.visualization.recording.scene_elements import Boxes, collect_elements, frames_within, track_windows
 from l5kit.visualization.scene_content import LaneLightRows
 from support.maps import WORLD_TO_ECEF
 from support.recordings import read_case

@@ -16,9 +16,8 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.viewer import exported_page
-from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
+from l5kit.visualization.viewer.content_bytes import lane_bytes, map_bytes, scene_bytes
 from l5kit.visualization.viewer.exported_page import MAP_RADIUS_M, write_exported_page
-from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.logs import make_agent, make_agents, make_scene, write_with_chunks
 

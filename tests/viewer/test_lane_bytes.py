@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
-from l5kit.visualization.viewer.lane_bytes import lane_bytes
+from l5kit.visualization.viewer.content_bytes import lane_bytes
 from support.maps import WORLD_TO_ECEF, lane_lines_m
 
 ARC = np.linspace(0, np.pi / 2, 50)

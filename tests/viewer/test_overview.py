@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("tornado")
 
 from l5kit.comparison import compare, write_comparison
-from l5kit.comparison.overview import open_overview
+from l5kit.comparison.folder import open_overview
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.resampling import Resampling
 from l5kit.visualization.viewer.server import ViewerServer

@@ -10,10 +10,9 @@ import pytest
 
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import read_scene_content
-from l5kit.visualization.viewer.content_bytes import map_bytes, scene_bytes
-from l5kit.visualization.viewer.lane_bytes import lane_bytes
+from l5kit.visualization.viewer.content_bytes import lane_bytes, map_bytes, scene_bytes
 from l5kit.visualization.viewer.page_files import page_files
-from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
+from l5kit.visualization.viewer.prediction_matches import prediction_bytes
 from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.node import node

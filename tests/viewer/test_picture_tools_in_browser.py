@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 pytest.importorskip("tornado")
 pytest.importorskip("playwright.sync_api")
 
+from l5kit.visualization.viewer.content_bytes import lane_bytes
 from l5kit.visualization.viewer.exported_page import write_exported_page
-from l5kit.visualization.viewer.lane_bytes import lane_bytes
 from l5kit.visualization.viewer.server import ViewerServer
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.browser import CHROMIUM, viewer_page

@@ -14,8 +14,7 @@ from l5kit.evaluation import world_displacements, write_gt_csv, write_pred_csv
 from l5kit.visualization.notebooks.playing import play
 from l5kit.visualization.scene_content import read_scene_content
 from l5kit.visualization.viewer.exported_page import exported_page
-from l5kit.visualization.viewer.prediction_bytes import prediction_bytes
-from l5kit.visualization.viewer.prediction_matches import find_in_log, match_scene
+from l5kit.visualization.viewer.prediction_matches import find_in_log, match_scene, prediction_bytes
 from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.logs import make_agent, make_agents, make_scene

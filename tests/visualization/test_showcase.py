@@ -14,8 +14,7 @@ from l5kit.visualization.png import write_png
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.showcase import draw_contact_sheet, draw_film, eventful_indices
-from l5kit.visualization.tour import SamplingSpeed, measure_sampling
-from l5kit.visualization.tour_tables import mask_facts, mask_rows, speed_rows
+from l5kit.visualization.tour import SamplingSpeed, mask_facts, mask_rows, measure_sampling, speed_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
 

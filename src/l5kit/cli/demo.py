@@ -52,8 +52,7 @@ def demo(
         find_scene_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before anything is written
     from l5kit.closedloop import ClosedLoopOptions, simulate
     from l5kit.visualization.demo_folder import DEMO_FILES, SCORE_COLUMNS, score_rows, write_demo_folder
-    from l5kit.visualization.tour import measure_sampling
-    from l5kit.visualization.tour_tables import SPEED_COLUMNS, speed_rows
+    from l5kit.visualization.tour import SPEED_COLUMNS, measure_sampling, speed_rows
 
     out.mkdir(parents=True, exist_ok=True)
     for name in DEMO_FILES:

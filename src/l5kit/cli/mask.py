@@ -46,7 +46,7 @@ def mask(
     from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
-    from l5kit.visualization.tour_tables import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
+    from l5kit.visualization.tour import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
 
     # a mask to be stored inside the dataset is computed anew, as only that tells why rows are rejected, and one that is
     # there already is refused before; any other is kept in the cache of the user

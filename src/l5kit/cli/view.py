@@ -102,7 +102,7 @@ def _refuse_options(path: Path, options: Mapping[str, object]) -> None:
 
 
 def _open_overview(path: Path) -> "Overview":
-    from l5kit.comparison.overview import open_overview
+    from l5kit.comparison.folder import open_overview
 
     return open_overview(path)
 

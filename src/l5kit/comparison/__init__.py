@@ -1,9 +1,9 @@
 """Runs compared: simulations, evaluations or trainings side by side, with intervals and what is more than chance."""
 
-from l5kit.comparison.comparable import IncomparableError
 from l5kit.comparison.comparison import Comparison, ComparisonRow, SceneDifference, compare
 from l5kit.comparison.figure import draw_comparison
 from l5kit.comparison.folder import write_comparison
+from l5kit.comparison.planners import IncomparableError
 
 __all__ = [
     "Comparison",

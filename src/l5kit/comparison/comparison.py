@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
-from l5kit.comparison.comparable import CommonScenes, find_common, find_common_metrics
-from l5kit.comparison.planners import ComparedPlanner, RunFolders, read_planners
-from l5kit.comparison.scene_groups import find_groups
+from l5kit.comparison.planners import (
+    CommonScenes,
+    ComparedPlanner,
+    RunFolders,
+    find_common,
+    find_common_metrics,
+    find_groups,
+    read_planners,
+)
 from l5kit.comparison.scored_run import TRAINING, SceneKey
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command

@@ -1,4 +1,4 @@
-"""Planners that are compared: their names, and the runs of each."""
+"""Planners that are compared: their runs, the scenes and metrics that all of these have, and groups by tag."""
 
 import glob
 import os
@@ -6,18 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from l5kit._types import Float64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.comparison.scored_run import SceneKey, ScoredRun, read_run
+from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.map.opened import open_maps
+from l5kit.data.progress import show_progress
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS
+from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
+from l5kit.visualization.viewer.log_tags import LogTags
 
 RunFolders: TypeAlias = (
     Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
 )
 """Folders of runs, or ``NAME=FOLDER,FOLDER`` for several seeds of a planner; or the folders of planners by name."""
+
+_MOST_LISTED: Final = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,3 +129,175 @@ def _split(text: str) -> tuple[str, list[Path]]:
     if not name or not paths:
         raise InvalidArgumentError(f"runs has {text!r}; write NAME=FOLDER,FOLDER, such as mine=runs/seed0,runs/seed1")
     return name, paths
+
+
+class IncomparableError(InvalidArgumentError):
+    """Runs are of other data, another score or other scenes; the message says what differs."""
+
+
+@dataclass(frozen=True)
+class CommonScenes:
+    """The scenes that all runs have.
+
+    Attributes:
+        scenes: These, ordered.
+        num_left_out: Scenes that some runs have and others do not.
+        why: For each run that lacks scenes, how many and why, in words.
+        differences: What is not the same in all runs and may matter, in words.
+    """
+
+    scenes: tuple[SceneKey, ...]
+    num_left_out: int
+    why: tuple[str, ...]
+    differences: tuple[str, ...]
+
+
+def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
+    """Return the scenes that all runs of all planners have.
+
+    Raises:
+        IncomparableError: There is none, or runs are of other data, frames or score, or of other samples of a scene.
+    """
+    runs = [run for planner in planners for run in planner.runs]
+    _require_same(runs)
+    common = set(runs[0].scenes).intersection(*(run.scenes for run in runs[1:]))
+    if not common:
+        held = []
+        for run in runs:
+            indices, logs = [scene for _, scene in run.scenes], sorted({log for log, _ in run.scenes})
+            bounds = f"{min(indices)} to {max(indices)}" if indices else "none with a score"
+            held.append(f"{run.path} has {_count(len(indices))} of {', '.join(logs)}, {bounds}")
+        raise IncomparableError(
+            f"the runs have no scene in common: {'; '.join(held)}; compare runs over the same scenes"
+        )
+    scenes = tuple(sorted(common))
+
+    # Runs of other samples in a scene, as of other agents, have means of other things.
+    counts = []
+    for run in runs:
+        row_of = {scene: row for row, scene in enumerate(run.scenes)}
+        counts.append(run.counts[[row_of[scene] for scene in scenes], 0])
+    for run, of_run in zip(runs, counts, strict=True):
+        differing = np.flatnonzero(of_run != counts[0])
+        if len(differing):
+            index = differing[0]
+            raise IncomparableError(
+                f"the runs are of other samples: scene {scenes[index][1]} has {counts[0][index]:.0f} of them in "
+                f"{runs[0].path}, and {of_run[index]:.0f} in {run.path}; evaluate the same agents and frames"
+            )
+    everywhere = set().union(*(run.scenes for run in runs), *(run.failed for run in runs))
+    why = []
+    # names, not paths: tables and pages with them are passed on
+    named = [(planner.run_name(run), run) for planner in planners for run in planner.runs]
+    for who, run in named:
+        lacking = sorted(everywhere - set(run.scenes))
+        failed = [scene for scene in lacking if scene in run.failed]
+        if len(lacking) > len(failed):
+            why.append(f"{who} does not have {_count(len(lacking) - len(failed))}")
+        if failed:
+            log, scene = failed[0]
+            first = f"scene {scene} of {log}: {' '.join(run.failed[failed[0]].split())}"
+            why.append(f"{who} has no score of {_count(len(failed))}, first {first}")
+    names = dict.fromkeys(name for run in runs for name in run.facts)
+    differences = [
+        f"not the same in all runs: {name} ({', '.join(sorted({run.facts.get(name, 'none') for run in runs}))})"
+        for name in names
+        if len({run.facts.get(name) for run in runs}) > 1
+    ]
+    return CommonScenes(scenes, len(everywhere) - len(scenes), tuple(why), tuple(differences))
+
+
+def find_common_metrics(planners: Sequence[ComparedPlanner]) -> tuple[tuple[MetricFacts, ...], tuple[str, ...]]:
+    """Return the metrics that all runs have, in the order of the first, and the names of those that some lack.
+
+    Raises:
+        IncomparableError: A metric of the score is another one, or has another weight.
+    """
+    runs = [run for planner in planners for run in planner.runs]
+    by_run = [{metric.name: metric for metric in run.metrics} for run in runs]
+    # What the score is made of, and with which weights, must be the same; other metrics may lack.
+    for name, metric in by_run[0].items():
+        for run, of_run in zip(runs, by_run, strict=True):
+            other = of_run.get(name)
+            if metric.role is not None and (
+                other is None or (other.role, other.of_score) != (metric.role, metric.of_score)
+            ):
+                role = "no part of it" if other is None or other.role is None else f"with {other.role}"
+                raise IncomparableError(
+                    f"the runs have other scores: {name} is in {runs[0].path} with {metric.role}, and in {run.path} "
+                    f"{role}; score both in the same way"
+                )
+    everywhere = dict.fromkeys(name for of_run in by_run for name in of_run)
+    common = [name for name in everywhere if len({of_run.get(name) for of_run in by_run}) == 1]
+    return tuple(by_run[0][name] for name in common), tuple(name for name in everywhere if name not in common)
+
+
+def _require_same(runs: Sequence[ScoredRun]) -> None:
+    """Refuse runs of different kinds, and those of other data, frames or score."""
+    first, mismatches = runs[0], []
+    for run in runs[1:]:
+        if run.kind != first.kind:
+            mismatches.append(f"{first.path} is {first.kind}, {run.path} is {run.kind}")
+            continue
+        mismatches += [
+            f"{name}: {first.path} has {value}{_of_log(first, name)}, "
+            f"{run.path} has {run.same[name]}{_of_log(run, name)}"
+            for name, value in first.same.items()
+            if run.same[name] != value
+        ]
+    if mismatches:
+        more = f"; and {len(mismatches) - _MOST_LISTED} more" if len(mismatches) > _MOST_LISTED else ""
+        raise IncomparableError(
+            f"the runs cannot be compared: {'; '.join(mismatches[:_MOST_LISTED])}{more}; compare runs over the same "
+            "data that are scored in the same way"
+        )
+
+
+def _of_log(run: ScoredRun, name: str) -> str:
+    """Return where the data of a run lay, behind their digest."""
+    return f" ({run.log})" if name == "data" and run.log is not None else ""
+
+
+def _count(number: int) -> str:
+    return f"{number:,} scene{'' if number == 1 else 's'}"
+
+
+def find_groups(run: ScoredRun, scenes: Sequence[SceneKey], *, show_bar: bool) -> Mapping[str, BoolArray]:
+    """Return which scenes have each tag, (S,) by the label of the tag; tags that no scene has are left out.
+
+    Tags of a whole log are kept in the user's cache, as the viewer keeps them.
+
+    Args:
+        run: One of the runs, which knows the log.
+        scenes: The scenes of it.
+        show_bar: Whether a bar is shown, if standard error is a terminal.
+
+    Raises:
+        InvalidArgumentError: The log is not where it was.
+    """
+    if run.log is None or not run.log.exists():
+        raise InvalidArgumentError(
+            f"tags are found in the log, but {str(run.log)!r}, of which {run.path} is, is not there; put it back, or "
+            "compare without tags"
+        )
+    map_path, meta_path = (path if path is not None and path.is_file() else None for path in run.map_files)
+    files = find_dataset_files(run.log, map_path=map_path, meta_path=meta_path)
+    log, maps = ChunkedDataset(files.dataset).open(), open_maps(files)
+
+    # Tags of the whole log are kept, which pays where half of its scenes are asked for.
+    indices = [scene for _, scene in scenes]
+    if 2 * len(indices) >= len(log.scenes):
+        tags = LogTags(log, maps, lambda: None)
+        tags.find()
+        known = tags.since(0)
+        if known["error"]:
+            raise InvalidArgumentError(f"tags of {run.log} cannot be found: {known['error']}; compare without tags")
+        has = {
+            kind.name: np.array([kind.name in known["scenes"].get(str(scene), {}) for scene in indices])
+            for kind in TAG_KINDS
+        }
+    else:
+        with show_progress("Tagging", visible=show_bar) as progress:
+            table = tag_scenes(log, maps, scenes=indices, progress=progress)
+        has = {kind.name: table.has(kind.name) for kind in TAG_KINDS}
+    return {kind.label: has[kind.name] for kind in TAG_KINDS if has[kind.name].any()}

@@ -266,11 +266,6 @@ def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) 
     return record_scene(town, simulation, start_ns=start_ns, rng=rng)
 
 
-def perceive_scene(scene: SceneRecords, params: CityParams, *, split: int, scene_index: int) -> SceneRecords:
-    """Return what a tracker perceives of a scene of :func:`make_scene`; the arguments are those of it."""
-    return perceive(scene, np.random.default_rng([params.seed, 3, split, scene_index]))
-
-
 @dataclass(frozen=True)
 class _MadeScenes:
     """The scenes of a city, by their indices through all splits, each with the true one where it has noise."""
@@ -285,10 +280,12 @@ class _MadeScenes:
             split = int(np.searchsorted(ends, index, side="right"))
             scene_index = index - (int(ends[split - 1]) if split else 0)
             true = make_scene(self.town, self.params, split=split, scene_index=scene_index)
-            if self.params.noise:
-                made.append((perceive_scene(true, self.params, split=split, scene_index=scene_index), true))
-            else:
+            if not self.params.noise:
                 made.append((true, None))
+                continue
+            # what a tracker perceives has a generator of its own, so that true scenes are those of a city without noise
+            rng = np.random.default_rng([self.params.seed, 3, split, scene_index])
+            made.append((perceive(true, rng), true))
         return made
 
     def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:

@@ -13,11 +13,23 @@ from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.synthetic.names import FACE_COLORS, face_id, light_id
 from l5kit.synthetic.params import FRAME_PERIOD_NS
 from l5kit.synthetic.road_network import CAR_LANE, RoadNetwork, build_road_network
-from l5kit.synthetic.street_objects import StreetObjects, lay_out_street_objects, parked_cars
 from l5kit.synthetic.town_plan import TownPlan, plan_town
-from l5kit.synthetic.traffic import Demand, TrafficLog, empty_log, simulate_traffic, start_av
-from l5kit.synthetic.vehicles import AV_SLOT, BIKE, empty_vehicles
-from l5kit.synthetic.walkways import WalkingPath, choose_pedestrians, make_walking_paths
+from l5kit.synthetic.traffic import (
+    LOGGED_VEHICLE_DTYPE,
+    LOGGED_WALKER_DTYPE,
+    Demand,
+    TrafficLog,
+    simulate_traffic,
+    start_av,
+)
+from l5kit.synthetic.vehicles import AV_SLOT, BIKE, VEHICLE_DTYPE
+from l5kit.synthetic.walkways import (
+    StreetObjects,
+    WalkingPath,
+    choose_pedestrians,
+    lay_out_street_objects,
+    make_walking_paths,
+)
 
 GROUND_Z_M = 271.0
 """World z of the ground, as high as the real AV drives."""
@@ -104,7 +116,8 @@ def simulate_scene(
     """Let the AV drive through the town from a random position, in traffic, for a number of frames."""
     network = town.network
     demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
-    vehicles = empty_vehicles(demand.num_cars + demand.num_bikes + _SPARE_SLOTS)
+    num_slots = demand.num_cars + demand.num_bikes + _SPARE_SLOTS
+    vehicles = np.zeros(num_slots, VEHICLE_DTYPE).view(np.recarray)
     # the AV starts at a point of a car lane, most often early on one among several, where lane changes are possible
     lane, s_m, lanes = network.points.lane, network.points.s_m, network.lanes
     length_m = lanes.length_m[lane]
@@ -120,14 +133,26 @@ def simulate_scene(
         first_uid=1,
         rng=rng,
     )
-    log = empty_log(num_frames, num_slots=len(vehicles), num_walkers=len(walkers.state), num_heads=len(network.heads))
+    # a log of all slots, empty in every step
+    log = TrafficLog(
+        vehicles=np.zeros((num_frames, num_slots), LOGGED_VEHICLE_DTYPE).view(np.recarray),
+        walkers=np.zeros((num_frames, len(walkers.state)), LOGGED_WALKER_DTYPE).view(np.recarray),
+        head_state=np.zeros((num_frames, len(network.heads)), np.int64),
+    )
+    log.vehicles.uid = -1
     start_s = float(rng.uniform(0.0, 1000.0))
     # the traffic runs before the recording, often for few steps, after which the AV has not met a queue yet
     is_short = rng.random() < _SHORTEST_WARMUP_SHARE
     num_warmup = _WARMUP_STEPS[0] if is_short else int(rng.integers(*_WARMUP_STEPS))
     num_removed = simulate_traffic(network, vehicles, walkers, demand, log, start_s, num_warmup, rng)
-    share = min(_PARKED_SHARE * traffic_density, 1.0)
-    parked, parked_height_m = parked_cars(town.objects.bays, share=share, rng=rng)
+    # cars in a share of the bays, a little off their middle and turned
+    bays = town.objects.bays
+    parked = bays[rng.random(len(bays)) < min(_PARKED_SHARE * traffic_density, 1.0)]
+    count = len(parked)
+    size = np.stack([rng.uniform(3.9, 5.2, count), rng.uniform(1.72, 2.02, count)], axis=1)
+    moved = np.stack([rng.normal(0, 0.1, count), rng.normal(0, 0.1, count), rng.normal(0, 0.015, count)], axis=1)
+    parked = np.concatenate([parked + moved.clip(-0.2, 0.2), size], axis=1)
+    parked_height_m = rng.uniform(1.4, 1.9, count)
     return Simulation(log, parked, parked_height_m, np.array(walkers.state.height_m), int(num_removed))
 
 

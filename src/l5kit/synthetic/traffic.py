@@ -87,14 +87,6 @@ class TrafficLog(NamedTuple):
     head_state: Int64Array
 
 
-def empty_log(num_steps: int, *, num_slots: int, num_walkers: int, num_heads: int) -> TrafficLog:
-    """Make a log of the given size."""
-    vehicles = np.zeros((num_steps, num_slots), LOGGED_VEHICLE_DTYPE).view(np.recarray)
-    vehicles.uid = -1
-    walkers = np.zeros((num_steps, num_walkers), LOGGED_WALKER_DTYPE).view(np.recarray)
-    return TrafficLog(vehicles, walkers, np.zeros((num_steps, num_heads), np.int64))
-
-
 @njit(nogil=True, cache=True)
 def start_av(net: RoadNetwork, veh: Records, point: int, rng: np.random.Generator) -> None:
     """Put the AV on a point of a road lane."""

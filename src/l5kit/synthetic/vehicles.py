@@ -65,11 +65,6 @@ standstill; box: x, y, yaw, length, width.
 """
 
 
-def empty_vehicles(num_slots: int) -> Records:
-    """Make a state with no vehicle in it."""
-    return np.zeros(num_slots, VEHICLE_DTYPE).view(np.recarray)
-
-
 @njit(nogil=True, cache=True)
 def is_connector(net: RoadNetwork, lane: int) -> bool:
     """Tell whether a lane crosses an intersection."""

@@ -69,8 +69,15 @@ def draw_trajectory(
         _draw_dots(canvas, _truncated(pixels), rgb_color, radius=radius)
         _hand_back(canvas, on_image)
         return
+    yaws_rad = np.asarray(yaws, dtype=np.float64)
+    if yaws_rad.size != len(pixels):
+        raise InvalidArgumentError(
+            f"yaws has the shape {yaws_rad.shape} for {len(pixels)} positions; give one per position"
+        )
+    if not np.isfinite(yaws_rad).all():
+        raise InvalidArgumentError("yaws has a value that is not finite; leave that position out")
     # directions of unit length, turned as the raster shows them
-    yaws_rad = _checked_yaws(yaws, len(pixels))
+    yaws_rad = yaws_rad.reshape(-1)
     directions = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=1)
     if raster_from_agent is not None:
         matrix = np.asarray(raster_from_agent, dtype=np.float64)
@@ -165,17 +172,6 @@ def _checked_points(positions: NumericArray) -> Float64Array:
         bad = int(np.flatnonzero(~np.isfinite(points[:, :2]).all(axis=1))[0])
         raise InvalidArgumentError(f"positions[{bad}] is {points[bad, :2]}; leave out positions that are not finite")
     return points[:, :2]
-
-
-def _checked_yaws(yaws: NumericArray, num_positions: int) -> Float64Array:
-    yaws_rad = np.asarray(yaws, dtype=np.float64)
-    if yaws_rad.size != num_positions:
-        raise InvalidArgumentError(
-            f"yaws has the shape {yaws_rad.shape} for {num_positions} positions; give one per position"
-        )
-    if not np.isfinite(yaws_rad).all():
-        raise InvalidArgumentError("yaws has a value that is not finite; leave that position out")
-    return yaws_rad.reshape(-1)
 
 
 def _truncated(pixels: Float64Array) -> Int64Array:

@@ -58,7 +58,6 @@ from l5kit.simulation.lanes.route_tracking import track_routes
 from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.simulation.windows.scored_windows import score_windows_of
 from l5kit.warmup.small_log import write_small_log
-from l5kit.warmup.workload_runs import check_drive, config_with_files, drive_by_idm, make_samples, read_road
 from l5kit.warmup.workloads import (
     AGENT_BOX,
     AGENT_SEMANTIC,
@@ -68,6 +67,11 @@ from l5kit.warmup.workloads import (
     URBAN_DRIVER,
     VectorWorkload,
     Workload,
+    check_drive,
+    config_with_files,
+    drive_by_idm,
+    make_samples,
+    read_road,
 )
 
 _BATCH_SIZE = 4

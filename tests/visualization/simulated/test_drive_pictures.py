@@ -6,7 +6,7 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.scene_arrays import read_scene_arrays
 from l5kit.simulation.folder.simulation_folder import SimulationFolder
 from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
-from l5kit.visualization.simulated.drive_pictures import draw_drive, draw_failure
+from l5kit.visualization.demo_folder import draw_drive, draw_failure
 from l5kit.visualization.simulated.scene_drive import DriveReader
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from l5kit.evaluation.driving import METRICS
 from l5kit.evaluation.driving.metric import Fault, MetricFacts
-from l5kit.visualization.simulated.failures import find_failures
+from l5kit.visualization.simulated.scene_drive import find_failures
 
 VALUES = {metric.name: 0.0 for metric in METRICS}
 NOBODY = [None] * 40

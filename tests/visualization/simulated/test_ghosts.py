@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
-from l5kit.visualization.simulated.ghosts import find_ghosts
+from l5kit.visualization.simulated.scene_drive import find_ghosts
 from support.logs import make_agent, make_agents, make_frames
 
 STEP_NS = 100_000_000

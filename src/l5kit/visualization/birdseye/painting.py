@@ -1,7 +1,7 @@
 """Parts of a scene from above: the map with its lights, boxes of road users, and where these were and will be."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -152,8 +152,19 @@ def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: b
         canvas.settle()
     for outline, color in zip(outlines, colors, strict=True):
         canvas.lines([outline], Stroke(shade(color, tones.box_edge), least_width_px=1.25), closed=True)
+
+    # a mark is an arrow to the front, of head and shaft; those of one width are drawn together
     marked = drawn[drawn[:, 3] * scale >= _MARK_FROM_PX]
-    for width_m, marks in _heading_marks(marked):
+    tips_m = 0.42 * marked[:, 3]
+    sides_m = 0.3 * marked[:, 3:].min(axis=1)
+    tails_m = tips_m - 1.2 * sides_m
+    zeros_m = np.zeros(len(marked))
+    heads = np.stack([np.stack([tails_m, tips_m, tails_m], 1), np.stack([sides_m, zeros_m, -sides_m], 1)], -1)
+    shafts = np.stack([np.stack([zeros_m, tips_m], 1), np.zeros((len(marked), 2))], -1)
+    widths_m = np.minimum(0.17, 0.1 * marked[:, 4])
+    for width_m in np.unique(widths_m).tolist():
+        of_width = widths_m == width_m
+        marks = [*_turned(marked[of_width], heads[of_width]), *_turned(marked[of_width], shafts[of_width])]
         canvas.lines(marks, Stroke(tones.mark, width_m=width_m))
 
 
@@ -190,20 +201,6 @@ def round_outlines(boxes: Float64Array, *, px_per_m: float) -> list[Float64Array
         arcs = np.stack([np.cos(angles_rad), np.sin(angles_rad)], axis=1)
         corners = signs * (half_m - radii_m) + arcs * radii_m
     return list(_turned(boxes, corners))
-
-
-def _heading_marks(boxes: Float64Array) -> Iterable[tuple[float, list[Float64Array]]]:
-    """Return arrows to the front of boxes, their head and shaft, by their width in metres."""
-    tips_m = 0.42 * boxes[:, 3]
-    sides_m = 0.3 * boxes[:, 3:].min(axis=1)
-    tails_m = tips_m - 1.2 * sides_m
-    zeros_m = np.zeros(len(boxes))
-    heads = np.stack([np.stack([tails_m, tips_m, tails_m], 1), np.stack([sides_m, zeros_m, -sides_m], 1)], -1)
-    shafts = np.stack([np.stack([zeros_m, tips_m], 1), np.zeros((len(boxes), 2))], -1)
-    widths_m = np.minimum(0.17, 0.1 * boxes[:, 4])
-    for width_m in np.unique(widths_m).tolist():
-        of_width = widths_m == width_m
-        yield width_m, [*_turned(boxes[of_width], heads[of_width]), *_turned(boxes[of_width], shafts[of_width])]
 
 
 def _turned(boxes: Float64Array, offsets_m: Float64Array) -> Float64Array:

@@ -16,8 +16,8 @@ from l5kit.rasterization.rasterizer import Rasterizer, one_picture
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET, SampleKey
 from l5kit.visualization.map_shapes import read_map_shapes
+from l5kit.visualization.notebooks.preview import sketch_map
 from l5kit.visualization.notebooks.shown import Picture, Table
-from l5kit.visualization.notebooks.sketch import sketch_map
 from l5kit.visualization.notebooks.subjects import files_of, log_of
 
 _MAP_SIZE_PX: Final = (800, 600)

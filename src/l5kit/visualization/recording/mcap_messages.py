@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 import foxglove
 from foxglove.channels import FrameTransformChannel, SceneUpdateChannel
 from foxglove.mcap import MCAPWriteOptions
-from foxglove.messages import Color, FrameTransform, Point3, SceneUpdate
+from foxglove.messages import Color, FrameTransform, Point3, Pose, SceneUpdate, TextPrimitive, Vector3
 
 from l5kit._types import Int64Array
 from l5kit.data.labels import PERCEPTION_LABELS
@@ -23,20 +23,20 @@ from l5kit.visualization.recording.colors import (
     MARK_RGB,
     class_title,
 )
+from l5kit.visualization.recording.form import EGO_FRAME, SCENE_FRAME, WORLD_FRAME
 from l5kit.visualization.recording.mcap_shapes import (
     END_OF_TIMES_NS,
+    UPRIGHT,
     area,
     as_color,
     as_points,
+    as_quaternion,
     box,
     deletions,
-    ego_in_scene,
     entity,
     facts,
-    heading_mark,
-    label_above,
     line,
-    scene_in_world,
+    transform,
 )
 from l5kit.visualization.recording.nearby_map import NearbyMap, light_changes
 from l5kit.visualization.recording.scene_elements import (
@@ -142,17 +142,20 @@ class _Messages:
         elements, scene, time_ns = self._elements, self._scene, self._times_ns[frame_index]
         messages: list[tuple[str, _Message]] = []
         if frame_index == 0:
-            messages.append(("/tf_static", scene_in_world(elements.origin_m, time_ns)))
+            in_world = transform(WORLD_FRAME, SCENE_FRAME, time_ns, elements.origin_m, UPRIGHT)
+            messages.append(("/tf_static", in_world))
             if elements.nearby_map is not None:
                 messages.append(("/map", _map_update(elements.nearby_map, time_ns)))
         if frame_index in self._lights:
             messages.append(("/lights", self._lights[frame_index]))
 
-        # the AV: where it is, its state to plot, its box, and where it was and will be
+        # the AV: its frame, which is on the ground below its centre, its state to plot, its box, and its path
         speed_mps, rows = float(scene.ego_speeds_mps[frame_index]), self._rows(frame_index)
         x_m, y_m, _ = scene.ego_positions_m[frame_index].tolist()
         values = (speed_mps, x_m, y_m, float(scene.ego_yaws_rad[frame_index]), len(rows))
-        messages.append(("/tf", ego_in_scene(elements.ego, frame_index, time_ns)))
+        turn = as_quaternion(elements.ego.quaternions[frame_index])
+        center_m = elements.ego.centers_m[frame_index, :2]
+        messages.append(("/tf", transform(SCENE_FRAME, EGO_FRAME, time_ns, center_m, turn)))
         messages.append(("/ego/state", dict(zip(_STATE_FIELDS, values, strict=True))))
         known = facts(host=scene.host, speed_mps=f"{scene.ego_speeds_mps[frame_index]:.2f}")
         ego = entity("ego", time_ns, cubes=[box(elements.ego, frame_index, _EGO_COLOR)], metadata=known)
@@ -163,11 +166,19 @@ class _Messages:
         ego_paths = self._paths(frame_index, ego_past, ego_future, width_m=_EGO_LINE_WIDTH_M)
         messages.append(("/ego/trajectory", ego_paths))
 
-        # the agents: boxes, a text above each, and where they were and will be
-        titles = {row: f"{self._tracks[row]} {class_title(PERCEPTION_LABELS[self._labels[row]])}" for row in rows}
-        texts = [
-            label_above(elements.agents, row, title, _MARK_COLOR, size_m=_LABEL_SIZE_M) for row, title in titles.items()
-        ]
+        # the agents: boxes, a text above each that faces the viewer, and where they were and will be
+        boxes, texts = elements.agents, []
+        for row in rows:
+            x_m, y_m, _ = boxes.centers_m[row].tolist()
+            above = Vector3(x=x_m, y=y_m, z=float(boxes.sizes_m[row, 2]) + _LABEL_SIZE_M)
+            text = TextPrimitive(
+                pose=Pose(position=above, orientation=UPRIGHT),
+                billboard=True,
+                font_size=_LABEL_SIZE_M,
+                color=_MARK_COLOR,
+                text=f"{self._tracks[row]} {class_title(PERCEPTION_LABELS[self._labels[row]])}",
+            )
+            texts.append(text)
         messages.append(("/agents", self._agents(frame_index)))
         messages.append(("/agents/labels", SceneUpdate(entities=[entity("labels", time_ns, texts=texts)])))
         windows = elements.agent_windows
@@ -198,7 +209,8 @@ class _Messages:
                 agents_mask=mask.reasons[mask.reason_indices[row]],
             )
             cubes = [box(boxes, row, _BOX_COLORS[label])]
-            lines = [heading_mark(boxes, row, _MARK_COLOR, width_m=_LINE_WIDTH_M)]
+            mark = [Point3(x=x_m, y=y_m, z=z_m) for x_m, y_m, z_m in boxes.heading_marks_m[row].tolist()]
+            lines = [line(mark, _MARK_COLOR, width_m=_LINE_WIDTH_M)]
             entities.append(entity(self._tracks[row], time_ns, metadata=metadata, cubes=cubes, lines=lines))
         return SceneUpdate(entities=entities, deletions=deletions(gone, time_ns))
 

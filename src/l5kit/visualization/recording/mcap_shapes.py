@@ -14,18 +14,17 @@ from foxglove.messages import (
     Quaternion,
     SceneEntity,
     SceneEntityDeletion,
-    TextPrimitive,
     Timestamp,
     TriangleListPrimitive,
     Vector3,
 )
 
 from l5kit._types import Float64Array, NumericArray
-from l5kit.visualization.recording.form import EGO_FRAME, SCENE_FRAME, WORLD_FRAME
+from l5kit.visualization.recording.form import SCENE_FRAME
 from l5kit.visualization.recording.nearby_map import NearbyLane
 from l5kit.visualization.recording.scene_elements import Boxes
 
-_UPRIGHT = Quaternion(w=1.0)
+UPRIGHT = Quaternion(w=1.0)
 
 END_OF_TIMES_NS = 2**32 * 1_000_000_000
 """Times from this one on, in 2106, cannot be written."""
@@ -47,6 +46,12 @@ def as_points(points_m: NumericArray) -> list[Point3]:
     return [Point3(x=x_m, y=y_m) for x_m, y_m in points_m.tolist()]
 
 
+def as_quaternion(xyzw: Float64Array) -> Quaternion:
+    """Return a rotation of x, y, z and w, (4,)."""
+    x, y, z, w = xyzw.tolist()
+    return Quaternion(x=x, y=y, z=z, w=w)
+
+
 def line(points: list[Point3], color: Color, *, width_m: float, height_m: float = 0.0) -> LinePrimitive:
     """Return a line through points, at a height above them."""
     return LinePrimitive(pose=_raised(height_m), thickness=width_m, points=points, color=color)
@@ -65,34 +70,21 @@ def area(lane: NearbyLane, color: Color, *, height_m: float = 0.0) -> TriangleLi
 def box(boxes: Boxes, row: int, color: Color) -> CubePrimitive:
     """Return a box."""
     x_m, y_m, z_m = boxes.centers_m[row].tolist()
-    pose = Pose(position=Vector3(x=x_m, y=y_m, z=z_m), orientation=_as_quaternion(boxes.quaternions[row]))
+    pose = Pose(position=Vector3(x=x_m, y=y_m, z=z_m), orientation=as_quaternion(boxes.quaternions[row]))
     length_m, width_m, height_m = boxes.sizes_m[row].tolist()
     return CubePrimitive(pose=pose, size=Vector3(x=length_m, y=width_m, z=height_m), color=color)
 
 
-def heading_mark(boxes: Boxes, row: int, color: Color, *, width_m: float) -> LinePrimitive:
-    """Return a line on the roof of a box from its centre to its front."""
-    points = [Point3(x=x_m, y=y_m, z=z_m) for x_m, y_m, z_m in boxes.heading_marks_m[row].tolist()]
-    return LinePrimitive(pose=_raised(0.0), thickness=width_m, points=points, color=color)
-
-
-def label_above(boxes: Boxes, row: int, text: str, color: Color, *, size_m: float) -> TextPrimitive:
-    """Return a text above a box that faces the viewer."""
-    x_m, y_m, _ = boxes.centers_m[row].tolist()
-    position = Vector3(x=x_m, y=y_m, z=float(boxes.sizes_m[row, 2]) + size_m)
-    pose = Pose(position=position, orientation=_UPRIGHT)
-    return TextPrimitive(pose=pose, billboard=True, font_size=size_m, color=color, text=text)
-
-
-def scene_in_world(origin_m: Float64Array, time_ns: int) -> FrameTransform:
-    """Return where the scene is in the world, by its origin (2,)."""
-    return _transform(WORLD_FRAME, SCENE_FRAME, time_ns, origin_m, _UPRIGHT)
-
-
-def ego_in_scene(ego: Boxes, frame_index: int, time_ns: int) -> FrameTransform:
-    """Return where the AV is in the scene; its frame is on the ground below the centre."""
-    quaternion = _as_quaternion(ego.quaternions[frame_index])
-    return _transform(SCENE_FRAME, EGO_FRAME, time_ns, ego.centers_m[frame_index, :2], quaternion)
+def transform(parent: str, child: str, time_ns: int, position_m: Float64Array, rotation: Quaternion) -> FrameTransform:
+    """Return where a frame is in another one, by the position of its origin, (2,), and its rotation."""
+    x_m, y_m = position_m.tolist()
+    return FrameTransform(
+        timestamp=as_timestamp(time_ns),
+        parent_frame_id=parent,
+        child_frame_id=child,
+        translation=Vector3(x=x_m, y=y_m),
+        rotation=rotation,
+    )
 
 
 def entity(name: str, time_ns: int, **parts: Any) -> SceneEntity:
@@ -117,20 +109,4 @@ def deletions(names: Iterable[str], time_ns: int) -> list[SceneEntityDeletion]:
 
 
 def _raised(height_m: float) -> Pose:
-    return Pose(position=Vector3(z=height_m), orientation=_UPRIGHT)
-
-
-def _as_quaternion(xyzw: Float64Array) -> Quaternion:
-    x, y, z, w = xyzw.tolist()
-    return Quaternion(x=x, y=y, z=z, w=w)
-
-
-def _transform(parent: str, child: str, time_ns: int, position_m: Float64Array, rotation: Quaternion) -> FrameTransform:
-    x_m, y_m = position_m.tolist()
-    return FrameTransform(
-        timestamp=as_timestamp(time_ns),
-        parent_frame_id=parent,
-        child_frame_id=child,
-        translation=Vector3(x=x_m, y=y_m),
-        rotation=rotation,
-    )
+    return Pose(position=Vector3(z=height_m), orientation=UPRIGHT)

@@ -1,17 +1,215 @@
-"""One drive of a simulation: the scene next to its log, what was planned, the values of metrics, and failures."""
+"""Drives of a simulation: a scene next to its log (ghosts), what was planned, the values of metrics, and failures."""
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
+import numpy as np
+
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
+from l5kit.data.array_shapes import require_shapes
+from l5kit.data.scene_arrays import AgentRows, SceneArrays, read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, L5KitError
 from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.folder.frame_table import FrameColumns
 from l5kit.simulation.folder.simulation_folder import ScenePlans, SceneResult, SimulationFolder
-from l5kit.visualization.simulated.failures import Failure, find_failures
-from l5kit.visualization.simulated.ghosts import Ghosts, find_ghosts
+
+_AT_FAULT: Final = "collision_at_fault"
+_MEETINGS: Final = {
+    _AT_FAULT: "Collision, at fault",
+    "collision": "Collision, not at fault",
+    "appeared_close": "Appears close ahead in the log",
+}
+"""Kinds of failures with somebody, the worst first; who appears close is a fault of the log."""
+
+_OF_MEETINGS: Final = "no_at_fault_collisions"
+"""The metric that they belong to."""
+
+_SAME_FAILURE_S: Final = 1.0 + 1e-3  # failures that are no farther apart than a second are one, and times jitter
+_MOVED_M = 0.05
+_TURNED_RAD = 0.02
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Frames of a scene in which the AV fails in one way.
+
+    Attributes:
+        kind: What it is called in data.
+        name: What it is called for people.
+        first_frame: Counted in the scene.
+        last_frame: Likewise.
+        track_id: With whom the AV collides, or who appears close; None for other kinds.
+    """
+
+    kind: str
+    name: str
+    first_frame: int
+    last_frame: int
+    track_id: int | None = None
+
+
+def find_failures(
+    columns: FrameColumns,
+    values: Mapping[str, float | None],
+    metrics: Sequence[MetricFacts],
+    *,
+    tracks: Sequence[int | None],
+    times_s: Float64Array,
+    appeared: Sequence[int | None] = (),
+) -> list[Failure]:
+    """Return the failures of a scene, by frame, the worst kinds first.
+
+    Args:
+        columns: Of the table of frames; those that it lacks give no failures.
+        values: Of the metrics in the scene; those that do not apply give no failures.
+        metrics: The metrics.
+        tracks: With whom the AV collides in each frame, where there are columns.
+        times_s: When the frames are, seconds, (F,).
+        appeared: Who appears close ahead in each frame; none where that is not known.
+    """
+    failures = []
+    if values.get(_OF_MEETINGS) is not None:
+        # without a column of faults no collision is at fault, as NaN is not above 0
+        counts = columns.get("collisions", np.zeros(0))
+        at_fault = columns.get("collision_at_fault", np.full(len(counts), np.nan))
+        for frame in np.flatnonzero(counts > 0).tolist():
+            kind = _AT_FAULT if at_fault[frame] > 0 else "collision"
+            failures.append(_meeting(kind, frame, tracks[frame]))
+        failures += [_meeting("appeared_close", at, track) for at, track in enumerate(appeared) if track is not None]
+    kinds = list(_MEETINGS)
+    for metric in metrics:
+        fault, column = metric.fault, columns.get(metric.column or "")
+        if fault is None or column is None or fault.kind == _AT_FAULT or values.get(metric.name) is None:
+            continue
+        kinds.append(fault.kind)
+        # frames that are no farther apart than a second are one failure, from the first of them to the last
+        frames = np.flatnonzero(fault.find(column))
+        if len(frames):
+            breaks = np.flatnonzero(np.diff(times_s[frames]) > _SAME_FAILURE_S)
+            firsts, lasts = frames[np.append(0, breaks + 1)], frames[np.append(breaks, len(frames) - 1)]
+            spans = zip(firsts.tolist(), lasts.tolist(), strict=True)
+            failures += [Failure(fault.kind, fault.name, first, last) for first, last in spans]
+    return sorted(failures, key=lambda failure: (failure.first_frame, kinds.index(failure.kind)))
+
+
+def _meeting(kind: str, frame: int, track: int | None) -> Failure:
+    return Failure(kind, _MEETINGS[kind], frame, frame, track)
+
+
+@dataclass(frozen=True)
+class Ghosts:
+    """Poses of the log in the F frames of a simulated scene, with G rows of agents, one frame after the other.
+
+    Attributes:
+        ego_positions_m: World x and y of the AV, NaN in frames that the log does not have, float64, shape (F, 2).
+        ego_yaws_rad: Its headings, likewise, float64, shape (F,).
+        ego_speeds_mps: Its speeds, likewise, float64, shape (F,).
+        starts: First row of each frame and the end of the last one, int64, shape (F + 1,).
+        track_ids: uint64, shape (G,).
+        centroids_m: World x and y, float64, shape (G, 2).
+        yaws_rad: float32, shape (G,).
+        extents_m: Length, width and height, float32, shape (G, 3).
+    """
+
+    ego_positions_m: Float64Array
+    ego_yaws_rad: Float64Array
+    ego_speeds_mps: Float64Array
+    starts: Int64Array
+    track_ids: NumericArray
+    centroids_m: Float64Array
+    yaws_rad: Float32Array
+    extents_m: Float32Array
+
+    def __post_init__(self) -> None:
+        frames, rows = len(self.ego_yaws_rad), len(self.track_ids)
+        require_shapes(self, ego_positions_m=(frames, 2), ego_speeds_mps=(frames,), starts=(frames + 1,))
+        require_shapes(self, centroids_m=(rows, 2), yaws_rad=(rows,), extents_m=(rows, 3))
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the log has any of the frames."""
+        return bool(np.isfinite(self.ego_yaws_rad).any())
+
+    def rows_of(self, frame_index: int) -> slice:
+        """Return the rows of agents of one frame, counted in the scene."""
+        return slice(int(self.starts[frame_index]), int(self.starts[frame_index + 1]))
+
+
+def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
+    """Return where the log has what a simulation has moved; frames belong together that have the same time.
+
+    An agent has a ghost in the frames in which the simulation has it elsewhere, by more than 5 cm or 0.02 rad, or no
+    longer; only tracks that were moved in any frame have some.
+
+    Args:
+        simulated: A scene as it was driven.
+        logged: The same scene as it was recorded, with frames before and after, perhaps; None gives no ghosts.
+    """
+    if logged is None or logged.num_frames == 0:
+        nothing = np.zeros((0, 3), np.float32)
+        return Ghosts(
+            ego_positions_m=np.full((simulated.num_frames, 2), np.nan),
+            ego_yaws_rad=np.full(simulated.num_frames, np.nan),
+            ego_speeds_mps=np.full(simulated.num_frames, np.nan),
+            starts=np.zeros(simulated.num_frames + 1, np.int64),
+            track_ids=np.zeros(0, np.uint64),
+            centroids_m=np.zeros((0, 2)),
+            yaws_rad=nothing[:, 0],
+            extents_m=nothing,
+        )
+    # the frame of the log with each time, -1 where it has none
+    times_ns = logged.timestamps_ns
+    order = np.argsort(times_ns, kind="stable")
+    nearest = order[np.searchsorted(times_ns[order], simulated.timestamps_ns).clip(max=len(times_ns) - 1)]
+    frames = np.where(times_ns[nearest] == simulated.timestamps_ns, nearest, -1).astype(np.int64)
+    there = frames >= 0  # the last frame stands in for those that are not there
+    # the rows of agents of these frames, one frame after the other, and the frame of the scene of each
+    starts = logged.agents.starts.astype(np.int64)
+    counts = np.where(there, np.diff(starts)[frames], 0)
+    frame_of_row = np.repeat(np.arange(len(frames)), counts)
+    rows = starts[frames[frame_of_row]] + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    is_ghost = _is_elsewhere(simulated.agents, logged.agents, rows, frame_of_row)
+    kept = rows[is_ghost]
+    counts = np.bincount(frame_of_row[is_ghost], minlength=simulated.num_frames)
+    return Ghosts(
+        ego_positions_m=np.where(there[:, None], logged.ego_positions_m[frames, :2], np.nan),
+        ego_yaws_rad=np.where(there, logged.ego_yaws_rad[frames], np.nan),
+        ego_speeds_mps=np.where(there, logged.ego_speeds_mps[frames], np.nan),
+        starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        track_ids=logged.agents.track_ids[kept],
+        centroids_m=logged.agents.centroids_m[kept],
+        yaws_rad=logged.agents.yaws_rad[kept],
+        extents_m=logged.agents.extents_m[kept],
+    )
+
+
+def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, frame_of_row: Int64Array) -> BoolArray:
+    """Return which rows of the log the simulation has elsewhere or not at all, of tracks that it has moved."""
+    if len(simulated.track_ids) == 0:
+        return np.zeros(len(rows), np.bool_)
+    # the row of each track in its frame of the simulation, -1 where it is not there: frame and track become one number,
+    # which is searched for among those of all rows
+    track_ids = logged.track_ids[rows]
+    frame_of_simulated = np.repeat(np.arange(len(simulated.starts) - 1), np.diff(simulated.starts))
+    known, track_indices = np.unique(simulated.track_ids, return_inverse=True)
+    keys = frame_of_simulated * np.int64(len(known)) + track_indices.reshape(-1)
+    order = np.argsort(keys, kind="stable")
+    indices = np.searchsorted(known, track_ids).clip(max=len(known) - 1)
+    wanted = frame_of_row * np.int64(len(known)) + indices
+    match = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
+    match = np.where((keys[match] == wanted) & (known[indices] == track_ids), match, -1)
+    is_matched = match >= 0
+    offsets_m = np.linalg.norm(simulated.centroids_m[match] - logged.centroids_m[rows], axis=1)
+    turns_rad = np.abs(angular_distance(simulated.yaws_rad[match].astype(np.float64), logged.yaws_rad[rows]))
+    has_moved = is_matched & ((offsets_m > _MOVED_M) | (turns_rad > _TURNED_RAD))
+    moved_tracks = np.unique(track_ids[has_moved])
+    is_elsewhere: BoolArray = has_moved | (~is_matched & np.isin(track_ids, moved_tracks))
+    return is_elsewhere
 
 
 @dataclass(frozen=True)

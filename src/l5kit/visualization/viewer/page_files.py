@@ -13,9 +13,14 @@ _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js
 """Libraries by the name that modules import them under."""
 
 _STYLES: Final = ("vendor/uPlot.min.css", "page.css")
-_TEMPLATE: Final = "page.html"
-_TWO_PAGES: Final = "beside.html"
-_OVERVIEW: Final = "overview.html"
+PAGE: Final = "page.html"
+"""The template of the page that shows one log."""
+
+TWO_PAGES: Final = "beside.html"
+"""That of the page which shows two others, at ``left/`` and ``right/``."""
+
+OVERVIEW: Final = "overview.html"
+"""That of the page of several planners, which requests ``api/overview``."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +51,18 @@ def page_files() -> tuple[PageFile, ...]:
     )
 
 
-def compose_overview(*, title: str, script_folder: str, nonce: str) -> str:
-    """Return the page of several planners, which asks for ``api/overview``, as HTML; see :func:`compose_page`."""
-    return _compose(_OVERVIEW, title=title, script_folder=script_folder, nonce=nonce, content="")
-
-
-def compose_two_pages(*, title: str, script_folder: str, nonce: str) -> str:
-    """Return the page that shows two others, at ``left/`` and ``right/``, as HTML; see :func:`compose_page`."""
-    return _compose(_TWO_PAGES, title=title, script_folder=script_folder, nonce=nonce, content="")
-
-
-def compose_page(*, title: str, script_folder: str | None, nonce: str = "", content: str = "") -> str:
-    """Return the page as HTML.
+def compose_page(
+    *, title: str, script_folder: str | None, nonce: str = "", content: str = "", template: str = PAGE
+) -> str:
+    """Return the page, or another one, as HTML.
 
     Args:
         title: Of the window.
         script_folder: Address of the folder in which a server offers :func:`page_files`; None puts them into the page.
         nonce: Mark of the scripts in the page that the server's security policy lets run.
         content: HTML that the scripts take data from.
+        template: :data:`PAGE`, :data:`TWO_PAGES` or :data:`OVERVIEW`.
     """
-    return _compose(_TEMPLATE, title=title, script_folder=script_folder, nonce=nonce, content=content)
-
-
-def _compose(template: str, *, title: str, script_folder: str | None, nonce: str, content: str) -> str:
-    """Return one of the pages as HTML."""
     folder = resources.files(__package__) / "page"
     imports = {file.specifier: f"{script_folder}/{file.name}" for file in page_files()}
     if script_folder is None:  # scripts are inside the page

@@ -1,4 +1,4 @@
-"""Which predictions belong to which agents of a log, by time and track, and those that belong to none."""
+"""Predictions of a scene: the agents of a log they belong to, by time and track, and their bytes for the page."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +11,8 @@ from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.visualization.viewer.content_bytes import positions_from, scene_origin_m
+from l5kit.visualization.viewer.packed_arrays import pack_arrays
 from l5kit.visualization.viewer.predictions import Predictions
 
 MOST_AGENTS_LOOKED_AT: Final = 20_000_000
@@ -120,3 +122,36 @@ def _rows_with(
     at = np.minimum(np.searchsorted(agent_keys[order], keys), len(order) - 1)
     rows: Int64Array = np.where(agent_keys[order][at] == keys, order[at], -1)
     return rows
+
+
+def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
+    """Return the predictions of a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.
+
+    Args:
+        predictions: Those of the whole log.
+        scene: The scene; positions are counted from the same origin as those of its own bytes.
+
+    Raises:
+        InvalidArgumentError: A row of the file holds something else than numbers.
+        DataChangedError: The file is not the one that was opened.
+    """
+    matches = match_scene(predictions, scene)
+    # what is predicted is counted from where the AV, or the agent, is in the frame of the prediction
+    frames = np.repeat(np.arange(scene.num_frames), np.diff(matches.starts))
+    is_agent = matches.agent_rows >= 0
+    current_m = scene.ego_positions_m[frames, :2].copy()
+    current_m[is_agent] = scene.agents.centroids_m[matches.agent_rows[is_agent]]
+    confidences, displacements_m = predictions.read(matches.indices)
+    facts = {
+        "name": predictions.name,
+        "num_modes": predictions.num_modes,
+        "num_steps": predictions.num_steps,
+        "num_lost": matches.num_lost,
+    }
+    arrays = {
+        "starts": matches.starts.astype(np.uint32),
+        "agent_row": matches.agent_rows.astype(np.int32),
+        "confidence": confidences.astype(np.float32),
+        "xy": positions_from(current_m[:, None, None] + displacements_m, scene_origin_m(scene)),
+    }
+    return pack_arrays(facts, arrays)

@@ -22,7 +22,7 @@ from l5kit.errors import L5KitError, SampleError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES, is_loopback_host
 from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.overview import Overview
-from l5kit.visualization.viewer.page_files import compose_overview, compose_page, compose_two_pages, page_files
+from l5kit.visualization.viewer.page_files import OVERVIEW, PAGE, TWO_PAGES, compose_page, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from l5kit.visualization.viewer.worker_threads import WorkerThreads
 
@@ -274,14 +274,14 @@ class _PageHandler(_Handler):
     ancestors = "'none'"
 
     def get(self) -> None:
-        self.send_page(f"{self.log.facts()['name']} - l5kit", compose_page)
+        self.send_page(f"{self.log.facts()['name']} - l5kit")
 
-    def send_page(self, title: str, compose: Callable[..., str]) -> None:
+    def send_page(self, title: str, *, template: str = PAGE) -> None:
         """Send a page whose scripts alone may run."""
         nonce = secrets.token_urlsafe(16)
         self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce, ancestors=self.ancestors))
         self.set_header("Referrer-Policy", "no-referrer")
-        self.finish(compose(title=title, script_folder="/page", nonce=nonce))
+        self.finish(compose_page(title=title, script_folder="/page", nonce=nonce, template=template))
 
 
 class _FramedPageHandler(_PageHandler):
@@ -294,12 +294,12 @@ class _TwoPagesHandler(_PageHandler):
         self.title = title
 
     def get(self) -> None:
-        self.send_page(self.title, compose_two_pages)
+        self.send_page(self.title, template=TWO_PAGES)
 
 
 class _OverviewPageHandler(_PageHandler):
     def get(self) -> None:
-        self.send_page("Planners compared - l5kit", compose_overview)
+        self.send_page("Planners compared - l5kit", template=OVERVIEW)
 
 
 class _OverviewHandler(_Handler):

@@ -97,11 +97,6 @@ class _Layer:
     source: ColumnDataSource
     packed: PackedLayer
 
-    def as_argument(self) -> dict[str, object]:
-        """Return what the script of the page takes."""
-        columns = {name: {"values": kept.values, "codes": kept.codes} for name, kept in self.packed.columns.items()}
-        return {**vars(self.packed), "columns": columns, "source": self.source}
-
 
 def scene_layout(
     scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int, highest_px: int | None = None
@@ -184,7 +179,13 @@ def _add_slider(layers: Sequence[_Layer], frames: Sequence[FrameVisualization], 
     """Return the slider whose frame the layers show."""
     end = (len(frames) - 1) * frame_step
     slider = Slider(start=0, end=end, value=0, step=frame_step, title="frame", sizing_mode="stretch_width")
-    shown = {"slider": slider, "layers": [layer.as_argument() for layer in layers], "origin": _origin_of(frames)}
+    # the script takes a layer as a dictionary, the columns in it as dictionaries of their own
+    sources: list[dict[str, object]] = []
+    for layer in layers:
+        packed = layer.packed
+        columns = {name: {"values": kept.values, "codes": kept.codes} for name, kept in packed.columns.items()}
+        sources.append({**vars(packed), "columns": columns, "source": layer.source})
+    shown = {"slider": slider, "layers": sources, "origin": _origin_of(frames)}
     slider.js_on_change("value", CustomJS(args=shown, code=_script("scene_page.js")))
     return slider
 
