@@ -94,13 +94,7 @@ def create_chopped_dataset(
     _require_apart(path, str(folder), argument="output_folder")
     clear_leftovers(folder)
     _require_free(folder, name, overwrite=overwrite)
-    for argument, value, least in (
-        ("num_frames_to_copy", num_frames_to_copy, 1),
-        ("num_frames_gt", num_frames_gt, 1),
-        ("min_frame_future", min_frame_future, 0),
-    ):
-        if value < least:
-            raise InvalidArgumentError(f"{argument} must be at least {least}, got {value}")
+    _require_counts(num_frames_to_copy, num_frames_gt, min_frame_future)
     from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
 
     dataset = ChunkedDataset(path).open()
@@ -158,6 +152,16 @@ def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
             f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
             "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
         )
+
+
+def _require_counts(num_frames_to_copy: int, num_frames_gt: int, min_frame_future: int) -> None:
+    for name, value, least in (
+        ("num_frames_to_copy", num_frames_to_copy, 1),
+        ("num_frames_gt", num_frames_gt, 1),
+        ("min_frame_future", min_frame_future, 0),
+    ):
+        if value < least:
+            raise InvalidArgumentError(f"{name} must be at least {least}, got {value}")
 
 
 def _last_kept_frames(dataset: ChunkedDataset, num_frames: int) -> Int64Array:
