@@ -61,29 +61,6 @@ def tag_scenes(
     return SceneTags.of_rows(indices, [{} if isinstance(each, str) else each for each in tags_of_scenes], errors)
 
 
-def tag_records(
-    recorded: SceneRecords, *, body: EgoBody, tag_map: TagMap | None, thresholds: TagThresholds
-) -> dict[str, Int64Array]:
-    """Return the events (n, 2) of a scene with a frame or more, by tag; those that are not known are left out."""
-    arrays = [SceneArrays.of_records(recorded)]
-    states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
-    tags = tag_motion(states, thresholds) | tag_neighbours(states, road_users, thresholds)
-    if tag_map is None:
-        return tags
-    driving_map = tag_map.driving_map
-    lane_positions = find_lane_positions(states, driving_map)
-    red_lanes = tag_map.red_lanes(np.asarray(recorded.frames[FACE_INTERVAL], np.int64), recorded.tl_faces)
-    return tags | {
-        "stop_at_red": find_stops_at_red(
-            states, lane_positions, red_lanes, standing=tags["standing"], driving_map=driving_map, thresholds=thresholds
-        ),
-        "lane_change": find_lane_changes(states, lane_positions, driving_map=driving_map, thresholds=thresholds),
-        "unprotected_crossing": find_unprotected_crossings(
-            states, road_users, lane_positions, tag_map=tag_map, thresholds=thresholds
-        ),
-    }
-
-
 @dataclass(frozen=True)
 class _TagJob:
     """Tags of scenes by their numbers: their events, or what is wrong with them."""
@@ -107,7 +84,32 @@ class _TagJob:
             tag_map = self.tag_map
             if isinstance(tag_map, SceneTagMaps):
                 tag_map = tag_map.of_scene(self.dataset, scene)
-            return tag_records(recorded, body=body, tag_map=tag_map, thresholds=self.thresholds)
+
+            # events (n, 2) by tag; without a map those that need one are not known, and left out
+            arrays = [SceneArrays.of_records(recorded)]
+            states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
+            tags = tag_motion(states, self.thresholds) | tag_neighbours(states, road_users, self.thresholds)
+            if tag_map is None:
+                return tags
+            driving_map = tag_map.driving_map
+            lane_positions = find_lane_positions(states, driving_map)
+            red_lanes = tag_map.red_lanes(np.asarray(recorded.frames[FACE_INTERVAL], np.int64), recorded.tl_faces)
+            return tags | {
+                "stop_at_red": find_stops_at_red(
+                    states,
+                    lane_positions,
+                    red_lanes,
+                    standing=tags["standing"],
+                    driving_map=driving_map,
+                    thresholds=self.thresholds,
+                ),
+                "lane_change": find_lane_changes(
+                    states, lane_positions, driving_map=driving_map, thresholds=self.thresholds
+                ),
+                "unprotected_crossing": find_unprotected_crossings(
+                    states, road_users, lane_positions, tag_map=tag_map, thresholds=self.thresholds
+                ),
+            }
         except (L5KitError, OSError) as error:
             return str(error)
 
