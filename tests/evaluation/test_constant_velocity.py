@@ -9,12 +9,12 @@ from torch.utils.data import DataLoader
 
 from l5kit.dataset import EgoDataset
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.constant_velocity import (
+from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
+from l5kit.evaluation.kinematic_baselines import (
     constant_velocities,
     constant_velocity_positions,
     score_constant_velocity,
 )
-from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
 from support.logs import make_log
 from support.samples import make_agent_dataset, make_cfg
 from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64, NETWORK

@@ -7,9 +7,8 @@ import torch
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.checkpoint import CheckpointMismatchError
-from l5kit.planning.rasterized.backbones import ResNet, SimpleCNN_GN, build_backbone
+from l5kit.planning.rasterized.backbones import ResNet, SimpleCNN_GN, SmallResNet, build_backbone
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
-from l5kit.planning.rasterized.small_resnet import SmallResNet
 
 # layer -> number of blocks, and the convolutions of a block: kernel size, channels in relation to those of the layer
 BLOCKS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}

@@ -7,8 +7,7 @@ import torch
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_plans import read_plans
-from l5kit.prediction.vectorized.query_centric_losses import mixture_nll, mode_surprise, winners
-from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel
+from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel, mixture_nll, mode_surprise, winners
 from support.models import copied, vector_batch, with_lanes_reversed
 from support.tolerances import FLOAT32
 

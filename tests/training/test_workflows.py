@@ -112,7 +112,7 @@ def test_speed_and_share_of_the_loader_are_in_the_curves(city, tmp_path):
 
 def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     from l5kit.dataset import loader
-    from l5kit.evaluation.constant_velocity import score_constant_velocity
+    from l5kit.evaluation.kinematic_baselines import score_constant_velocity
 
     cfg = small_config("raster_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
     result = train(cfg, tmp_path / "out", data_folder=city)

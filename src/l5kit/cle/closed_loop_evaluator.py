@@ -42,7 +42,25 @@ class EvaluationPlan:
         _require_unique("metric", [each.metric_name for each in self.metrics])
         _require_unique("validator", [each.validator_name for each in self.validators])
         _require_unique("composite metric", [each.composite_metric_name for each in self.composite_metrics])
-        self._require_what_is_required()
+
+        # whatever one of them requires has to be in the plan
+        metric_names, validator_names = self.metrics_dict().keys(), self.validators_dict().keys()
+        for name in self.intervention_validators:
+            if name not in validator_names:
+                known = ", ".join(validator_names) or "none"
+                raise EvaluationPlanError(f"intervention validator {name!r} not found in validators list: {known}")
+        for validator in self.validators:
+            for name in validator.requires_metric:
+                if name not in metric_names:
+                    _refuse("metric", name, f"validator {validator.validator_name!r}")
+        for composite in self.composite_metrics:
+            user = f"composite metric {composite.composite_metric_name!r}"
+            for name in composite.requires_metric:
+                if name not in metric_names:
+                    _refuse("metric", name, user)
+            for name in composite.requires_validator:
+                if name not in validator_names:
+                    _refuse("validator", name, user)
 
     def metrics_dict(self) -> dict[str, SupportsMetricCompute]:
         """Return the metrics by name."""
@@ -111,26 +129,6 @@ class EvaluationPlan:
             validations = {validator: scene_validation[validator] for validator in composite.requires_validator}
             results[name] = composite.compute(metrics, validations, simulation_output)
         return results
-
-    def _require_what_is_required(self) -> None:
-        metrics, validators = self.metrics_dict(), self.validators_dict()
-        for name in self.intervention_validators:
-            if name not in validators:
-                raise EvaluationPlanError(
-                    f"intervention validator {name!r} not found in validators list: {', '.join(validators) or 'none'}"
-                )
-        for validator in self.validators:
-            for name in validator.requires_metric:
-                if name not in metrics:
-                    _refuse("metric", name, f"validator {validator.validator_name!r}")
-        for composite in self.composite_metrics:
-            user = f"composite metric {composite.composite_metric_name!r}"
-            for name in composite.requires_metric:
-                if name not in metrics:
-                    _refuse("metric", name, user)
-            for name in composite.requires_validator:
-                if name not in validators:
-                    _refuse("validator", name, user)
 
 
 def _require_unique(kind: str, names: list[str]) -> None:

@@ -158,9 +158,29 @@ class RangeValidator(SupportsMetricValidate):
         least = -math.inf if self.min_value is None else float(self.min_value)
         greatest = math.inf if self.max_value is None else float(self.max_value)
         is_outside: BoolArray = np.any((columns < least) | (columns > greatest), axis=1)
+        is_failed = is_outside
         if self.validation_duration_s > 0:
-            is_outside = self._last_too_long(is_outside, simulation_output)
-        failed_frames: list[int] = np.flatnonzero(is_outside).tolist()
+            # float32 throughout, as L5Kit 1.5 compares, so that a duration of whole steps fails the same frames
+            times_s = as_array(simulation_output.simulated_ego_states)[:, TIME].astype(np.float32)
+            differences_s = np.diff(times_s, prepend=times_s.dtype.type(0))
+            if self.aligned_to_steps and len(is_outside) == len(times_s) - 1:
+                differences_s = differences_s[1:]
+            if len(is_outside) > len(differences_s):
+                raise InvalidArgumentError(
+                    f"{self.metric_name} has {len(is_outside)} values, but validator {self.validator_name!r} finds the "
+                    f"times of {len(differences_s)} simulated frames only; leave its duration out"
+                )
+            # a metric may have fewer values than there are frames, of which the last ones are then in range
+            is_violated = np.zeros(len(differences_s), np.bool_)
+            is_violated[: len(is_outside)] = is_outside
+            # those frames fail in which violations have taken too long, at a time or in all
+            if self.duration_mode == DurationMode.CONTINUOUS:
+                lasted = self.cumsum_with_reset(torch.from_numpy(differences_s), torch.from_numpy(is_violated))
+                is_failed = as_array(lasted > self.validation_duration_s).astype(np.bool_)
+            else:
+                total_s = _time_of_violations(differences_s, is_violated, False).astype(differences_s.dtype)
+                is_failed = is_violated & (total_s > self.validation_duration_s)
+        failed_frames: list[int] = np.flatnonzero(is_failed).tolist()
         return ValidatorOutput(not failed_frames, failed_frames)
 
     @staticmethod
@@ -176,28 +196,6 @@ class RangeValidator(SupportsMetricValidate):
         """
         lasted_s = _time_of_violations(as_array(timestamp_diff), as_array(validation_mask) != 0, True)
         return torch.from_numpy(lasted_s).to(timestamp_diff.dtype)
-
-    def _last_too_long(self, is_outside: BoolArray, simulation_output: SimulatedSceneLike) -> BoolArray:
-        """Return which frames (N,) fail as violations have taken too long."""
-        # float32 throughout, as L5Kit 1.5 compares, so that a duration of whole steps fails the same frames
-        times_s = as_array(simulation_output.simulated_ego_states)[:, TIME].astype(np.float32)
-        differences_s = np.diff(times_s, prepend=times_s.dtype.type(0))
-        if self.aligned_to_steps and len(is_outside) == len(times_s) - 1:
-            differences_s = differences_s[1:]
-        if len(is_outside) > len(differences_s):
-            raise InvalidArgumentError(
-                f"{self.metric_name} has {len(is_outside)} values, but validator {self.validator_name!r} finds the "
-                f"times of {len(differences_s)} simulated frames only; leave its duration out"
-            )
-        # a metric may have fewer values than there are frames, of which the last ones are then in range
-        is_violated = np.zeros(len(differences_s), np.bool_)
-        is_violated[: len(is_outside)] = is_outside
-        if self.duration_mode == DurationMode.CONTINUOUS:
-            lasted = self.cumsum_with_reset(torch.from_numpy(differences_s), torch.from_numpy(is_violated))
-            return as_array(lasted > self.validation_duration_s).astype(np.bool_)
-        total_s = _time_of_violations(differences_s, is_violated, False).astype(differences_s.dtype)
-        is_failed: BoolArray = is_violated & (total_s > self.validation_duration_s)
-        return is_failed
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -7,9 +7,8 @@ import numpy as np
 
 from l5kit._types import FloatArray, Int64Array, JsonObject
 from l5kit.closedloop.columns import scene_columns_of
-from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.failed_scene import FailedScene, read_scene
 from l5kit.closedloop.parts import FinishedScene, write_part
-from l5kit.closedloop.scene_checks import read_scene
 from l5kit.closedloop.scored_scenes import find_overflow, score_driven
 from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.data.scene_arrays import SceneArrays

@@ -1,8 +1,11 @@
-"""A scene that could not be simulated, and why."""
+"""Failed scenes: what cannot be read, driven or scored, and why."""
 
 from dataclasses import asdict, dataclass
 
 from l5kit._types import JsonObject
+from l5kit.data.scene_records import SceneRecords
+from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.simulation.engine.driven_scenes import SceneFault
 
 
@@ -43,3 +46,17 @@ class FailedScene:
         location = {"scene": self.scene, "frame": self.frame, "track": self.track}
         where = ", ".join(f"{name} {number}" for name, number in location.items() if number is not None)
         return f"{where}: {self.message}"
+
+
+def read_scene(log: ChunkedDataset, scene: int, *, start: int) -> SceneRecords | FailedScene:
+    """Return a scene of a log, or why it cannot be read or driven; ``start`` is the first frame to be simulated."""
+    try:
+        recorded = SceneRecords.read(log, scene)
+        # what would break in the middle of a drive is found first, and named
+        num_frames = len(recorded.frames)
+        if num_frames <= start:
+            return FailedScene(scene, None, None, f"the scene has {num_frames} frames, none of them frame {start}")
+        fault = find_record_fault(recorded)
+    except Exception as error:  # whatever is broken in a file must not end the other scenes
+        return FailedScene(scene, None, None, f"the scene cannot be read: {error or type(error).__name__}")
+    return recorded if fault is None else FailedScene(scene, fault.frame, fault.track_id, fault.message)

@@ -14,18 +14,18 @@ from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PART_PATHS, PARTS_FOLDER
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
-from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss, finish_output
+from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, RUN_FILE, SCENES_TABLE, SCORES_FILE
 from l5kit.simulation.folder.simulation_folder import read_object
 
 _LOCK: Final = "owner.lock"
-_FINISHED: Final = (
+FINISHED: Final = (
     *(SCORES_FILE, SCENES_TABLE, FRAMES_TABLE, "scenes.parquet", "frames.parquet", DRIVEN_LOG, PLANS_FILE),
 )
 """What is there at the end; the receipt is of these."""
 
-_FILES: Final = (RECEIPT_FILE, *_FINISHED, RUN_FILE)
+_FILES: Final = (RECEIPT_FILE, *FINISHED, RUN_FILE)
 """What a simulation writes, in the order in which it is removed."""
 
 _COMPARED: Final = ("l5kit", "planner", "fallback", "agents", "scored_by", "options", "digests")
@@ -98,12 +98,6 @@ def require_apart(folder: Path, inputs: Iterable[Path | None]) -> None:
 def is_complete(folder: Path) -> bool:
     """Return whether the receipt of a simulation is there, and all its files as they were written."""
     return find_loss(folder) is None and holds_scores(read_object(folder / SCORES_FILE))
-
-
-def finish_folder(folder: Path, scores: Mapping[str, object]) -> None:
-    """Write the scores, and then the receipt: where that is, the simulation is complete."""
-    write_json(folder / SCORES_FILE, scores, allow_nan=False)
-    finish_output(folder, "simulate", _FINISHED)
 
 
 def holds_scores(scores: JsonObject) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from l5kit._types import Float64Array
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
-from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
+from l5kit.configs.own_code import digest_of_object, is_own, read_own
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
@@ -113,12 +113,6 @@ def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] =
         taken |= columns
     facts = {"metrics": [metric.as_json() for metric in added], "sources": sources}
     return Measured((*of_scores, *added), tuple(metric.name for metric in added), digest_of_json(facts), scores)
-
-
-def with_whole_files(requested: Sequence[RequestedMetric]) -> tuple[RequestedMetric, ...]:
-    """Return metrics with the whole paths of their files, for a process with another working directory."""
-    several = [requested] if isinstance(requested, RequestedMetric) else requested
-    return tuple(with_whole_file(each) if isinstance(each, str) and is_own(each) else each for each in several)
 
 
 def _open(requested: RequestedMetric) -> tuple[list[Metric], str]:

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from l5kit._types import Float32Array, JsonObject
+from l5kit._types import JsonObject
 from l5kit.environment.model_actions import RouteActions
-from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.policy_driver import PolicyDriver
-from l5kit.environment.policy_file import CompactEncoder, PolicyNetwork
+from l5kit.environment.policy_file import PolicyNetwork
 from l5kit.errors import UnsupportedValueError
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.visualization.drive.page_policy import PagePolicy
@@ -41,8 +40,12 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
             f"the threshold {options.threshold}; the page plans with policies of l5kit train-rl with actions along the "
             "route, a network of agents, frame='route', forecast='velocity' and no lane points"
         )
+    # what the page reads of an observation: the columns of the AV with its route, and behind them those of each agent
+    own_columns, (num_agents, agent_columns) = layout.parts[_AGENTS]
     facts: JsonObject = {
-        **_columns_of(layout),
+        "own_columns": own_columns.start,
+        "agent_columns": agent_columns,
+        "num_agents": num_agents,
         "num_layers": len(network.layers),
         "layout": {
             "num_agents": layout.num_agents,
@@ -54,21 +57,13 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
         "high_mps2": actions.highs[0],
         "curvature": list(actions.model.parameters(options.step_time_s)),
     }
-    return PagePolicy(name, options.step_time_s, pack_arrays(facts, _weights_of(network, encoder)))
 
-
-def _columns_of(layout: CompactLayout) -> JsonObject:
-    """Return how many columns tell of the AV with its route, and of each agent."""
-    columns, (num_agents, num_columns) = layout.parts[_AGENTS]
-    return {"own_columns": columns.start, "agent_columns": num_columns, "num_agents": num_agents}
-
-
-def _weights_of(network: PolicyNetwork, encoder: CompactEncoder) -> dict[str, Float32Array]:
-    """Return all weights of a network, by name; offsets where a layer has some."""
+    # all weights by name, and the offsets of the layers
     first, second, mix = encoder.sets[_AGENTS]
     layers = {"own": encoder.own, "agents_first": first, "agents_second": second}
     layers |= {f"layer_{index}": layer for index, layer in enumerate(network.layers)}
     arrays = {"means": encoder.scales[0], "deviations": encoder.scales[1], "agents_mix_weights": mix}
-    for name, (weights, offsets) in layers.items():
-        arrays |= {f"{name}_weights": weights, f"{name}_offsets": offsets}
-    return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
+    for layer_name, (weights, offsets) in layers.items():
+        arrays |= {f"{layer_name}_weights": weights, f"{layer_name}_offsets": offsets}
+    arrays = {key: np.ascontiguousarray(array, np.float32) for key, array in arrays.items()}
+    return PagePolicy(name, options.step_time_s, pack_arrays(facts, arrays))

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
+from l5kit._files import write_json
 from l5kit._types import Config
-from l5kit.closedloop.assembling import assemble
+from l5kit.closedloop.assembling import assemble, scores_of
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import claimed, digest_of_run, finish_folder, is_complete, require_apart, require_folder
+from l5kit.closedloop.folder import FINISHED, claimed, digest_of_run, is_complete, require_apart, require_folder
 from l5kit.closedloop.measured import RequestedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import drop_damaged, find_parts
 from l5kit.closedloop.planners import RequestedPlanner, RequestedTraffic
 from l5kit.closedloop.result import ClosedLoopResult, read_result
-from l5kit.closedloop.scores_file import scores_of
 from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
-from l5kit.data.receipts import RECEIPT_FILE
+from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
@@ -128,8 +128,10 @@ def simulate(
                     with_parquet=can_write_parquet(),
                     progress=progress,
                 )
-            # the scores last: where they are, the simulation is complete
-            finish_folder(target, scores_of(rows, setup.measured.metrics, setup.facts))
+            # the scores, and then the receipt: where that is, the simulation is complete
+            scores = scores_of(rows, setup.measured.metrics, setup.facts)
+            write_json(target / SCORES_FILE, scores, allow_nan=False)
+            finish_output(target, "simulate", FINISHED)
     result = read_result(target)
     if options.strict and result.failed:
         raise FailedSceneError(result.failed[0])

@@ -57,7 +57,16 @@ def open_session(
         FileNotFoundError: There is no such checkpoint, map or ``meta.json``.
         L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
-    files = _files_of(map_path, meta_path)
+    # the files are those of a dataset that has no log; meta.json lies beside the map, or in the folder above
+    files = DatasetFiles(Path(os.devnull), None, None, None, ())
+    if map_path is not None:
+        semantic_map = Path(map_path)
+        beside = [folder / _META for folder in (semantic_map.parent, semantic_map.parent.parent)]
+        meta = next((each for each in beside if each.is_file()), beside[0]) if meta_path is None else Path(meta_path)
+        for argument, file in (("map_path", semantic_map), ("meta_path", meta)):
+            if not file.is_file():
+                raise FileNotFoundError(f"{argument}: there is no file {str(file)!r}")
+        files = DatasetFiles(semantic_map, semantic_map, meta, None, ())
     known = facts or LogFacts()
     context = NetworkContext(files, known, planner_cfg, device, allow_pickle)
     opened = open_planner(planner, context=context, fallback=fallback)
@@ -78,20 +87,3 @@ def open_session(
         longest_gap_s=longest_gap_s,
         most_objects=most_objects,
     )
-
-
-def _files_of(map_path: str | os.PathLike[str] | None, meta_path: str | os.PathLike[str] | None) -> DatasetFiles:
-    """Return the files of a map, as those of a dataset that has no log.
-
-    Raises:
-        FileNotFoundError: One is missing.
-    """
-    if map_path is None:
-        return DatasetFiles(Path(os.devnull), None, None, None, ())
-    semantic_map = Path(map_path)
-    beside = [folder / _META for folder in (semantic_map.parent, semantic_map.parent.parent)]
-    meta = next((each for each in beside if each.is_file()), beside[0]) if meta_path is None else Path(meta_path)
-    for argument, file in (("map_path", semantic_map), ("meta_path", meta)):
-        if not file.is_file():
-            raise FileNotFoundError(f"{argument}: there is no file {str(file)!r}")
-    return DatasetFiles(semantic_map, semantic_map, meta, None, ())

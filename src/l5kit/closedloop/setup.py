@@ -15,8 +15,8 @@ from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkContext
 from l5kit.closedloop.failed_scene import as_unicode
-from l5kit.closedloop.measured import Measured, RequestedMetric, find_scores, open_metrics, with_whole_files
-from l5kit.closedloop.options import ClosedLoopOptions
+from l5kit.closedloop.measured import Measured, RequestedMetric, find_scores, open_metrics
+from l5kit.closedloop.options import ClosedLoopOptions, with_option
 from l5kit.closedloop.planners import (
     LANE_DRIVERS,
     Planner,
@@ -27,7 +27,6 @@ from l5kit.closedloop.planners import (
     open_traffic,
     with_whole_path,
 )
-from l5kit.closedloop.scene_checks import require_start
 from l5kit.closedloop.true_log import TrueLog, open_truth
 from l5kit.configs.own_code import is_own, with_whole_file
 from l5kit.data.data_record import DataRecord
@@ -35,6 +34,7 @@ from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import find_other_step_time
 from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import Progress
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
@@ -70,6 +70,7 @@ class SimulationRequest:
     def with_whole_paths(self) -> "WholeRequest":
         """Return the arguments with absolute paths or URLs, which name the same for each machine."""
         moves = self.options.moves
+        metrics = [self.metrics] if isinstance(self.metrics, RequestedMetric) else self.metrics
         return WholeRequest(
             path=Path(whole_path_of(self.path)),
             planner=self.planner,
@@ -80,7 +81,10 @@ class SimulationRequest:
             meta_path=_whole(self.meta_path),
             truth=_whole(self.truth),
             fallback=self.fallback,
-            metrics=with_whole_files(self.metrics),
+            # those of files of the user are found from any working directory
+            metrics=tuple(
+                with_whole_file(each) if isinstance(each, str) and is_own(each) else each for each in metrics
+            ),
             score=find_scores(self.score),
             options=replace(
                 self.options,
@@ -213,7 +217,16 @@ def _open(request: WholeRequest) -> ClosedLoopSetup:
     files, _ = find_scene_files(request.path, map_path=request.map_path, meta_path=request.meta_path)
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
-    require_start(log, scenes, options.start_frame)
+    # a first frame that no scene has is refused; what cannot be read is left to the scenes, which fail by name
+    if options.start_frame != 0:
+        with contextlib.suppress(CorruptedDataError):
+            intervals = log.scenes[scenes][FRAME_INTERVAL]
+            longest = int((intervals[:, 1] - intervals[:, 0]).max())
+            if longest <= options.start_frame:
+                raise InvalidArgumentError(
+                    f"{with_option('start_frame')} is {options.start_frame}, but the longest scene has {longest} "
+                    "frames, counted from 0; name an earlier one"
+                )
     of_ego, of_agents = (
         NetworkContext(files, log.facts, cfg, options.device, options.allow_pickle)
         for cfg in (request.planner_cfg, request.agents_cfg)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._types import Int64Array
-from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.scene_checks import read_scene
+from l5kit.closedloop.failed_scene import FailedScene, read_scene
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset
 from l5kit.data.records import FRAME_INTERVAL
@@ -47,9 +46,20 @@ class TrueLog:
         records = read_scene(self.log, scene, start=start)
         if isinstance(records, FailedScene):
             return FailedScene(scene, records.frame, records.track, f"in the true log: {records.message}")
-        frame, difference = _find_difference(seen, records)
-        if difference is not None:
-            return FailedScene(scene, frame, None, f"the true log is not that of this one: {difference}")
+        # it has the same frames, with the same times and poses of the AV; the first one that differs is named
+        problem = "the true log is not that of this one"
+        if len(seen.frames) != len(records.frames):
+            counts = f"it has {len(records.frames)} frames in place of {len(seen.frames)}"
+            return FailedScene(scene, None, None, f"{problem}: {counts}")
+        for name, what, tolerance in (
+            ("timestamp", "time", 0.0),
+            ("ego_translation", "place of the AV", _CLOSE_M),
+            ("ego_rotation", "rotation of the AV", _CLOSE_M),
+        ):
+            apart = np.abs(seen.frames[name] - records.frames[name]).reshape(len(seen.frames), -1).max(axis=1)
+            if (apart > tolerance).any():
+                frame = int(np.argmax(apart > tolerance))
+                return FailedScene(scene, frame, None, f"{problem}: the {what} is another")
         # the frames that are simulated, so that boxes and drives are the same rows
         length = len(records.frames)
         stop = length if num_frames is None else min(length, start + num_frames)
@@ -87,18 +97,3 @@ def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64A
                 f"{others[name][row].tolist()}; {hint}"
             )
     return TrueLog(dataset_path, truth, DataRecord.of(dataset_path, num_scenes=len(truth.scenes)))
-
-
-def _find_difference(seen: SceneRecords, true: SceneRecords) -> tuple[int | None, str | None]:
-    """Return frame and kind of the first difference of times and poses of the AV; None where there is none."""
-    if len(seen.frames) != len(true.frames):
-        return None, f"it has {len(true.frames)} frames in place of {len(seen.frames)}"
-    for name, what, tolerance in (
-        ("timestamp", "time", 0.0),
-        ("ego_translation", "place of the AV", _CLOSE_M),
-        ("ego_rotation", "rotation of the AV", _CLOSE_M),
-    ):
-        apart = np.abs(seen.frames[name] - true.frames[name]).reshape(len(seen.frames), -1).max(axis=1)
-        if (apart > tolerance).any():
-            return int(np.argmax(apart > tolerance)), f"the {what} is another"
-    return None, None

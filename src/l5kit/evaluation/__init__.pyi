@@ -1,5 +1,4 @@
 from .chop_dataset.chopping import create_chopped_dataset as create_chopped_dataset
-from .constant_velocity import constant_velocity_positions as constant_velocity_positions
 from .csv_utils import (
     read_gt_csv as read_gt_csv,
     read_pred_csv as read_pred_csv,
@@ -17,7 +16,10 @@ from .epdms.terms import EPDMS as EPDMS
 from .extract_ground_truth import export_zarr_to_csv as export_zarr_to_csv, world_displacements as world_displacements
 from .extract_metrics import compute_metrics_csv as compute_metrics_csv
 from .horizon_scores import HorizonScores as HorizonScores
-from .kinematic_baselines import score_baselines as score_baselines
+from .kinematic_baselines import (
+    constant_velocity_positions as constant_velocity_positions,
+    score_baselines as score_baselines,
+)
 from .metrics import (
     average_displacement_error_mean as average_displacement_error_mean,
     average_displacement_error_oracle as average_displacement_error_oracle,

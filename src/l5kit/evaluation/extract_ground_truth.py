@@ -51,7 +51,24 @@ def export_zarr_to_csv(
         InvalidArgumentError: ``agents_mask`` has another type or shape.
         SampleError: The future of an agent cannot be read; the cause is chained.
     """
-    cfg = _make_cfg(future_num_frames, filter_agents_threshold, step_time)
+    # agents without a past; the raster is there because datasets ask for one
+    cfg: JsonObject = {
+        "raster_params": {
+            "raster_size": [100, 100],
+            "pixel_size": [0.25, 0.25],
+            "ego_center": [0.5, 0.5],
+            "set_origin_to_bottom": True,
+            "map_type": "stub_debug",
+            "filter_agents_threshold": filter_agents_threshold,
+            "disable_traffic_light_faces": True,
+        },
+        "model_params": {
+            "history_num_frames": 0,
+            "future_num_frames": future_num_frames,
+            "step_time": step_time,
+            "render_ego_history": True,
+        },
+    }
     from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch, which others do without
 
     with warnings.catch_warnings():
@@ -117,24 +134,3 @@ class _FuturesOfBatches:
 
 def _stack(samples: list[Sample], key: str) -> NumericArray:
     return np.stack([sample[key] for sample in samples])
-
-
-def _make_cfg(future_num_frames: int, filter_agents_threshold: float, step_time: float) -> JsonObject:
-    """Return a configuration; its raster is there because datasets ask for one."""
-    return {
-        "raster_params": {
-            "raster_size": [100, 100],
-            "pixel_size": [0.25, 0.25],
-            "ego_center": [0.5, 0.5],
-            "set_origin_to_bottom": True,
-            "map_type": "stub_debug",
-            "filter_agents_threshold": filter_agents_threshold,
-            "disable_traffic_light_faces": True,
-        },
-        "model_params": {
-            "history_num_frames": 0,
-            "future_num_frames": future_num_frames,
-            "step_time": step_time,
-            "render_ego_history": True,
-        },
-    }

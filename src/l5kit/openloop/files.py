@@ -12,7 +12,7 @@ import numpy as np
 
 from l5kit import __version__
 from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
-from l5kit._types import JsonObject, UInt8Array
+from l5kit._types import JsonObject
 from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, finish_output
@@ -22,13 +22,12 @@ from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
-from l5kit.visualization.png import write_png
 
 PREDICTIONS_FILE: Final = "predictions.csv"
 """Predictions of a test set, as in the competition."""
 
-_WORST_FOLDER: Final = "worst"
-_FINISHED: Final = (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE, _WORST_FOLDER)
+WORST_FOLDER: Final = "worst"
+_FINISHED: Final = (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE, WORST_FOLDER)
 
 _ROWS_AT_ONCE: Final = 10_000
 
@@ -48,7 +47,7 @@ _EVALUATION: Final = OutputKind(
         else holds_keys(folder / SCORES_FILE, {"checkpoint", "workflow", "num_samples", "scores"})
     ),
     rf"{'|'.join(re.escape(name) for name in (RECEIPT_FILE, *_FINISHED))}"
-    rf"|{_WORST_FOLDER}/\d+_scene\d+_frame\d+_\w+\.png",
+    rf"|{WORST_FOLDER}/\d+_scene\d+_frame\d+_\w+\.png",
 )
 
 
@@ -73,16 +72,8 @@ def prepare_folder(folder: Path) -> None:
     finish_output(folder, _COMMAND, of=())
     for name in (SCORES_FILE, SCORES_TABLE, SAMPLES_TABLE, PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
-    for picture in (folder / _WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
+    for picture in (folder / WORST_FOLDER).glob("[0-9]*_scene*_frame*_*.png"):
         picture.unlink()
-
-
-def write_pictures(folder: Path, pictures: Iterable[tuple[str, UInt8Array]]) -> None:
-    """Write pictures of the worst cases, numbered from the worst on."""
-    target = folder / _WORST_FOLDER
-    for rank, (name, picture) in enumerate(pictures, start=1):
-        target.mkdir(exist_ok=True)
-        write_png(target / f"{rank:02d}_{name}.png", picture)
 
 
 def write_scores(folder: Path, result: OpenLoopResult) -> None:

@@ -13,9 +13,9 @@ from l5kit.evaluation.selection_parity import GROUND_TRUTH_FILE
 from l5kit.openloop.csv_predictions import competition_metrics
 from l5kit.openloop.files import (
     PREDICTIONS_FILE,
+    WORST_FOLDER,
     prepare_folder,
     require_folder,
-    write_pictures,
     write_scores,
 )
 from l5kit.openloop.options import OpenLoopOptions
@@ -24,6 +24,7 @@ from l5kit.openloop.scoring import score
 from l5kit.openloop.setup import set_up
 from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
 from l5kit.planning.weights_file import network_of
+from l5kit.visualization.png import write_png
 from l5kit.workflows.trained_network import configuration_of
 
 _DEFAULTS = OpenLoopOptions()
@@ -78,7 +79,7 @@ def evaluate(
         competition = competition_metrics(truth, file_of_predictions, num_modes=num_modes)
         result = replace(result, competition=competition)
 
-    # the worst cases as pictures, no two of them of the same moments
+    # the worst cases as pictures, numbered from the worst on, no two of them of the same moments
     rows = result.rows
     worst = worst_rows(
         rows,
@@ -86,7 +87,9 @@ def evaluate(
         error_m=rows.fde_m if options.worst_by == "fde" else rows.ade_m,
         frames_apart=setup.config.params.future_num_frames,
     )
-    write_pictures(target, draw_worst_cases(setup, rows.taken(worst)))
+    for rank, (name, picture) in enumerate(draw_worst_cases(setup, rows.taken(worst)), start=1):
+        (target / WORST_FOLDER).mkdir(exist_ok=True)
+        write_png(target / WORST_FOLDER / f"{rank:02d}_{name}.png", picture)
     result = replace(result, duration_s=time.perf_counter() - start_s)
     write_scores(target, result)
     return result

@@ -7,7 +7,7 @@ import types
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -214,7 +214,12 @@ def _weights_only(path: Path) -> object:
 
 
 def _unpickled(path: Path) -> object:
-    reader = types.SimpleNamespace(Unpickler=_OldNamesUnpickler, load=_load_with_old_names, __name__="l5kit")
+    # torch takes a module with the two names that it uses of ``pickle``
+    reader = types.SimpleNamespace(
+        Unpickler=_OldNamesUnpickler,
+        load=lambda file, **options: _OldNamesUnpickler(file, **options).load(),
+        __name__="l5kit",
+    )
     try:
         return torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
     except (ImportError, AttributeError) as error:
@@ -245,10 +250,6 @@ class _OldNamesUnpickler(pickle.Unpickler):
             if module.partition(".")[0] not in ("l5kit", "torchvision"):
                 raise
             return type(name, (nn.Module,), {})
-
-
-def _load_with_old_names(file: BinaryIO, **options: Any) -> object:
-    return _OldNamesUnpickler(file, **options).load()
 
 
 def _weights_in(content: object, path: Path) -> dict[str, torch.Tensor]:

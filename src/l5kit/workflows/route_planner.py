@@ -11,9 +11,8 @@ from l5kit.configs.parameters import VectorizerParams
 from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError
-from l5kit.planning.vectorized.element_pooling import NUM_POOLING_HEADS
 from l5kit.planning.vectorized.route_features import RouteInputs
-from l5kit.planning.vectorized.route_model import RoutePlannerModel
+from l5kit.planning.vectorized.route_model import NUM_POOLING_HEADS, RoutePlannerModel
 from l5kit.workflows.networks import VectorRecipe
 
 _LINEAR_FROM = 0.1

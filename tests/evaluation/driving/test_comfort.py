@@ -6,9 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.signal import savgol_filter
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS, comfort, find_comfort_signals, is_comfortable
+from l5kit.evaluation.driving.comfort import (
+    COMFORT_BOUNDS,
+    comfort,
+    find_comfort_signals,
+    is_comfortable,
+    smoothing_matrix,
+)
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.smoothing import smoothing_matrix
 from support.driving import BODY, STEP_S, stacked, straight_drive
 from support.tolerances import FLOAT64_LONG
 

@@ -217,9 +217,13 @@ class Metric(MetricFacts):
         if self.of_frames is not None:
             frames = self._checked(self.of_frames(details), shape, "of_frames")
             frames = np.where(details.states.is_there & np.isfinite(frames), frames, np.nan)
-        if isinstance(self.of_scenes, str):
-            return frames, fold_known(frames, self.of_scenes)
-        return frames, self._checked(self.of_scenes(details, frames), shape[:1], "of_scenes")
+        if not isinstance(self.of_scenes, str):
+            return frames, self._checked(self.of_scenes(details, frames), shape[:1], "of_scenes")
+        # mean, least, most or sum of the values of each scene that are known, NaN where none is
+        scenes = np.full(len(frames), np.nan)
+        is_known = ~np.isnan(frames).all(axis=1)
+        scenes[is_known] = _FOLDS[self.of_scenes](frames[is_known], axis=1)
+        return frames, scenes
 
     def judge(self, details: "SceneDetails") -> tuple[Float64Array, Float64Array, BoolArray]:
         """Return the same, and which frames have a fault, bool (S, F); none has in scenes without a value."""
@@ -233,14 +237,6 @@ class Metric(MetricFacts):
         if array.shape != shape:
             raise MetricError(f"metric {self.name!r}: {function} must return an array {shape}, got {array.shape}")
         return array
-
-
-def fold_known(values: Float64Array, fold: str) -> Float64Array:
-    """Return mean, least, most or sum of the values of each row that are known, NaN where none is, (S, F) to (S,)."""
-    folded = np.full(len(values), np.nan)
-    is_known = ~np.isnan(values).all(axis=1)
-    folded[is_known] = _FOLDS[fold](values[is_known], axis=1)
-    return folded
 
 
 def combine(values: Mapping[str, Float64Array], metrics: Sequence[MetricFacts]) -> Float64Array:

@@ -49,23 +49,6 @@ def split_along_headings(vectors: Float64Array, yaws_rad: Float64Array) -> Float
     return np.stack([cos * x + sin * y, cos * y - sin * x], axis=-1)
 
 
-def accelerations_of_ego(
-    velocities_mps: Float64Array, yaws_rad: Float64Array, timestamps_s: Float64Array, is_there: BoolArray
-) -> Float64Array:
-    """Return the acceleration along the heading and to the left of it, differences of world velocities.
-
-    Args:
-        velocities_mps: World x and y, (S, F, 2).
-        yaws_rad: World headings, (S, F).
-        timestamps_s: As :func:`rates_of_frames` takes them, like ``is_there``.
-        is_there: (S, F).
-
-    Returns:
-        Metres per second squared, (S, F, 2).
-    """
-    return split_along_headings(rates_of_frames(velocities_mps, timestamps_s, is_there), yaws_rad)
-
-
 def velocities_of_rows(
     positions_m: Float64Array, times_s: Float64Array, tracks: Int64Array, scenes: Int64Array
 ) -> Float64Array:

@@ -13,7 +13,7 @@ from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.collisions import Collisions, count_at_fault, find_collisions, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import comfort_of_frames, find_comfort_signals, is_comfortable
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.lane_positions import LanePositions, find_lane_positions
+from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.map_scores import (
     MOST_OFF_ROAD_M,
     TOLERATED_BACKWARD_M,
@@ -194,11 +194,24 @@ def detail_scenes(
     counts = count_at_fault(states, road_users, collisions)
     times_s = find_times_to_collision(states, road_users, lane_positions, collisions)
     is_fine = is_comfortable(find_comfort_signals(states))
-    of_map = _values_of_map(states, lane_positions, driving_map, expert=expert)
 
     # without a map its metrics are not known, and its values NaN, which the rules would take for fine
+    of_map = dict.fromkeys(_OF_MAP, np.full(states.is_there.shape, np.nan))
+    of_map["expert_progress_m"] = np.full(expert.is_there.shape, np.nan)
     scores_of_map = {metric.name: np.full(states.num_scenes, np.nan) for metric in METRICS if metric.needs_map}
     if driving_map is not None:
+        expert_lane_positions = find_lane_positions(expert, driving_map)
+        routes = find_routes(expert_lane_positions, driving_map, expert=expert)
+        limits_mps = limits_of_lanes(driving_map, lane_positions.lanes)
+        along_m = find_progress_along_lanes(states, driving_map, lane_positions)
+        of_map = {
+            "distances_off_road_m": find_distances_off_road(states, driving_map),
+            "distances_along_lanes_m": sum_over_last_second(along_m, states),
+            "speed_limits_mps": limits_mps,
+            "speed_excess_mps": find_speed_excess(states, limits_mps),
+            "progress_m": find_progress(states, lane_positions, routes=routes, driving_map=driving_map),
+            "expert_progress_m": find_progress(expert, expert_lane_positions, routes=routes, driving_map=driving_map),
+        }
         ratios = expert_progress_ratio(of_map["progress_m"], of_map["expert_progress_m"])
         scores_of_map = {
             "drivable_area_compliance": drivable_area_compliance(of_map["distances_off_road_m"]),
@@ -216,28 +229,6 @@ def detail_scenes(
     return SceneDetails(
         states, road_users, expert, driving_map, scores, collisions, counts, times_s, is_fine, windows=None, **of_map
     )
-
-
-def _values_of_map(
-    states: EgoStates, lane_positions: LanePositions, driving_map: DrivingMap | None, *, expert: EgoStates
-) -> dict[str, Float64Array]:
-    """Return the values of frames that need a map, NaN without one."""
-    if driving_map is None:
-        unknown = np.full(states.is_there.shape, np.nan)
-        return dict.fromkeys(_OF_MAP, unknown) | {"expert_progress_m": np.full(expert.is_there.shape, np.nan)}
-    expert_lane_positions = find_lane_positions(expert, driving_map)
-    routes = find_routes(expert_lane_positions, driving_map, expert=expert)
-    limits_mps = limits_of_lanes(driving_map, lane_positions.lanes)
-    return {
-        "distances_off_road_m": find_distances_off_road(states, driving_map),
-        "distances_along_lanes_m": sum_over_last_second(
-            find_progress_along_lanes(states, driving_map, lane_positions), states
-        ),
-        "speed_limits_mps": limits_mps,
-        "speed_excess_mps": find_speed_excess(states, limits_mps),
-        "progress_m": find_progress(states, lane_positions, routes=routes, driving_map=driving_map),
-        "expert_progress_m": find_progress(expert, expert_lane_positions, routes=routes, driving_map=driving_map),
-    }
 
 
 def _score_named(name: str) -> OfScenes:

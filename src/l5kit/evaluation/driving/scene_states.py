@@ -7,7 +7,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.driving.motion import accelerations_of_ego, rates_of_frames
+from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings
 from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_users
 from l5kit.evaluation.driving.road_users import RoadUsers
 
@@ -33,14 +33,16 @@ def ego_states_of_poses(
         InvalidArgumentError: As :class:`EgoStates` says.
     """
     there = np.ones(yaws_rad.shape, np.bool_) if is_there is None else is_there
+    # accelerations, along the heading and to the left of it, are differences of world velocities
     velocities_mps = rates_of_frames(positions_m, timestamps_s, there)
+    accelerations_mps2 = split_along_headings(rates_of_frames(velocities_mps, timestamps_s, there), yaws_rad)
     return EgoStates(
         timestamps_s=np.array(timestamps_s, np.float64),
         is_there=there.copy(),
         positions_m=np.array(positions_m, np.float64),
         yaws_rad=np.array(yaws_rad, np.float64),
         speeds_mps=np.hypot(velocities_mps[..., 0], velocities_mps[..., 1]),
-        accelerations_mps2=accelerations_of_ego(velocities_mps, yaws_rad, timestamps_s, there),
+        accelerations_mps2=accelerations_mps2,
         body=EgoBody.of_extent() if body is None else body,
     )
 

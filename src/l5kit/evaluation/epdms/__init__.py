@@ -3,8 +3,7 @@
 from l5kit.evaluation.epdms.params import EpdmsParams
 from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
 from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS
-from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm
-from l5kit.evaluation.epdms.window_score import score_windows
+from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm, score_windows
 
 __all__ = [
     "EPDMS",

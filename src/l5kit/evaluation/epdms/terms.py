@@ -1,4 +1,4 @@
-"""Terms of EPDMS: one function for each, and the table of their weights.
+"""Terms of EPDMS: one function for each, the table of their weights, and the score of windows that they make.
 
 Source: docs/metrics.md of NAVSIM (Apache-2.0), as docs/reference/epdms.md repeats it.
 """
@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.collisions import count_at_fault, no_at_fault_collisions
 from l5kit.evaluation.driving.comfort import comfort_of_frames, is_comfortable
 from l5kit.evaluation.driving.map_scores import (
@@ -17,8 +17,9 @@ from l5kit.evaluation.driving.map_scores import (
     driving_direction_compliance,
     sum_over_last_second,
 )
-from l5kit.evaluation.driving.metric import MULTIPLIER, MetricFacts
+from l5kit.evaluation.driving.metric import MULTIPLIER, MetricFacts, combine
 from l5kit.evaluation.driving.time_to_collision import time_to_collision
+from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.details import WindowDetails
 from l5kit.evaluation.epdms.params import steps_of
 from l5kit.evaluation.epdms.red_areas import find_red_areas
@@ -270,3 +271,33 @@ TERMS: Final = (
     ),
 )
 """The terms of EPDMS, in the order in which tables have them; weights and multipliers are their roles."""
+
+
+def score_windows(
+    plan: WindowDetails,
+    *,
+    rules: WindowDetails | None,
+    human: WindowDetails | None,
+    scenes: Int64Array,
+    frames: Int64Array,
+    planned: Float64Array,
+) -> WindowScores:
+    """Return how well W windows were planned.
+
+    A term of which the logged drive has 0 in the same window counts as 1 (human filter): what is wrong there is most
+    likely the map or a box.
+
+    Args:
+        plan: The plans, rolled out.
+        rules: Those of the rule planner from the same states, whose progress is compared; None for the plans alone.
+        human: The logged drives of the same seconds, followed by the same tracker; None for no filter.
+        scenes: The scene of each window, as the result has it, (W,).
+        frames: Its first frame, likewise, (W,).
+        planned: Which part of it was planned, likewise, (W,).
+    """
+    terms = {term.name: term.of_windows(ComparedWindows(plan, rules)) for term in TERMS}
+    if human is not None:
+        for term in TERMS:
+            values, of_human = terms[term.name], term.of_windows(ComparedWindows(human, rules))
+            terms[term.name] = np.where((of_human == 0.0) & ~np.isnan(values), 1.0, values)
+    return WindowScores(scenes, frames, planned, combine(terms, TERMS), terms)

@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import NumericArray
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
-from l5kit.evaluation.realism.features import CELLS_PER_BIN, FEATURES, Feature
+from l5kit.evaluation.realism.features import CELLS_PER_BIN, FEATURES
 from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
 from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic
 from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
@@ -179,35 +179,30 @@ def compare_counts(
                 difference=estimate(driven - recorded, lowest=-1.0),
             )
         )
-    rows = range(len(FEATURES))
+    # distances of features from their cells, of which bins are sums; sums of whole numbers are exact
+    features = []
+    for feature, *cells in zip(FEATURES, simulated.cells, logged.cells, strict=True):
+        counts = [weights @ each for each in cells]
+        bins = [each.reshape(len(weights), feature.num_bins, CELLS_PER_BIN).sum(axis=-1) for each in counts]
+        divergent = jensen_shannon_distance(bins[0], bins[1])
+        moved = wasserstein_distance(counts[0], counts[1], cell_width=feature.cell_width)
+        size = simulated.num_scenes
+        features.append(
+            FeatureDistance(
+                name=feature.name,
+                unit=feature.unit,
+                num_simulated=int(cells[0].sum()),
+                num_logged=int(cells[1].sum()),
+                jensen_shannon=estimate_of(divergent, resampling, num_scenes=size, lowest=0.0, highest=1.0),
+                wasserstein=estimate_of(moved, resampling, num_scenes=size, lowest=0.0),
+            )
+        )
     return RealismReport(
         num_scenes=simulated.num_scenes,
         num_simulated_tracks=int(simulated.chances[:, 0].sum()),
         num_logged_tracks=int(logged.chances[:, 0].sum()),
-        features=tuple(
-            _compare_feature(FEATURES[row], simulated.cells[row], logged.cells[row], weights, resampling)
-            for row in rows
-        ),
+        features=tuple(features),
         rates=tuple(rates),
-    )
-
-
-def _compare_feature(
-    feature: Feature, simulated: NumericArray, logged: NumericArray, weights: Float64Array, resampling: Resampling
-) -> FeatureDistance:
-    """Return the distances of cells (S, cells); sums of whole numbers are exact."""
-    cells = weights @ simulated, weights @ logged
-    bins = [counts.reshape(len(weights), feature.num_bins, CELLS_PER_BIN).sum(axis=-1) for counts in cells]
-    divergent = jensen_shannon_distance(bins[0], bins[1])
-    moved = wasserstein_distance(cells[0], cells[1], cell_width=feature.cell_width)
-    size = len(simulated)
-    return FeatureDistance(
-        name=feature.name,
-        unit=feature.unit,
-        num_simulated=int(simulated.sum()),
-        num_logged=int(logged.sum()),
-        jensen_shannon=estimate_of(divergent, resampling, num_scenes=size, lowest=0.0, highest=1.0),
-        wasserstein=estimate_of(moved, resampling, num_scenes=size, lowest=0.0),
     )
 
 

@@ -1,5 +1,6 @@
 """Values of the features of traffic: one row for each subject in each frame."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,21 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.motion import rates_of_frames
 from l5kit.evaluation.driving.road_users import RoadUsers
-from l5kit.evaluation.realism.neighbours import look_around
 from l5kit.evaluation.realism.road_edges import RoadEdges, distances_to_surface_m
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import compute_box_outline
+from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
 
 _MOST_OFF_ROAD_M = 0.3
+
+_WIDEST_GAP_M = 40.0
+"""Gaps are at most so wide."""
+
+_HORIZON_S = 5.0
+"""Times to collision are at most so long."""
+
+_STANDS_MPS = 0.5
+_AHEAD_RAD = math.radians(30.0)
 
 _REACH_S = 0.55
 """Differences reach so far before and after a row: five rows at 10 Hz, and not in doubt where times jitter."""
@@ -163,19 +173,74 @@ def _sum_between(steps: Float64Array, before: Int64Array, after: Int64Array, sum
 def _look_around_with_ego(
     ego: EgoStates, users: RoadUsers, velocities_mps: Float64Array, is_subject: BoolArray
 ) -> tuple[Float64Array, Float64Array, BoolArray]:
-    """Return what :func:`look_around` does for the rows of road users, with the AV among the others, (N,) each."""
+    """Return what is around subjects among the N rows of road users, with the AV as one of the others.
+
+    Returns:
+        The gap between the box of each row and the nearest other of its frame, metres, at most 40; the time until its
+        box overlaps one that is ahead when all go on with their velocities, seconds, at most 5, which is also that of
+        rows slower than 0.5 m/s; and whether its box overlaps another. Ahead is whose centre is at most 30 degrees off
+        the heading, seen from the centre of the row. (N,) each; rows that are no subjects have the highest values.
+    """
     # the AV of each frame is put among the rows of that frame, and its own results are left out again
     there = ego.is_there.reshape(-1)
     ego_velocities_mps = rates_of_frames(ego.positions_m, ego.timestamps_s, ego.is_there).reshape(-1, 2)
     frames = np.concatenate([users.frames_of_rows, np.flatnonzero(there)])
     order = np.argsort(frames, kind="stable")
-    gaps_m, times_s, is_colliding = look_around(
-        np.concatenate([[0], np.cumsum(np.bincount(frames, minlength=there.size))]),
-        np.concatenate([users.boxes, ego.boxes.reshape(-1, 5)[there]])[order],
-        np.concatenate([np.nan_to_num(velocities_mps), ego_velocities_mps[there]])[order],
-        np.concatenate([is_subject, np.zeros(there.sum(), np.bool_)])[order],
+    starts = np.concatenate([[0], np.cumsum(np.bincount(frames, minlength=there.size))])
+    boxes = np.concatenate([users.boxes, ego.boxes.reshape(-1, 5)[there]])[order]
+    velocities_mps = np.concatenate([np.nan_to_num(velocities_mps), ego_velocities_mps[there]])[order]
+    is_subject = np.concatenate([is_subject, np.zeros(there.sum(), np.bool_)])[order]
+
+    # what is not found nearer stays at the highest values
+    gaps_m, times_s = np.full(len(boxes), _WIDEST_GAP_M), np.full(len(boxes), _HORIZON_S)
+    is_colliding = np.zeros(len(boxes), np.bool_)
+    _write_neighbours(
+        np.ascontiguousarray(starts, np.int64),
+        np.ascontiguousarray(boxes, np.float64),
+        np.ascontiguousarray(velocities_mps, np.float64),
+        np.ascontiguousarray(is_subject, np.bool_),
+        gaps_m,
+        times_s,
+        is_colliding,
     )
     sorted_rows = np.empty(len(order), np.int64)
     sorted_rows[order] = np.arange(len(order))
     rows = sorted_rows[: len(users)]
     return gaps_m[rows], times_s[rows], is_colliding[rows]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_neighbours(
+    starts: Int64Array,
+    boxes: Float64Array,
+    velocities_mps: Float64Array,
+    is_subject: BoolArray,
+    gaps_m: Float64Array,
+    times_s: Float64Array,
+    is_colliding: BoolArray,
+) -> None:
+    """Lower gaps and times of subjects to those of the others in their frames, and mark those that overlap one."""
+    for frame in range(len(starts) - 1):
+        for row in range(starts[frame], starts[frame + 1]):
+            if not is_subject[row]:
+                continue
+            box, velocity = boxes[row], velocities_mps[row]
+            moves = np.hypot(velocity[0], velocity[1]) >= _STANDS_MPS
+            for other in range(starts[frame], starts[frame + 1]):
+                if other == row:
+                    continue
+                # the gap is not below that of the circles around the boxes, which costs little: below 0 they may
+                # overlap, and only who comes that far in time can be met before the one that is known
+                x, y = boxes[other, 0] - box[0], boxes[other, 1] - box[1]
+                diagonals_m = np.hypot(box[3], box[4]) + np.hypot(boxes[other, 3], boxes[other, 4])
+                least_m = np.hypot(x, y) - 0.5 * diagonals_m
+                if least_m < gaps_m[row]:
+                    gaps_m[row] = min(gaps_m[row], box_gap(box, boxes[other]))
+                if least_m < 0.0 and boxes_overlap(box, boxes[other]):
+                    is_colliding[row] = True
+                closing_mps = np.hypot(velocities_mps[other, 0] - velocity[0], velocities_mps[other, 1] - velocity[1])
+                if moves and least_m < times_s[row] * closing_mps:
+                    cos, sin = np.cos(box[2]), np.sin(box[2])
+                    if abs(np.arctan2(y * cos - x * sin, x * cos + y * sin)) <= _AHEAD_RAD:
+                        time_s = overlap_time(box, velocity, boxes[other], velocities_mps[other])
+                        times_s[row] = min(times_s[row], time_s)

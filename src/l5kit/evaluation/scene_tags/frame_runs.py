@@ -26,21 +26,6 @@ def find_runs(is_marked: BoolArray, times_s: Float64Array, *, merge_s: float) ->
     return np.column_stack([firsts, lasts + 1])
 
 
-def runs_that_last(runs: Int64Array, times_s: Float64Array, least_s: float) -> Int64Array:
-    """Return the runs (R, 2) that take at least this long from their first frame to their last."""
-    return runs[times_s[runs[:, 1] - 1] - times_s[runs[:, 0]] >= least_s - 1e-9]
-
-
-def is_in_runs(runs: Int64Array, num_frames: int) -> BoolArray:
-    """Return which frames lie in one of the runs (R, 2), (F,)."""
-    # 1 up where a run begins and 1 down behind its end: above 0 in between
-    steps = np.zeros(num_frames + 1, np.int64)
-    np.add.at(steps, runs[:, 0], 1)
-    np.add.at(steps, runs[:, 1], -1)
-    is_inside: BoolArray = np.cumsum(steps[:-1]) > 0
-    return is_inside
-
-
 def rates_around(values: Float64Array, times_s: Float64Array, window_s: float) -> Float64Array:
     """Return the mean rate of values (F,) over a window around each frame, cut off at both ends of the scene.
 

@@ -9,7 +9,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.lane_positions import LanePositions, turn_to_line
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
-from l5kit.evaluation.scene_tags.frame_runs import find_runs, is_in_runs
+from l5kit.evaluation.scene_tags.frame_runs import find_runs
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
 from l5kit.geometry.box_overlap import boxes_overlap
@@ -44,8 +44,13 @@ def find_stops_at_red(
     later = np.full(num_frames, -1, np.int64)
     for frame in range(num_frames - 2, -1, -1):
         later[frame] = later[frame + 1] if lanes[frame + 1] in (lanes[frame], -1) else lanes[frame + 1]
+    # frames in which the AV stands: 1 up where a run begins and 1 down behind its end is above 0 in between
+    steps = np.zeros(num_frames + 1, np.int64)
+    np.add.at(steps, standing[:, 0], 1)
+    np.add.at(steps, standing[:, 1], -1)
+    stands = np.cumsum(steps[:-1]) > 0
     is_marked = np.zeros(num_frames, np.bool_)
-    for frame in np.flatnonzero(is_in_runs(standing, num_frames) & (lanes >= 0)).tolist():
+    for frame in np.flatnonzero(stands & (lanes >= 0)).tolist():
         red = set(red_lanes[frame].tolist())
         if red:
             lane, arc_m = int(lanes[frame]), float(along_m[frame])

@@ -10,7 +10,6 @@ from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.map.scene_maps import SceneMaps
-from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.windows import WindowRows
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
@@ -92,9 +91,3 @@ def as_tag_map(maps: "MapAPI | SceneMaps | TagMap | SceneTagMaps | None") -> Tag
     if isinstance(maps, SceneMaps):
         return TagMap.of(maps.map_of([0])) if maps.is_single else SceneTagMaps(maps)
     return TagMap.of(maps) if isinstance(maps, MapAPI) else maps
-
-
-def face_intervals(frames: RecordArray) -> Int64Array:
-    """Return the rows of the faces of each frame, (F, 2)."""
-    intervals: Int64Array = np.asarray(frames[FACE_INTERVAL], np.int64)
-    return intervals

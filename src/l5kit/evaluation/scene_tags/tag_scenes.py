@@ -9,20 +9,21 @@ from l5kit._types import Int64Array
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.progress import Progress
+from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
-from l5kit.evaluation.driving.ego_states import EgoBody
+from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
-from l5kit.evaluation.scene_tags.motion_tags import tag_motion
+from l5kit.evaluation.scene_tags.frame_runs import find_runs, rates_around
 from l5kit.evaluation.scene_tags.neighbour_tags import tag_neighbours
 from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
 from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
-from l5kit.evaluation.scene_tags.tag_map import SceneTagMaps, TagMap, as_tag_map, face_intervals
+from l5kit.evaluation.scene_tags.tag_map import SceneTagMaps, TagMap, as_tag_map
 from l5kit.evaluation.scene_tags.tag_table import SceneTags
 
 
@@ -60,29 +61,6 @@ def tag_scenes(
     return SceneTags.of_rows(indices, [{} if isinstance(each, str) else each for each in tags_of_scenes], errors)
 
 
-def tag_records(
-    recorded: SceneRecords, *, body: EgoBody, tag_map: TagMap | None, thresholds: TagThresholds
-) -> dict[str, Int64Array]:
-    """Return the events (n, 2) of a scene with a frame or more, by tag; those that are not known are left out."""
-    arrays = [SceneArrays.of_records(recorded)]
-    states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
-    tags = tag_motion(states, thresholds) | tag_neighbours(states, road_users, thresholds)
-    if tag_map is None:
-        return tags
-    driving_map = tag_map.driving_map
-    lane_positions = find_lane_positions(states, driving_map)
-    red_lanes = tag_map.red_lanes(face_intervals(recorded.frames), recorded.tl_faces)
-    return tags | {
-        "stop_at_red": find_stops_at_red(
-            states, lane_positions, red_lanes, standing=tags["standing"], driving_map=driving_map, thresholds=thresholds
-        ),
-        "lane_change": find_lane_changes(states, lane_positions, driving_map=driving_map, thresholds=thresholds),
-        "unprotected_crossing": find_unprotected_crossings(
-            states, road_users, lane_positions, tag_map=tag_map, thresholds=thresholds
-        ),
-    }
-
-
 @dataclass(frozen=True)
 class _TagJob:
     """Tags of scenes by their numbers: their events, or what is wrong with them."""
@@ -106,6 +84,62 @@ class _TagJob:
             tag_map = self.tag_map
             if isinstance(tag_map, SceneTagMaps):
                 tag_map = tag_map.of_scene(self.dataset, scene)
-            return tag_records(recorded, body=body, tag_map=tag_map, thresholds=self.thresholds)
+
+            # events (n, 2) by tag; without a map those that need one are not known, and left out
+            arrays = [SceneArrays.of_records(recorded)]
+            states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
+            tags = tag_motion(states, self.thresholds) | tag_neighbours(states, road_users, self.thresholds)
+            if tag_map is None:
+                return tags
+            driving_map = tag_map.driving_map
+            lane_positions = find_lane_positions(states, driving_map)
+            red_lanes = tag_map.red_lanes(np.asarray(recorded.frames[FACE_INTERVAL], np.int64), recorded.tl_faces)
+            return tags | {
+                "stop_at_red": find_stops_at_red(
+                    states,
+                    lane_positions,
+                    red_lanes,
+                    standing=tags["standing"],
+                    driving_map=driving_map,
+                    thresholds=self.thresholds,
+                ),
+                "lane_change": find_lane_changes(
+                    states, lane_positions, driving_map=driving_map, thresholds=self.thresholds
+                ),
+                "unprotected_crossing": find_unprotected_crossings(
+                    states, road_users, lane_positions, tag_map=tag_map, thresholds=self.thresholds
+                ),
+            }
         except (L5KitError, OSError) as error:
             return str(error)
+
+
+def tag_motion(states: EgoStates, thresholds: TagThresholds) -> dict[str, Int64Array]:
+    """Return the runs (R, 2) of the tags of one scene that are about the motion of the AV, by name.
+
+    Args:
+        states: One scene.
+        thresholds: Of the definitions.
+    """
+    times_s, speeds_mps = states.timestamps_s[0], states.speeds_mps[0]
+    is_slow = speeds_mps < thresholds.standing_mps
+    slow = find_runs(is_slow, times_s, merge_s=thresholds.merge_s)
+    # standing lasts a while, from its first frame to its last
+    slow_s = times_s[slow[:, 1] - 1] - times_s[slow[:, 0]]
+    is_braking = -rates_around(speeds_mps, times_s, thresholds.window_s) >= thresholds.brake_mps2 - 1e-9
+    return {
+        "left_turn": _find_turns(states, thresholds, sign=1.0),
+        "right_turn": _find_turns(states, thresholds, sign=-1.0),
+        "standing": slow[slow_s >= thresholds.standing_s - 1e-9],
+        "hard_brake": find_runs(is_braking, times_s, merge_s=thresholds.merge_s),
+    }
+
+
+def _find_turns(states: EgoStates, thresholds: TagThresholds, *, sign: float) -> Int64Array:
+    """Return the runs of frames in which the heading changes steadily, and far enough."""
+    times_s, yaws_rad = states.timestamps_s[0], sign * np.unwrap(states.yaws_rad[0])
+    is_turning = np.degrees(rates_around(yaws_rad, times_s, thresholds.window_s)) >= thresholds.turn_rate_deg_s
+    runs = find_runs(is_turning, times_s, merge_s=thresholds.merge_s)
+    turned_deg = np.degrees(yaws_rad[runs[:, 1] - 1] - yaws_rad[runs[:, 0]])
+    turns: Int64Array = runs[turned_deg >= thresholds.turn_deg - 1e-9]
+    return turns

@@ -59,7 +59,17 @@ def read_motions(
         )
     ends = torch.arange(wanted, -1, -times.num_past_steps, device=past.device)
     poses, is_known = past[:, :, ends], is_past_known[:, :, ends]
-    last_move, has_last_move = _last_moves(past, is_past_known, times.num_past_steps)
+
+    # the moves over the time of a token before now: over just this time, or over the known time that is nearest to it,
+    # and scaled. Past steps are sorted by how near they are to it, and each agent takes the first that it has
+    steps = sorted(range(1, past.shape[2]), key=lambda step: (abs(step - times.num_past_steps), step))
+    order = torch.tensor(steps, device=past.device)
+    is_any = is_past_known[:, :, order]
+    chosen = order[is_any.int().argmax(dim=-1)]
+    start = past.gather(2, chosen[..., None, None].expand(-1, -1, 1, 3)).squeeze(2)
+    last_move = relative_to(start, past[:, :, 0]) * (times.num_past_steps / chosen).unsqueeze(-1)
+    has_last_move = is_any.any(dim=-1) & is_past_known[:, :, 0]
+    last_move = torch.where(has_last_move.unsqueeze(-1), last_move, 0.0)
     if with_future:
         future, is_future_known = _poses_of(batch, "future")
         num_steps = times.num_future_tokens * times.num_steps
@@ -80,20 +90,3 @@ def _poses_of(batch: dict[str, torch.Tensor], when: str) -> tuple[torch.Tensor, 
     is_known = batch[f"all_other_agents_{when}_availability"] > 0
     parts = (batch[f"all_other_agents_{when}_positions"], batch[f"all_other_agents_{when}_yaws"])
     return torch.cat(parts, dim=-1).float() * is_known.unsqueeze(-1), is_known
-
-
-def _last_moves(past: torch.Tensor, is_known: torch.Tensor, num_steps: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the moves over the time of a token before now, (B, A, 3), and whether they are known, (B, A).
-
-    They are taken over just this time, or over the known time that is nearest to it, and scaled.
-    """
-    # past steps by how near they are to the time of a token, of which each agent takes the first that it has
-    steps = sorted(range(1, past.shape[2]), key=lambda step: (abs(step - num_steps), step))
-    order = torch.tensor(steps, device=past.device)
-    is_any = is_known[:, :, order]
-    chosen = order[is_any.int().argmax(dim=-1)]
-    index = chosen[..., None, None].expand(-1, -1, 1, 3)
-    start = past.gather(2, index).squeeze(2)
-    moves = relative_to(start, past[:, :, 0]) * (num_steps / chosen).unsqueeze(-1)
-    has_move = is_any.any(dim=-1) & is_known[:, :, 0]
-    return torch.where(has_move.unsqueeze(-1), moves, 0.0), has_move

@@ -8,17 +8,12 @@ from torch import nn
 from l5kit.planning.motion_embedding import MotionEmbedding
 from l5kit.prediction.vectorized.plane_poses import seen_from
 from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
-from l5kit.prediction.vectorized.query_centric_poses import (
-    RelationEmbedding,
-    fourier_features,
-    newest_poses,
-    polyline_poses,
-)
 
 _NUM_LIGHT_STATES: Final = 5
 _CROSSWALK, _BOUNDARY = _NUM_LIGHT_STATES, _NUM_LIGHT_STATES + 1
 _NUM_LABELS: Final = 18
 _NUM_WAVES: Final = 4
+_LONGEST_WAVE_M: Final = 200.0
 
 
 class Context(NamedTuple):
@@ -30,6 +25,28 @@ class Context(NamedTuple):
     elements: torch.Tensor  # (B, A + S, D), agents that may be looked at and the map
     relations: torch.Tensor  # (B, A, A + S, D)
     elements_seen: torch.Tensor  # bool, (B, A, A + S)
+
+
+class RelationEmbedding(nn.Module):
+    """Embeds how elements look from one another.
+
+    Args:
+        dim: Features of a pair.
+        num_waves: Waves that lengths are encoded by.
+    """
+
+    def __init__(self, dim: int, num_waves: int = 6) -> None:
+        super().__init__()
+        self.num_waves = num_waves
+        self.layers = nn.Sequential(nn.Linear(3 * (2 * num_waves + 1) + 2, dim), nn.ReLU(), nn.Linear(dim, dim))
+
+    def forward(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """Return features (B, Q, K, dim) for poses x, y, yaw of shapes (B, Q, 3) and (B, K, 3)."""
+        relative = relative_poses(queries, keys)
+        distance = torch.sqrt((relative[..., :2] ** 2).sum(dim=-1, keepdim=True) + 1e-6)
+        lengths = fourier_features(torch.cat((relative[..., :2], distance), dim=-1), self.num_waves)
+        embedded: torch.Tensor = self.layers(torch.cat((lengths, relative[..., 2:]), dim=-1))
+        return embedded
 
 
 class HistoryEncoder(nn.Module):
@@ -73,7 +90,14 @@ class HistoryEncoder(nn.Module):
             is_known: Where they are known, bool, shape (B, A, H).
             labels: What the agents are, int64, shape (B, A).
         """
-        poses, is_there = newest_poses(positions, yaws, is_known)
+        # the newest known pose of each agent, which is the first of the largest; zeros where there is none
+        newest = is_known.int().argmax(dim=-1, keepdim=True)
+        poses = torch.cat((positions, yaws.unsqueeze(-1)), dim=-1)
+        poses = poses.gather(2, newest.unsqueeze(-1).expand(-1, -1, -1, 3)).squeeze(2)
+        is_there = is_known.any(dim=-1)
+        poses = torch.where(is_there.unsqueeze(-1), poses, torch.zeros_like(poses))
+
+        # positions, steps and turns as seen from there
         xy = seen_from(poses.unsqueeze(2), positions) * is_known.unsqueeze(-1)
         turn = (yaws - poses[..., 2:]) * is_known
         step = torch.zeros_like(xy)
@@ -138,7 +162,19 @@ class MapEncoder(nn.Module):
         self, polylines: torch.Tensor, known: torch.Tensor, kinds: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         points = torch.where(known.unsqueeze(-1), polylines[..., :2], torch.zeros_like(polylines[..., :2])).float()
-        poses, is_there = polyline_poses(points, known)
+        # the pose of a polyline lies at the middle one of the points that there are, which need not lie one after the
+        # other, and looks there from the first: the last would not do, as polygons end where they begin
+        rank, num_points = known.int().cumsum(dim=-1), known.int().sum(dim=-1, keepdim=True)
+        first = known.int().argmax(dim=-1, keepdim=True)
+        middle = (known & (rank == num_points // 2 + 1)).int().argmax(dim=-1, keepdim=True)
+        start = points.gather(2, first.unsqueeze(-1).expand(-1, -1, -1, 2)).squeeze(2)
+        origin = points.gather(2, middle.unsqueeze(-1).expand(-1, -1, -1, 2)).squeeze(2)
+        direction = origin - start
+        poses = torch.cat((origin, torch.atan2(direction[..., 1], direction[..., 0]).unsqueeze(-1)), dim=-1)
+        # a single point has no direction
+        is_there = num_points.squeeze(-1) > 1
+        poses = torch.where(is_there.unsqueeze(-1), poses, torch.zeros_like(poses))
+
         features = self.points(fourier_features(seen_from(poses.unsqueeze(2), points), _NUM_WAVES))
         pooled = (features * known.unsqueeze(-1)).amax(dim=2)  # features are not negative
         embedded: torch.Tensor = self.out(torch.cat((pooled, self.kinds(kinds)), dim=-1))
@@ -209,3 +245,34 @@ class SceneEncoder(nn.Module):
             torch.cat((relations_agents, relations_map), dim=2),
             torch.cat((sees_agents, sees_map), dim=2),
         )
+
+
+def relative_poses(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Return how each key looks from each query.
+
+    Args:
+        queries: Poses x, y, yaw, shape (B, Q, 3).
+        keys: Likewise, shape (B, K, 3).
+
+    Returns:
+        x ahead and y to the left in metres, cosine and sine of the turn, shape (B, Q, K, 4).
+    """
+    queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
+    turn = keys[..., 2] - queries[..., 2]
+    xy = seen_from(queries, keys[..., :2])
+    return torch.cat((xy, torch.cos(turn).unsqueeze(-1), torch.sin(turn).unsqueeze(-1)), dim=-1)
+
+
+def fourier_features(values: torch.Tensor, num_waves: int) -> torch.Tensor:
+    """Return cosines and sines of lengths, each wave half as long as the one before it.
+
+    Args:
+        values: In metres, shape (..., F).
+        num_waves: Waves W; the longest one has 200 m.
+
+    Returns:
+        Shape (..., F * (2 * W + 1)): the values in units of 10 m, then cosines, then sines.
+    """
+    waves = torch.arange(num_waves, device=values.device, dtype=values.dtype)
+    angles = (values.unsqueeze(-1) * (2 * torch.pi / _LONGEST_WAVE_M * torch.exp2(waves))).flatten(-2)
+    return torch.cat((values / 10, torch.cos(angles), torch.sin(angles)), dim=-1)

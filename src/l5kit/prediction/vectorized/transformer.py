@@ -390,13 +390,11 @@ class TransformerDecoder(nn.Module):
                 output, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, pos, query_pos
             )
             if self.return_intermediate:
-                intermediate.append(self._normed(output))
+                if self.norm is None:
+                    raise InvalidArgumentError(
+                        "norm is None; with return_intermediate=True give a norm for the outputs"
+                    )
+                intermediate.append(self.norm(output))
         if self.return_intermediate:
             return torch.stack(intermediate)
         return output if self.norm is None else self.norm(output)
-
-    def _normed(self, output: torch.Tensor) -> torch.Tensor:
-        if self.norm is None:
-            raise InvalidArgumentError("norm is None; with return_intermediate=True give a norm for the outputs")
-        normed: torch.Tensor = self.norm(output)
-        return normed

@@ -12,8 +12,7 @@ from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.details import WindowDetails
 from l5kit.evaluation.epdms.params import EpdmsParams
 from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes, bounds_of_meetings
-from l5kit.evaluation.epdms.terms import TERMS
-from l5kit.evaluation.epdms.window_score import score_windows
+from l5kit.evaluation.epdms.terms import TERMS, score_windows
 from l5kit.lanes.lane_paths import make_lane_paths
 from l5kit.lanes.path_positions import follow_tracks
 from l5kit.lanes.route_map import mark_route_lanes
