@@ -3,11 +3,11 @@
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from l5kit._types import JsonObject
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.configs.kinds import Key
+from l5kit.configs.kinds import Count, Flag, FrameCount, Key, Probability
 from l5kit.configs.networks import (
     BackboneParams,
     MotionTokenParams,
@@ -29,9 +29,35 @@ from l5kit.configs.parameters import (
 from l5kit.configs.reading import Params, ReadKey, keys_of
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.configs.runs import WORKFLOWS, TrainingKeys
-from l5kit.configs.unread import FormatKeys, IdleKeys
+
+_IDLE = Key("no effect, as in 1.5", is_unused=True)
+
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_OF_RASTERS: Final = ("trainings", "samples")
+
+_OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
+
+
+@dataclass(frozen=True)
+class FormatKeys(Params):
+    """What a configuration says of itself."""
+
+    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; nothing reads it")]
+
+
+@dataclass(frozen=True)
+class IdleKeys(Params, section="model_params"):
+    """What the trainings of 1.5 did not read either, and what has no effect."""
+
+    unroll_num_frames: Annotated[FrameCount, _IDLE]
+    use_perturbation: Annotated[Flag, _IDLE]
+    perturbation_probability: Annotated[Probability, _IDLE]
+    use_gaussian_perturbation: Annotated[Flag, _IDLE]
+    use_kinematic: Annotated[Flag, _IDLE]
+    history_num_frames_train: Annotated[FrameCount, _IDLE]
+    load_pretrained: Annotated[Flag, _IDLE]
 
 
 @dataclass(frozen=True)
@@ -48,9 +74,6 @@ class Door:
     readers: tuple[type[Params], ...]
     also: tuple[str, ...] = ()
 
-
-_OF_RASTERS: Final = ("trainings", "samples")
-_OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
 
 DOORS: Final[dict[str, Door]] = {
     door.name: door

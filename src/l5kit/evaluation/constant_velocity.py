@@ -6,7 +6,7 @@ import torch
 
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.evaluation.kinematic_baselines import baseline_positions, past_of, score_baselines
-from l5kit.kinematic.constant_velocity import current_velocities
+from l5kit.kinematic.baselines import current_velocities
 
 
 def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float) -> torch.Tensor:

@@ -27,8 +27,7 @@ from l5kit.data.map.opened import maps_at
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.combined_rasterizer import SatBoxRasterizer, SemBoxRasterizer
-from l5kit.rasterization.many_maps_rasterizer import ManyMapsRasterizer
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.planar_rasterizer import ManyMapsRasterizer, PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.route_rasterizer import RouteRasterizer

@@ -27,14 +27,19 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import TERMINATED
-from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
-from l5kit.reinforcement.environments import join_towns, make_environments, scenes_to_evaluate, share_scales, towns_of
+from l5kit.reinforcement.course import CourseState, DriverProgress, TrainingCourse, TrainingTimeOver
+from l5kit.reinforcement.environments import (
+    JoinedEnvironments,
+    join_towns,
+    make_environments,
+    scenes_to_evaluate,
+    share_scales,
+    towns_of,
+)
 from l5kit.reinforcement.folder import RunFolder
 from l5kit.reinforcement.imitation import RULES, imitate_rules, require_imitable
-from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.near_start import keep_near_start
 from l5kit.reinforcement.policy import find_beginning, load_algorithm, make_algorithm, take_weights
-from l5kit.reinforcement.progress import DriverProgress
 
 _ENDLESS = 2**62
 _TRAINING = "l5kit_training"
@@ -52,7 +57,7 @@ class DriverTraining:
         minutes: Minutes of training, without evaluations and checkpoints, in all.
         steps_per_s: Steps a second in these.
         environment_share: Share of these in steps of the environments, 0 to 1.
-        before: Figures of the first evaluation, by name; see :func:`~l5kit.reinforcement.evaluation.drive_scenes`.
+        before: Figures of the first evaluation, by name; see :func:`~l5kit.reinforcement.course.drive_scenes`.
         after: Those of the last one.
     """
 

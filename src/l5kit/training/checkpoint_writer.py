@@ -15,15 +15,14 @@ from pathlib import Path
 from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.batches import EvaluationBatches
-from l5kit.training.best import BestScore, evaluation_digest
-from l5kit.training.clock import TrainingClock
+from l5kit.training.best import BestScore, TopFile, TopWeights, evaluation_digest
 from l5kit.training.folder import training_digest
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
+from l5kit.training.progress import TrainingClock
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.sharding import load_stored_weights, whole_weights
 from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles, replace_writer_state
-from l5kit.training.top_weights import TopFile, TopWeights
 from l5kit.workflows.driving_scores import DRIVING_SCORE
 from l5kit.workflows.trajectory_scores import score_name
 

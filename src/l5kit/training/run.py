@@ -23,16 +23,14 @@ from l5kit.dataset.joined import JoinedDataset
 from l5kit.kinematic.recovery import RecoveryCounts, RecoveryPerturbation
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
-from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, freed_by_errors, prepare_folder
 from l5kit.training.lightning_parts import pl
-from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, reported_endings
+from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, reported_endings, require_node
 from l5kit.training.optimizing import make_callbacks
-from l5kit.training.progress import RateCurve, TrainingProgress
+from l5kit.training.progress import RateCurve, TrainingClock, TrainingProgress
 from l5kit.training.setup import set_up
 from l5kit.training.state_file import LAST_CHECKPOINT
-from l5kit.training.strategies import require_node
 from l5kit.workflows.workflow import TrainingConfig
 
 

@@ -11,7 +11,7 @@ from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
 from l5kit.training.lightning_module import TrainingModule
-from l5kit.training.schedule import TrainingSchedule
+from l5kit.training.optimizing import TrainingSchedule
 from l5kit.training.sharding import require_parts
 from l5kit.workflows.driving_scores import DrivingEvaluation
 from l5kit.workflows.own_models import require_outputs

@@ -28,8 +28,7 @@ from l5kit.data.user_cache import scratch_array
 from l5kit.data.windows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.kept_index import kept_end_rows
-from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
-from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.thresholds import MIN_AREA_M2, MaskThresholds
 from l5kit.errors import CorruptedDataError
 from l5kit.geometry.relative_pose import turn_between
 
