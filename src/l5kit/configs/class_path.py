@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from l5kit._types import JsonObject
@@ -101,8 +100,20 @@ class ClassPath:
                 lacks methods.
         """
         module_name, _, name = self.class_path.rpartition(".")
-        module = self._import(module_name)
-        named = self._named_in(module, name)
+        try:
+            module = importlib.import_module(module_name)
+        except (Exception, SystemExit) as error:  # a script ends itself when it is imported
+            raise ConfigError(
+                f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
+                f"({describe_error(error)}); install it, or put its folder on PYTHONPATH"
+            ) from error
+        try:
+            named: object = getattr(module, name, None)  # for which a module may run code of its own
+        except (Exception, SystemExit) as error:
+            raise ConfigError(
+                f"{self.key}.class_path: {self.class_path} cannot be imported ({describe_error(error)}); "
+                "name a class that its module gives"
+            ) from error
         names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
         if named is None:
             raise ConfigError(
@@ -190,26 +201,6 @@ class ClassPath:
                 f"or take from what is offered: {', '.join(context) or 'nothing'}"
             )
         return arguments
-
-    def _named_in(self, module: ModuleType, name: str) -> object:
-        """Return what a module has under a name, which its own code may have to find; None if it has nothing."""
-        try:
-            return getattr(module, name, None)
-        except (Exception, SystemExit) as error:
-            raise ConfigError(
-                f"{self.key}.class_path: {self.class_path} cannot be imported ({describe_error(error)}); "
-                "name a class that its module gives"
-            ) from error
-
-    def _import(self, module_name: str) -> ModuleType:
-        """Import the module, and say why where that fails."""
-        try:
-            return importlib.import_module(module_name)
-        except (Exception, SystemExit) as error:  # a script ends itself when it is imported
-            raise ConfigError(
-                f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
-                f"({describe_error(error)}); install it, or put its folder on PYTHONPATH"
-            ) from error
 
 
 def describe_error(error: BaseException) -> str:

@@ -163,8 +163,18 @@ def json_schema() -> JsonObject:
         readers = [reader for name in (workflow, *DOORS[workflow].also) for reader in DOORS[name].readers]
         needed = _needed(key for reader in readers for key in keys_of(reader))
         rules.append(_if_value("workflow", [workflow], needed))
+
+    # what files of trainings with rasters need besides depends on their map type
+    of_map_types = []
+    for reader in RASTERIZERS:
+        of_type = _if_value("map_type", [reader.map_type_name()], {})["if"]
+        given = {"properties": {"raster_params": of_type}, "required": ["raster_params"]}
+        of_map_types.append({"if": given, "then": _needed(keys_of(reader))})
+    with_rasters = [name for name in WORKFLOWS if "samples" in DOORS[name].also]
+    needed = {"properties": {"raster_params": {"required": ["map_type"]}}, "allOf": of_map_types}
+    rules.append(_if_value("workflow", with_rasters, needed))
     title = "Configuration of l5kit"
-    return {"$schema": _DRAFT, "title": title, **_object(""), "allOf": [*rules, _map_type_rule()]}
+    return {"$schema": _DRAFT, "title": title, **_object(""), "allOf": rules}
 
 
 def _object(section: str) -> JsonObject:
@@ -182,18 +192,6 @@ def _object(section: str) -> JsonObject:
         properties[name] = {"description": text, **schema, **({"deprecated": True} if described.is_unused else {})}
     properties |= {path.rpartition(".")[2]: _object(path) for path in inner}
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _map_type_rule() -> JsonObject:
-    """Return what files of trainings with rasters need besides, which depends on their map type."""
-    rules = []
-    for reader in RASTERIZERS:
-        of_type = _if_value("map_type", [reader.map_type_name()], {})["if"]
-        given = {"properties": {"raster_params": of_type}, "required": ["raster_params"]}
-        rules.append({"if": given, "then": _needed(keys_of(reader))})
-    with_rasters = [name for name in WORKFLOWS if "samples" in DOORS[name].also]
-    needed = {"properties": {"raster_params": {"required": ["map_type"]}}, "allOf": rules}
-    return _if_value("workflow", with_rasters, needed)
 
 
 def _if_value(key: str, values: list[str], needed: JsonObject) -> JsonObject:

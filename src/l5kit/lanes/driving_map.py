@@ -13,7 +13,7 @@ from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.data.map.centre_lines import CentreLines, project_on_lanes
 from l5kit.data.map.drivable_areas import drivable_areas_of
-from l5kit.data.map.lane_network import LaneNetwork, first_lanes_outside
+from l5kit.data.map.lane_network import first_lanes_outside
 from l5kit.data.proto.road_network_pb2 import TrafficControlElement
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import project_on_line
@@ -222,6 +222,15 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
     centre_lines = CentreLines.of_map(arrays)
     ahead = [[lane for lane in network.ahead_of(row).tolist() if lane < num_lanes] for row in range(num_lanes)]
+
+    # limits of all lanes of the network, for scores: lanes of junctions have the largest of before and after
+    limits_mps, is_inside = network.speed_limits_mps.copy(), network.is_in_junction.tolist()
+    all_ahead = [network.ahead_of(row).tolist() for row in range(len(network))]
+    all_behind = [network.behind_of(row).tolist() for row in range(len(network))]
+    for lane in np.flatnonzero(network.is_in_junction).tolist():
+        around = first_lanes_outside(lane, all_ahead, is_inside) | first_lanes_outside(lane, all_behind, is_inside)
+        known_mps = [limit for limit in network.speed_limits_mps[list(around)].tolist() if limit > 0]
+        limits_mps[lane] = max(known_mps, default=np.nan)
     return DrivingMap(
         centre_lines_m=centre_lines.points_m,
         arc_lengths_m=centre_lines.arc_lengths_m,
@@ -233,7 +242,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
         parents=parents,
         is_in_junction=is_in_junction.copy(),
         has_line_at_start=is_in_junction | _find_lit_starts(map_api, centre_lines.points_m[:, [0, -1]]),
-        speed_limits_mps=_limits_for_scores(network)[:num_lanes],
+        speed_limits_mps=limits_mps[:num_lanes],
     )
 
 
@@ -264,19 +273,6 @@ def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
             before_m, behind_m = np.linalg.norm(ends_m[lanes] - position_m, axis=-1).T
             is_near_start[lanes] |= before_m < behind_m
     return is_near_start
-
-
-def _limits_for_scores(network: LaneNetwork) -> Float64Array:
-    """Return the limits of all lanes of a network; lanes of junctions have the largest of before and after."""
-    limits_mps = network.speed_limits_mps.copy()
-    ahead = [network.ahead_of(row).tolist() for row in range(len(network))]
-    behind = [network.behind_of(row).tolist() for row in range(len(network))]
-    is_in_junction = network.is_in_junction.tolist()
-    for lane in np.flatnonzero(network.is_in_junction).tolist():
-        around = first_lanes_outside(lane, ahead, is_in_junction) | first_lanes_outside(lane, behind, is_in_junction)
-        known_mps = [limit for limit in network.speed_limits_mps[list(around)].tolist() if limit > 0]
-        limits_mps[lane] = max(known_mps, default=np.nan)
-    return limits_mps
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

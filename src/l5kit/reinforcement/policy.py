@@ -19,7 +19,6 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.weights_file import shipped_policies
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
-from l5kit.reinforcement.folder import require_whole
 from l5kit.reinforcement.near_start import NearStartPolicy
 
 _CONVOLVED_SIDES_PX = (107, 122)
@@ -149,22 +148,6 @@ def _is_usable(name: str, value: object) -> bool:
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type != "cpu":
         return False
     return bool(value.isfinite().all()) and not (name.endswith(".deviations") and bool((value <= 0).any()))
-
-
-def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:
-    """Return the algorithm of a checkpoint, with its optimiser and count of steps.
-
-    Args:
-        path: The checkpoint. It may hold code that runs: take only those of your own trainings.
-        env: Environments as those that it was trained in.
-        seed: Of the training; actions and episodes that follow are those of this seed and the step.
-
-    Raises:
-        InvalidArgumentError: The file is broken.
-    """
-    model = PPO.load(require_whole(path), env=env, device="cpu")
-    model.set_random_seed(int(np.random.SeedSequence([seed, model.num_timesteps]).generate_state(1)[0] // 2))
-    return model
 
 
 def _features_of(space: spaces.Space[object]) -> JsonObject:

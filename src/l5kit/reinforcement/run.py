@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
@@ -36,10 +37,10 @@ from l5kit.reinforcement.environments import (
     share_scales,
     towns_of,
 )
-from l5kit.reinforcement.folder import RunFolder
+from l5kit.reinforcement.folder import RunFolder, require_whole
 from l5kit.reinforcement.imitation import RULES, imitate_rules, require_imitable
 from l5kit.reinforcement.near_start import keep_near_start
-from l5kit.reinforcement.policy import find_beginning, load_algorithm, make_algorithm, take_weights
+from l5kit.reinforcement.policy import find_beginning, make_algorithm, take_weights
 
 _ENDLESS = 2**62
 _TRAINING = "l5kit_training"
@@ -216,7 +217,10 @@ def _begun(
     """Return the algorithm as it was at the last checkpoint, or a new one."""
     checkpoints = folder.checkpoints()
     if checkpoints:
-        model = load_algorithm(list(checkpoints.values())[-1], env, seed=params.seed)
+        # with its optimiser and count of steps; such a file may hold code that runs, and this one is the training's own
+        model = PPO.load(require_whole(list(checkpoints.values())[-1]), env=env, device="cpu")
+        # actions and episodes that follow are those of the seed and the step
+        model.set_random_seed(int(np.random.SeedSequence([params.seed, model.num_timesteps]).generate_state(1)[0] // 2))
         if params.near_start:
             keep_near_start(model, read_weights(folder.first)[0], entropy_weight=params.ent_coef)
         tell(f"the training goes on at step {model.num_timesteps:,}")

@@ -82,21 +82,25 @@ class CurveTable(Logger):
 
     @rank_zero_only
     def _take_up(self, resumed: ResumePoint) -> None:
-        self._columns = self._stored_columns()
+        if self._path.is_file():
+            self._columns = next(iter(self._cells_of(self._whole_lines())), [])
+            if self._columns and _STEP not in self._columns:
+                raise self._damaged(f"it has no column {_STEP!r}")
         rows = self._rows()
         try:
-            rows = [row for row in rows if _is_before(row, resumed)]
+            steps = [int(row[_STEP]) for row in rows]
         except ValueError as error:
             raise self._damaged(f"a step is no whole number ({error})") from error
-        self._write(rows, self._columns)
 
-    def _stored_columns(self) -> list[str]:
-        if not self._path.is_file():
-            return []
-        columns = next(iter(self._cells_of(self._whole_lines())), [])
-        if columns and _STEP not in columns:
-            raise self._damaged(f"it has no column {_STEP!r}")
-        return columns
+        # what the training had done stays, by steps that count from 0. The evaluation of a step comes behind its
+        # checkpoint, so that a state may know the step and not its scores: these are to come again
+        kept = []
+        for row, step in zip(rows, steps, strict=True):
+            is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())
+            is_last = is_evaluation and step + 1 == resumed.step
+            if resumed.evaluated_step == resumed.step if is_last else step < resumed.step:
+                kept.append(row)
+        self._write(kept, self._columns)
 
     def _rows(self) -> list[_Row]:
         """Return all rows that are complete."""
@@ -143,16 +147,6 @@ def _as_lines(rows: list[_Row], columns: list[str]) -> str:
     text = io.StringIO()
     csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def _is_before(row: _Row, resumed: ResumePoint) -> bool:
-    """Return whether a row, whose step counts from 0, is of what a training had done; evaluations may be to come."""
-    # the evaluation of a step comes behind its checkpoint, so that a state may know the step and not its scores
-    step = int(row[_STEP])
-    is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())
-    if is_evaluation and step + 1 == resumed.step:
-        return resumed.evaluated_step == resumed.step
-    return step < resumed.step
 
 
 class SentPoints:

@@ -1,7 +1,6 @@
 """The trainer of Lightning as trainings use it: its strategies, silent about itself, and ended as people expect."""
 
 import logging
-import os
 import signal
 import threading
 import warnings
@@ -10,15 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from l5kit.errors import TERMINATED, ConfigError
+from l5kit.errors import TERMINATED
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.curves import make_logger
 from l5kit.training.lightning_parts import ModelParallelStrategy, Strategy, pl
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.state_file import LightningState, ResumePoint, StateFiles
-
-_NODE_VARIABLES = ("NODE_RANK", "GROUP_RANK", "RANK", "SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-"""What torchrun, Slurm, MPI, and people who start each machine by hand, set."""
 
 
 class ShardedStrategy(ModelParallelStrategy):
@@ -54,29 +50,6 @@ class ShardedStrategy(ModelParallelStrategy):
             module.strict_loading = True
 
 
-def make_strategy(setup: TrainingSetup) -> str | Strategy:
-    """Return what Lightning's trainer takes as its strategy."""
-    named = setup.config.params.scaling.strategy
-    if named == "fsdp":
-        return ShardedStrategy(setup.world_size)
-    if named == "auto" and setup.world_size == 1:
-        return "auto"
-    return "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
-
-
-def require_node(num_nodes: int) -> None:
-    """Refuse a training on several machines that does not know which of them this is; it would wait for ever.
-
-    Raises:
-        ConfigError: No variable of the environment tells.
-    """
-    if num_nodes > 1 and not any(name in os.environ for name in _NODE_VARIABLES):
-        raise ConfigError(
-            f"train_params.num_nodes is {num_nodes}, and nothing tells which machine this is; start with torchrun or "
-            "srun, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each"
-        )
-
-
 def make_trainer(
     setup: TrainingSetup, folder: Path, *, callbacks: Sequence[pl.Callback], resumed: ResumePoint | None
 ) -> pl.Trainer:
@@ -92,11 +65,16 @@ def make_trainer(
         MissingDependencyError: The library of ``train_params.logger`` is not there.
     """
     run, scaling = setup.config.params.run, setup.config.params.scaling
+    strategy: str | Strategy = "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
+    if scaling.strategy == "fsdp":
+        strategy = ShardedStrategy(setup.world_size)
+    elif scaling.strategy == "auto" and setup.world_size == 1:
+        strategy = "auto"
     return pl.Trainer(
         accelerator=run.accelerator,
         devices=setup.num_devices,
         num_nodes=scaling.num_nodes,
-        strategy=make_strategy(setup),
+        strategy=strategy,
         precision=run.precision,
         logger=[make_logger(kind, folder, name=run.output_name, resumed=resumed) for kind in run.loggers],
         callbacks=list(callbacks),

@@ -4,7 +4,6 @@ import warnings
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
@@ -89,7 +88,16 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     if params.scaling.strategy == "fsdp":
         require_parts(network)
     if params.scaling.compile:
-        _compile_network(network, params.scaling.compile_backend)
+        from torch import _dynamo  # here, since it takes a second
+
+        # in place: when the network is called first, and again for inputs of other shapes
+        backend, names = params.scaling.compile_backend, sorted(_dynamo.list_backends(exclude_tags=()))
+        if backend not in names:
+            raise ConfigError(
+                f"train_params.compile_backend: expected one of {', '.join(names)}, "
+                f"got {backend!r}{did_you_mean(backend, names)}"
+            )
+        network.compile(backend=backend)
     driving = None
     if params.val_driving is not None:
         driving = DrivingEvaluation(config, params.val_driving, data_manager)
@@ -108,20 +116,3 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         device=device,
     )
     return TrainingSetup(config, num_devices, world_size, samples, batches, evaluation, schedule, module)
-
-
-def _compile_network(network: nn.Module, backend: str) -> None:
-    """Let a network be compiled in place, when it is called first, and again for inputs of other shapes.
-
-    Raises:
-        ConfigError: torch has no such backend.
-    """
-    from torch import _dynamo  # here, since it takes a second
-
-    names = sorted(_dynamo.list_backends(exclude_tags=()))
-    if backend not in names:
-        raise ConfigError(
-            f"train_params.compile_backend: expected one of {', '.join(names)}, "
-            f"got {backend!r}{did_you_mean(backend, names)}"
-        )
-    network.compile(backend=backend)

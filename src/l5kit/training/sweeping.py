@@ -151,7 +151,24 @@ def sweep(
     runs = plan_sweep(cfg, values)
     check_known_keys(runs[0].cfg)
     with hold_folder(target, may_make=not resume):
-        _prepare(target, cfg, runs, resume=resume)
+        # a new folder gets what is swept; one with a sweep has to have the same
+        file = target / SWEEP_FILE
+        planned = {"config": cfg, "runs": {run.name: run.values for run in runs}}
+        text = json.dumps(planned, indent=2, default=str)
+        if not resume:
+            require_unused(target)
+            target.mkdir(parents=True, exist_ok=True)
+            with replaced_when_complete(file, argument="folder") as temporary:
+                temporary.write_text(text + "\n", encoding="utf-8")
+        elif not file.is_file():
+            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
+        else:
+            clear_leftovers_in(target)
+            if parse_json(read_text(file, called=SWEEP_FILE), called=str(file)) != json.loads(text):
+                raise ConfigError(
+                    f"the sweep in {target} has another configuration or other values than the one that is to go on, "
+                    f"as {file} tells; start a new one in another folder"
+                )
         # the table has all rows from the first training on, and is whole after each, however the sweep ends
         rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
         for number, run in enumerate(runs):
@@ -162,28 +179,6 @@ def sweep(
                 tell(f"{run.name} failed: {rows[number].error}")
             write_table(rows, target / TABLE_FILE)
     return SweepResult(target, target / TABLE_FILE, tuple(rows))
-
-
-def _prepare(folder: Path, cfg: JsonObject, runs: Sequence[SweepRun], *, resume: bool) -> None:
-    """Write down what is swept in a new folder, or make sure that it is what the folder has."""
-    file = folder / SWEEP_FILE
-    planned = {"config": cfg, "runs": {run.name: run.values for run in runs}}
-    text = json.dumps(planned, indent=2, default=str)
-    if resume:
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
-        clear_leftovers_in(folder)
-        stored = parse_json(read_text(file, called=SWEEP_FILE), called=str(file))
-        if stored != json.loads(text):
-            raise ConfigError(
-                f"the sweep in {folder} has another configuration or other values than the one that is to go on, as "
-                f"{file} tells; start a new one in another folder"
-            )
-        return
-    require_unused(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with replaced_when_complete(file, argument="folder") as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _done(
