@@ -28,7 +28,6 @@ _NOT_OF_USERS: Final = (Path(__file__).resolve().parents[1], Path(sysconfig.get_
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
-
 ClassMapping = dict[str, Any]
 """``class_path`` and ``init_args``, as :class:`ClassPath` reads them."""
 

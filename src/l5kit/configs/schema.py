@@ -32,7 +32,6 @@ from l5kit.configs.runs import WORKFLOWS, TrainingKeys
 
 _IDLE = Key("no effect, as in 1.5", is_unused=True)
 
-
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 _OF_RASTERS: Final = ("trainings", "samples")

@@ -86,8 +86,19 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
     before = np.repeat(np.arange(driving_map.num_lanes), np.diff(driving_map.ahead_starts))
     after = driving_map.ahead_rows
     for path in np.flatnonzero(paths.has_path).tolist():
-        # segments first, then what leads through junctions from one of them to another, and all of the path at last
-        is_of_route[path] = _beside(np.unique(paths.lanes_of(path)), driving_map)
+        # first lanes outside of junctions beside the path's own, of one segment and in one direction. A segment has
+        # lanes of both: the nearest of the path's own says which is that of the route
+        own = np.unique(paths.lanes_of(path))
+        own = own[~driving_map.is_in_junction[own]]
+        if len(own):
+            lines_m, parents = driving_map.centre_lines_m, driving_map.parents
+            candidates = np.flatnonzero(np.isin(parents, parents[own]) & ~driving_map.is_in_junction)
+            middles_m, chords_m = lines_m[:, lines_m.shape[1] // 2], lines_m[:, -1] - lines_m[:, 0]
+            far_m = np.linalg.norm(middles_m[candidates, None] - middles_m[own], axis=-1)
+            far_m[parents[candidates, None] != parents[own]] = np.inf
+            nearest = own[far_m.argmin(axis=1)]
+            is_of_route[path, candidates] = (chords_m[candidates] * chords_m[nearest]).sum(axis=-1) > 0
+        # then what leads through junctions from one of these to another, and all of the path at last
         is_between = driving_map.is_in_junction & _reached(is_of_route[path], before, after, driving_map)
         is_between &= _reached(is_of_route[path], after, before, driving_map)
         is_of_route[path] |= is_between
@@ -112,23 +123,6 @@ def lanes_closed_by_red(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array
     closed = own.copy()
     closed[~is_own] = driving_map.ahead_rows[slots[~is_own]]
     return starts, closed
-
-
-def _beside(own: Int64Array, driving_map: DrivingMap) -> BoolArray:
-    """Return which lanes outside of junctions lie beside some lanes, of one segment and in one direction, (L,)."""
-    lines_m = driving_map.centre_lines_m
-    own = own[~driving_map.is_in_junction[own]]
-    is_beside = np.zeros(driving_map.num_lanes, np.bool_)
-    candidates = np.flatnonzero(np.isin(driving_map.parents, driving_map.parents[own]) & ~driving_map.is_in_junction)
-    if len(own) == 0:
-        return is_beside
-    # a segment has lanes of both directions: the nearest of the path's own says which is that of the route
-    middles_m, chords_m = lines_m[:, lines_m.shape[1] // 2], lines_m[:, -1] - lines_m[:, 0]
-    far_m = np.linalg.norm(middles_m[candidates, None] - middles_m[own], axis=-1)
-    far_m[driving_map.parents[candidates, None] != driving_map.parents[own]] = np.inf
-    nearest = own[far_m.argmin(axis=1)]
-    is_beside[candidates] = (chords_m[candidates] * chords_m[nearest]).sum(axis=-1) > 0
-    return is_beside
 
 
 def _reached(is_begin: BoolArray, before: Int64Array, after: Int64Array, driving_map: DrivingMap) -> BoolArray:

@@ -22,7 +22,6 @@ from l5kit.reinforcement.near_start import NearStartPolicy
 
 _LINE_EVERY_S = 30.0
 
-
 _FAULTS = ("collision", "off_road")
 
 _SUMS = "reward_sums"

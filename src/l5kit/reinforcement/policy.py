@@ -120,7 +120,13 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
         )
     # damage is told before a network that does not fit, as it may be the reason
     own = model.policy.state_dict()
-    broken = [name for name, value in weights.items() if not _is_usable(name, value)]
+    broken = []
+    for name, value in weights.items():
+        # weights are finite numbers in memory; deviations, which values are divided by, are above 0
+        is_usable = isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type == "cpu"
+        is_usable = is_usable and bool(value.isfinite().all())
+        if not is_usable or (name.endswith(".deviations") and bool((value <= 0).any())):
+            broken.append(name)
     if broken:
         raise InvalidArgumentError(
             f"rl_params.init: {file} is broken ({broken[0]} holds no finite numbers that can be used); take another "
@@ -141,13 +147,6 @@ def _options_by_name(options: PolicyOptions) -> dict[str, object]:
     """Return options by name, those of the layout each by its own."""
     by_name = options.as_json()
     return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}
-
-
-def _is_usable(name: str, value: object) -> bool:
-    """Return whether weights are finite numbers in memory; deviations, which values are divided by, are above 0."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type != "cpu":
-        return False
-    return bool(value.isfinite().all()) and not (name.endswith(".deviations") and bool((value <= 0).any()))
 
 
 def _features_of(space: spaces.Space[object]) -> JsonObject:

@@ -24,7 +24,6 @@ _SCORES = "val/"
 _Row: TypeAlias = dict[str, str | float]
 """A row of the table: numbers, or their texts as they stand in the file, by column."""
 
-
 _TABLE = "metrics.csv"
 
 _RUNS = "runs.json"

@@ -28,7 +28,6 @@ TABLE_FILE: Final = "table.csv"
 _FACTS = ("num_steps", "minutes", "best_step", "best_score", "best_by")
 """Keys of ``result.json`` that are columns, beside the scores."""
 
-
 SWEEP_FILE: Final = "sweep.json"
 """What is swept: the configuration that the trainings have in common, and their values."""
 

@@ -20,7 +20,6 @@ TH_EXTENT_RATIO = 1.1
 TH_DISTANCE_AV = 50
 """Largest distance to the AV, in metres."""
 
-
 MIN_AREA_M2 = 0.01
 """Area below which a box says nothing about the size of an agent."""
 
