@@ -15,7 +15,7 @@ from l5kit.openloop.scored_batches import ScoredBatch, scored_batches
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.openloop.trajectory_rows import TrajectoryRows
 from l5kit.workflows.samples import spread_indices
-from l5kit.workflows.trajectory_scores import TrajectoryScores
+from l5kit.workflows.trajectories import TrajectoryScores
 
 
 def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:

@@ -24,7 +24,7 @@ from l5kit.training.setup import TrainingSetup
 from l5kit.training.sharding import load_stored_weights, whole_weights
 from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles
 from l5kit.workflows.driving_scores import DRIVING_SCORE
-from l5kit.workflows.trajectory_scores import score_name
+from l5kit.workflows.trajectories import score_name
 
 _EVALUATION = "evaluation"
 _EARLY_STOPPING = "EarlyStopping"

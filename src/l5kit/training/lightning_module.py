@@ -15,8 +15,7 @@ from l5kit.training.optimizing import TrainingSchedule, make_course, make_optimi
 from l5kit.training.sharding import shard_weights
 from l5kit.training.state_file import LightningState
 from l5kit.workflows.driving_scores import DrivingEvaluation, means_of_driving
-from l5kit.workflows.trajectories import Batch
-from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
+from l5kit.workflows.trajectories import Batch, TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
 
 _AVERAGES = "averaged_weights"

@@ -98,9 +98,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
                 f"got {backend!r}{did_you_mean(backend, names)}"
             )
         network.compile(backend=backend)
-    driving = None
-    if params.val_driving is not None:
-        driving = DrivingEvaluation(config, params.val_driving, data_manager)
+    driving = None if params.val_driving is None else DrivingEvaluation(config, params.val_driving, data_manager)
     module = TrainingModule(network, config, schedule, driving=driving)
     if params.own_classes():
         module.configure_optimizers()  # now, before anything is written: they may not be there
