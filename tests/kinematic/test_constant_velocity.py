@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from l5kit.kinematic.constant_velocity import current_velocities, displacements_at_constant_velocity  # noqa: E402 - needs torch
+from l5kit.kinematic.baselines import current_velocities, displacements_at_constant_velocity  # noqa: E402 - needs torch
 
 
 def test_velocities_of_the_agents_of_a_batch():

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from l5kit.kinematic.motion_fit import MotionFit, displacements_of_motion, fit_motion  # noqa: E402 - needs torch
+from l5kit.kinematic.baselines import MotionFit, displacements_of_motion, fit_motion  # noqa: E402 - needs torch
 from support.tolerances import FLOAT32_LONG, NETWORK  # noqa: E402
 
 STEP_S = 0.1

@@ -10,8 +10,7 @@ from l5kit.evaluation.metrics import average_displacement_error_oracle
 from l5kit.openloop.csv_predictions import competition_metrics
 from l5kit.openloop.mode_scores import ModeScores
 from l5kit.openloop.trajectory_rows import _errors
-from l5kit.workflows.trajectories import Modes, Trajectories
-from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
+from l5kit.workflows.trajectories import Modes, Trajectories, TrajectoryScores, means_of
 
 KNOWN = np.array([[1.0, 1.0, 0.0, 0.0]])
 

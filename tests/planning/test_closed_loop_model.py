@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.baselines import baseline_displacements
-from l5kit.kinematic.motion_fit import fit_motion
+from l5kit.kinematic.baselines import baseline_displacements, fit_motion
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.common import build_matrix
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel

@@ -12,10 +12,9 @@ from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.feature_extractor import CustomFeatureExtractor
 from l5kit.errors import ConfigError
+from l5kit.reinforcement.course import DriverProgress, Pace, drive_scenes
 from l5kit.reinforcement.environments import make_environments, scenes_to_evaluate, share_scales
-from l5kit.reinforcement.evaluation import drive_scenes
 from l5kit.reinforcement.policy import make_algorithm
-from l5kit.reinforcement.progress import DriverProgress, Pace
 from support.driver_trainings import driver_config
 
 
@@ -158,7 +157,7 @@ def test_lines_are_told_where_there_is_no_terminal(monkeypatch):
     pace = Pace(step=1200, share_done=0.5, steps_per_s=345.6, environment_share=0.25, reward=None)
     progress.show(pace)
     assert told == []
-    monkeypatch.setattr("l5kit.reinforcement.progress._LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("l5kit.reinforcement.course._LINE_EVERY_S", 0.0)
     progress.show(pace)
     assert told == ["1,200 steps, episode reward -, 346 steps/s, environment 25%"]
     progress.stop()

@@ -16,8 +16,7 @@ from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.simulation.drivers.populations import POPULATIONS
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
 from l5kit.training import train
-from l5kit.training.best import BestScore, evaluation_digest
-from l5kit.training.top_weights import TopFile, TopWeights
+from l5kit.training.best import BestScore, TopFile, TopWeights, evaluation_digest
 from l5kit.workflows import TrainingConfig
 from l5kit.workflows.driving_scores import DrivingEvaluation, means_of_driving
 from l5kit.workflows.workflow import make_model

@@ -12,8 +12,7 @@ from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import train
 from l5kit.training.folder import prepare_folder
-from l5kit.training.optimizing import make_callbacks, make_course, make_optimizer
-from l5kit.training.schedule import TrainingSchedule
+from l5kit.training.optimizing import TrainingSchedule, make_callbacks, make_course, make_optimizer
 from l5kit.training.state_file import StateFiles
 from l5kit.workflows.workflow import TrainingConfig
 from support.workflows import small_config

@@ -14,7 +14,7 @@ from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training import sweep, train
-from l5kit.training.curve_table import CurveTable
+from l5kit.training.curves import CurveTable
 from l5kit.training.folder import training_digest
 from l5kit.training.state_file import ResumePoint, StateFiles
 from support.workflows import small_config

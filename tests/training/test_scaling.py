@@ -12,10 +12,10 @@ from l5kit.configs.training import TrainingParams
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import curves, train
-from l5kit.training.averaging import WeightAverage
+from l5kit.training.best import TopFile, TopWeights
+from l5kit.training.lightning_module import WeightAverage
 from l5kit.training.lightning_parts import MLFlowLogger, WandbLogger
 from l5kit.training.state_file import ResumePoint, StateFiles, read_resume_point
-from l5kit.training.top_weights import TopFile, TopWeights
 from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")

@@ -3,7 +3,7 @@
 import pytest
 
 from l5kit.configs.training import TrainingParams
-from l5kit.training.schedule import TrainingSchedule, learning_rate_factor
+from l5kit.training.optimizing import TrainingSchedule, learning_rate_factor
 from support.workflows import small_config
 
 

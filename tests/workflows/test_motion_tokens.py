@@ -9,7 +9,7 @@ from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import load_checkpoint, save_checkpoint
 from l5kit.workflows import TrainingConfig, make_model, open_samples
-from l5kit.workflows.motion_tokens import whole_scenes
+from l5kit.workflows.vector_recipes import whole_scenes
 from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")

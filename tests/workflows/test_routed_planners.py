@@ -9,7 +9,7 @@ from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.data.scene_records import SceneRecords
 from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
-from l5kit.kinematic.constant_velocity import current_velocities
+from l5kit.kinematic.baselines import current_velocities
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.network_inputs import network_inputs
 from l5kit.planning.network_plans import read_plans

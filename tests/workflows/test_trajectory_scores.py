@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from l5kit.kinematic.baselines import BASELINES
-from l5kit.workflows.trajectories import Trajectories, agent_trajectories
-from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
+from l5kit.workflows.trajectories import Trajectories, TrajectoryScores, agent_trajectories, means_of
 
 STEP_TIME_S = 0.5
 

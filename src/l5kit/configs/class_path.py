@@ -1,4 +1,4 @@
-"""Class paths: classes of users that a configuration names, with what they are made of."""
+"""Class paths: classes of users that a configuration names, with what they are made of; those of trainings."""
 
 import importlib
 import inspect
@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from l5kit._types import JsonObject
+from l5kit.configs.kinds import Key
+from l5kit.configs.reading import Params
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
@@ -26,6 +27,16 @@ _NOT_OF_USERS: Final = (Path(__file__).resolve().parents[1], Path(sysconfig.get_
 
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+ClassMapping = dict[str, Any]
+"""``class_path`` and ``init_args``, as :class:`ClassPath` reads them."""
+
+ClassValue = str | ClassMapping
+"""A class path alone, or with arguments."""
+
+_MODEL, _LOSS = "model_params.model", "model_params.loss"
+
+_OPTIMIZER, _CALLBACKS = "train_params.optimizer", "train_params.callbacks"
 
 
 @dataclass(frozen=True)
@@ -88,8 +99,20 @@ class ClassPath:
                 lacks methods.
         """
         module_name, _, name = self.class_path.rpartition(".")
-        module = self._import(module_name)
-        named = self._named_in(module, name)
+        try:
+            module = importlib.import_module(module_name)
+        except (Exception, SystemExit) as error:  # a script ends itself when it is imported
+            raise ConfigError(
+                f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
+                f"({describe_error(error)}); install it, or put its folder on PYTHONPATH"
+            ) from error
+        try:
+            named: object = getattr(module, name, None)  # for which a module may run code of its own
+        except (Exception, SystemExit) as error:
+            raise ConfigError(
+                f"{self.key}.class_path: {self.class_path} cannot be imported ({describe_error(error)}); "
+                "name a class that its module gives"
+            ) from error
         names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
         if named is None:
             raise ConfigError(
@@ -178,26 +201,6 @@ class ClassPath:
             )
         return arguments
 
-    def _named_in(self, module: ModuleType, name: str) -> object:
-        """Return what a module has under a name, which its own code may have to find; None if it has nothing."""
-        try:
-            return getattr(module, name, None)
-        except (Exception, SystemExit) as error:
-            raise ConfigError(
-                f"{self.key}.class_path: {self.class_path} cannot be imported ({describe_error(error)}); "
-                "name a class that its module gives"
-            ) from error
-
-    def _import(self, module_name: str) -> ModuleType:
-        """Import the module, and say why where that fails."""
-        try:
-            return importlib.import_module(module_name)
-        except (Exception, SystemExit) as error:  # a script ends itself when it is imported
-            raise ConfigError(
-                f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
-                f"({describe_error(error)}); install it, or put its folder on PYTHONPATH"
-            ) from error
-
 
 def describe_error(error: BaseException) -> str:
     """Return an exception of a user's code in a line: its type, what it says, and where it was raised."""
@@ -220,3 +223,75 @@ def describe_error(error: BaseException) -> str:
             of_user.append(frame)
     innermost = (of_user or list(frames))[-1]
     return f"{message}, at {innermost.filename}:{innermost.lineno}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnClasses(Params):
+    """Classes of users, as the configuration names them; nothing is imported."""
+
+    model_value: Annotated[
+        ClassValue | None,
+        Key(
+            "class of a [model of your own](own_model.md), a `torch.nn.Module`; code that is run",
+            at=_MODEL,
+            otherwise="that of the workflow",
+        ),
+    ] = None
+    loss_value: Annotated[
+        ClassValue | None,
+        Key(
+            "class of the loss of your own model, a `torch.nn.Module` of its outputs and the batch; code that is run",
+            at=_LOSS,
+            otherwise="the model gives its losses itself",
+        ),
+    ] = None
+    optimizer_value: Annotated[
+        ClassValue | None,
+        Key(
+            "class of the optimiser, also by its name in `torch.optim`; code that is run",
+            at=_OPTIMIZER,
+            otherwise="`Adam`, `AdamW` where `weight_decay` is above 0",
+        ),
+    ] = None
+    callback_values: Annotated[
+        tuple[ClassValue, ...],
+        Key(
+            "classes of callbacks of Lightning, also by their names in `lightning.pytorch.callbacks`; code that is run",
+            at=_CALLBACKS,
+            otherwise="none",
+        ),
+    ] = ()
+
+    def all(self) -> tuple[ClassPath, ...]:
+        """Return all of them.
+
+        Raises:
+            ConfigError: One has another form than a class path.
+        """
+        return tuple(each for each in (self.model, self.loss, self.optimizer, *self.callbacks) if each is not None)
+
+    @property
+    def model(self) -> ClassPath | None:
+        """The model; None for that of the workflow."""
+        return None if self.model_value is None else ClassPath.read(self.model_value, key=_MODEL)
+
+    @property
+    def loss(self) -> ClassPath | None:
+        """The loss of that model; None for one that gives its losses itself."""
+        return None if self.loss_value is None else ClassPath.read(self.loss_value, key=_LOSS)
+
+    @property
+    def optimizer(self) -> ClassPath | None:
+        """The optimiser; None for Adam or AdamW."""
+        if self.optimizer_value is None:
+            return None
+        return ClassPath.read(self.optimizer_value, key=_OPTIMIZER, package="torch.optim")
+
+    @property
+    def callbacks(self) -> tuple[ClassPath, ...]:
+        """Callbacks in their order."""
+        package = "lightning.pytorch.callbacks"
+        return tuple(
+            ClassPath.read(value, key=f"{_CALLBACKS}[{number}]", package=package)
+            for number, value in enumerate(self.callback_values)
+        )

@@ -46,8 +46,15 @@ def _row(name: str, keys: dict[str, SchemaKey], num_sections: int) -> str:
     default = next(iter(defaults.values()))
     if len(set(defaults.values())) > 1:
         default = "; ".join(f"{text} in `{section}`" for section, text in defaults.items())
+    # who reads it, groups by one name
+    readers = list(first.read_by)
+    for group, members in _groups().items():
+        if set(members) <= set(readers):
+            readers = [group, *(reader for reader in readers if reader not in members)]
+    coded = (*_groups()["all map types"], *WORKFLOWS)
+    read_by = ", ".join(f"`{reader}`" if reader in coded else reader for reader in readers)
     only = f"; in `{next(iter(keys))}` only" if len(keys) < num_sections else ""
-    return f"| `{name}` | {value} | {default} | {_readers(first) or 'nobody'} | {first.key.text}{only} |\n"
+    return f"| `{name}` | {value} | {default} | {read_by or 'nobody'} | {first.key.text}{only} |\n"
 
 
 def _default(key: SchemaKey) -> str:
@@ -60,15 +67,6 @@ def _default(key: SchemaKey) -> str:
     read = next(iter(others.values()))
     default = key.key.otherwise or "`{}`".format(json.dumps(read.schema().get("default")).strip('"'))
     return f"needed; {default} for {', '.join(others)}" if key.needed_by else default
-
-
-def _readers(key: SchemaKey) -> str:
-    """Return who reads a key, groups by one name."""
-    names = list(key.read_by)
-    for group, members in _groups().items():
-        if set(members) <= set(names):
-            names = [group, *(name for name in names if name not in members)]
-    return ", ".join(f"`{name}`" if name in (*_groups()["all map types"], *WORKFLOWS) else name for name in names)
 
 
 def _groups() -> dict[str, list[str]]:

@@ -8,9 +8,8 @@ from typing import Final
 
 from l5kit._types import Config
 from l5kit.configs.reading import keys_of
-from l5kit.configs.schema import sections
+from l5kit.configs.schema import IdleKeys, sections
 from l5kit.configs.texts import did_you_mean
-from l5kit.configs.unread import IdleKeys
 from l5kit.errors import ConfigError
 
 LEGACY_KEYS: Final = tuple(key.path for key in keys_of(IdleKeys))

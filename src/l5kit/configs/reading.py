@@ -298,7 +298,14 @@ def _kind_text(schema: JsonObject) -> str:
         case "boolean":
             return "true or false"
         case "array":
-            return _array_text(schema)
+            parts = schema.get("prefixItems")
+            item = parts[0] if parts else schema["items"]
+            if "enum" in item or "anyOf" in item:
+                return f"a list of {_kind_text(item)}"
+            if item["type"] == "string":
+                return "a list of paths" if item.get("format") == "path" else "a list of texts"
+            number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
+            return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"
         case "object":
             of_names = schema.get("additionalProperties")
             if isinstance(of_names, dict) and of_names:
@@ -306,17 +313,6 @@ def _kind_text(schema: JsonObject) -> str:
             return "a mapping of class_path and init_args"
         case _:
             return _TEXTS.get(schema.get("format", ""), "a text")
-
-
-def _array_text(schema: JsonObject) -> str:
-    parts = schema.get("prefixItems")
-    item = parts[0] if parts else schema["items"]
-    if "enum" in item or "anyOf" in item:
-        return f"a list of {_kind_text(item)}"
-    if item["type"] == "string":
-        return "a list of paths" if item.get("format") == "path" else "a list of texts"
-    number = "a list of" if not parts else _COUNT_WORDS[len(parts)]
-    return f"{number} {'whole' if item['type'] == 'integer' else 'finite'} numbers{_range_text(item)}"
 
 
 def _range_text(schema: JsonObject) -> str:

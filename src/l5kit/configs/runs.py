@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self, get_args
 
 from l5kit._types import Config
-from l5kit.configs.class_path import ClassPath
+from l5kit.configs.class_path import ClassMapping, ClassPath, OwnClasses
 from l5kit.configs.kinds import (
     BatchSize,
     Count,
@@ -30,7 +30,6 @@ from l5kit.configs.kinds import (
     ThreeNumbers,
     WorkerCount,
 )
-from l5kit.configs.own_classes import ClassMapping, OwnClasses
 from l5kit.configs.parameters import FutureNumFrames, FutureStepSize, HistoryStepSize, StepTime
 from l5kit.configs.reading import Params, read_params
 from l5kit.configs.scaling import LoggerParams, ScalingParams

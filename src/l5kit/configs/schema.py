@@ -3,11 +3,11 @@
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from l5kit._types import JsonObject
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.configs.kinds import Key
+from l5kit.configs.kinds import Count, Flag, FrameCount, Key, Probability
 from l5kit.configs.networks import (
     BackboneParams,
     MotionTokenParams,
@@ -29,9 +29,34 @@ from l5kit.configs.parameters import (
 from l5kit.configs.reading import Params, ReadKey, keys_of
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.configs.runs import WORKFLOWS, TrainingKeys
-from l5kit.configs.unread import FormatKeys, IdleKeys
+
+_IDLE = Key("no effect, as in 1.5", is_unused=True)
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_OF_RASTERS: Final = ("trainings", "samples")
+
+_OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
+
+
+@dataclass(frozen=True)
+class FormatKeys(Params):
+    """What a configuration says of itself."""
+
+    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; nothing reads it")]
+
+
+@dataclass(frozen=True)
+class IdleKeys(Params, section="model_params"):
+    """What the trainings of 1.5 did not read either, and what has no effect."""
+
+    unroll_num_frames: Annotated[FrameCount, _IDLE]
+    use_perturbation: Annotated[Flag, _IDLE]
+    perturbation_probability: Annotated[Probability, _IDLE]
+    use_gaussian_perturbation: Annotated[Flag, _IDLE]
+    use_kinematic: Annotated[Flag, _IDLE]
+    history_num_frames_train: Annotated[FrameCount, _IDLE]
+    load_pretrained: Annotated[Flag, _IDLE]
 
 
 @dataclass(frozen=True)
@@ -48,9 +73,6 @@ class Door:
     readers: tuple[type[Params], ...]
     also: tuple[str, ...] = ()
 
-
-_OF_RASTERS: Final = ("trainings", "samples")
-_OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
 
 DOORS: Final[dict[str, Door]] = {
     door.name: door
@@ -140,8 +162,18 @@ def json_schema() -> JsonObject:
         readers = [reader for name in (workflow, *DOORS[workflow].also) for reader in DOORS[name].readers]
         needed = _needed(key for reader in readers for key in keys_of(reader))
         rules.append(_if_value("workflow", [workflow], needed))
+
+    # what files of trainings with rasters need besides depends on their map type
+    of_map_types = []
+    for reader in RASTERIZERS:
+        of_type = _if_value("map_type", [reader.map_type_name()], {})["if"]
+        given = {"properties": {"raster_params": of_type}, "required": ["raster_params"]}
+        of_map_types.append({"if": given, "then": _needed(keys_of(reader))})
+    with_rasters = [name for name in WORKFLOWS if "samples" in DOORS[name].also]
+    needed = {"properties": {"raster_params": {"required": ["map_type"]}}, "allOf": of_map_types}
+    rules.append(_if_value("workflow", with_rasters, needed))
     title = "Configuration of l5kit"
-    return {"$schema": _DRAFT, "title": title, **_object(""), "allOf": [*rules, _map_type_rule()]}
+    return {"$schema": _DRAFT, "title": title, **_object(""), "allOf": rules}
 
 
 def _object(section: str) -> JsonObject:
@@ -159,18 +191,6 @@ def _object(section: str) -> JsonObject:
         properties[name] = {"description": text, **schema, **({"deprecated": True} if described.is_unused else {})}
     properties |= {path.rpartition(".")[2]: _object(path) for path in inner}
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _map_type_rule() -> JsonObject:
-    """Return what files of trainings with rasters need besides, which depends on their map type."""
-    rules = []
-    for reader in RASTERIZERS:
-        of_type = _if_value("map_type", [reader.map_type_name()], {})["if"]
-        given = {"properties": {"raster_params": of_type}, "required": ["raster_params"]}
-        rules.append({"if": given, "then": _needed(keys_of(reader))})
-    with_rasters = [name for name in WORKFLOWS if "samples" in DOORS[name].also]
-    needed = {"properties": {"raster_params": {"required": ["map_type"]}}, "allOf": rules}
-    return _if_value("workflow", with_rasters, needed)
 
 
 def _if_value(key: str, values: list[str], needed: JsonObject) -> JsonObject:

@@ -95,7 +95,21 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
             raise ConfigError(f"{path}: {other}, in which it lies, is swept too; sweep one of them")
 
     # the number of combinations is looked at before they are made
-    texts = {path: _texts_of(path, of_key) for path, of_key in values.items()}
+    texts = {}
+    for path, of_key in values.items():
+        if not isinstance(of_key, Collection) or isinstance(of_key, (str, bytes, Mapping)):
+            raise ConfigError(f"{path}: expected a list with a value for each training, got {of_key!r}")
+        _require_few(len(of_key))
+        texts[path] = [_as_json(path, value) for value in of_key]
+        if not texts[path]:
+            raise ConfigError(f"{path}: there are no values")
+        # 1 and 1.0 are the same value of a key, and so one training
+        seen: set[str] = set()
+        for text in texts[path]:
+            plain_text = _as_json(path, _with_integers(json.loads(text)))
+            if plain_text in seen:
+                raise ConfigError(f"{path}: the value {text} is given twice")
+            seen.add(plain_text)
     _require_few(math.prod(len(of_key) for of_key in texts.values()))
     runs = []
     for number, combination in enumerate(itertools.product(*texts.values()), start=1):
@@ -116,24 +130,6 @@ def _require_few(number: int) -> None:
         raise ConfigError(
             f"the sweep has {number} trainings; give at most {_MAX_RUNS} combinations of values and seeds"
         )
-
-
-def _texts_of(path: str, values: object) -> list[str]:
-    """Return the values of a key as JSON, each once."""
-    if not isinstance(values, Collection) or isinstance(values, (str, bytes, Mapping)):
-        raise ConfigError(f"{path}: expected a list with a value for each training, got {values!r}")
-    _require_few(len(values))
-    texts = [_as_json(path, value) for value in values]
-    if not texts:
-        raise ConfigError(f"{path}: there are no values")
-    # 1 and 1.0 are the same value of a key, and so one training
-    seen: set[str] = set()
-    for text in texts:
-        plain = _as_json(path, _with_integers(json.loads(text)))
-        if plain in seen:
-            raise ConfigError(f"{path}: the value {text} is given twice")
-        seen.add(plain)
-    return texts
 
 
 def _with_integers(value: object) -> object:

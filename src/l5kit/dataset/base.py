@@ -99,7 +99,20 @@ class BaseEgoDataset(Dataset[Sample]):
         cls._makes_own_samples = not all(module.startswith("l5kit.dataset.") for module in modules)
 
     def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
-        require_opened(zarr_dataset)
+        # what is no log is refused, and a log that has a path but was not opened
+        advice = "pass ChunkedDataset(path).open()"
+        if not all(hasattr(zarr_dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
+            raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {zarr_dataset!r}; {advice}")
+        for name in ("scenes", "frames", "agents", "tl_faces"):
+            dtype = getattr(getattr(zarr_dataset, name), "dtype", np.dtype(np.void))
+            if not all(dtype[field].base.isnative for field in dtype.names or ()):
+                raise InvalidArgumentError(
+                    f"zarr_dataset has {name} in the byte order of another machine: {dtype}; convert them with "
+                    "array.astype(array.dtype.newbyteorder('='))"
+                )
+        is_open = not getattr(zarr_dataset, "path", "") or hasattr(zarr_dataset, "root")
+        if not is_open and len(zarr_dataset.scenes) == len(zarr_dataset.frames) == 0:
+            raise InvalidArgumentError(f"zarr_dataset {zarr_dataset.path!r} is not open; {advice}")
         read_disable_traffic_light_faces(cfg)  # every sample reads it; a wrong one is an error here
         self.cfg = cfg
         self.dataset = zarr_dataset
@@ -583,27 +596,6 @@ class BaseEgoDataset(Dataset[Sample]):
         self.__dict__.update(state)
         if "cumulative_sizes" not in state:
             self.cumulative_sizes = end_frames_of(self.dataset)
-
-
-def require_opened(dataset: ChunkedDataset) -> None:
-    """Refuse what is no log, and a log that has a path but was not opened.
-
-    Raises:
-        InvalidArgumentError: It is none, was not opened, or its records are in the byte order of another machine.
-    """
-    advice = "pass ChunkedDataset(path).open()"
-    if not all(hasattr(dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
-        raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {dataset!r}; {advice}")
-    for name in ("scenes", "frames", "agents", "tl_faces"):
-        dtype = getattr(getattr(dataset, name), "dtype", np.dtype(np.void))
-        if not all(dtype[field].base.isnative for field in dtype.names or ()):
-            raise InvalidArgumentError(
-                f"zarr_dataset has {name} in the byte order of another machine: {dtype}; convert them with "
-                "array.astype(array.dtype.newbyteorder('='))"
-            )
-    is_open = not getattr(dataset, "path", "") or hasattr(dataset, "root")
-    if not is_open and len(dataset.scenes) == len(dataset.frames) == 0:
-        raise InvalidArgumentError(f"zarr_dataset {dataset.path!r} is not open; {advice}")
 
 
 def require_method(argument: str, value: object, method: str) -> None:

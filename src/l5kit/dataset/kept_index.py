@@ -91,20 +91,15 @@ class AscendingNumbers:
             return np.searchsorted(self.array, values, side)
         result = np.empty(len(values), np.int64)
         at_once = max(1, _READ_AT_ONCE // self._piece_length)
+        length = min(self._piece_length, len(self))
         for start in range(0, len(values), at_once):
             part = slice(start, start + at_once)
-            result[part] = self._search_file(self._pieces, values[part], side)
-        return result
-
-    def _search_file(self, pieces: NpyPieces, values: Int64Array, side: Side) -> Int64Array:
-        """Return what :meth:`search` does, of one piece for each value."""
-        length = min(self._piece_length, len(self))
-        # the last piece that begins before the value, moved back where it would reach beyond the end
-        number = np.maximum(np.searchsorted(self._first_of_pieces, values, side) - 1, 0)
-        starts = np.minimum(number * self._piece_length, len(self) - length)
-        read, wanted = pieces.read(starts, length), values[:, None]
-        is_before = read < wanted if side == "left" else read <= wanted
-        result: Int64Array = starts + np.count_nonzero(is_before, axis=1)
+            # a piece for each value: the last that begins before it, moved back where it would reach beyond the end
+            number = np.maximum(np.searchsorted(self._first_of_pieces, values[part], side) - 1, 0)
+            starts = np.minimum(number * self._piece_length, len(self) - length)
+            read, wanted = self._pieces.read(starts, length), values[part, None]
+            is_before = read < wanted if side == "left" else read <= wanted
+            result[part] = starts + np.count_nonzero(is_before, axis=1)
         return result
 
     @property
@@ -308,8 +303,11 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
     ends = dict.fromkeys(lengths, 0)
     row = 0
     for frames in _blocks_of(dataset.frames):
-        if not all(_goes_on(frames[field], ends[field]) for field in ends):
-            return
+        # intervals (B, 2) have to follow each other, from where those of the block before have ended
+        for field, end in ends.items():
+            starts, stops = frames[field][:, 0], frames[field][:, 1]
+            if not (starts[0] == end and (starts[1:] == stops[:-1]).all() and (starts <= stops).all()):
+                return
         row += len(frames)
         ends = {field: int(frames[field][-1, 1]) for field in ends}
         if row == len(dataset.frames) and ends != lengths:
@@ -330,12 +328,6 @@ def _blocks_of(frames: Records) -> Iterator[RecordArray]:
             yield rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(frames))), strict=True)
     except CorruptedDataError:
         return
-
-
-def _goes_on(intervals: NumericArray, start: int) -> bool:
-    """Return whether intervals (B, 2) follow each other from a row on."""
-    starts, stops = intervals[:, 0], intervals[:, 1]
-    return bool(starts[0] == start and (starts[1:] == stops[:-1]).all() and (starts <= stops).all())
 
 
 def _write_npy(file: Path, dtype: str, shape: tuple[int, ...], blocks_of: Callable[[], Iterator[NumericArray]]) -> bool:

@@ -170,19 +170,17 @@ def process_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if (rank is None) != (world_size is None):
         raise InvalidArgumentError(f"rank is {rank} and world_size is {world_size}; pass both of them, or none")
     if rank is None or world_size is None:
-        rank, world_size = _detected_rank()
+        distributed = None
+        if not is_torch_missing:
+            import torch
+
+            distributed = torch.distributed
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            rank, world_size = distributed.get_rank(), distributed.get_world_size()
+        elif "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # set by torchrun
+            rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        else:
+            rank, world_size = 0, 1
     if not 0 <= rank < world_size:
         raise InvalidArgumentError(f"rank is {rank}; among {world_size} processes it must be from 0 to world_size - 1")
     return rank, world_size
-
-
-def _detected_rank() -> tuple[int, int]:
-    if not is_torch_missing:
-        import torch
-
-        distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            return distributed.get_rank(), distributed.get_world_size()
-    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # set by torchrun
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    return 0, 1

@@ -77,7 +77,11 @@ class SampleBatch(list[Sample]):
     def __init__(self, columns: dict[str, Column], tensors: "dict[str, torch.Tensor] | None" = None) -> None:
         values = {key: _values_of(key, column) for key, column in columns.items()}
         if "frame_index" in values and "scene_index" in values:
-            values["frame_index"] = _frame_indices(values["frame_index"], values["scene_index"])
+            # frame indices have the types of single items: Python's in the first scene, NumPy's in the others
+            values["frame_index"] = [
+                int(frame) if scene == 0 else frame
+                for frame, scene in zip(values["frame_index"], values["scene_index"], strict=True)
+            ]
         super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
         for sample in self:
             share_aliased(sample)
@@ -136,11 +140,6 @@ def reuse_images(out: SampleBatch) -> Allocator:
         return Memory(images[: shape[0]], None if tensor is None else tensor[: shape[0]])
 
     return allocate
-
-
-def _frame_indices(frame_indices: list[np.integer], scene_indices: list[int]) -> list[int | np.integer]:
-    """Return frame indices in the types of single items: Python's in the first scene, NumPy's in the others."""
-    return [int(frame) if scene == 0 else frame for frame, scene in zip(frame_indices, scene_indices, strict=True)]
 
 
 def tensors_of(

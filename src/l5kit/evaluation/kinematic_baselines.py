@@ -11,8 +11,7 @@ import torch
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
-from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements
-from l5kit.kinematic.constant_velocity import current_velocities
+from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements, current_velocities
 
 
 def baseline_positions(

@@ -233,6 +233,15 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
     centre_lines = CentreLines.of_map(arrays)
     ahead = [[lane for lane in network.ahead_of(row).tolist() if lane < num_lanes] for row in range(num_lanes)]
+
+    # limits of all lanes of the network, for scores: lanes of junctions have the largest of before and after
+    limits_mps, is_inside = network.speed_limits_mps.copy(), network.is_in_junction.tolist()
+    all_ahead = [network.ahead_of(row).tolist() for row in range(len(network))]
+    all_behind = [network.behind_of(row).tolist() for row in range(len(network))]
+    for lane in np.flatnonzero(network.is_in_junction).tolist():
+        around = first_lanes_outside(lane, all_ahead, is_inside) | first_lanes_outside(lane, all_behind, is_inside)
+        known_mps = [limit for limit in network.speed_limits_mps[list(around)].tolist() if limit > 0]
+        limits_mps[lane] = max(known_mps, default=np.nan)
     return DrivingMap(
         centre_lines_m=centre_lines.points_m,
         arc_lengths_m=centre_lines.arc_lengths_m,

@@ -22,8 +22,7 @@ from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.openloop.trajectory_rows import TrajectoryRows, rows_of_batch
 from l5kit.workflows.samples import spread_indices
-from l5kit.workflows.trajectories import Modes, Trajectories
-from l5kit.workflows.trajectory_scores import TrajectoryScores
+from l5kit.workflows.trajectories import Modes, Trajectories, TrajectoryScores
 
 
 @dataclass(frozen=True)

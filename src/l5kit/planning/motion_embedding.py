@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.motion_fit import fit_motion
+from l5kit.kinematic.baselines import fit_motion
 from l5kit.planning.vectorized.global_graph import MLP
 
 _SPEED_MPS, _ACCELERATION_MPS2, _YAW_RATE_RAD_S = 5.0, 1.0, 0.2

@@ -27,8 +27,7 @@ from l5kit.data.map.opened import maps_at
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.combined_rasterizer import SatBoxRasterizer, SemBoxRasterizer
-from l5kit.rasterization.many_maps_rasterizer import ManyMapsRasterizer
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.planar_rasterizer import ManyMapsRasterizer, PlanarRasterizer
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.route_rasterizer import RouteRasterizer
@@ -159,7 +158,10 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
     require_data_manager(data_manager)
     picture_path = data_manager.require(params.satellite_map_key)
     meta_path = data_manager.require(params.dataset_meta_key)
-    world_to_ecef, ecef_to_aerial = _load_matrices(meta_path, "world_to_ecef", "ecef_to_aerial")
+    metadata = load_metadata(meta_path)
+    world_to_ecef, ecef_to_aerial = (
+        load_matrix(metadata, name, path=meta_path) for name in ("world_to_ecef", "ecef_to_aerial")
+    )
     aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
 
     # matrices of another picture give pixels of any size, or rows and columns that are none
@@ -185,11 +187,6 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
     except InvalidArgumentError as error:
         raise ConfigError(f"{files} do not fit the raster: {error}") from error
     return aerial, world_to_aerial
-
-
-def _load_matrices(meta_path: str, *names: str) -> list[Float64Array]:
-    metadata = load_metadata(meta_path)
-    return [load_matrix(metadata, name, path=meta_path) for name in names]
 
 
 def _load_satellite_map(satellite_map_path: str) -> UInt8Array:

@@ -40,7 +40,11 @@ class RenderContext:
 
     def __post_init__(self) -> None:
         for name in ("raster_size_px", "pixel_size_m", "center_in_raster_ratio"):
-            object.__setattr__(self, name, _as_pair(name, getattr(self, name)))
+            value = getattr(self, name)
+            pair = np.array(value)
+            if pair.shape != (2,) or pair.dtype.kind not in "iuf":
+                raise InvalidArgumentError(f"{name} is {value!r}; pass two numbers")
+            object.__setattr__(self, name, _frozen(pair))
         size_px, pixel_m = self.raster_size_px, self.pixel_size_m
         if (size_px < 1).any() or (size_px != np.floor(size_px)).any():
             raise InvalidArgumentError(f"raster_size_px is {size_px}; pass width and height as whole numbers above 0")
@@ -145,10 +149,3 @@ def find_middles(raster_from_world: Float64Array, raster_size_px: Int64Array) ->
 def _frozen(array: NumericArray) -> NumericArray:
     array.setflags(write=False)
     return array
-
-
-def _as_pair(name: str, value: ArrayLike) -> NumericArray:
-    pair = np.array(value)
-    if pair.shape != (2,) or pair.dtype.kind not in "iuf":
-        raise InvalidArgumentError(f"{name} is {value!r}; pass two numbers")
-    return _frozen(pair)

@@ -73,13 +73,25 @@ def turn_and_scale(
     """
     num_rows, num_columns = picture.shape[:2]
 
+    # the positions in the picture, from those in it turned around its middle, as two rows of a matrix. The steps are
+    # those of getRotationMatrix2D, for the rotation, and of the inversion in warpAffine, as the last bits count
+    x, y = num_columns / 2, num_rows / 2
+    angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees of the type of the yaw
+    cos, sin = math.cos(angle), math.sin(angle)
+    shift_x, shift_y = (1 - cos) * x - sin * y, sin * x + (1 - cos) * y
+    determinant = cos * cos - sin * -sin
+    inverse = 1.0 / determinant if determinant != 0 else 0.0
+    x_from_x, y_from_y = cos * inverse, cos * inverse
+    x_from_y, y_from_x = sin * -inverse, -sin * -inverse
+    shifts = -x_from_x * shift_x - x_from_y * shift_y, -y_from_x * shift_x - y_from_y * shift_y
+
     # the bytes from the first of the picture to its last, and those between its rows, a read-only view (N,): crops and
     # whole pictures, those of files and those that were filled up, are of one kind for the kernel then
     num_bytes = (num_rows - 1) * picture.strides[0] + _CHANNELS * num_columns
     _turn_and_scale(
         np.lib.stride_tricks.as_strided(picture, (num_bytes,), (1,), writeable=False),
         (num_rows, num_columns, picture.strides[0]),
-        _picture_from_turned(yaw, num_columns / 2, num_rows / 2),
+        (x_from_x, x_from_y, shifts[0], y_from_x, y_from_y, shifts[1]),
         (start_of_middle(num_rows, size[0]), start_of_middle(num_columns, size[1])),
         size,
         side,
@@ -92,23 +104,6 @@ def turn_and_scale(
 def start_of_middle(num_pixels: int, num_in_middle: int) -> int:
     """Return at which of some rows or columns the middle ones start, cut off to a whole pixel."""
     return int(num_pixels / 2 - num_in_middle / 2)
-
-
-def _picture_from_turned(yaw: float, x: float, y: float) -> tuple[float, float, float, float, float, float]:
-    """Return the positions in a picture, from those in it turned by ``yaw`` around a point, as two rows of a matrix.
-
-    The steps are those of ``getRotationMatrix2D`` and of the inversion in ``warpAffine``, as the last bits count.
-    """
-    angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees of the type of the yaw
-    # the rotation around the point, as getRotationMatrix2D has it, and its inverse
-    cos, sin = math.cos(angle), math.sin(angle)
-    shift_x, shift_y = (1 - cos) * x - sin * y, sin * x + (1 - cos) * y
-    determinant = cos * cos - sin * -sin
-    inverse = 1.0 / determinant if determinant != 0 else 0.0
-    x_from_x, y_from_y = cos * inverse, cos * inverse
-    x_from_y, y_from_x = sin * -inverse, -sin * -inverse
-    shifts = -x_from_x * shift_x - x_from_y * shift_y, -y_from_x * shift_x - y_from_y * shift_y
-    return x_from_x, x_from_y, shifts[0], y_from_x, y_from_y, shifts[1]
 
 
 def _type_mix_pixels(

@@ -1,9 +1,10 @@
 """The course of a training of a driver: between two updates it evaluates, saves, tells, and ends in time."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -11,13 +12,20 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.vec_env import VecNormalize
 
+from l5kit._types import JsonObject
 from l5kit.configs.reinforcement import ReinforcementParams
+from l5kit.data.progress import Bar, open_bar
 from l5kit.environment.sb3 import StableBaselinesVecEnv
-from l5kit.reinforcement.evaluation import drive_scenes
+from l5kit.reinforcement.environments import JoinedEnvironments
 from l5kit.reinforcement.folder import RunFolder, require_whole, save_model
-from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.near_start import NearStartPolicy
-from l5kit.reinforcement.progress import DriverProgress, Pace
+
+_LINE_EVERY_S = 30.0
+
+_FAULTS = ("collision", "off_road")
+
+_SUMS = "reward_sums"
+"""What environments call the terms of their reward, summed over an episode."""
 
 _STATE = "l5kit_state"
 """Attribute of an algorithm that its file keeps."""
@@ -27,6 +35,104 @@ _LEAST_RATE = 0.02
 
 _TOLD = ("reward", "share_to_the_end", "share_without_collision", "share_without_off_road", "progress")
 """Figures of an evaluation that are told; all of them are written."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a training goes at a moment.
+
+    Attributes:
+        step: Steps that are done.
+        share_done: Of the whole training, 0 to 1.
+        steps_per_s: Steps a second, without evaluations and checkpoints.
+        environment_share: Share of that time in steps of the environments, 0 to 1.
+        reward: Mean reward of the last episodes; None before the first has ended.
+    """
+
+    step: int
+    share_done: float
+    steps_per_s: float
+    environment_share: float
+    reward: float | None
+
+    def __str__(self) -> str:
+        reward = "-" if self.reward is None else f"{self.reward:.2f}"
+        return (
+            f"{self.step:,} steps, episode reward {reward}, {self.steps_per_s:,.0f} steps/s, "
+            f"environment {self.environment_share:.0%}"
+        )
+
+
+class DriverProgress:
+    """Shows a bar if standard error is a terminal or this is a notebook, and otherwise tells a line now and then.
+
+    Args:
+        tell: Takes a line for people.
+        visible: Whether the pace is shown; evaluations are told in any case.
+    """
+
+    def __init__(self, *, tell: Callable[[str], None], visible: bool = True) -> None:
+        self._tell, self._visible = tell, visible
+        self._shown_s = time.perf_counter()
+        self._bar: Bar | None = None
+
+    def start(self) -> None:
+        """Show the bar."""
+        if self._visible:
+            self._bar = open_bar("Training")
+
+    def show(self, pace: Pace) -> None:
+        """Show how it goes."""
+        if self._bar is not None:
+            self._bar.show(pace.share_done, 1.0, str(pace))
+        elif self._visible and pace.steps_per_s > 0 and time.perf_counter() - self._shown_s >= _LINE_EVERY_S:
+            self._tell(str(pace))
+            self._shown_s = time.perf_counter()
+
+    def tell(self, line: str) -> None:
+        """Tell a line."""
+        self._tell(line)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def drive_scenes(env: StableBaselinesVecEnv, policy: BaseAlgorithm, scenes: Sequence[int]) -> dict[str, float]:
+    """Drive a scene in each environment from its first frame on to the end of the episode, and return mean figures.
+
+    Returns:
+        ``reward`` and ``steps`` of an episode; ``share_to_the_end``, of those that nothing ended before their last
+        frame; the terms of the reward by name, each summed over the episode; and, where ``collision`` or ``off_road``
+        are among them, the shares without any, such as ``share_without_collision``.
+    """
+    observations: Any = env.reset()
+    for index, scene in enumerate(scenes):
+        mask = np.arange(env.num_envs) == index
+        observations, _ = env.env.reset(options={"scene_id": scene, "reset_mask": mask})
+    # environments whose scene is over go on with others, which do not count
+    ends: dict[int, JsonObject] = {}
+    while len(ends) < env.num_envs:
+        actions, _ = policy.predict(observations, deterministic=True)
+        observations, _, is_over, infos = env.step(actions)
+        for index in np.flatnonzero(is_over).tolist():
+            ends.setdefault(index, infos[index])
+
+    # the figures of each episode, and the mean of each over those that have it
+    rows = []
+    for end in ends.values():
+        sums = {name: float(value) for name, value in end.get(_SUMS, {}).items() if name != "tot"}
+        of_episode = {
+            "reward": float(end["episode"]["r"]),
+            "steps": float(end["episode"]["l"]),
+            "share_to_the_end": float(end["TimeLimit.truncated"]),
+        }
+        without = {f"share_without_{fault}": float(sums[fault] == 0) for fault in _FAULTS if fault in sums}
+        rows.append({**of_episode, **without, **sums})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
 
 
 class TrainingTimeOver(Exception):  # noqa: N818

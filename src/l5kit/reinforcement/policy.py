@@ -19,7 +19,6 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.weights_file import shipped_policies
 from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
-from l5kit.reinforcement.folder import require_whole
 from l5kit.reinforcement.near_start import NearStartPolicy
 
 _CONVOLVED_SIDES_PX = (107, 122)
@@ -121,7 +120,13 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
         )
     # damage is told before a network that does not fit, as it may be the reason
     own = model.policy.state_dict()
-    broken = [name for name, value in weights.items() if not _is_usable(name, value)]
+    broken = []
+    for name, value in weights.items():
+        # weights are finite numbers in memory; deviations, which values are divided by, are above 0
+        is_usable = isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type == "cpu"
+        is_usable = is_usable and bool(value.isfinite().all())
+        if not is_usable or (name.endswith(".deviations") and bool((value <= 0).any())):
+            broken.append(name)
     if broken:
         raise InvalidArgumentError(
             f"rl_params.init: {file} is broken ({broken[0]} holds no finite numbers that can be used); take another "
@@ -142,29 +147,6 @@ def _options_by_name(options: PolicyOptions) -> dict[str, object]:
     """Return options by name, those of the layout each by its own."""
     by_name = options.as_json()
     return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}
-
-
-def _is_usable(name: str, value: object) -> bool:
-    """Return whether weights are finite numbers in memory; deviations, which values are divided by, are above 0."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.device.type != "cpu":
-        return False
-    return bool(value.isfinite().all()) and not (name.endswith(".deviations") and bool((value <= 0).any()))
-
-
-def load_algorithm(path: Path, env: VecEnv, *, seed: int) -> PPO:
-    """Return the algorithm of a checkpoint, with its optimiser and count of steps.
-
-    Args:
-        path: The checkpoint. It may hold code that runs: take only those of your own trainings.
-        env: Environments as those that it was trained in.
-        seed: Of the training; actions and episodes that follow are those of this seed and the step.
-
-    Raises:
-        InvalidArgumentError: The file is broken.
-    """
-    model = PPO.load(require_whole(path), env=env, device="cpu")
-    model.set_random_seed(int(np.random.SeedSequence([seed, model.num_timesteps]).generate_state(1)[0] // 2))
-    return model
 
 
 def _features_of(space: spaces.Space[object]) -> JsonObject:

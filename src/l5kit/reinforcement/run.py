@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
@@ -27,14 +28,19 @@ from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import TERMINATED
-from l5kit.reinforcement.course import CourseState, TrainingCourse, TrainingTimeOver
-from l5kit.reinforcement.environments import join_towns, make_environments, scenes_to_evaluate, share_scales, towns_of
-from l5kit.reinforcement.folder import RunFolder
+from l5kit.reinforcement.course import CourseState, DriverProgress, TrainingCourse, TrainingTimeOver
+from l5kit.reinforcement.environments import (
+    JoinedEnvironments,
+    join_towns,
+    make_environments,
+    scenes_to_evaluate,
+    share_scales,
+    towns_of,
+)
+from l5kit.reinforcement.folder import RunFolder, require_whole
 from l5kit.reinforcement.imitation import RULES, imitate_rules, require_imitable
-from l5kit.reinforcement.joined_environments import JoinedEnvironments
 from l5kit.reinforcement.near_start import keep_near_start
-from l5kit.reinforcement.policy import find_beginning, load_algorithm, make_algorithm, take_weights
-from l5kit.reinforcement.progress import DriverProgress
+from l5kit.reinforcement.policy import find_beginning, make_algorithm, take_weights
 
 _ENDLESS = 2**62
 _TRAINING = "l5kit_training"
@@ -52,7 +58,7 @@ class DriverTraining:
         minutes: Minutes of training, without evaluations and checkpoints, in all.
         steps_per_s: Steps a second in these.
         environment_share: Share of these in steps of the environments, 0 to 1.
-        before: Figures of the first evaluation, by name; see :func:`~l5kit.reinforcement.evaluation.drive_scenes`.
+        before: Figures of the first evaluation, by name; see :func:`~l5kit.reinforcement.course.drive_scenes`.
         after: Those of the last one.
     """
 
@@ -211,7 +217,10 @@ def _begun(
     """Return the algorithm as it was at the last checkpoint, or a new one."""
     checkpoints = folder.checkpoints()
     if checkpoints:
-        model = load_algorithm(list(checkpoints.values())[-1], env, seed=params.seed)
+        # with its optimiser and count of steps; such a file may hold code that runs, and this one is the training's own
+        model = PPO.load(require_whole(list(checkpoints.values())[-1]), env=env, device="cpu")
+        # actions and episodes that follow are those of the seed and the step
+        model.set_random_seed(int(np.random.SeedSequence([params.seed, model.num_timesteps]).generate_state(1)[0] // 2))
         if params.near_start:
             keep_near_start(model, read_weights(folder.first)[0], entropy_weight=params.ent_coef)
         tell(f"the training goes on at step {model.num_timesteps:,}")

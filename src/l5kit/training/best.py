@@ -1,12 +1,17 @@
-"""The best score of a training: which weights have it, and for how many evaluations none was better."""
+"""The best weights of a training: their score, for how many evaluations none was better, and their files."""
 
+import glob
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from l5kit._types import Config
+from l5kit.planning.checkpoint import read_checkpoint
+from l5kit.planning.torch_files import CheckpointError
 
 _UNSEEN = ("threads", "num_workers", "on_device")
 """Keys of a loader that decide how fast samples come, not which."""
@@ -59,3 +64,87 @@ def evaluation_digest(cfg: Config, *, score: str | None, section: str = "val_dat
     loader = {key: value for key, value in (cfg.get(section) or {}).items() if key not in _UNSEEN}
     text = json.dumps([score, loader], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class TopFile:
+    """A file of weights that were evaluated.
+
+    Attributes:
+        score: Their score.
+        step: Steps after which it was reached; of equal scores, the first is the best.
+        name: Name of the file.
+        digest: What evaluations have in common whose scores can be compared.
+    """
+
+    score: float
+    step: int
+    name: str
+    digest: str
+
+
+class TopWeights:
+    """The best weights of a folder, at most so many.
+
+    Args:
+        folder: Of the training.
+        name: Of its weights.
+        number: How many are kept; 0 for none, and then files that are there stay as they are.
+        is_largest_best: Whether the largest scores are the best, in place of the smallest.
+
+    Attributes:
+        files: Those that are kept, the best first.
+    """
+
+    def __init__(self, folder: Path, name: str, number: int, *, is_largest_best: bool = False) -> None:
+        self.files: tuple[TopFile, ...] = ()
+        self._folder = folder
+        self._name = name
+        self._number = number
+        self._sign = -1 if is_largest_best else 1
+
+    def stored(self, key: str) -> tuple[TopFile, ...]:
+        """Return the files that are there; one that cannot be read is warned of and left out.
+
+        Args:
+            key: Under which facts of weights have the digest of their evaluation.
+        """
+        files = []
+        for path in sorted(self._folder.glob(f"{glob.escape(self._name)}_top_*_steps_*.safetensors")):
+            try:
+                facts = read_checkpoint(path).facts
+            except CheckpointError as error:
+                warnings.warn(f"{error}; it is none of the best weights any more", UserWarning, stacklevel=3)
+                continue
+            best, digest = BestScore.of(facts), facts.get(key)
+            if best is not None and best.step is not None and isinstance(digest, str):
+                files.append(TopFile(best.score, best.step, path.name, digest))
+        return tuple(files) if self._number else ()
+
+    def file_for(self, score: float, step: int, digest: str) -> TopFile | None:
+        """Return the file that weights are to be written to, or None if so many others are better."""
+        stem = f"{self._name}_top_{step}_steps_{score:.4f}"
+        file = TopFile(score, step, f"{stem}.safetensors", digest)
+        return file if file in self._kept_of((*self.files, file)) else None
+
+    def keep(self, *written: TopFile, is_main: bool) -> None:
+        """Keep files that are written, and let those go that so many others are better than.
+
+        Args:
+            *written: They are whole, and take the place of others of their steps.
+            is_main: Whether this process is the one that removes files.
+        """
+        others = (*self.files, *written)
+        self.files = self._kept_of(others)
+        for file in others:
+            self.remove(file, is_main=is_main)
+
+    def remove(self, file: TopFile, *, is_main: bool) -> None:
+        """Let a file go, unless a kept one has its name."""
+        if is_main and file.name not in {other.name for other in self.files}:
+            (self._folder / file.name).unlink(missing_ok=True)
+
+    def _kept_of(self, files: tuple[TopFile, ...]) -> tuple[TopFile, ...]:
+        """Return the best files, one of each step: the last that is given."""
+        of_steps = {file.step: file for file in files}.values()
+        return tuple(sorted(of_steps, key=lambda file: (self._sign * file.score, file.step))[: self._number])

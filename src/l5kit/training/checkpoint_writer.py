@@ -15,17 +15,16 @@ from pathlib import Path
 from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.batches import EvaluationBatches
-from l5kit.training.best import BestScore, evaluation_digest
-from l5kit.training.clock import TrainingClock
+from l5kit.training.best import BestScore, TopFile, TopWeights, evaluation_digest
 from l5kit.training.folder import training_digest
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
+from l5kit.training.progress import TrainingClock
 from l5kit.training.setup import TrainingSetup
 from l5kit.training.sharding import load_stored_weights, whole_weights
-from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles, replace_writer_state
-from l5kit.training.top_weights import TopFile, TopWeights
+from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles
 from l5kit.workflows.driving_scores import DRIVING_SCORE
-from l5kit.workflows.trajectory_scores import score_name
+from l5kit.workflows.trajectories import score_name
 
 _EVALUATION = "evaluation"
 _EARLY_STOPPING = "EarlyStopping"
@@ -217,7 +216,10 @@ class CheckpointWriter(pl.Callback):
         if trainer.state.fn == TrainerFn.FITTING:
             self._save_state(trainer)
         elif trainer.is_global_zero:  # an evaluation behind the training, when Lightning has let its state go
-            replace_writer_state(self._folder / LAST_CHECKPOINT, self.state_dict())
+            files, path = StateFiles(), self._folder / LAST_CHECKPOINT
+            state = files.load_checkpoint(path)
+            callbacks = {**state["callbacks"], type(self).__name__: self.state_dict()}
+            files.save_checkpoint({**state, "callbacks": callbacks}, path)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         """Write the state of the last step."""
@@ -280,7 +282,18 @@ class CheckpointWriter(pl.Callback):
 
     def _take_up_best(self, module: TrainingModule, rule: _BestRule) -> None:
         """Find out how the best weights in the folder score; where nobody has noted that, they are evaluated again."""
-        stored = self._stored_best()
+        stored = None
+        if self.best_weights.is_file():
+            try:
+                stored = read_checkpoint(self.best_weights)
+            except CheckpointError as error:
+                warnings.warn(f"{error}; the next evaluation makes new best weights", UserWarning, stacklevel=1)
+        elif self._course.step is not None:
+            warnings.warn(
+                f"the best weights, {self.best_weights}, are gone; the next evaluation makes new ones",
+                UserWarning,
+                stacklevel=1,
+            )
         is_comparable = stored is not None and stored.facts.get(_EVALUATION) == rule.digest
         noted = BestScore.of(stored.facts) if stored is not None and is_comparable else None
         if noted is not None:
@@ -294,21 +307,6 @@ class CheckpointWriter(pl.Callback):
             is_past = (self.best.step or 0) <= (self._loops_step or 0)
             self._course = BestScore(self.best.score, self.best.step, num_worse) if is_past else BestScore()
             self.evaluated_step = None
-
-    def _stored_best(self) -> Checkpoint | None:
-        if not self.best_weights.is_file():
-            if self._course.step is not None:
-                warnings.warn(
-                    f"the best weights, {self.best_weights}, are gone; the next evaluation makes new ones",
-                    UserWarning,
-                    stacklevel=2,
-                )
-            return None
-        try:
-            return read_checkpoint(self.best_weights)
-        except CheckpointError as error:
-            warnings.warn(f"{error}; the next evaluation makes new best weights", UserWarning, stacklevel=2)
-            return None
 
     def _take_up_top(self, module: TrainingModule, rule: _BestRule) -> None:
         """Take up the best weights in files of their own; those of other evaluations are evaluated again."""

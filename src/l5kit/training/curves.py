@@ -1,25 +1,210 @@
 """Curves of a training: the table, or the service, that they are written to."""
 
+import csv
+import io
 import json
 import os
 import uuid
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.folder_lock import is_main_process
-from l5kit.errors import MissingDependencyError
-from l5kit.training.curve_table import CurveTable
+from l5kit.errors import CorruptedDataError, MissingDependencyError
 from l5kit.training.folder import CURVES
-from l5kit.training.lightning_parts import Logger, TensorBoardLogger, WandbLogger
+from l5kit.training.lightning_parts import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger, rank_zero_only
 from l5kit.training.state_file import ResumePoint
-from l5kit.training.uploading import OnceMLFlowLogger, OnceWandbLogger, SentPoints
+
+_STEP = "step"
+_SCORES = "val/"
+
+_Row: TypeAlias = dict[str, str | float]
+"""A row of the table: numbers, or their texts as they stand in the file, by column."""
 
 _TABLE = "metrics.csv"
+
 _RUNS = "runs.json"
 
 _MODULES = {"tensorboard": ("tensorboard",), "wandb": ("wandb",), "mlflow": ("mlflow",)}
+
+
+class CurveTable(Logger):
+    """Writes each point of the curves at once as a row of a csv file; columns stand in the order of their names.
+
+    Args:
+        path: The file.
+        resumed: Where a training goes on; rows of what comes after are dropped, as they will come again. None for a
+            new training.
+
+    Raises:
+        CorruptedDataError: The file that is to go on is no such table.
+    """
+
+    def __init__(self, path: Path, *, resumed: ResumePoint | None) -> None:
+        super().__init__()
+        self._path = path
+        self._columns: list[str] = []
+        if resumed is not None:
+            self._take_up(resumed)
+
+    @property
+    def name(self) -> str:
+        """Name of the folder of all curves."""
+        return self._path.parent.parent.name
+
+    @property
+    def version(self) -> str:
+        """Name of the folder of the table."""
+        return self._path.parent.name
+
+    @property
+    def log_dir(self) -> str:
+        """Folder of the table."""
+        return str(self._path.parent)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Append a row."""
+        row: _Row = {**{name: float(value) for name, value in metrics.items()}, _STEP: step or 0}
+        # a curve that nobody has seen before is a column more, for which the whole table is written again
+        if not row.keys() <= set(self._columns):
+            self._write([*self._rows(), row], sorted({*self._columns, *row}))
+            return
+        with self._path.open("a", encoding="utf-8", newline="") as file:
+            file.write(_as_lines([row], self._columns))
+
+    def log_hyperparams(self, params: object, *_: object, **__: object) -> None:
+        """Write nothing: the configuration stands beside the table."""
+
+    @rank_zero_only
+    def _take_up(self, resumed: ResumePoint) -> None:
+        if self._path.is_file():
+            self._columns = next(iter(self._cells_of(self._whole_lines())), [])
+            if self._columns and _STEP not in self._columns:
+                raise self._damaged(f"it has no column {_STEP!r}")
+        rows = self._rows()
+        try:
+            steps = [int(row[_STEP]) for row in rows]
+        except ValueError as error:
+            raise self._damaged(f"a step is no whole number ({error})") from error
+
+        # what the training had done stays, by steps that count from 0. The evaluation of a step comes behind its
+        # checkpoint, so that a state may know the step and not its scores: these are to come again
+        kept = []
+        for row, step in zip(rows, steps, strict=True):
+            is_evaluation = any(name.startswith(_SCORES) and value for name, value in row.items())
+            is_last = is_evaluation and step + 1 == resumed.step
+            if resumed.evaluated_step == resumed.step if is_last else step < resumed.step:
+                kept.append(row)
+        self._write(kept, self._columns)
+
+    def _rows(self) -> list[_Row]:
+        """Return all rows that are complete."""
+        if not self._path.is_file():
+            return []
+        lines = self._cells_of(self._whole_lines())
+        columns = next(lines, [])
+        rows: list[_Row] = []
+        for cells in lines:
+            if len(cells) > len(columns):
+                raise self._damaged(f"a line has {len(cells)} cells, and there are {len(columns)} columns")
+            rows.append(dict(zip(columns, cells, strict=False)))
+        return [row for row in rows if row.get(_STEP)]
+
+    def _whole_lines(self) -> str:
+        """Return the lines that are complete: of a killed process, the last one may be cut."""
+        try:
+            text = self._path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise self._damaged("it is no text in UTF-8") from error
+        return text[: text.rfind("\n") + 1]
+
+    def _cells_of(self, text: str) -> Iterator[list[str]]:
+        """Yield the cells of each line."""
+        try:
+            yield from csv.reader(io.StringIO(text))
+        except csv.Error as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, why: str) -> CorruptedDataError:
+        return CorruptedDataError(
+            f"{self._path} is no table of curves: {why}; put another copy in its place, or remove it to begin a new one"
+        )
+
+    def _write(self, rows: list[_Row], columns: list[str]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._columns = columns
+        head = _as_lines([dict(zip(columns, columns, strict=True))], columns) if columns else ""
+        with replaced_when_complete(self._path, argument="folder") as temporary:
+            temporary.write_text(head + _as_lines(rows, columns), encoding="utf-8", newline="")
+
+
+def _as_lines(rows: list[_Row], columns: list[str]) -> str:
+    text = io.StringIO()
+    csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+class SentPoints:
+    """The points that have gone to a service, in a file: the last step of each curve.
+
+    Args:
+        path: The file; points of an earlier process are those that it tells of now.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        stored = parse_json(read_text(path, called=path.name), called=str(path)) if path.is_file() else None
+        self._before = {str(name): int(at) for name, at in stored.items()} if isinstance(stored, dict) else {}
+        self._steps = dict(self._before)
+
+    def new_of(self, metrics: Mapping[str, float], step: int) -> dict[str, float]:
+        """Return those values at a step that no earlier process has sent."""
+        return {name: value for name, value in metrics.items() if step > self._before.get(name, -1)}
+
+    def note(self, metrics: Mapping[str, float], step: int) -> None:
+        """Remember values at a step, which have been sent."""
+        self._steps |= {name: max(step, self._steps.get(name, -1)) for name in metrics}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_when_complete(self._path, argument="folder") as temporary:
+            temporary.write_text(json.dumps(self._steps) + "\n", encoding="utf-8")
+
+
+class _SendsOnce(Logger):
+    """Stands before the logger of a service, which is told of new points only."""
+
+    def __init__(self, *, sent: SentPoints, **options: Any) -> None:
+        super().__init__(**options)
+        self._sent = sent
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Send what is new at a step."""
+        new = self._sent.new_of(metrics, step or 0)
+        if new:
+            super().log_metrics(new, step)  # type: ignore[safe-super]
+            self._sent.note(new, step or 0)
+
+
+class OnceWandbLogger(_SendsOnce, WandbLogger):
+    """Weights & Biases, to which each point goes once.
+
+    Args:
+        sent: What has gone there.
+        **options: Those of Lightning's logger.
+    """
+
+
+class OnceMLFlowLogger(_SendsOnce, MLFlowLogger):
+    """MLflow, to which each point goes once.
+
+    Args:
+        sent: What has gone there.
+        **options: Those of Lightning's logger.
+    """
 
 
 def make_logger(kind: str, folder: Path, *, name: str, resumed: ResumePoint | None = None) -> Logger:

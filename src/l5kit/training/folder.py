@@ -65,7 +65,22 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
     if is_main_process():
         clear_leftovers_in(folder)
     if resume:
-        _require_files_to_go_on(folder, config.params.run.output_name)
+        # a folder without a configuration is refused, and one whose state is gone, as other files in it prove
+        advice = "put it back, or start a new training in another folder"
+        if not (folder / CONFIG_FILE).is_file():
+            if checkpoint.exists():
+                raise FileNotFoundError(
+                    f"there is no {folder / CONFIG_FILE}, the configuration of the training that is to go on; {advice}"
+                )
+            raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
+        # the state of a step is written before the weights of the next checkpoint are
+        num_weights = len(list(folder.glob(f"{glob.escape(config.params.run.output_name)}_*_steps.safetensors")))
+        has_ended = (folder / RESULT_FILE).exists()
+        if not checkpoint.exists() and (num_weights > 1 or has_ended):
+            proof = RESULT_FILE if has_ended else f"the weights of {num_weights} checkpoints"
+            raise FileNotFoundError(
+                f"there is no {checkpoint} to go on from, but there was, before {proof} came; {advice}"
+            )
         stored = load_config_data(str(folder / CONFIG_FILE))
         _require_same_training(config.mapping, stored)
         # longer is well, unless the state of a schedule of a class depends on the number of steps
@@ -110,30 +125,20 @@ def freed_by_errors(folder: Path, *, has_begun: Callable[[], bool]) -> Iterator[
         raise
 
 
-def _require_files_to_go_on(folder: Path, name: str) -> None:
-    """Refuse a folder without a configuration, and one whose state is gone, as other files in it prove."""
-    checkpoint, config = folder / LAST_CHECKPOINT, folder / CONFIG_FILE
-    advice = "put it back, or start a new training in another folder"
-    if not config.is_file():
-        if checkpoint.exists():
-            raise FileNotFoundError(
-                f"there is no {config}, the configuration of the training that is to go on; {advice}"
-            )
-        raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
-    # the state of a step is written before the weights of the next checkpoint are
-    num_weights = len(list(folder.glob(f"{glob.escape(name)}_*_steps.safetensors")))
-    has_ended = (folder / RESULT_FILE).exists()
-    if not checkpoint.exists() and (num_weights > 1 or has_ended):
-        proof = RESULT_FILE if has_ended else f"the weights of {num_weights} checkpoints"
-        raise FileNotFoundError(f"there is no {checkpoint} to go on from, but there was, before {proof} came; {advice}")
-
-
 def _require_same_training(given: Config, stored: Config) -> None:
     """Refuse to go on with another network, other data or another order: configurations are compared as given."""
     for section in _FIXED_SECTIONS:
-        if given.get(section) != stored.get(section):
+        now, before = given.get(section), stored.get(section)
+        if now != before:
+            difference = f"{before!r} became {now!r}"
+            # of a section with keys, the first of them that differs says more
+            if isinstance(now, Mapping) and isinstance(before, Mapping):
+                different = [key for key in {**before, **now} if now.get(key) != before.get(key)]
+                if different:
+                    key = different[0]
+                    difference = f"{key}: {before.get(key)!r} became {now.get(key)!r}"
             raise ConfigError(
-                f"{section}: differs from the training that is to go on ({_first_difference(given, stored, section)}); "
+                f"{section}: differs from the training that is to go on ({difference}); "
                 "start a new one in another folder"
             )
     for key in _FIXED_RUN_KEYS:
@@ -153,12 +158,3 @@ def _with_integers(value: object) -> object:
         return [_with_integers(item) for item in value]
     is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
     return int(value) if isinstance(value, (bool, float)) and is_whole else value
-
-
-def _first_difference(given: Mapping[str, object], stored: Mapping[str, object], section: str) -> str:
-    now, before = given.get(section), stored.get(section)
-    if isinstance(now, Mapping) and isinstance(before, Mapping):
-        for key in {**before, **now}:
-            if now.get(key) != before.get(key):
-                return f"{key}: {before.get(key)!r} became {now.get(key)!r}"
-    return f"{before!r} became {now!r}"

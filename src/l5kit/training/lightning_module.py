@@ -1,7 +1,7 @@
-"""A network in training, as Lightning sees it."""
+"""A network in training, as Lightning sees it, and the moving average of its weights (EMA)."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -10,19 +10,71 @@ from torch import nn
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.random.seeding import mix_seeds
-from l5kit.training.averaging import WeightAverage
 from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
-from l5kit.training.optimizing import make_course, make_optimizer
-from l5kit.training.schedule import TrainingSchedule
+from l5kit.training.optimizing import TrainingSchedule, make_course, make_optimizer
 from l5kit.training.sharding import shard_weights
 from l5kit.training.state_file import LightningState
 from l5kit.workflows.driving_scores import DrivingEvaluation, means_of_driving
-from l5kit.workflows.trajectories import Batch
-from l5kit.workflows.trajectory_scores import TrajectoryScores, means_of
+from l5kit.workflows.trajectories import Batch, TrajectoryScores, means_of
 from l5kit.workflows.workflow import TrainingConfig
 
 _AVERAGES = "averaged_weights"
 """Key of the state of a training."""
+
+
+class WeightAverage:
+    """The exponential moving average of the weights of a network.
+
+    After step t, counted from 1, ``average = d * average + (1 - d) * weight`` with
+    ``d = min(decay, (1 + t) / (10 + t))``, so that the first weights, which have learned nothing, are soon forgotten;
+    before the first step the average is the weights. Buffers, such as the statistics of batch normalisation, are not
+    averaged: they are those of the last step, and so are weights that are no floating-point numbers.
+
+    Args:
+        model: The network; it is not changed but within :meth:`swapped_in`.
+        decay: Share of the average that stays in each step, between 0 and 1.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._model = model
+        self._decay = decay
+        self._averages = {name: value.detach().clone() for name, value in _averaged_of(model).items()}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take the weights after a step, counted from 1, into the average."""
+        decay = min(self._decay, (1 + step) / (10 + step))
+        for name, value in _averaged_of(self._model).items():
+            self._averages[name].lerp_(value.detach(), 1.0 - decay)
+
+    @contextmanager
+    def swapped_in(self) -> Iterator[None]:
+        """Let the network have the averaged weights in the block."""
+        kept = {name: value.detach().clone() for name, value in _averaged_of(self._model).items()}
+        self._fill(self._averages)
+        try:
+            yield
+        finally:
+            self._fill(kept)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the averages by name."""
+        return dict(self._averages)
+
+    def load_state_dict(self, averages: Mapping[str, torch.Tensor]) -> None:
+        """Take what :meth:`state_dict` gave, on the devices of the weights."""
+        for name, value in self._averages.items():
+            value.copy_(averages[name])
+
+    @torch.no_grad()
+    def _fill(self, values: Mapping[str, torch.Tensor]) -> None:
+        for name, value in _averaged_of(self._model).items():
+            value.copy_(values[name])
+
+
+def _averaged_of(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the weights that are averaged, by name; those of one memory once."""
+    return {name: value for name, value in model.named_parameters() if value.is_floating_point()}
 
 
 class TrainingModule(pl.LightningModule):

@@ -1,4 +1,4 @@
-"""The trainer of Lightning as trainings use it: silent about itself, and ended as people expect."""
+"""The trainer of Lightning as trainings use it: its strategies, silent about itself, and ended as people expect."""
 
 import logging
 import signal
@@ -10,11 +10,44 @@ from pathlib import Path
 from types import FrameType
 
 from l5kit.errors import TERMINATED
+from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.curves import make_logger
-from l5kit.training.lightning_parts import pl
+from l5kit.training.lightning_parts import ModelParallelStrategy, Strategy, pl
 from l5kit.training.setup import TrainingSetup
-from l5kit.training.state_file import ResumePoint, StateFiles
-from l5kit.training.strategies import make_strategy
+from l5kit.training.state_file import LightningState, ResumePoint, StateFiles
+
+
+class ShardedStrategy(ModelParallelStrategy):
+    """Each device keeps a part of the weights, of their gradients and of the state of the optimiser (FSDP2 of torch).
+
+    The state of a training is one file with all of it, as with other strategies.
+
+    Args:
+        world_size: How many processes.
+    """
+
+    def __init__(self, world_size: int) -> None:
+        super().__init__(data_parallel_size=world_size, tensor_parallel_size=1, save_distributed_checkpoint=False)
+
+    def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> LightningState:  # noqa: ARG002
+        """Load a state, without running code in it.
+
+        Optimisers have no state of weights that no loss depends on, which is all that may be missing.
+
+        Raises:
+            CheckpointError: The file is broken, or no state of a training, or has other weights.
+        """
+        state, module = StateFiles().load_checkpoint(checkpoint_path), self.lightning_module
+        if module is None:
+            raise RuntimeError("a state is loaded for no module")
+        different = sorted(state["state_dict"].keys() ^ module.state_dict().keys())
+        if different:
+            raise CheckpointError(f"{checkpoint_path} is the state of another network: {', '.join(different)} differ")
+        module.strict_loading = False  # torch knows no other way to let states of the optimiser be missing
+        try:
+            return dict(super().load_checkpoint(checkpoint_path, weights_only=True))
+        finally:
+            module.strict_loading = True
 
 
 def make_trainer(
@@ -32,11 +65,16 @@ def make_trainer(
         MissingDependencyError: The library of ``train_params.logger`` is not there.
     """
     run, scaling = setup.config.params.run, setup.config.params.scaling
+    strategy: str | Strategy = "ddp_find_unused_parameters_true" if setup.config.workflow.has_idle_weights else "ddp"
+    if scaling.strategy == "fsdp":
+        strategy = ShardedStrategy(setup.world_size)
+    elif scaling.strategy == "auto" and setup.world_size == 1:
+        strategy = "auto"
     return pl.Trainer(
         accelerator=run.accelerator,
         devices=setup.num_devices,
         num_nodes=scaling.num_nodes,
-        strategy=make_strategy(setup),
+        strategy=strategy,
         precision=run.precision,
         logger=[make_logger(kind, folder, name=run.output_name, resumed=resumed) for kind in run.loggers],
         callbacks=list(callbacks),

@@ -1,4 +1,4 @@
-"""Progress of a training: its speed is logged, and people are told how it goes."""
+"""Progress of a training: the time that it takes, its speed is logged, and people are told how it goes."""
 
 import math
 import time
@@ -12,6 +12,23 @@ from l5kit.data.progress import TELL_EVERY_S, Bar, open_bar
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import LearningRateMonitor, pl
 from l5kit.training.setup import TrainingSetup
+
+
+class TrainingClock:
+    """Counts minutes from now on.
+
+    Args:
+        minutes: Those before.
+    """
+
+    def __init__(self, minutes: float = 0.0) -> None:
+        self._before = minutes
+        self._start_s = time.perf_counter()
+
+    @property
+    def minutes(self) -> float:
+        """Minutes in all."""
+        return self._before + (time.perf_counter() - self._start_s) / 60
 
 
 class RateCurve(LearningRateMonitor):

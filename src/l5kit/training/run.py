@@ -20,20 +20,22 @@ from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.dataset.joined import JoinedDataset
+from l5kit.errors import ConfigError
 from l5kit.kinematic.recovery import RecoveryCounts, RecoveryPerturbation
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
-from l5kit.training.clock import TrainingClock
 from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, freed_by_errors, prepare_folder
 from l5kit.training.lightning_parts import pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, reported_endings
 from l5kit.training.optimizing import make_callbacks
-from l5kit.training.progress import RateCurve, TrainingProgress
+from l5kit.training.progress import RateCurve, TrainingClock, TrainingProgress
 from l5kit.training.setup import set_up
 from l5kit.training.state_file import LAST_CHECKPOINT
-from l5kit.training.strategies import require_node
 from l5kit.workflows.workflow import TrainingConfig
+
+_NODE_VARIABLES = ("NODE_RANK", "GROUP_RANK", "RANK", "SLURM_NODEID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+"""What torchrun, Slurm, MPI, and people who start each machine by hand, set."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,13 @@ def train(
         given.append("val_data_loader.perturb_probability")
     if given:
         warnings.warn(f"these keys have no effect on the training: {', '.join(given)}", UserWarning, stacklevel=2)
-    require_node(config.params.scaling.num_nodes)
+    # on several machines, a training that does not know which of them this is would wait for ever
+    num_nodes = config.params.scaling.num_nodes
+    if num_nodes > 1 and not any(name in os.environ for name in _NODE_VARIABLES):
+        raise ConfigError(
+            f"train_params.num_nodes is {num_nodes}, and nothing tells which machine this is; start with torchrun or "
+            "srun, or set NODE_RANK, MASTER_ADDR and MASTER_PORT on each"
+        )
     target = Path(os.path.abspath(folder))  # code of users may change the directory
     with hold_folder(target, may_make=not resume) if is_main_process() else nullcontext():
         return _train_in(target, config, data_folder, resume=resume, tell=tell, show_bar=show_bar, callbacks=callbacks)

@@ -4,14 +4,13 @@ import warnings
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.training.batches import EvaluationBatches, StepBatches, steps_per_epoch
 from l5kit.training.lightning_module import TrainingModule
-from l5kit.training.schedule import TrainingSchedule
+from l5kit.training.optimizing import TrainingSchedule
 from l5kit.training.sharding import require_parts
 from l5kit.workflows.driving_scores import DrivingEvaluation
 from l5kit.workflows.own_models import require_outputs
@@ -89,10 +88,17 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     if params.scaling.strategy == "fsdp":
         require_parts(network)
     if params.scaling.compile:
-        _compile_network(network, params.scaling.compile_backend)
-    driving = None
-    if params.val_driving is not None:
-        driving = DrivingEvaluation(config, params.val_driving, data_manager)
+        from torch import _dynamo  # here, since it takes a second
+
+        # in place: when the network is called first, and again for inputs of other shapes
+        backend, names = params.scaling.compile_backend, sorted(_dynamo.list_backends(exclude_tags=()))
+        if backend not in names:
+            raise ConfigError(
+                f"train_params.compile_backend: expected one of {', '.join(names)}, "
+                f"got {backend!r}{did_you_mean(backend, names)}"
+            )
+        network.compile(backend=backend)
+    driving = None if params.val_driving is None else DrivingEvaluation(config, params.val_driving, data_manager)
     module = TrainingModule(network, config, schedule, driving=driving)
     if params.own_classes():
         module.configure_optimizers()  # now, before anything is written: they may not be there
@@ -108,20 +114,3 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
         device=device,
     )
     return TrainingSetup(config, num_devices, world_size, samples, batches, evaluation, schedule, module)
-
-
-def _compile_network(network: nn.Module, backend: str) -> None:
-    """Let a network be compiled in place, when it is called first, and again for inputs of other shapes.
-
-    Raises:
-        ConfigError: torch has no such backend.
-    """
-    from torch import _dynamo  # here, since it takes a second
-
-    names = sorted(_dynamo.list_backends(exclude_tags=()))
-    if backend not in names:
-        raise ConfigError(
-            f"train_params.compile_backend: expected one of {', '.join(names)}, "
-            f"got {backend!r}{did_you_mean(backend, names)}"
-        )
-    network.compile(backend=backend)

@@ -61,29 +61,6 @@ def read_resume_point(path: Path) -> ResumePoint:
     )
 
 
-def replace_writer_state(path: Path, written: LightningState) -> None:
-    """Write a state again, with another part of :class:`~l5kit.training.checkpoint_writer.CheckpointWriter` in it."""
-    files = StateFiles()
-    state = files.load_checkpoint(path)
-    files.save_checkpoint({**state, "callbacks": {**state["callbacks"], _WRITER: written}}, path)
-
-
-def _wrong_parts_of(state: object) -> list[str]:
-    """Return which parts of a state are missing, or are nothing that Lightning has written there."""
-    if not isinstance(state, dict):
-        return ["parts"]
-    loops, step = state.get("loops"), state.get("global_step")
-    is_right = {
-        "global_step": isinstance(step, int) and not isinstance(step, bool) and step >= 0,
-        "state_dict": isinstance(state.get("state_dict"), dict),
-        "loops": isinstance(loops, dict) and isinstance(loops.get("fit_loop"), dict),
-        "callbacks": isinstance(state.get("callbacks"), dict),
-        "optimizer_states": _are_dicts(state.get("optimizer_states")),
-        "lr_schedulers": _are_dicts(state.get("lr_schedulers")),
-    }
-    return [name for name, is_so in is_right.items() if not is_so]
-
-
 def _are_dicts(parts: object) -> bool:
     return isinstance(parts, list) and bool(parts) and all(isinstance(part, dict) for part in parts)
 
@@ -112,7 +89,18 @@ class StateFiles(CheckpointIO):
             state: LightningState = read_plain_objects(file)
         except CheckpointError as error:
             raise CheckpointError(f"{error}. {_ADVICE}") from error
-        wrong = _wrong_parts_of(state)
+        wrong = ["parts"]
+        if isinstance(state, dict):
+            loops, step = state.get("loops"), state.get("global_step")
+            is_right = {
+                "global_step": isinstance(step, int) and not isinstance(step, bool) and step >= 0,
+                "state_dict": isinstance(state.get("state_dict"), dict),
+                "loops": isinstance(loops, dict) and isinstance(loops.get("fit_loop"), dict),
+                "callbacks": isinstance(state.get("callbacks"), dict),
+                "optimizer_states": _are_dicts(state.get("optimizer_states")),
+                "lr_schedulers": _are_dicts(state.get("lr_schedulers")),
+            }
+            wrong = [name for name, is_so in is_right.items() if not is_so]
         if wrong:
             raise CheckpointError(f"{file} is no state of a training: it has no right {', '.join(wrong)}. {_ADVICE}")
         return state

@@ -1,13 +1,15 @@
 """Sweeps: several trainings that differ in a few keys, one after the other, with one table of results."""
 
+import csv
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from l5kit._files import clear_leftovers_in, replaced_when_complete
 from l5kit._types import JsonObject
@@ -20,12 +22,65 @@ from l5kit.data.folder_lock import hold_folder, require_unused
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError, is_termination
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
 from l5kit.training.run import train
-from l5kit.training.sweep_table import TABLE_FILE, SweepRow, write_table
+
+TABLE_FILE: Final = "table.csv"
+
+_FACTS = ("num_steps", "minutes", "best_step", "best_score", "best_by")
+"""Keys of ``result.json`` that are columns, beside the scores."""
 
 SWEEP_FILE: Final = "sweep.json"
 """What is swept: the configuration that the trainings have in common, and their values."""
 
 _GIVEN = ".given.yaml"
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """A training of a sweep and what became of it.
+
+    Attributes:
+        run: Name of its folder.
+        status: Whether it has its result.
+        values: What sets it apart from the others, by the paths of the keys.
+        result: What ``result.json`` has; empty without one.
+        error: Why it failed; empty if it did not.
+    """
+
+    run: str
+    status: Literal["done", "failed", "waiting"]
+    values: Mapping[str, object]
+    result: Mapping[str, object] = field(default_factory=dict, repr=False)
+    error: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return its cells by column."""
+        scores = self.result.get("scores")
+        return {
+            "run": self.run,
+            "status": self.status,
+            **self.values,
+            **{name: self.result.get(name) for name in _FACTS},
+            **(scores if isinstance(scores, Mapping) else {}),
+            "error": self.error,
+        }
+
+
+def columns_of(rows: Sequence[SweepRow]) -> list[str]:
+    """Return the columns of rows in their order; scores that some lack are those of others."""
+    columns = dict.fromkeys(name for row in rows for name in row.as_dict() if name != "error")
+    return [*columns, "error"]
+
+
+def write_table(rows: Sequence[SweepRow], path: Path) -> None:
+    """Write the rows as a csv file, which appears whole; cells that a row lacks are empty, lists are JSON."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = row.as_dict().items()
+        writer.writerow({name: json.dumps(x) if isinstance(x, (list, dict, bool)) else x for name, x in cells})
+    with replaced_when_complete(path, argument="folder") as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8", newline="")
 
 
 @dataclass(frozen=True)
@@ -95,7 +150,24 @@ def sweep(
     runs = plan_sweep(cfg, values)
     check_known_keys(runs[0].cfg)
     with hold_folder(target, may_make=not resume):
-        _prepare(target, cfg, runs, resume=resume)
+        # a new folder gets what is swept; one with a sweep has to have the same
+        file = target / SWEEP_FILE
+        planned = {"config": cfg, "runs": {run.name: run.values for run in runs}}
+        text = json.dumps(planned, indent=2, default=str)
+        if not resume:
+            require_unused(target)
+            target.mkdir(parents=True, exist_ok=True)
+            with replaced_when_complete(file, argument="folder") as temporary:
+                temporary.write_text(text + "\n", encoding="utf-8")
+        elif not file.is_file():
+            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
+        else:
+            clear_leftovers_in(target)
+            if parse_json(read_text(file, called=SWEEP_FILE), called=str(file)) != json.loads(text):
+                raise ConfigError(
+                    f"the sweep in {target} has another configuration or other values than the one that is to go on, "
+                    f"as {file} tells; start a new one in another folder"
+                )
         # the table has all rows from the first training on, and is whole after each, however the sweep ends
         rows = [SweepRow(run.name, "waiting", run.values, _result_of(target / run.name)) for run in runs]
         for number, run in enumerate(runs):
@@ -106,28 +178,6 @@ def sweep(
                 tell(f"{run.name} failed: {rows[number].error}")
             write_table(rows, target / TABLE_FILE)
     return SweepResult(target, target / TABLE_FILE, tuple(rows))
-
-
-def _prepare(folder: Path, cfg: JsonObject, runs: Sequence[SweepRun], *, resume: bool) -> None:
-    """Write down what is swept in a new folder, or make sure that it is what the folder has."""
-    file = folder / SWEEP_FILE
-    planned = {"config": cfg, "runs": {run.name: run.values for run in runs}}
-    text = json.dumps(planned, indent=2, default=str)
-    if resume:
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no {file} to go on from; start without resume")
-        clear_leftovers_in(folder)
-        stored = parse_json(read_text(file, called=SWEEP_FILE), called=str(file))
-        if stored != json.loads(text):
-            raise ConfigError(
-                f"the sweep in {folder} has another configuration or other values than the one that is to go on, as "
-                f"{file} tells; start a new one in another folder"
-            )
-        return
-    require_unused(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    with replaced_when_complete(file, argument="folder") as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _done(

@@ -1,10 +1,70 @@
-"""Vectorizer builder: the vectorizer that a configuration describes."""
+"""Vectorizer builder: the vectorizer that a configuration describes, over one map or over many."""
 
-from l5kit._types import Config
+import numpy as np
+
+from l5kit._types import Config, Int64Array, NumericArray
+from l5kit.configs.parameters import VectorizerParams
+from l5kit.data.kept import Kept
 from l5kit.data.local_data_manager import DataManager
+from l5kit.data.map.map_folder import refuse_routes
 from l5kit.data.map.opened import maps_of_cfg
-from l5kit.vectorization.many_maps_vectorizer import ManyMapsVectorizer
+from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.windows import Targets, Windows
+from l5kit.vectorization.vector_map import VectorMap
 from l5kit.vectorization.vectorizer import Vectorizer
+
+_MOST_KEPT = 64
+"""Maps whose polylines are kept."""
+
+
+class ManyMapsVectorizer(Vectorizer):
+    """Gives what is around a target, with lanes and crosswalks of the map that it is on, to the bit as for that alone.
+
+    The polylines of the maps used last are kept, so that memory does not grow with their number. It runs on the
+    processor, and samples have no routes.
+
+    Args:
+        cfg: Configuration with ``model_params`` and ``data_generation_params``.
+        maps: The maps.
+
+    Raises:
+        ConfigError: A key of the configuration is missing or of the wrong type, or samples tell of routes.
+
+    Attributes:
+        maps: The maps.
+        mapAPI: The first of them.
+    """
+
+    def __init__(self, cfg: Config, maps: SceneMaps) -> None:
+        if VectorizerParams.from_cfg(cfg).has_route:
+            refuse_routes(len(maps))
+        self.maps = maps
+        self._polylines: Kept[VectorMap] = Kept(_MOST_KEPT)
+        super().__init__(cfg, maps.map_of([0]))
+
+    def __repr__(self) -> str:
+        """Return the size of samples, and how many maps there are."""
+        return f"<{type(self).__name__}: {self.other_agents_num} agents, {self.maps!r}>"
+
+    def _map_columns(
+        self,
+        windows: Windows,
+        targets: Targets,
+        lane_rows: Int64Array,  # noqa: ARG002 as only samples with routes take rows of lanes
+    ) -> dict[str, NumericArray]:
+        """Return the map around targets, each on its own."""
+        columns: dict[str, NumericArray] = self._map.polylines(np.zeros, len(targets))._asdict()
+        rows = self.maps.rows_at(targets.centroids_m)
+        for row in np.unique(rows).tolist():
+            here = np.flatnonzero(rows == row)
+            around = self._on_map(row).columns(targets.taken(here), windows.tl_faces.taken(here))
+            for key, column in around.items():
+                columns[key][here] = column
+        return columns
+
+    def _on_map(self, row: int) -> VectorMap:
+        """Return the polylines of a map."""
+        return self._polylines.get(row, lambda: VectorMap.build(self.maps.map_of([row]).arrays, self._lane_params))
 
 
 def build_vectorizer(cfg: Config, data_manager: DataManager) -> Vectorizer:

@@ -30,6 +30,9 @@ _NUM_VALUES = 3
 _NUM_QUERY_VALUES = 5
 """Values of a step of the query-centric model: x, y, their scales and yaw."""
 
+_MODES, _LEAST_STEPS = range(2, 11), 5
+"""Numbers of modes, and least number of steps, that outputs are taken to be of."""
+
 _DIM_FEATURES = 256
 """Features of an element of the planners on vectors, unless they are configured."""
 
@@ -206,7 +209,16 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
     """Return a network on rasters; its backbone may stand under ``model.`` or alone."""
     has_scaling = "weights_scaling" in shapes
     backbone = {name.removeprefix(_BACKBONE): shape for name, shape in shapes.items() if name != "weights_scaling"}
-    name, first, last = _backbone_of(backbone)
+    # a backbone by what only it has, with the names of its first and last weights
+    first, last = "conv1.weight", "fc.weight"
+    if {"0.weight", "4.weight", "9.weight"} <= backbone.keys():
+        name: str | None = "simple_cnn"
+        first, last = "0.weight", "9.weight"
+    elif {"stem.0.weight", "squeeze.weight"} <= backbone.keys():
+        name, first = "small_resnet", "stem.0.weight"
+    else:
+        num_blocks = len({key.split(".")[1] for key in backbone if key.startswith("layer3.")})
+        name = _RESNETS.get(("layer1.0.conv3.weight" in backbone, num_blocks))
     if name is None or len(backbone.get(first, ())) != 4 or len(backbone.get(last, ())) != 2:
         return None
     num_channels, num_outputs = backbone[first][1], backbone[last][0]
@@ -224,7 +236,11 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
     # V T outputs of one trajectory, or (V T + 1) M of several and how likely they are; both where both divide them.
     # Planners weigh their values (V = 3 with the yaw), predictions of agents have no weights for theirs (V = 2)
     num_values = _NUM_VALUES if has_scaling else 2
-    several = _several(num_outputs, num_values)
+    several: tuple[JsonObject, ...] = tuple(
+        {"model_params.future_num_frames": (each - 1) // num_values, "model_params.num_modes": modes}
+        for each, modes in ((num_outputs // modes, modes) for modes in _MODES if num_outputs % modes == 0)
+        if (each - 1) % num_values == 0 and (each - 1) // num_values >= _LEAST_STEPS
+    )
     if num_outputs % num_values or (has_scaling and class_name == _MULTIMODAL.rpartition(".")[2]):
         settings = common | several[0] if len(several) == 1 else common
         readings = several if len(several) > 1 else ()
@@ -235,23 +251,3 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
         return Architecture(_PLANNER, ("raster_planner", "simnet"), settings, several)
     of_motion = ("agent_motion", "agent_motion_multimodal") if several else ("agent_motion",)
     return Architecture(_MOTION, of_motion, settings, several)
-
-
-def _backbone_of(shapes: Shapes) -> tuple[str | None, str, str]:
-    """Return the name of a backbone, or None, with the names of its first and last weights."""
-    if {"0.weight", "4.weight", "9.weight"} <= shapes.keys():
-        return "simple_cnn", "0.weight", "9.weight"
-    if {"stem.0.weight", "squeeze.weight"} <= shapes.keys():
-        return "small_resnet", "stem.0.weight", "fc.weight"
-    num_blocks = len({name.split(".")[1] for name in shapes if name.startswith("layer3.")})
-    return _RESNETS.get(("layer1.0.conv3.weight" in shapes, num_blocks)), "conv1.weight", "fc.weight"
-
-
-def _several(num_outputs: int, num_values: int, *, most_modes: int = 10) -> tuple[JsonObject, ...]:
-    """Return the numbers of steps (at least 5) and modes (at least 2) that give so many outputs."""
-    pairs = ((num_outputs // modes, modes) for modes in range(2, most_modes + 1) if num_outputs % modes == 0)
-    return tuple(
-        {"model_params.future_num_frames": (each - 1) // num_values, "model_params.num_modes": modes}
-        for each, modes in pairs
-        if (each - 1) % num_values == 0 and (each - 1) // num_values >= 5
-    )

@@ -21,9 +21,9 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.planning.weights_file import weights_of
 from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.simulation.drivers.token_traffic import TokenTraffic
-from l5kit.workflows.motion_tokens import MotionTokenRecipe, whole_scenes
 from l5kit.workflows.samples import SampleSource, ego_rasters
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
+from l5kit.workflows.vector_recipes import MotionTokenRecipe, whole_scenes
 from l5kit.workflows.workflow import TrainingConfig
 
 Whom = Literal["ego", "agents"]

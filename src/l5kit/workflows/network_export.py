@@ -134,7 +134,15 @@ def export_network(
     with torch.no_grad():
         network(dict(whole))  # what is wrong with network or samples is reported as ever
         taken = inputs_that_count(network, whole)
-        has_free_agents = _has_free_agents(network, taken)
+        # whether other numbers of agents go than those of samples; one size more of all that are 1 cannot be told apart
+        num_agents = _num_agents(taken)
+        has_free_agents = num_agents > 1
+        if has_free_agents:
+            try:
+                network(_with_agents(taken, num_agents - 1))
+                network(_with_agents(taken, num_agents + 1))
+            except (RuntimeError, IndexError, ValueError):
+                has_free_agents = False
     facts = ExportFacts(
         version=EXPORT_FORMAT,
         l5kit=__version__,
@@ -265,19 +273,6 @@ def _with_agents(batch: Mapping[str, torch.Tensor], num_agents: int) -> dict[str
         key: value.index_select(agent_axis(key), taken) if key.startswith(AGENT_KEYS) else value
         for key, value in batch.items()
     }
-
-
-def _has_free_agents(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> bool:
-    """Return whether a network takes other numbers of agents than those of the samples of its configuration."""
-    num_agents = _num_agents(batch)
-    if num_agents < 2:  # one size more of all that are 1 cannot be told apart
-        return False
-    try:
-        network(_with_agents(batch, num_agents - 1))
-        network(_with_agents(batch, num_agents + 1))
-    except (RuntimeError, IndexError, ValueError):
-        return False
-    return True
 
 
 def _draws_of(network: nn.Module) -> TokenDraws | None:

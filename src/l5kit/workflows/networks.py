@@ -6,21 +6,23 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self, TypedDict
 
+import torch
 from torch import nn
 
 from l5kit._types import Config, JsonObject
+from l5kit.configs.class_path import describe_error
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
+from l5kit.errors import ConfigError
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 from l5kit.planning.vectorized.closed_loop_model import VectorizedUnrollModel
 from l5kit.planning.vectorized.open_loop_model import VectorizedModel
 from l5kit.prediction.rasterized.motion_model import RasterizedMotionModel
 from l5kit.prediction.vectorized.safepathnet_model import SafePathNetModel
 from l5kit.rasterization.rasterizer import WindowRasterizer
-from l5kit.workflows.own_parts import make_criterion
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,37 @@ class NetworkRecipe(ABC):
         return True
 
     def _criterion(self, usual: str) -> nn.Module:
-        """Return the error of a value in the loss, that of L5Kit 1.5 unless it is configured."""
+        """Return the error of a value in the loss, that of L5Kit 1.5 unless it is configured.
+
+        A class that ``model_params.criterion`` names may ask for ``reduction``, which is ``"none"``; its code is run.
+
+        Raises:
+            ConfigError: The class cannot be imported or made, is no module, or gives no error of each value.
+        """
         criteria: dict[str, type[nn.Module]] = {"l1": nn.L1Loss, "mse": nn.MSELoss, "smooth_l1": nn.SmoothL1Loss}
-        if isinstance(self.params.criterion, dict):
-            return make_criterion(self.params)
-        return criteria[self.params.criterion or usual](reduction="none")
+        if not isinstance(self.params.criterion, dict):
+            return criteria[self.params.criterion or usual](reduction="none")
+        named = self.params.own_criterion
+        if named is None:
+            raise ConfigError("model_params.criterion: it names no class")
+        criterion = named.make(nn.Module, {"reduction": "none"})
+
+        # tried once, as one that takes a mean itself would give a loss in which steps that are not there count
+        values = torch.linspace(-1.0, 1.0, 6).reshape(2, 3)
+        try:
+            with torch.no_grad():
+                errors = criterion(values, values.flip(0))
+        except (Exception, SystemExit) as error:  # whatever a class of a user raises, its key is reported
+            raise ConfigError(
+                f"{named.key}: {named.class_path} fails for two tensors (2, 3): {describe_error(error)}"
+            ) from error
+        if not isinstance(errors, torch.Tensor) or errors.shape != values.shape:
+            got = tuple(errors.shape) if isinstance(errors, torch.Tensor) else type(errors).__name__
+            raise ConfigError(
+                f"{named.key}: {named.class_path} gives {got} for two tensors (2, 3); it must give the error of each "
+                "value, as with reduction='none'"
+            )
+        return criterion
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.planning.past_dropout import PastDropout
 from l5kit.random.random_generator import GaussianRandomGenerator
 from l5kit.rasterization.rasterizer_builder import count_channels
-from l5kit.workflows.motion_tokens import MotionTokenRecipe
 from l5kit.workflows.networks import (
     MotionRecipe,
     NetworkRecipe,
@@ -38,8 +37,6 @@ from l5kit.workflows.networks import (
     VectorPlannerRecipe,
 )
 from l5kit.workflows.own_models import OwnModelRecipe
-from l5kit.workflows.query_centric import QueryCentricRecipe
-from l5kit.workflows.route_planner import RoutePlannerRecipe
 from l5kit.workflows.samples import (
     SampleSource,
     agent_rasters,
@@ -50,6 +47,7 @@ from l5kit.workflows.samples import (
 )
 from l5kit.workflows.scenarios import check_tags
 from l5kit.workflows.trajectories import TrajectoriesOf, agent_trajectories, ego_trajectories
+from l5kit.workflows.vector_recipes import MotionTokenRecipe, QueryCentricRecipe, RoutePlannerRecipe
 
 Samples = BaseEgoDataset | JoinedDataset
 """The samples of one log, or of several."""

@@ -120,9 +120,9 @@ class _Moments:
 def _train(job: Job, notes: Path, told: Path) -> int:
     """Train in this process; return the exit status."""
     from l5kit.training import run
-    from l5kit.training.curve_table import CurveTable
+    from l5kit.training.best import TopWeights
+    from l5kit.training.curves import CurveTable
     from l5kit.training.lightning_module import TrainingModule
-    from l5kit.training.top_weights import TopWeights
 
     os.environ["L5KIT_CACHE_DIR"] = job.cache
     moments = _Moments(job.killed_at, job.signal, notes)

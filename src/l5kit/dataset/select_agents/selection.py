@@ -1,6 +1,5 @@
 """The agents mask of a dataset, computed and stored there."""
 
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -47,19 +46,16 @@ def select_agents(
     print(f"computing the agents mask of {zarr_dataset.path} ...")  # noqa: T201 - 1.x prints this report
     mask, report = compute_agents_mask(zarr_dataset, thresholds, progress=progress, workers=workers)
     folder = write_mask(zarr_dataset, thresholds, mask)
-    print(mask_report(thresholds, report, mask))  # noqa: T201
-    print(f"agents mask stored in {folder}")  # noqa: T201
 
-
-def mask_report(thresholds: MaskThresholds, report: Counter[str], mask: UInt32Array) -> str:
-    """Return thresholds, rejections, and the numbers of rows with enough past and future frames, as text."""
+    # thresholds, rejections, and the numbers of rows with enough past and future frames
     lines = [f"{name}: {value}" for name, value in thresholds.as_attributes().items()]
     lines += [f"{name}: {count}" for name, count in sorted(report.items())]
     lines.append("rows by least number of past frames (down) and of future frames (across):")
     lines.append("past" + "".join(f"{step:>12}" for step in TABLE_STEPS))
     for step, row in zip(TABLE_STEPS, mask_table(mask), strict=True):
         lines.append(f"{step:>4}" + "".join(f"{count:>12}" for count in row.tolist()))
-    return "\n".join(lines)
+    print("\n".join(lines))  # noqa: T201
+    print(f"agents mask stored in {folder}")  # noqa: T201
 
 
 def mask_table(mask: UInt32Array) -> Int64Array:

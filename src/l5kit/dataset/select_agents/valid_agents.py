@@ -28,8 +28,7 @@ from l5kit.data.user_cache import scratch_array
 from l5kit.data.windows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.kept_index import kept_end_rows
-from l5kit.dataset.select_agents.conditions import MIN_AREA_M2
-from l5kit.dataset.select_agents.thresholds import MaskThresholds
+from l5kit.dataset.select_agents.thresholds import MIN_AREA_M2, MaskThresholds
 from l5kit.errors import CorruptedDataError
 from l5kit.geometry.relative_pose import turn_between
 
@@ -126,7 +125,30 @@ def find_valid_agents(
     first_row, end_row = int(intervals[0, 0]), int(intervals[-1, 1])
     _check_intervals(intervals, first_frame, min(end_row, len(dataset.agents)))
     agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
-    counts, verdicts = _mark_rows(_for_kernel(frames), first_row, _for_kernel(agents), thresholds)
+
+    # the numbers of past and future frames of each row, and its verdict
+    frame_rows, agent_rows = _for_kernel(frames), _for_kernel(agents)
+    slots, num_slots = _track_slots(agent_rows["track_id"])
+    counts, verdicts = np.zeros((len(slots), 2), np.uint32), np.zeros(len(slots), np.uint8)
+    _mark_rows_kernel(
+        frame_rows[AGENT_INTERVAL] - first_row,
+        read_only_field(frame_rows, "ego_translation"),
+        (slots, num_slots),
+        _AgentFields(
+            probabilities=read_only_field(agent_rows, "label_probabilities"),
+            centroids_m=read_only_field(agent_rows, "centroid"),
+            yaws_rad=read_only_field(agent_rows, "yaw"),
+            extents_m=read_only_field(agent_rows, "extent"),
+        ),
+        (
+            np.float32(thresholds.probability),
+            float(thresholds.distance_av_m),
+            float(thresholds.yaw_degree),
+            float(thresholds.extent_ratio),
+        ),
+        counts,
+        verdicts,
+    )
     return ValidAgents(counts[: len(agents)], verdicts[: len(agents)], (first_row, end_row))
 
 
@@ -240,15 +262,17 @@ class _MaskOfScenes:
         first = int(scenes.min())
         records = rows_of(self.dataset.scenes, slice(first, int(scenes.max()) + 1), strict=True)
         bounds = records[FRAME_INTERVAL][scenes - first].astype(np.int64)
-        return {scene: self._mask_of(*each) for scene, each in zip(scenes.tolist(), bounds.tolist(), strict=True)}
-
-    def _mask_of(self, first_frame: int, end_frame: int) -> _MaskOfScene | CorruptedDataError:
-        try:
-            valid = find_valid_agents(self.dataset, first_frame, end_frame, thresholds=self.thresholds)
-        except CorruptedDataError as error:
-            return error
-        smallest = np.min_scalar_type(int(valid.counts.max(initial=0)))
-        return _MaskOfScene(valid.counts.astype(smallest), valid.rows, valid.report())
+        made: dict[int, _MaskOfScene | CorruptedDataError] = {}
+        for scene, (first_frame, end_frame) in zip(scenes.tolist(), bounds.tolist(), strict=True):
+            try:
+                valid = find_valid_agents(self.dataset, first_frame, end_frame, thresholds=self.thresholds)
+            except CorruptedDataError as error:
+                made[scene] = error
+                continue
+            # numbers travel between processes and threads in the smallest type that holds them
+            smallest = np.min_scalar_type(int(valid.counts.max(initial=0)))
+            made[scene] = _MaskOfScene(valid.counts.astype(smallest), valid.rows, valid.report())
+        return made
 
 
 def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> None:
@@ -262,33 +286,6 @@ def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> N
             f"the frame before ends, and end at row {end_row} at the latest; "
             "run l5kit validate on the dataset and restore it from its source"
         )
-
-
-def _mark_rows(
-    frames: RecordArray, first_row: int, agents: RecordArray, thresholds: MaskThresholds
-) -> tuple[UInt32Array, UInt8Array]:
-    slots, num_slots = _track_slots(agents["track_id"])
-    counts, verdicts = np.zeros((len(slots), 2), np.uint32), np.zeros(len(slots), np.uint8)
-    _mark_rows_kernel(
-        frames[AGENT_INTERVAL] - first_row,
-        read_only_field(frames, "ego_translation"),
-        (slots, num_slots),
-        _AgentFields(
-            probabilities=read_only_field(agents, "label_probabilities"),
-            centroids_m=read_only_field(agents, "centroid"),
-            yaws_rad=read_only_field(agents, "yaw"),
-            extents_m=read_only_field(agents, "extent"),
-        ),
-        (
-            np.float32(thresholds.probability),
-            float(thresholds.distance_av_m),
-            float(thresholds.yaw_degree),
-            float(thresholds.extent_ratio),
-        ),
-        counts,
-        verdicts,
-    )
-    return counts, verdicts
 
 
 def _track_slots(track_ids: NumericArray) -> tuple[Int64Array, int]:

@@ -7,8 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.constant_velocity import current_velocities
-from l5kit.kinematic.motion_fit import MotionFit, displacements_of_motion, fit_motion
+from l5kit.kinematic.baselines import MotionFit, current_velocities, displacements_of_motion, fit_motion
 from l5kit.planning.losses import mean_over_steps, missing_criterion
 from l5kit.planning.vectorized.common import build_matrix, compose, transform_points, transform_xy
 from l5kit.planning.vectorized.elements import SceneElements, collect_elements

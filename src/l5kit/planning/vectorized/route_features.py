@@ -8,7 +8,7 @@ import torch
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.box import REAR_AXLE_SHARE
-from l5kit.kinematic.constant_velocity import current_velocities
+from l5kit.kinematic.baselines import current_velocities
 
 _FAR_M, _NEAR_M, _LENGTH_M, _WIDTH_M = 30.0, 5.0, 5.0, 2.0
 _SPEED_MPS, _BRAKING_MPS2, _HEADWAY_S = 10.0, 3.0, 2.0

@@ -5,7 +5,7 @@ from typing import Final, Literal
 import torch
 from torch import nn
 
-from l5kit.kinematic.constant_velocity import displacements_at_constant_velocity
+from l5kit.kinematic.baselines import displacements_at_constant_velocity
 
 DecoderKind = Literal["kinematic", "poses"]
 """``kinematic`` for accelerations and curvatures that are integrated, ``poses`` for poses in one go."""

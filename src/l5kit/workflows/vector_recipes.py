@@ -1,4 +1,4 @@
-"""Recipe of the motion token model: its parameters, and its tokens, which are fitted to the samples of a training."""
+"""Recipes of the networks on vectors that L5Kit 1.5 has not: motion tokens, the query-centric model, route planners."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -7,15 +7,18 @@ from typing import Final, Self
 from torch import nn
 
 from l5kit._types import Config, JsonObject
-from l5kit.configs.networks import MotionTokenParams, VectorModelParams
+from l5kit.configs.networks import MotionTokenParams, QueryCentricParams, RoutePlannerParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
+from l5kit.planning.vectorized.route_features import RouteInputs
+from l5kit.planning.vectorized.route_model import NUM_POOLING_HEADS, RoutePlannerModel
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary
 from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
 from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
+from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel
 from l5kit.workflows.networks import VectorRecipe
 from l5kit.workflows.samples import spread_indices
 
@@ -26,6 +29,9 @@ _SAME: Final = 1e-6
 _WHOLE_SCENE: Final = {"other_agents_num": 200, "max_agents_distance": 250, "order_agents_by_distance": True}
 _WHOLE_MAP: Final = {"max_num_lanes": 200, "max_num_crosswalks": 40, "max_retrieval_distance_m": 150}
 """What the samples of token traffic hold: all agents that are driven, and the map around them."""
+
+_LINEAR_FROM = 0.1
+"""Error from which the usual loss is linear, in metres and radians."""
 
 
 @dataclass(frozen=True)
@@ -124,3 +130,125 @@ def _times_of(params: TrainingParams, sizes: VectorizerParams, network: MotionTo
             "history_num_frames_agents"
         )
     return TokenTimes(num_steps, num_past_steps, num_past_tokens, params.future_num_frames // num_steps)
+
+
+@dataclass(frozen=True)
+class QueryCentricRecipe(VectorRecipe):
+    """A query-centric model.
+
+    Attributes:
+        params: The whole training.
+        sizes: Sizes of a sample.
+        model: What it has in common with other networks on vectors.
+        network: What it has of its own.
+    """
+
+    network: QueryCentricParams
+
+    @classmethod
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``.
+
+        Raises:
+            ConfigError: Heads do not divide the features, or there is a criterion that the loss has no use for.
+        """
+        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
+        network = QueryCentricParams.from_cfg(cfg)
+        if network.dim_queries % network.num_query_heads:
+            raise ConfigError(
+                f"model_params.dim_queries: expected a multiple of the {network.num_query_heads} heads of "
+                f"num_query_heads, got {network.dim_queries}"
+            )
+        if network.mode_loss == "mixture" and params.criterion is not None:
+            raise ConfigError(
+                "model_params.criterion: the loss of a mixture is its likelihood; leave it out, or set mode_loss to "
+                "'winner'"
+            )
+        return cls(params, sizes, model, network)
+
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
+        """Return the network."""
+        network, model, params = self.network, self.model, self.params
+        return QueryCentricModel(
+            params.future_num_frames,
+            max(self.sizes.history_num_frames_ego, self.sizes.history_num_frames_agents),
+            num_modes=network.num_modes,
+            joint=network.joint_modes,
+            mode_loss=network.mode_loss,
+            modes_weight=network.modes_weight,
+            criterion=self._criterion("smooth_l1"),
+            dim=network.dim_queries,
+            num_heads=network.num_query_heads,
+            num_layers=network.num_query_layers,
+            dropout=network.query_dropout,
+            residual_to=params.residual_to,
+            residual_unit_m=params.residual_unit_m,
+            motion_features=model.motion_features,
+            step_time_s=params.step_time_s,
+            past_step_time_s=params.past_step_time_s,
+            disable_other_agents=model.disable_other_agents,
+            disable_map=model.disable_map,
+            disable_lane_boundaries=model.disable_lane_boundaries,
+        )
+
+
+@dataclass(frozen=True)
+class RoutePlannerRecipe(VectorRecipe):
+    """A route planner.
+
+    Attributes:
+        params: The whole training.
+        sizes: Sizes of a sample.
+        model: What it has in common with other networks on vectors.
+        network: What it has of its own.
+    """
+
+    network: RoutePlannerParams
+
+    @classmethod
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``.
+
+        Raises:
+            ConfigError: The features of elements cannot be shared by the heads of attention.
+        """
+        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
+        network = RoutePlannerParams.from_cfg(cfg)
+        if model.dim_features % (2 * NUM_POOLING_HEADS):
+            raise ConfigError(
+                f"model_params.dim_features: expected a multiple of {2 * NUM_POOLING_HEADS}, got {model.dim_features}"
+            )
+        return cls(params, sizes, model, network)
+
+    @property
+    def sees_past(self) -> bool:
+        """Whether the network is given the past of the AV, more than its speed."""
+        return self.params.past_dropout_or_usual < 1.0
+
+    def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
+        """Return the network."""
+        network, model, params = self.network, self.model, self.params
+        inputs = RouteInputs(
+            past_step_time_s=params.past_step_time_s,
+            num_past=self.sizes.history_num_frames if self.sees_past else 0,
+            num_lane_points=self.sizes.lanes.max_points_per_lane,
+            num_route_points=self.sizes.route.num_points,
+            with_route=network.route,
+            agents_along_route=network.agents_along_route,
+        )
+        usual = nn.SmoothL1Loss(reduction="none", beta=_LINEAR_FROM)
+        return RoutePlannerModel(
+            inputs,
+            num_steps=params.future_num_frames,
+            step_time_s=params.step_time_s,
+            num_modes=network.num_modes,
+            decoder=network.decoder,
+            pooling=network.pooling,
+            dim_features=model.dim_features,
+            weights_scaling=model.weights_scaling,
+            modes_weight=network.modes_weight,
+            loss_decay_s=network.loss_decay_s,
+            criterion=usual if params.criterion is None else self._criterion("smooth_l1"),
+            disable_other_agents=model.disable_other_agents,
+            disable_map=model.disable_map,
+        )
