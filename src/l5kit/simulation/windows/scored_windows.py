@@ -30,8 +30,7 @@ from l5kit.simulation.windows.drive_windows import (
     present_states,
     with_even_times,
 )
-from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of
-from l5kit.simulation.windows.rule_plans import plan_by_rules
+from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of, plan_by_rules
 
 
 def score_windows_of(
