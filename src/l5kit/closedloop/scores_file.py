@@ -7,7 +7,7 @@ from typing import Final
 from l5kit._types import JsonObject
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.epdms.params import EpdmsParams
-from l5kit.simulation.engine.scored_drives import LEAST_WAY_M
+from l5kit.simulation.engine.driven_scenes import LEAST_WAY_M
 
 _TOTALS: Final = ("frames", "way_m", "expert_way_m", "collisions", "collisions_at_fault")
 """Columns of the table of scenes that are added up, beside those of frames with a fault, and ``appeared_close``."""
