@@ -37,7 +37,7 @@ from l5kit.dataset import EgoDatasetVectorized
 from l5kit.readers.import_files import offsets_of
 from l5kit.readers.map_writing import WORLD_TO_ECEF
 from l5kit.simulation import IntelligentDriver, SceneBatch
-from l5kit.simulation.engine.scene_roads import SceneRoads
+from l5kit.simulation.engine.scene_batch import SceneRoads
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.vectorization import build_vectorizer
 from l5kit_bench.machine import read_process_memory

@@ -8,7 +8,7 @@ import pytest
 from l5kit.closedloop.planners import PLANNERS, TRAFFIC, open_planner, open_traffic, with_whole_path
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
-from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.drivers.intelligent import POPULATIONS
 from l5kit.simulation.drivers.simple import ConstantVelocity, Replay, Standing
 from l5kit.simulation.drivers.traffic_mix import TrafficMix
 from l5kit.simulation.engine.actions import Controls, PlannedPoses, TrackedPlans

@@ -16,9 +16,9 @@ from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.key_driver import KeyDriver
+from l5kit.simulation.engine.driven_scenes import score_drives
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
-from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.visualization.drive.drive_content import drive_scene_bytes, road_bytes
 from support.cities import small_city
 from support.node import node

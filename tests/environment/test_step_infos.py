@@ -11,7 +11,7 @@ from gymnasium.wrappers import vector as vector_wrappers  # noqa: E402
 from l5kit.environment.envs.l5_env import L5Env, SimulationConfigGym  # noqa: E402
 from l5kit.environment.envs.vector_env import L5VectorEnv  # noqa: E402
 from l5kit.environment.rewards.driving_reward import DrivingReward  # noqa: E402
-from l5kit.environment.rewards.step_outcome import FAILURES  # noqa: E402
+from l5kit.environment.rewards.step_judge import FAILURES  # noqa: E402
 from l5kit.environment.rewards.step_reward import StepOutcome  # noqa: E402
 from l5kit.environment.step_infos import StepInfos, of_one, spread  # noqa: E402
 from support.environments import data_of, write_config  # noqa: E402

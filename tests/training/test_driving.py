@@ -13,7 +13,7 @@ from l5kit.closedloop.run import simulate
 from l5kit.data import LocalDataManager
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import read_checkpoint
-from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.drivers.intelligent import POPULATIONS
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
 from l5kit.training import train
 from l5kit.training.best import BestScore, TopFile, TopWeights, evaluation_digest

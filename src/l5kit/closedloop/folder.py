@@ -16,8 +16,15 @@ from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, digest_of_json, find_loss
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, RUN_FILE, SCENES_TABLE, SCORES_FILE
-from l5kit.simulation.folder.simulation_folder import read_object
+from l5kit.simulation.folder.simulation_folder import (
+    DRIVEN_LOG,
+    FRAMES_TABLE,
+    PLANS_FILE,
+    RUN_FILE,
+    SCENES_TABLE,
+    SCORES_FILE,
+    read_object,
+)
 
 _LOCK: Final = "owner.lock"
 FINISHED: Final = (

@@ -105,14 +105,13 @@ tracker brakes later and less, and rolls into leaders that stop."""
 
 
 def _population(name: str) -> AgentSeat:
-    from l5kit.simulation.drivers.intelligent import intelligent_traffic
-    from l5kit.simulation.drivers.populations import POPULATIONS
+    from l5kit.simulation.drivers.intelligent import POPULATIONS, intelligent_traffic
 
     return intelligent_traffic(POPULATIONS[name])
 
 
 _POPULATIONS: Final = ("idm", "yielding", "cautious", "assertive", "changing")
-"""Names of :data:`l5kit.simulation.drivers.populations.POPULATIONS`, which nobody loads who has none of them."""
+"""Names of :data:`l5kit.simulation.drivers.intelligent.POPULATIONS`, which nobody loads who has none of them."""
 
 LANE_DRIVERS: Final = ("rules", *_POPULATIONS)
 """Names of those that drive along the lanes of a map."""

@@ -14,8 +14,14 @@ from l5kit.data.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import read_facts
-from l5kit.simulation.folder.file_names import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE, SCORES_FILE
-from l5kit.simulation.folder.simulation_folder import read_object
+from l5kit.simulation.folder.simulation_folder import (
+    DRIVEN_LOG,
+    FRAMES_TABLE,
+    PLANS_FILE,
+    SCENES_TABLE,
+    SCORES_FILE,
+    read_object,
+)
 
 _TYPES = {"int": int, "id": int, "float": float, "bool": int, "text": str}
 

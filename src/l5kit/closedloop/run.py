@@ -28,7 +28,7 @@ from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
 from l5kit.evaluation.driving.metric import NUPLAN
-from l5kit.simulation.folder.file_names import SCORES_FILE
+from l5kit.simulation.folder.simulation_folder import SCORES_FILE
 
 _DEFAULTS = ClosedLoopOptions()
 

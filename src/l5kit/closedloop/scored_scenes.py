@@ -15,9 +15,8 @@ from l5kit.evaluation.driving.collisions import CollisionKind
 from l5kit.evaluation.driving.metric import Metric
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
-from l5kit.simulation.engine.driven_scenes import DrivenScenes
-from l5kit.simulation.engine.scored_drives import ScoredDrives, score_drives
-from l5kit.simulation.lanes.av_paths import paths_of_avs
+from l5kit.simulation.engine.driven_scenes import DrivenScenes, ScoredDrives, score_drives
+from l5kit.simulation.lanes.track_poses import paths_of_avs
 
 ScoredScene = tuple[JsonObject, RecordArray]
 """The row of a scene, without log and position, and the rows of its frames."""

@@ -40,7 +40,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
 from l5kit.evaluation.driving.metric import NUPLAN
 from l5kit.evaluation.epdms.params import STEP_S
-from l5kit.simulation.engine.scene_roads import SceneRoads
+from l5kit.simulation.engine.scene_batch import SceneRoads
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 _CACHE_BYTES = 2**27

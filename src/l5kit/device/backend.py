@@ -142,11 +142,6 @@ def _with_arrays(parts: Any, arrays: Iterator[DeviceArray]) -> Any:
     return make(replaced)
 
 
-def as_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape as a tuple."""
-    return (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-
-
 def plain_tuples(argument: Any) -> Any:
     """Return an argument of a kernel with plain tuples in place of named ones, which no GPU need know."""
     return tuple(map(plain_tuples, argument)) if isinstance(argument, tuple) else argument

@@ -19,7 +19,7 @@ from numba.cuda.cudadrv import nvvm
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
-from l5kit.device.backend import Backend, DeviceArray, Kernel, KernelArguments, as_shape, plain_tuples
+from l5kit.device.backend import Backend, DeviceArray, Kernel, KernelArguments, plain_tuples
 
 _Made = TypeVar("_Made")
 
@@ -53,7 +53,8 @@ class CudaBackend(Backend):
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
         """Return an array with undefined content."""
-        shape, dtype = as_shape(shape), np.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+        dtype = np.dtype(dtype)
         num_bytes = dtype.itemsize * math.prod(shape)
         return _as_array(torch.empty(max(num_bytes, 1), dtype=torch.uint8, device=self.device), 0, shape, dtype)
 

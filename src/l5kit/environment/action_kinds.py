@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.environment.actions import checked_actions, scaled_controls, scaled_poses
+from l5kit.environment.actions import checked_actions, scaled_controls
 from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.model_actions import EgosNow, ModelActions, RouteActions, box_space
@@ -70,7 +70,13 @@ class PoseActions:
 
     def move(self, slots: Int64Array, egos: EgosNow, actions: NumericArray, step_time_s: float) -> VehicleStates:  # noqa: ARG002
         """Return the AVs at these poses."""
-        poses = actions if self.scales is None else scaled_poses(actions, self.scales)
+        poses, scales = actions, self.scales
+        if scales is not None:
+            # the poses (B, 3) that actions from -1 to 1 stand for, in their own type
+            poses = actions.copy()
+            pairs = ((scales.x_mu, scales.x_scale), (scales.y_mu, scales.y_scale), (scales.yaw_mu, scales.yaw_scale))
+            for column, (mean, scale) in enumerate(pairs):
+                poses[..., column] = mean + scale * actions[..., column]
         self.said = {"positions": poses[:, None, :2], "yaws": poses[:, None, 2:]}
         return egos.ahead(self.said, step_time_s)
 

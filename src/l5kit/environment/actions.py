@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit._types import BoolArray, NumericArray
 from l5kit.device.backend import KernelArguments
-from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
+from l5kit.environment.utils import KinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 
 MAX_ACC = 6
@@ -29,15 +29,6 @@ def kinematic_scales(step_time_s: float, *, acceleration_per_step: bool) -> Kine
     return KinematicActionRescaleParams(
         MAX_STEER * step_time_s, MAX_ACC * step_time_s ** (2 if acceleration_per_step else 1)
     )
-
-
-def scaled_poses(actions: NumericArray, scales: NonKinematicActionRescaleParams) -> NumericArray:
-    """Return the poses (..., 3) that actions (..., 3) stand for, in their own type."""
-    scaled = actions.copy()
-    pairs = ((scales.x_mu, scales.x_scale), (scales.y_mu, scales.y_scale), (scales.yaw_mu, scales.yaw_scale))
-    for column, (mean, scale) in enumerate(pairs):
-        scaled[..., column] = mean + scale * actions[..., column]
-    return scaled
 
 
 def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams) -> NumericArray:
@@ -123,27 +114,3 @@ def checked_actions(actions: ArrayLike, num_values: int, *, of: BoolArray | None
             f"action of environment {first} is {values[first].tolist()}; all of it must be finite"
         )
     return values[None] if of is None else values
-
-
-def checked_choices(actions: ArrayLike, num_choices: int, *, of: BoolArray | None) -> Int64Array:
-    """Return the numbers of actions of a discrete space, (N,); 0 for environments that do not count.
-
-    Args:
-        actions: Of N environments (N,), or of a single one.
-        num_choices: How many there are.
-        of: Whether the number of an environment counts, (N,); None for a single one.
-
-    Raises:
-        InvalidArgumentError: They have another shape, are no whole numbers, or there is no such action.
-    """
-    values: NumericArray = np.asarray(actions)
-    if values.shape != (() if of is None else (len(of),)) or values.dtype.kind not in "iu":
-        wanted = "a whole number" if of is None else f"{len(of)} whole numbers"
-        raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
-    chosen = values.reshape(-1) if of is None else np.where(of, values, 0)
-    is_bad = (chosen < 0) | (chosen >= num_choices)
-    if is_bad.any():
-        first = int(np.argmax(is_bad))
-        where = "" if of is None else f" of environment {first}"
-        raise InvalidArgumentError(f"action{where} is {int(chosen[first])}; there are 0 to {num_choices - 1}")
-    return chosen.astype(np.int64)

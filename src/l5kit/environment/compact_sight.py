@@ -15,9 +15,8 @@ from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
 from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_map, lights_of_scenes
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
-from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 
 
 class CompactSight:

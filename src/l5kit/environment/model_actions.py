@@ -11,7 +11,7 @@ from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import did_you_mean
 from l5kit.device.backend import Kernel
 from l5kit.device.opening import open_backend
-from l5kit.environment.actions import checked_actions, checked_choices, choose_controls, scale_actions
+from l5kit.environment.actions import checked_actions, choose_controls, scale_actions
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.lanes.route_tracking import (
@@ -142,7 +142,22 @@ class ModelActions:
         """Return actions (N, A) in floating point, or those of the grid as whole numbers (N,)."""
         if self.grid is None:
             return checked_actions(actions, len(self.lows), of=of)
-        return checked_choices(actions, int(np.prod(self.grid)), of=of)
+
+        # one whole number for each environment, 0 for those that do not count
+        values: NumericArray = np.asarray(actions)
+        if values.shape != (() if of is None else (len(of),)) or values.dtype.kind not in "iu":
+            wanted = "a whole number" if of is None else f"{len(of)} whole numbers"
+            raise InvalidArgumentError(f"action must be {wanted}, got shape {values.shape} of {values.dtype}")
+        chosen = values.reshape(-1) if of is None else np.where(of, values, 0)
+
+        # all of them in the grid
+        num_choices = int(np.prod(self.grid))
+        is_bad = (chosen < 0) | (chosen >= num_choices)
+        if is_bad.any():
+            first = int(np.argmax(is_bad))
+            where = "" if of is None else f" of environment {first}"
+            raise InvalidArgumentError(f"action{where} is {int(chosen[first])}; there are 0 to {num_choices - 1}")
+        return chosen.astype(np.int64)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
         """Do nothing: states of vehicles have all that counts."""

@@ -1,9 +1,50 @@
-"""Registration of the environment's id with Gymnasium, which is done on import, where Gymnasium is installed."""
+"""Registration of the environment with Gymnasium, done on import where it is installed, and what ``make_vec`` makes."""
 
 import importlib.util
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from l5kit.errors import UnsupportedValueError
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
 
 ENVIRONMENT_ID = "L5-CLE-v0"
 """What ``gymnasium.make`` takes, as in L5Kit 1.5."""
+
+
+def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "VectorEnv[Any, Any, Any]":
+    """Return many environments that step in one call.
+
+    Args:
+        *args: Those of the class of the environments.
+        device: ``cuda`` or ``cpu`` for a :class:`~l5kit.environment.device.device_env.DeviceVectorEnv`, with tensors in
+            and out; None for a :class:`~l5kit.environment.envs.vector_env.L5VectorEnv`, with arrays of NumPy.
+        **kwargs: Those of the class of the environments.
+
+    Raises:
+        UnsupportedValueError: Something is asked for that environments on a device do not have.
+    """
+    from l5kit.environment.envs.vector_env import L5VectorEnv  # here, as the package imports this module
+
+    if device is None:
+        return L5VectorEnv(*args, **kwargs)
+    from gymnasium.vector import AutoresetMode
+
+    from l5kit.environment.device.device_env import DeviceVectorEnv
+
+    # arguments of the other class are left out where they have its usual value, and refused where they ask for more
+    known = inspect.signature(DeviceVectorEnv).parameters
+    elsewhere = inspect.signature(L5VectorEnv).parameters
+    for name in [name for name in kwargs if name in elsewhere and name not in known]:
+        value = kwargs.pop(name)
+        usual = elsewhere[name].default
+        if value != usual and not (name == "autoreset_mode" and value == AutoresetMode.NEXT_STEP.value):
+            raise UnsupportedValueError(
+                f"{name} is {value!r}, but environments on a device have {usual!r} only; leave it out, or leave device "
+                "out for environments on the processor"
+            )
+    return DeviceVectorEnv(*args, device=device, **kwargs)
 
 
 def _register() -> None:
@@ -14,7 +55,7 @@ def _register() -> None:
         gymnasium.register(
             id=ENVIRONMENT_ID,
             entry_point="l5kit.environment.envs.l5_env:L5Env",
-            vector_entry_point="l5kit.environment.envs.vector_making:make_vector_env",
+            vector_entry_point="l5kit.environment.registration:make_vector_env",
         )
 
 

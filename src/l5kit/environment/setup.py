@@ -42,15 +42,13 @@ from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeigh
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.slots.log_slots import LogSlots
-from l5kit.environment.slots.scene_slot import SceneSlot
-from l5kit.environment.slots.scene_slots import SceneSlots
+from l5kit.environment.slots.scene_slots import SceneSlot, SceneSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
-from l5kit.simulation.drivers.populations import POPULATIONS, POPULATIONS_BY_PARAMETERS
+from l5kit.simulation.drivers.intelligent import POPULATIONS, POPULATIONS_BY_PARAMETERS, IntelligentDriver
 from l5kit.simulation.engine.scene_batch import RoadMap
 from l5kit.simulation.unroll import ClosedLoopSimulator, ClosedLoopSimulatorModes
 from l5kit.vectorization.vectorizer_builder import build_vectorizer

@@ -17,8 +17,7 @@ from l5kit.environment.model_actions import ROUTE_ACTIONS, RouteActions, model_a
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError
-from l5kit.simulation.drivers.intelligent import intelligent_traffic
-from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.drivers.intelligent import POPULATIONS, intelligent_traffic
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_batch import SceneBatch

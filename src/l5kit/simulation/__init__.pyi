@@ -1,9 +1,12 @@
 from .dataset import SimulationConfig as SimulationConfig, SimulationDataset as SimulationDataset
 from .drivers.fallback_planner import FallbackPlanner as FallbackPlanner
-from .drivers.intelligent import IntelligentDriver as IntelligentDriver, intelligent_traffic as intelligent_traffic
+from .drivers.intelligent import (
+    POPULATIONS as POPULATIONS,
+    IntelligentDriver as IntelligentDriver,
+    intelligent_traffic as intelligent_traffic,
+)
 from .drivers.key_driver import DrivingKeys as DrivingKeys, KeyDriver as KeyDriver, KeyResponse as KeyResponse
 from .drivers.network import NetworkDriver as NetworkDriver
-from .drivers.populations import POPULATIONS as POPULATIONS
 from .drivers.rule_planner import RulePlanner as RulePlanner
 from .drivers.simple import (
     ConstantVelocity as ConstantVelocity,

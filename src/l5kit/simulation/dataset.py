@@ -17,9 +17,10 @@ from l5kit._types import (
 )
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.configs.texts import did_you_mean
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import join_records
-from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
@@ -32,9 +33,8 @@ from l5kit.simulation.buffered_scene import BufferedScene
 from l5kit.simulation.engine.agent_control import AgentControl, DrivenTracks
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
-from l5kit.simulation.engine.starting import hide_tracks
 from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
-from l5kit.simulation.utils import disable_agents, get_frames_subset, insert_agent
+from l5kit.simulation.utils import disable_agents, get_frames_subset, hide_records, insert_agent
 
 if TYPE_CHECKING:
     import torch
@@ -375,10 +375,16 @@ class SimulationDataset:
         agents, chosen = self._find_controlled(0)
         is_hidden = np.ones(len(self._tracks), np.bool_)
         is_hidden[agents.track_rows[chosen]] = False
-        hide_tracks(self._buffer, self._tracks, is_hidden)
+        buffer, tracks = self._buffer, self._tracks
         for index, subset in enumerate(subsets.values()):
-            part = slice(*self._tracks.starts[index : index + 2])
-            disable_agents(subset, self._tracks.track_ids[part][~is_hidden[part]])
+            part = slice(*tracks.starts[index : index + 2])
+            track_ids, is_away = tracks.track_ids[part], is_hidden[part]
+
+            # the rows of all frames of the scene in the buffer, by the rule of disable_agents
+            intervals = buffer.frames[AGENT_INTERVAL][buffer.scene_starts[index] : buffer.scene_stops[index]]
+            rows = expand_ranges(intervals[:, 0], intervals[:, 1] - intervals[:, 0])
+            hide_records(buffer.agents, rows[np.isin(buffer.agents["track_id"][rows], track_ids[is_away])])
+            disable_agents(subset, track_ids[~is_away])
 
     def _with_labels_and_velocities(
         self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]

@@ -43,18 +43,17 @@ from l5kit.lanes.red_lights import LightRows, SceneLights
 from l5kit.rasterization.painter import draw_shapes
 from l5kit.rasterization.turned_crop import turn_and_scale
 from l5kit.sampling.agent_sampling import get_agent_context
-from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
-from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.drivers.intelligent import POPULATIONS, IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
+from l5kit.simulation.engine.driven_scenes import score_drives
 from l5kit.simulation.engine.entering import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
-from l5kit.simulation.engine.scored_drives import score_drives
-from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.lane_following import SceneRows
 from l5kit.simulation.lanes.route_tracking import track_routes
+from l5kit.simulation.lanes.track_poses import paths_of_avs
 from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.simulation.windows.scored_windows import score_windows_of
 from l5kit.warmup.small_log import write_small_log

@@ -16,14 +16,11 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError
 from l5kit.evaluation.driving.scene_score import METRICS
-from l5kit.simulation.drivers.intelligent import intelligent_traffic
+from l5kit.simulation.drivers.intelligent import POPULATIONS, intelligent_traffic
 from l5kit.simulation.drivers.network import NetworkDriver
-from l5kit.simulation.drivers.populations import POPULATIONS
-from l5kit.simulation.engine.driven_scenes import DrivenScenes
-from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.engine.scene_roads import SceneRoads
+from l5kit.simulation.engine.driven_scenes import DrivenScenes, score_drives
+from l5kit.simulation.engine.scene_batch import SceneBatch, SceneRoads
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
-from l5kit.simulation.engine.scored_drives import score_drives
 from l5kit.workflows.drivers import samples_to_drive
 from l5kit.workflows.samples import spread_indices, with_files_of
 from l5kit.workflows.workflow import TrainingConfig, make_model

@@ -13,8 +13,7 @@ from l5kit.lanes.red_lights import rank_of_line, read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import start_of_ego
-from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.simulation.lanes.track_poses import find_lane_followers
+from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs
 from support.logs import make_log
 
 PEDESTRIAN = 14

@@ -15,9 +15,8 @@ from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers import proposal_scores as scores
 from l5kit.simulation.drivers.proposal_choice import choose
 from l5kit.simulation.drivers.proposal_forecasts import forecast_others
-from l5kit.simulation.drivers.proposal_road_checks import first_step_off_road, is_across, road_arrays
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
-from l5kit.simulation.drivers.proposal_scores import mark_collisions
+from l5kit.simulation.drivers.proposal_scores import first_step_off_road, is_across, mark_collisions, road_arrays
 from l5kit.simulation.engine.actions import Actions, TrackedPlans
 from l5kit.simulation.lanes.lane_forecasts import forecast_lanes
 from l5kit.simulation.trajectory_tracker import speed_fit_matrix

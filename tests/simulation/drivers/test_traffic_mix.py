@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.drivers.intelligent import intelligent_traffic
-from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.drivers.intelligent import POPULATIONS, intelligent_traffic
 from l5kit.simulation.drivers.simple import ConstantVelocity, Standing
 from l5kit.simulation.drivers.traffic_mix import TrafficMix
 from l5kit.simulation.engine.actions import Actions, Controls

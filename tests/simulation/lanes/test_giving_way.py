@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from l5kit.geometry.box_overlap import boxes_overlap
-from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
-from l5kit.simulation.drivers.populations import POPULATIONS
+from l5kit.simulation.drivers.intelligent import POPULATIONS, IntelligentDriver, intelligent_traffic
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
 from l5kit.simulation.lanes.courses import COURSE_POINTS, make_courses
 from l5kit.simulation.lanes.giving_way import _gap_to_give_way

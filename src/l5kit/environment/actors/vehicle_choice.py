@@ -7,7 +7,6 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.agent_control import AgentControl
 
 VehicleControl = Literal["vehicles", "ego"] | int
@@ -38,21 +37,6 @@ class Actors:
     last_frames: Int64Array
     log_poses: Float64Array
     expert_arcs_m: Float64Array
-
-
-def num_of_control(controls: VehicleControl, max_vehicles: int) -> int:
-    """Return how many vehicles act at most.
-
-    Raises:
-        InvalidArgumentError: One of them is not possible.
-    """
-    if isinstance(max_vehicles, bool) or not isinstance(max_vehicles, int | np.integer) or max_vehicles < 0:
-        raise InvalidArgumentError(f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 on")
-    if isinstance(controls, int | np.integer) and not isinstance(controls, bool) and controls >= 0:
-        return int(controls)
-    if controls not in ("vehicles", "ego") or not isinstance(controls, str):
-        raise InvalidArgumentError(f"controls is {controls!r}; it must be 'vehicles', 'ego' or a number from 0 on")
-    return int(max_vehicles) if controls == "vehicles" else 0
 
 
 def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only_at_start: bool) -> Actors:

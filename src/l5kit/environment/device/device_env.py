@@ -11,9 +11,8 @@ from gymnasium.vector.utils import batch_space
 from l5kit._types import Int64Array
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.device.backend import DeviceArray
-from l5kit.device.host_copy import HostCopy
 from l5kit.device.opening import open_backend
-from l5kit.device.tensors import as_device_array
+from l5kit.device.tensors import HostCopy, as_device_array
 from l5kit.environment.action_kinds import ActionMover, moves_in_kernels
 from l5kit.environment.episode_choice import FIRST_FRAME, read_masked_options
 from l5kit.environment.episode_draws import EpisodeDraws
@@ -22,8 +21,7 @@ from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_a
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.episode_judge import GOES_ON, IS_BAD, IS_FAILED, EpisodeArrays, EpisodeJudge
-from l5kit.environment.rewards.step_judge import OutcomeArrays
-from l5kit.environment.rewards.step_outcome import FAILURES
+from l5kit.environment.rewards.step_judge import FAILURES, OutcomeArrays
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_num_envs
 from l5kit.environment.slots.av_slots import AvSlots
 from l5kit.environment.step_infos import reward_infos

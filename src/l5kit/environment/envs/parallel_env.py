@@ -16,7 +16,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.actors.actor_episode import ActorEpisode
 from l5kit.environment.actors.actor_roads import ActorRoads
-from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors, num_of_control
+from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors
 from l5kit.environment.episode_choice import FIRST_FRAME, read_options
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
@@ -122,7 +122,16 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 f"actions is {actions!r}{did_you_mean(actions, MODEL_ACTIONS)}; "
                 f"it must be one of {', '.join(MODEL_ACTIONS)}"
             )
-        self._num_vehicles = num_of_control(controls, max_vehicles)
+        # how many vehicles act at most
+        if isinstance(max_vehicles, bool) or not isinstance(max_vehicles, int | np.integer) or max_vehicles < 0:
+            raise InvalidArgumentError(f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 on")
+        if isinstance(controls, int | np.integer) and not isinstance(controls, bool) and controls >= 0:
+            self._num_vehicles = int(controls)
+        elif controls not in ("vehicles", "ego") or not isinstance(controls, str):
+            raise InvalidArgumentError(f"controls is {controls!r}; it must be 'vehicles', 'ego' or a number from 0 on")
+        else:
+            self._num_vehicles = int(max_vehicles) if controls == "vehicles" else 0
+
         self._resets_all = resets_all
         self.render_mode = render_mode
         options = EnvironmentOptions(

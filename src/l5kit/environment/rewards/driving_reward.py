@@ -11,8 +11,7 @@ from l5kit.configs.environment import DrivingParams
 from l5kit.data.array_shapes import as_read_only
 from l5kit.device.opening import open_backend
 from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays
-from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
-from l5kit.environment.rewards.step_outcome import FAILURES, TERMS
+from l5kit.environment.rewards.step_judge import FAILURES, TERMS, JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
 from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome
 from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.errors import InvalidArgumentError

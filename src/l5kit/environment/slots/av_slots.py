@@ -11,7 +11,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.environment.slots.av_steps import NUM_COLUMNS, REPLAY, ROUTE, choose_going, move_avs, set_avs
-from l5kit.environment.traffic.bank_arrays import BankArrays
+from l5kit.environment.traffic.prepared_scene import BankArrays
 from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance

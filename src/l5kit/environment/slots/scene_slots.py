@@ -1,17 +1,131 @@
 """Scene slots: episodes of many environments whose agents a network drives, all of them in one call, or are hidden."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 
-from l5kit._types import Float64Array, Int64Array, RecordArray
+from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.environment.slots.scene_slot import SceneSlot
+from l5kit.environment.slots.log_slots import LogSlots
+from l5kit.environment.traffic.traffic_slots import DrivenRows
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
-from l5kit.simulation.dataset import SimulationDataset
-from l5kit.simulation.unroll import ClosedLoopSimulator
+from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
+from l5kit.simulation.unroll import ClosedLoopSimulator, UnrollInputOutput
+
+
+class SceneSlot(LogSlots):
+    """One episode over a log.
+
+    It is as fast as many episodes are for as long as its agents are replayed and nobody asks for the scene as a
+    dataset. From then on what is seen is what that dataset has.
+
+    Args:
+        seen: Makes the samples of what is seen.
+        dataset: Dataset that simulated scenes are of.
+        num_frames: Frames of the longest episode.
+        sim_cfg: What is simulated; where episodes start, and how long they are, is said for each.
+        simulator: Drives agents; None where somebody else does.
+        moves_ego: Whether the AV leaves the log.
+
+    Attributes:
+        agents_ins_outs: What a network has seen and done of agents, a list for each step.
+    """
+
+    def __init__(
+        self,
+        seen: BaseEgoDataset,
+        dataset: BaseEgoDataset,
+        num_frames: int,
+        *,
+        sim_cfg: SimulationConfig,
+        simulator: ClosedLoopSimulator | None,
+        moves_ego: bool,
+    ) -> None:
+        super().__init__(seen, 1, num_frames)
+        self.agents_ins_outs: list[list[UnrollInputOutput]] = []
+        self._simulated, self._sim_cfg, self._simulator = dataset, sim_cfg, simulator
+        self._moves_ego = moves_ego
+        self._needs_simulation = not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents
+        self._simulation: SimulationDataset | None = None
+        self._scene, self._first_frame, self._length = -1, 0, 0
+        self._driven: list[tuple[int, Float64Array, NumericArray]] = []
+        self._others: list[tuple[int, dict[tuple[int, int], RecordArray]]] = []
+
+    @property
+    def scene(self) -> int:
+        """The scene of the episode."""
+        return self._scene
+
+    @property
+    def simulation(self) -> SimulationDataset:
+        """The episode as it is now."""
+        if self._simulation is None:
+            sim_cfg = replace(self._sim_cfg, start_frame_index=self._first_frame, num_simulation_steps=self._length)
+            self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], sim_cfg)
+            # what has been written into the records since the episode began
+            for frame, position_m, yaw_rad in self._driven:
+                self._simulation.set_ego(frame, 0, position_m, yaw_rad)
+            for frame, agents in self._others:
+                self._simulation.set_agents(frame, agents)
+        return self._simulation
+
+    def start(self, slot: int, scene: int, first_frame: int, num_frames: int) -> None:
+        """Begin an episode; see :class:`LogSlots`."""
+        super().start(slot, scene, first_frame, num_frames)
+        self._scene, self._first_frame, self._length = scene, first_frame, num_frames
+        self._driven, self._others = [], []
+        self._simulation, self.agents_ins_outs = None, []
+        if self._needs_simulation:
+            _ = self.simulation
+
+    def look(
+        self,
+        slots: Int64Array,
+        frames: Int64Array,
+        memory: ColumnMemory | None = None,
+        *,
+        dataset: BaseEgoDataset | None = None,
+    ) -> SampleColumns:
+        """Return the sample of the AV in a frame; see :class:`LogSlots`."""
+        if self._simulation is None or dataset is not None:
+            columns = super().look(slots, frames, memory, dataset=dataset)
+            return SampleColumns({**columns.arrays, "scene_index": np.array([self._scene])}, columns.is_made)
+        batch = self._simulation.ego_batch(int(frames[0]))
+        return SampleColumns.of_all({key: value.numpy() for key, value in batch.items()}, 1)
+
+    def set_ego(self, slots: Int64Array, frames: Int64Array, positions_m: Float64Array, yaws_rad: Float64Array) -> None:
+        """Let the network move the agents, then put the AV into a frame; see :class:`LogSlots`."""
+        frame = int(frames[0])
+        if self._simulator is not None and not self._sim_cfg.use_agents_gt:
+            with torch.no_grad():
+                seen = self._simulator.step_agents(self.simulation, frame - 1, frame if self._moves_ego else None)
+            self.agents_ins_outs.append(seen.get(self._scene, []))
+        if self._moves_ego:
+            super().set_ego(slots, frames, positions_m, yaws_rad)
+            self._driven.append((frame, positions_m[:, None], yaws_rad[:, None]))
+            if self._simulation is not None:
+                self._simulation.set_ego(frame, 0, positions_m[:, None], yaws_rad[:, None])
+
+    def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
+        """Write agents that are driven, or hidden, into a frame; see :class:`LogSlots`."""
+        frame = int(frames[0])
+        logged = self.agents_of_frame(0, frame)
+        super().set_others(slots, frames, driven)
+        now = self.agents_of_frame(0, frame)
+        hidden = logged[np.isin(logged["track_id"], driven.track_ids[driven.is_hidden])]
+        hidden["label_probabilities"] = 0  # which is nobody; rows can only be put in
+        moved = now[np.isin(now["track_id"], driven.track_ids[~driven.is_hidden])]
+        agents = {
+            (self._scene, int(each["track_id"][row])): each[row : row + 1]
+            for each in (moved, hidden)
+            for row in range(len(each))
+        }
+        self._others.append((frame, agents))
+        if self._simulation is not None:
+            self._simulation.set_agents(frame, agents)
 
 
 class SceneSlots:

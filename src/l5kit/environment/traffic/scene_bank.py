@@ -9,8 +9,7 @@ from l5kit.data.array_shapes import map_tuple
 from l5kit.data.growing_array import GrowingArray
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.traffic.bank_arrays import BankArrays
-from l5kit.environment.traffic.prepared_scene import prepare_scene
+from l5kit.environment.traffic.prepared_scene import BankArrays, prepare_scene
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays

@@ -11,7 +11,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.asking import ask
-from l5kit.simulation.engine.reaching_plans import reaching_plans
+from l5kit.simulation.engine.kept_plans import reaching_plans
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 
 _MEMORY: Final = "planner with a fallback"

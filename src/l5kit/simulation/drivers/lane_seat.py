@@ -21,13 +21,12 @@ from l5kit.lanes.path_positions import FADE_M
 from l5kit.lanes.route_map import find_lane_sides
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
-from l5kit.simulation.lanes.av_paths import paths_of_avs
 from l5kit.simulation.lanes.courses import Routes
 from l5kit.simulation.lanes.giving_way import write_give_way_gaps
 from l5kit.simulation.lanes.lane_changing import LEAST_CHANGE_M, ChangeRules, LaneChangeParams, choose_changes
 from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, Styles, locate_vehicles
 from l5kit.simulation.lanes.path_bends import PathBends
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 
 _NEVER = -2
 _BESIDE_M = 0.5

@@ -15,7 +15,6 @@ from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_forecasts import Agents, Others, forecast_others
 from l5kit.simulation.drivers.proposal_paths import NUM_COLUMNS as OBSTACLE_COLUMNS
 from l5kit.simulation.drivers.proposal_paths import Way, write_obstacles
-from l5kit.simulation.drivers.proposal_road_checks import RoadArrays, first_step_off_road
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
 from l5kit.simulation.drivers.proposal_scores import (
     FAULT_STEP,
@@ -25,6 +24,8 @@ from l5kit.simulation.drivers.proposal_scores import (
     NUM_COLUMNS,
     OFF_STEP,
     WAY_M,
+    RoadArrays,
+    first_step_off_road,
     mark_collisions,
 )
 from l5kit.simulation.drivers.proposal_speeds import write_driver_distances, write_emergency_distances, write_plan

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, Log, RecordArray
+from l5kit.data.kept import Kept
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
+from l5kit.data.map.scene_maps import SceneMaps
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
@@ -235,3 +237,36 @@ def stack_ego_frames(scenes: Sequence[RecordArray]) -> EgoLog:
         log.positions_m[row, there] = frames["ego_translation"][:, :2]
         log.yaws_rad[row, there] = rotations33_as_yaws(frames["ego_rotation"])
     return log
+
+
+_MOST_KEPT: Final = 4
+"""Road maps that are kept: those of the blocks that threads work on."""
+
+
+class SceneRoads:
+    """Gives the road map of scenes; several threads may ask at once.
+
+    Args:
+        maps: The maps of the dataset.
+
+    Attributes:
+        maps: As above.
+    """
+
+    def __init__(self, maps: SceneMaps) -> None:
+        self.maps = maps
+        self._kept: Kept[RoadMap] = Kept(_MOST_KEPT)
+
+    def of_scenes(self, log: Log, scenes: Sequence[int] | Int64Array) -> RoadMap:
+        """Return one road map with the maps of some scenes of a log.
+
+        Args:
+            log: The log.
+            scenes: Indices of its scenes, at least one.
+
+        Raises:
+            InvalidArgumentError: They are on more maps than are taken at once.
+            CorruptedDataError: A map cannot be read.
+        """
+        rows = tuple(sorted(set(self.maps.rows_of_scenes(log, scenes).tolist())))
+        return self._kept.get(rows, lambda: RoadMap(self.maps.map_of(rows)))

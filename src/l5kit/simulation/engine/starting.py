@@ -4,15 +4,12 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
-from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.engine.scene_batch import EgoLog, SceneBatch
-from l5kit.simulation.engine.track_table import TrackTable
-from l5kit.simulation.utils import hide_records
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
 _LEAST_WAY_M = 1.0
@@ -126,16 +123,6 @@ def _bound_tracks(
             is_broken[track] |= np.isnan(value_m)
             low_m[track, axis] = min(low_m[track, axis], value_m)
             high_m[track, axis] = max(high_m[track, axis], value_m)
-
-
-def hide_tracks(buffer: RecordBuffer, tracks: TrackTable, is_hidden: BoolArray) -> None:
-    """Hide tracks (T,) in all frames of a buffer, by the rule of :func:`l5kit.simulation.utils.disable_agents`."""
-    for scene in range(buffer.num_scenes):
-        intervals = buffer.frames[AGENT_INTERVAL][buffer.scene_starts[scene] : buffer.scene_stops[scene]]
-        rows = expand_ranges(intervals[:, 0], intervals[:, 1] - intervals[:, 0])
-        first, end = tracks.starts[scene : scene + 2]
-        hidden = tracks.track_ids[first:end][is_hidden[first:end]]
-        hide_records(buffer.agents, rows[np.isin(buffer.agents["track_id"][rows], hidden)])
 
 
 def _over(values: Float64Array, seconds: Float64Array) -> Float64Array:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -16,15 +17,14 @@ from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.driving.scene_score import read_facts
-from l5kit.simulation.folder.file_names import (
-    DRIVEN_LOG,
-    FRAMES_TABLE,
-    PLANS_FILE,
-    RUN_FILE,
-    SCENES_TABLE,
-    SCORES_FILE,
-)
 from l5kit.simulation.folder.frame_table import FrameTable
+
+SCORES_FILE: Final = "scores.json"
+SCENES_TABLE: Final = "scenes.csv"
+FRAMES_TABLE: Final = "frames.csv"
+DRIVEN_LOG: Final = "simulated.zarr"
+PLANS_FILE: Final = "plans.npz"
+RUN_FILE: Final = "run.json"
 
 
 @dataclass(frozen=True)

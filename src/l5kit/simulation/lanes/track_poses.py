@@ -1,4 +1,4 @@
-"""Logged poses of the tracks of a batch of scenes, in the order of tracks, and which vehicles follow lanes."""
+"""Logged poses of the tracks and AVs of a batch of scenes, the paths of the AVs, and which vehicles follow lanes."""
 
 import numpy as np
 from numba import njit
@@ -9,7 +9,16 @@ from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
-from l5kit.lanes.lane_paths import TrackArrays, TrackPoses, find_moving_tracks
+from l5kit.lanes.lane_paths import (
+    UNKNOWN_LIMIT_MPS,
+    LanePaths,
+    TrackArrays,
+    TrackPoses,
+    filled_paths,
+    find_moving_tracks,
+    make_lane_paths,
+    straight_paths,
+)
 from l5kit.simulation.engine.scene_batch import SceneBatch
 
 
@@ -111,3 +120,17 @@ def _mark_on_lanes(poses: TrackArrays, lanes: LaneArrays, grid: GridArrays, is_m
         if is_marked[track]:
             row = poses.starts[track]
             is_marked[track] = choose_lane(lanes, grid, -1, poses.positions_m[row], poses.yaws_rad[row]) >= 0
+
+
+def paths_of_avs(batch: SceneBatch, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> LanePaths:
+    """Return the path of the AV of each of S scenes, by its poses in the frames that are simulated; S paths.
+
+    Args:
+        batch: The scenes.
+        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+    """
+    poses, driving_map = poses_of_avs(batch), batch.driving_map
+    straight = straight_paths(poses, limit_mps=unknown_limit_mps)
+    if driving_map is None or driving_map.num_lanes == 0:
+        return straight
+    return filled_paths(make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps), straight)

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 from l5kit._types import Float64Array, RecordArray
 from l5kit.data.log_facts import LogFacts, require_facts
 from l5kit.data.record_buffer import RecordBuffer
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.angle import angular_distance
-from l5kit.geometry.transform import rotations33_as_yaws
+from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 from l5kit.simulation.drivers.simple import Replay
 from l5kit.simulation.engine.actions import Controls
 from l5kit.simulation.engine.agent_rows import read_agents
@@ -21,9 +22,8 @@ from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat
 from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
-from l5kit.simulation.session.moments import Moment
+from l5kit.simulation.session.moments import FURTHEST_M, Moment
 from l5kit.simulation.session.past import KeptPast
-from l5kit.simulation.session.route import as_route, nearest_pose, route_ahead, scene_of_route
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
 _LEAST_PAST_S: Final = 1.0
@@ -33,6 +33,13 @@ _LONGEST_PAST_S: Final = 60.0
 _AHEAD_S: Final = 60.0
 _RENEWED_S: Final = 30.0
 """Where nobody gives a route, it leads on for the first of these, and is made anew after the second."""
+
+_FURTHEST_FROM_ROUTE_M: Final = 30.0
+_LINE_STEP_M: Final = 0.3
+"""Distance of the poses that are made of a line. Paths reach as far as one gets in a step for each of them with the
+limits, so that this is as slow as limits may be: 3 m/s for steps of 0.1 s."""
+
+_MOST_POSES: Final = 1_000_000
 
 
 class SessionError(L5KitError, RuntimeError):
@@ -126,7 +133,7 @@ class Session:
             longest_gap_ns=round(longest_gap_s * 1e9),
         )
         self._road, self._most_objects, self._threshold = road, most_objects, threshold
-        self._route = None if route is None else as_route(route)
+        self._route = None if route is None else _as_route(route)
         self._moment: Moment | None = None
         self._batch: SceneBatch | None = None
         self._memory: DriverMemory = {}
@@ -188,7 +195,7 @@ class Session:
 
     def set_route(self, route: ArrayLike | None) -> None:
         """Drive elsewhere from the next plan on; the past stays. See ``route`` of the class."""
-        self._route = None if route is None else as_route(route)
+        self._route = None if route is None else _as_route(route)
         self._batch = None
 
     def reset(self) -> None:
@@ -205,16 +212,36 @@ class Session:
         now_ns, half_ns = int(moment.timestamp_ns), self._step_ns // 2
         since_begin_s = 0.0 if self._batch is None else (self._frame - self._batch.starts[0]) * self.facts.step_time_s
         if self._batch is None or (self._route is None and since_begin_s >= _RENEWED_S):
-            # the route as a log, from where the AV is on it
             pose = np.array([*ego.positions_m[0], ego.yaws_rad[0]])
-            step_time_s, start, route = self.facts.step_time_s, 0, self._route
+            start, route = 0, self._route
             if route is None:
-                route = route_ahead(pose, float(ego.speeds_mps[0]), step_time_s=step_time_s, duration_s=_AHEAD_S)
+                # an AV that nobody tells where to go: its pose, and that of a step later, held; paths follow the lane
+                # of it, and then the straightest ones, as far as one gets with the limits
+                step_time_s = self.facts.step_time_s
+                ahead_m = float(ego.speeds_mps[0]) * step_time_s
+                later = pose + [ahead_m * np.cos(pose[2]), ahead_m * np.sin(pose[2]), 0.0]
+                held = np.repeat(later[None], max(round(_AHEAD_S / step_time_s), 1), axis=0)
+                route = np.concatenate([pose[None], held])
             else:
-                start = nearest_pose(route, pose)
+                # it begins with its pose nearest to the AV, the first of several, among those with a similar heading
+                distances_m = np.hypot(*(route[:, :2] - pose[:2]).T)
+                is_along = np.cos(route[:, 2] - pose[2]) > 0
+                start = int(np.argmin(np.where(is_along, distances_m, np.inf)))
+                if not is_along.any() or distances_m[start] > _FURTHEST_FROM_ROUTE_M:
+                    raise InvalidArgumentError(
+                        f"route is {distances_m.min():.1f} m from the AV at {pose.tolist()}; it must come by within "
+                        f"{_FURTHEST_FROM_ROUTE_M:g} m with headings less than 90 degrees apart. Pass another one to "
+                        "set_route()"
+                    )
+
+            # the route as a log in which the AV drives it, and nobody else is there
+            frames = np.zeros(len(route), FRAME_DTYPE)
+            frames["timestamp"] = self._step_ns * np.arange(1, len(route) + 1)
+            frames["ego_translation"][:, :2] = route[:, :2]
+            frames["ego_rotation"] = yaws_as_rotations33(route[:, 2])
             self._batch = SceneBatch(
                 scene_indices=np.zeros(1, np.int64),
-                recorded=[scene_of_route(route, step_ns=self._step_ns)],
+                recorded=[SceneRecords(frames, np.zeros(0, AGENT_DTYPE), np.zeros(0, TL_FACE_DTYPE))],
                 starts=np.array([start]),
                 stops=np.array([len(route)]),
                 facts=self.facts,
@@ -275,3 +302,38 @@ def _num_back_of(driver: Driver) -> int:
     steps = getattr(getattr(getattr(driver, "dataset", None), "sample_function", None), "steps", None)
     own = 0 if steps is None else steps.history_num_frames * steps.history_step_size
     return max(own, 0 if inner is None else _num_back_of(inner))
+
+
+def _as_route(route: ArrayLike) -> Float64Array:
+    """Return the poses of a route, (N, 3).
+
+    Args:
+        route: World x, y and heading where an AV drives, a step apart, (N, 3); or the points of a line of any distance,
+            (N, 2), of which there must be two at different places.
+
+    Raises:
+        InvalidArgumentError: The shape is another one, a value is not finite, or the route is too long.
+    """
+    values = np.asarray(route, np.float64)
+    if values.ndim != 2 or values.shape[1] not in (2, 3) or len(values) == 0:
+        raise InvalidArgumentError(
+            f"route must be points (N, 2) or poses (N, 3), N at least 1, got shape {values.shape}; "
+            "find_route(...).line_m of a map is one, for example"
+        )
+    if not (np.abs(values) <= FURTHEST_M).all():
+        row = int(np.argmin((np.abs(values) <= FURTHEST_M).all(axis=1)))
+        raise InvalidArgumentError(f"route has {values[row].tolist()} in row {row}; all must be finite")
+    if values.shape[1] == 3:
+        return values
+    steps_m = np.hypot(*np.diff(values, axis=0).T)
+    values = values[np.append(True, steps_m > 1e-6)]
+    arcs_m = np.append(0.0, np.cumsum(steps_m[steps_m > 1e-6]))
+    if len(values) < 2 or arcs_m[-1] / _LINE_STEP_M > _MOST_POSES:
+        raise InvalidArgumentError(
+            f"route is a line of {arcs_m[-1]:g} m; it must be above 0 and at most {_MOST_POSES * _LINE_STEP_M:g} m long"
+        )
+    along_m = np.arange(0.0, arcs_m[-1], _LINE_STEP_M)
+    edges = np.clip(np.searchsorted(arcs_m, along_m, side="right") - 1, 0, len(values) - 2)
+    edges_m = np.diff(values, axis=0)[edges]
+    points_m = [np.interp(along_m, arcs_m, values[:, axis]) for axis in range(2)]
+    return np.column_stack([*points_m, np.arctan2(edges_m[:, 1], edges_m[:, 0])])

@@ -1,4 +1,4 @@
-"""Roll-outs of plans: where tracker and bicycle take the AV that follows the plan of a frame for a whole window."""
+"""Plans of windows: those of drivers and of the rule planner, and where tracker and bicycle take AVs by them."""
 
 import math
 from functools import cache
@@ -10,9 +10,12 @@ from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.epdms.params import STEP_S
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out, tracking_of
+from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.driven_scenes import DrivenScenes
-from l5kit.simulation.engine.reaching_plans import reaching_plans
+from l5kit.simulation.engine.kept_plans import reaching_plans
+from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import VehicleStates
 from l5kit.simulation.windows.drive_windows import WindowStarts
@@ -94,3 +97,46 @@ def _tracking(num_steps: int) -> Tracking:
 def _poses_of(present: VehicleStates) -> Float64Array:
     """Return the poses of AVs, (K, 3)."""
     return np.column_stack([present.positions_m, present.yaws_rad])
+
+
+def plan_by_rules(
+    driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, *, rules: RulePlanner, num_steps: int
+) -> Float64Array:
+    """Return what the rule planner plans in the first frame of each window, as if it drove from there on.
+
+    Each window is planned by itself; those that begin in the same frame of several scenes are planned together.
+
+    Args:
+        driven: The scenes, with the others as they were driven.
+        window_starts: The windows.
+        present: The AVs in their first frames.
+        rules: The planner.
+        num_steps: Steps of a window.
+
+    Returns:
+        World poses in steps from now on, (W, num_steps + 1, 3).
+    """
+    plans = np.empty((len(window_starts), num_steps + 1, 3))
+    memory: dict[str, object] = {}
+    for frame in np.unique(window_starts.frames).tolist():
+        # the drivers of simulations see one frame of each scene at a time
+        windows = np.flatnonzero(window_starts.frames == frame)
+        scenes, now = window_starts.scenes[windows], window_starts.scene_frames[windows]
+        egos, buffer, batch = present.taken(windows), driven.buffer, driven.batch
+        records = buffer.frames[buffer.scene_starts[scenes] + now]
+        state = TrafficState(
+            batch=batch,
+            scenes=scenes,
+            frame_indices=now,
+            step_time_s=batch.facts.step_time_s,
+            ego=egos,
+            agents=read_agents(buffer.agents, records, batch.tracks, scenes, batch.threshold),
+            actors=None,
+            actor_states=egos,
+            memory=memory,
+            buffer=buffer,
+        )
+        planned = rules.plan_anew(state)
+        actions = Actions(planned, rules.times_s[1 : planned.shape[1] + 1])
+        plans[windows] = plans_from_now(egos, actions, num_steps)
+    return plans

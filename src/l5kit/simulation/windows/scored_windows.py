@@ -17,9 +17,8 @@ from l5kit.lanes.lane_paths import make_lane_paths
 from l5kit.lanes.path_positions import follow_tracks
 from l5kit.lanes.route_map import mark_route_lanes
 from l5kit.simulation.drivers.rule_planner import RulePlanner
-from l5kit.simulation.engine.driven_scenes import DrivenScenes
+from l5kit.simulation.engine.driven_scenes import DrivenScenes, ScoredDrives
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.engine.scored_drives import ScoredDrives
 from l5kit.simulation.engine.starting import logged_states
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.windows.drive_windows import (
@@ -29,8 +28,7 @@ from l5kit.simulation.windows.drive_windows import (
     present_states,
     with_even_times,
 )
-from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of
-from l5kit.simulation.windows.rule_plans import plan_by_rules
+from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of, plan_by_rules
 
 
 def score_windows_of(

@@ -28,8 +28,7 @@ from l5kit.simulation.drivers.key_driver import KeyResponse
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch, stack_ego_frames
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
-from l5kit.simulation.lanes.av_paths import paths_of_avs
-from l5kit.simulation.lanes.track_poses import find_lane_followers, poses_of_avs, poses_of_tracks
+from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.visualization.scene_content import ControlledLanes
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
