@@ -1,4 +1,4 @@
-"""Logs of py123d: the AV, the boxes with their classes, and the lights of lanes, each frame as a row of several files."""
+"""Logs of py123d: the AV, boxes with classes and lights of lanes, each frame as a row of several files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
