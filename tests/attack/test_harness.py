@@ -242,7 +242,7 @@ def spoiled(clean_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("sabotage", SABOTAGE)
 def test_a_spoiled_reader_is_found(sabotage: str, spoiled: dict[str, SetResult]) -> None:
     found = {reading.reader: Outcome.RIGHT for reading in spoiled[sabotage].readings}

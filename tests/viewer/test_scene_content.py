@@ -10,10 +10,10 @@ from l5kit.data.windows import WindowRows
 from l5kit.dataset import AgentDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.geometry import yaw_as_rotation33
+from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.scene_content import (
     MASK_RULE,
-    ControlledLanes,
     LaneLightRows,
     MaskVerdicts,
     read_scene_content,

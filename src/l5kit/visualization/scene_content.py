@@ -1,15 +1,13 @@
 """One scene of a log as plain arrays, with its agents mask and lit lanes, for whatever shows or records it."""
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int32Array, Int64Array, RecordArray, UInt8Array
-from l5kit.data.filter import filter_tl_faces_by_frames, filter_tl_faces_by_status
+from l5kit._types import BoolArray, Int32Array, UInt8Array
+from l5kit.data.filter import filter_tl_faces_by_frames
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.scene_arrays import SceneArrays, require_rows
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -18,41 +16,10 @@ from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import RowVerdict, ValidAgents, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError
+from l5kit.visualization.controlled_lanes import ControlledLanes
 
 MASK_RULE = InclusionRule(MaskThresholds(0.5), AGENT_MIN_FRAME_HISTORY, AGENT_MIN_FRAME_FUTURE, has_custom_mask=False)
 """Which agents are shown as in the agents mask: those that ``AgentDataset`` takes with the usual configuration."""
-
-
-class ControlledLanes:
-    """Which lanes show which colour, by the faces that are active.
-
-    Args:
-        arrays: The map.
-    """
-
-    def __init__(self, arrays: MapArrays) -> None:
-        self._lights = arrays.lights
-
-    def ranks_by_lane(self, tl_faces: RecordArray) -> dict[int, int]:
-        """Return the colours of the lanes that an active face controls; of several the one furthest back counts.
-
-        Args:
-            tl_faces: Faces of one frame, records of ``TL_FACE_DTYPE``.
-
-        Returns:
-            Index of ``LIGHT_COLORS`` by row of ``bounds_info["lanes"]``.
-        """
-        active = filter_tl_faces_by_status(tl_faces, "ACTIVE")["face_id"].tolist()
-        lights = [self._lanes_by_face[face] for face in active if face in self._lanes_by_face]
-        lights.sort(key=lambda light: light[0])  # so that of a lane the last one stays
-        return {lane: rank for rank, lanes in lights for lane in lanes.tolist()}
-
-    @cached_property
-    def _lanes_by_face(self) -> dict[str, tuple[int, Int64Array]]:
-        """Rank of the colour, an index of ``LIGHT_COLORS``, and controlled lanes of each coloured face."""
-        lights = self._lights
-        ranks = (lights.ranks - 1).tolist()
-        return {lights.id_of(face): (rank, lights.lanes_of(face)) for face, rank in enumerate(ranks)}
 
 
 @dataclass(frozen=True)

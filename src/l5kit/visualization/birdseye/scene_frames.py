@@ -16,8 +16,9 @@ from l5kit.visualization.birdseye.canvas import Canvas, Stroke
 from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes, paint_ghosts, paint_paths, paint_plan
 from l5kit.visualization.birdseye.tones import CLASS_RGB, EGO_RGB, Rgb, Theme, tones_of
 from l5kit.visualization.birdseye.view import View
+from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.map_shapes import read_map_shapes
-from l5kit.visualization.scene_content import ControlledLanes, SceneContent, read_scene_content
+from l5kit.visualization.scene_content import SceneContent, read_scene_content
 
 _PAST_FRAMES: Final = 20
 _FUTURE_FRAMES: Final = 50

@@ -30,7 +30,7 @@ from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
 from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 from l5kit.simulation.vehicle_models import KinematicBicycle
-from l5kit.visualization.scene_content import ControlledLanes
+from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 NUM_PLANNED_STEPS = 40

@@ -19,9 +19,10 @@ from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.stores.store import file_name_of, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError, without_secrets
+from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
 from l5kit.visualization.sample_config import available_map_kinds
-from l5kit.visualization.scene_content import ControlledLanes, SceneContent, read_scene_content
+from l5kit.visualization.scene_content import SceneContent, read_scene_content
 from l5kit.visualization.scene_pictures import num_frames_of
 from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.content_bytes import lane_bytes, map_bytes, scene_bytes

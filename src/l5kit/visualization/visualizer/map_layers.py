@@ -4,7 +4,7 @@ from l5kit._types import NumericArray, RecordArray
 from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.rasterization.semantic_rasterizer import indices_in_bounds
-from l5kit.visualization.scene_content import ControlledLanes
+from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.visualizer.common import (
     HALF_SIDE_M,
     CWVisualization,
