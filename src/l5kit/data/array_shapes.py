@@ -59,6 +59,8 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
 
 def as_read_only(array: NumericArray) -> NumericArray:
     """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.setflags(write=False)
     return view

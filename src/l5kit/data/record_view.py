@@ -7,6 +7,7 @@ import numpy as np
 
 from l5kit._types import DType, Int64Array, NumericArray, Records
 from l5kit.data import layout
+from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import (
     ROWS_PER_BLOCK,
     RecordSequence,
@@ -120,15 +121,9 @@ class RecordView(RecordSequence):
         offset = int(ranges.stop[segment]) - int(self._ends[segment])
         rows = rows_of(self._sources[ranges.source[segment]], slice(start + offset, stop + offset), strict=strict)
         if rows.dtype != self.dtype:
-            # fields by their names; what the source lacks is 0
-            stored, rows = rows, np.zeros(len(rows), dtype=self.dtype)
-            for name in stored.dtype.names or ():
-                if name in (self.dtype.names or ()):
-                    rows[name] = stored[name]
-        elif ranges.shifts:
-            rows = rows.copy()
+            rows = as_record_type(rows, self.dtype)
         else:
-            rows = rows.view()
+            rows = rows.copy() if ranges.shifts else rows.view()
         for name, shift in ranges.shifts.items():
             rows[name] += shift[segment]
         rows.setflags(write=False)

@@ -1,15 +1,15 @@
 """Arrays of records whose fields are stored as plain arrays, with the decoded chunks kept like those of other sets."""
 
-import hashlib
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray
+from l5kit.data.record_bytes import as_record_type
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.store import describe_file, location_of
+from l5kit.data.stores.store import describe_file
 from l5kit.data.stores.stored_columns import StoredColumns
 from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError, UnreachableDataError
 
@@ -59,12 +59,8 @@ class ColumnsArray(ChunkedArray):
         """Return whether the files of all fields of a chunk exist."""
         return self.columns.missing_key(index * self._chunk_length) is None
 
-    def signature(self) -> object:
-        """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""
-        location, files = location_of(self.columns.store), self.columns.signature()
-        if location is None or files is None:
-            return None
-        return f"{location}/{self.name}", hashlib.sha256(repr(files).encode()).hexdigest()
+    def _state_of_files(self) -> list[tuple[object, ...]] | None:
+        return self.columns.signature()
 
     def _read_chunk(self, index: int) -> NumericArray:
         start = index * self._chunk_length
@@ -83,7 +79,7 @@ class ColumnsArray(ChunkedArray):
                 ) from error
         if is_zero and not self.has_chunk_file(index):
             self._missing.add(index)
-        chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+        chunk = as_record_type(stored, self.dtype)
         chunk.setflags(write=False)
         return chunk
 

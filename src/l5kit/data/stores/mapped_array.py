@@ -86,35 +86,14 @@ class MappedArray(RecordSequence):
     def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
         return np.array(self._rows, dtype=dtype, copy=copy)
 
-    def __setitem__(self, index: object, values: object) -> NoReturn:
-        """Refuse to write.
-
-        Raises:
-            ReadOnlyDatasetError: Always.
-        """
-        self._refuse()
-
-    def append(self, _values: object) -> NoReturn:
-        """Refuse to add rows.
-
-        Raises:
-            ReadOnlyDatasetError: Always.
-        """
-        self._refuse()
-
-    def resize(self, _length: int | tuple[int]) -> NoReturn:
-        """Refuse to change the number of rows.
-
-        Raises:
-            ReadOnlyDatasetError: Always.
-        """
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_args: object) -> NoReturn:
+        """Refuse to write rows, to add some and to change their number; always raises a ReadOnlyDatasetError."""
         raise ReadOnlyDatasetError(
             f"{self.name!r} is read from decoded files ({self.file}), which are never changed; "
             "open the dataset with mode='r+' and without cached='mmap' to write to it"
         )
+
+    __setitem__ = append = resize = _refuse
 
     def __getstate__(self) -> dict[str, object]:
         return {

@@ -139,13 +139,13 @@ class RemoteFiles:
         except _ABSENT:
             return None
 
-    async def read_metadata(self, path: str) -> bytes | None:
-        """Return a small file; None if there is none, or if it may not be read.
+    async def read_if_allowed(self, path: str, start: int | None = None, stop: int | None = None) -> bytes | None:
+        """Return the bytes [start, stop) of a file; None if there is none, or if it may not be read.
 
         A service that lists nothing for strangers refuses what is missing.
         """
         try:
-            return await self.read(path)
+            return await self.read(path, start, stop)
         except UnreachableDataError as error:
             if error.__cause__ is not None and is_refusal(error.__cause__):
                 return None
@@ -157,53 +157,37 @@ class RemoteFiles:
 
     async def can_be_read(self, path: str) -> bool:
         """Return whether there is a file that may be read; a service that lists nothing refuses what is missing."""
+        return await self.read_if_allowed(path, 0, 1) is not None
+
+    async def _ask_anew(self, path: str, question: Callable[[AsyncFileSystem], Awaitable[_T]]) -> _T | None:
+        """Return the answer to a question about a file past the caches of fsspec; None if there is no such file."""
+
+        def anew(fs: AsyncFileSystem) -> Awaitable[_T]:
+            getattr(fs, "sync_fs", fs).invalidate_cache()
+            return question(fs)
+
         try:
-            return await self.exists(path)
-        except UnreachableDataError as error:
-            if error.__cause__ is not None and is_refusal(error.__cause__):
-                return False
-            raise
+            return await self.ask(path, anew)
+        except _ABSENT:
+            return None
 
     async def info(self, path: str) -> FileInfo | None:
         """Return what the service tells of a file, past the caches of fsspec; None if there is none."""
-
-        async def question(fs: AsyncFileSystem) -> FileInfo:
-            getattr(fs, "sync_fs", fs).invalidate_cache()
-            return dict(await fs._info(path))
-
-        try:
-            return await self.ask(path, question)
-        except _ABSENT:
-            if await self.exists(path):  # of a web server, fsspec takes every failure for a file that is missing
-                return {}
-            return None
+        info = await self._ask_anew(path, lambda fs: fs._info(path))
+        if info is None:  # of a web server, fsspec takes every failure for a file that is missing
+            return {} if await self.exists(path) else None
+        return dict(info)
 
     async def find(self, path: str) -> dict[str, FileInfo]:
         """Return what the service tells of all files below a path, past the caches of fsspec."""
-
-        async def question(fs: AsyncFileSystem) -> dict[str, FileInfo]:
-            getattr(fs, "sync_fs", fs).invalidate_cache()
-            return dict(await fs._find(path, detail=True, withdirs=False))
-
-        try:
-            return await self.ask(path, question)
-        except _ABSENT:
-            return {}
+        return dict(await self._ask_anew(path, lambda fs: fs._find(path, detail=True, withdirs=False)) or {})
 
     async def names(self, path: str) -> dict[str, bool]:
         """Return what is in a folder, past the caches of fsspec: names, sorted, and whether each is that of a folder.
 
         There are none if it cannot be listed.
         """
-
-        async def question(fs: AsyncFileSystem) -> list[FileInfo]:
-            getattr(fs, "sync_fs", fs).invalidate_cache()
-            return list(await fs._ls(path, detail=True))
-
-        try:
-            listed = await self.ask(path, question)
-        except _ABSENT:
-            return {}
+        listed = await self._ask_anew(path, lambda fs: fs._ls(path, detail=True)) or []
         below = path.rstrip("/") + "/"
         is_folder = {str(entry["name"]).rstrip("/"): entry.get("type") == "directory" for entry in listed}
         return {name[len(below) :]: is_folder[name] for name in sorted(is_folder) if name.startswith(below)}

@@ -64,7 +64,7 @@ async def _remote_files(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, 
     # says there should be is asked for, all at once
     names: list[str] = []
     for key in keys:
-        content = await store.files.read_metadata(store.path_of_key(f"{key}/.zarray"))
+        content = await store.files.read_if_allowed(store.path_of_key(f"{key}/.zarray"))
         if content is not None:
             metadata = json.loads(content)
             num_chunks = -(-int(metadata["shape"][0]) // int(metadata["chunks"][0]))

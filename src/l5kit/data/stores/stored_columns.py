@@ -4,9 +4,8 @@ The group of an array of records has an array for each field, with a first axis 
 behind it. Texts are the code points of their characters, filled up with zeros, on one more axis.
 """
 
-import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from zarr.storage import LocalStore, StorePath
 
 from l5kit._types import DType, NumericArray, RecordArray
 from l5kit.data.layout import check_fields
-from l5kit.data.stores.store import ZarrArray, describe_file, location_of
+from l5kit.data.stores.store import ZarrArray, collected, describe_file, location_of, which_exist
 from l5kit.data.stores.store_signature import store_signature
 from l5kit.errors import DatasetFormatError, InvalidArgumentError, UnreachableDataError
 
@@ -203,7 +202,7 @@ class StoredColumns:
         for name, array in self._arrays.items():
             rows_per_shard = _rows_per_shard(array)
             keys = [self.shard_key(name, row) for row in range(0, length, rows_per_shard)]
-            for start, exists in zip(range(0, length, rows_per_shard), _exist(self.store, keys), strict=True):
+            for start, exists in zip(range(0, length, rows_per_shard), which_exist(self.store, keys), strict=True):
                 is_there[start // chunk_length : (start + rows_per_shard) // chunk_length] &= exists
         return np.flatnonzero(is_there).tolist()
 
@@ -235,10 +234,7 @@ class StoredColumns:
             return
 
         # the last file is missing: maybe some were lost, or the length is wrong by much more than there are files
-        async def count() -> int:
-            return len({key async for key in array.store.list_prefix(f"{array.store_path.path}/")})
-
-        num_present = sync(count()) - 1
+        num_present = len(set(collected(array.store.list_prefix(f"{array.store_path.path}/")))) - 1
         if num_shards > num_present + max(_MAX_LOST_SHARDS, num_present):
             raise DatasetFormatError(
                 f"{file} says that there are {length} rows in {num_shards} files, but there are {num_present}; {advice}"
@@ -270,12 +266,3 @@ def _open_field(group: zarr.Group, name: str, field: DType, file: str) -> ZarrAr
 def _rows_per_shard(array: ZarrArray) -> int:
     """Return the rows of a field in one file."""
     return int((array.shards or array.chunks)[0])
-
-
-def _exist(store: Store, keys: Sequence[str]) -> list[bool]:
-    """Return which files there are, without a list, which web servers do not give; all are asked for at once."""
-
-    async def ask() -> list[bool]:
-        return await asyncio.gather(*(store.exists(key) for key in keys))
-
-    return sync(ask())
