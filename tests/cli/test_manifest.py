@@ -104,7 +104,7 @@ def test_a_damaged_manifest_is_one_line(l5kit, city, manifest):
 SLOW_COMMAND = """
 import time
 from l5kit.cli.main import run
-from l5kit.data.file_hashing import _Hashing
+from l5kit.data.digest import _Hashing
 
 original = _Hashing.result_of
 

@@ -137,7 +137,7 @@ def test_frames_that_are_given_stand_in_for_those_of_the_pose():
 
 @pytest.mark.parametrize("name", ["positions_m", "yaws_rad", "extents_m", "availabilities"])
 def test_poses_that_do_not_fit_are_refused(name):
-    poses = RelativePoses.of_no_track(2, 3, 4)
+    poses = RelativePoses.new(np.zeros, 2, 3, 4, availabilities=np.bool_)
     with pytest.raises(InvalidArgumentError, match="RelativePoses: shapes do not fit"):
         dataclasses.replace(poses, **{name: getattr(poses, name)[:1]})
 

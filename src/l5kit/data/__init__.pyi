@@ -70,7 +70,7 @@ from .scene_arrays import FaceRows as FaceRows, SceneArrays as SceneArrays, read
 from .scene_jobs import KeptWorkers as KeptWorkers, map_scenes as map_scenes
 from .scene_records import SceneRecords as SceneRecords
 from .scene_table import SceneTable as SceneTable, read_scene_table as read_scene_table
-from .scene_view import split_scenes as split_scenes
+from .views import split_scenes as split_scenes
 from .stores.decoded_store_list import build_decoded_store as build_decoded_store
 from .stores.remote_reading import RemoteReading as RemoteReading
 from .tracks import (

@@ -123,7 +123,7 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
         lights: Numbers the faces of their traffic lights; None for no lights.
     """
     agents, starts, stops = windows.agents.joined()
-    newest = windows.tl_faces.head(1)
+    newest = windows.tl_faces.frames(0, 1)
     faces, face_starts, face_stops = newest.joined()
     if lights is None or newest.num_frames == 0:
         face_indices, face_bounds = no_faces(), np.zeros((len(windows), 2), np.int64)

@@ -265,11 +265,10 @@ def _find_faults(
             are_damage[behind] = goes_on(filled[behind - 1], filled[behind])
 
         # borders with empty intervals: where the interval before ends, and where the next one starts
-        empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-        border, empty_rows = np.searchsorted(filled, empty), bounds[empty, 0]
+        empty, border = _empty_at_borders(faults, bounds, filled)
         has_empty = np.zeros((2, len(filled) + 1), np.bool_)
-        has_empty[0, border[empty_rows == np.append(rows[0], bounds[filled, 1])[border]]] = True
-        has_empty[1, border[empty_rows == np.append(bounds[filled, 0], rows[1])[border]]] = True
+        for has_some, sides in zip(has_empty, _sides(bounds[filled], rows), strict=True):
+            has_some[border[bounds[empty, 0] == sides[border]]] = True
 
         borders = _Borders.of(bounds[filled], is_explained, rows, is_break, are_damage, has_empty=has_empty)
         filled_faults, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
@@ -283,6 +282,17 @@ def _find_faults(
     return faults
 
 
+def _sides(bounds: Int64Array, rows: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
+    """Return where the interval before each border of M filled ones ends and where the next one starts, (M + 1,)."""
+    return np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
+
+
+def _empty_at_borders(faults: UInt8Array, bounds: Int64Array, filled: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the empty intervals without a fault, and the border of the filled ones that each lies at."""
+    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
+    return empty, np.searchsorted(filled, empty)
+
+
 def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> Int64Array:
     """Mark empty intervals that lie neither where the filled one before them ends nor where the next one starts.
 
@@ -290,9 +300,8 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
         The filled intervals that such an empty one would fit to on their other side, where no rows are missing and no
         empty one between them is where it should be: the two have changed places.
     """
-    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    border = np.searchsorted(filled, empty)
-    ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
+    empty, border = _empty_at_borders(faults, bounds, filled)
+    ends, starts = _sides(bounds[filled], rows)
     empty_rows = bounds[empty, 0]
     is_floating = (empty_rows != ends[border]) & (empty_rows != starts[border])
     faults[empty[is_floating]] = IntervalFault.FLOATING
@@ -313,7 +322,7 @@ def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) 
     On its two sides such a stretch leaves a gap and overlaps by the same number of rows. At the first and the last row
     it may reach beyond, with intervals that are not among the filled ones any more.
     """
-    ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
+    ends, starts = _sides(bounds[filled], rows)
     begin_of_all = -_end_of_chain(-starts[0], -bounds[: filled[0], ::-1][::-1])
     end_of_all = _end_of_chain(ends[-1], bounds[filled[-1] + 1 :])
     comes_before, goes_on = begin_of_all < rows[0], end_of_all > rows[1]
@@ -386,7 +395,7 @@ class _Borders:
             has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before
                 ends, and where the next one starts.
         """
-        ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
+        ends, starts = _sides(bounds, rows)
         gaps = starts - ends
         is_overlap = gaps < 0
         is_wrong = is_overlap | ((gaps > 0) & ~is_explained)
@@ -435,8 +444,7 @@ def _mark_empty(
         borders: Their borders.
         filled_faults: Their faults, (M,).
     """
-    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    border = np.searchsorted(filled, empty)
+    empty, border = _empty_at_borders(faults, bounds, filled)
     before, behind = np.append(0, filled_faults)[border], np.append(filled_faults, 0)[border]
     lies_at_end = bounds[empty, 0] == np.append(bounds[filled, 0], -1)[border]
     is_explained = (before == IntervalFault.SHIFTED) | (behind == IntervalFault.SHIFTED)
@@ -448,7 +456,7 @@ def _mark_empty(
 def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:
     """Trust empty intervals where those that are trusted around them meet: what seemed to be a gap was misplaced."""
     sound, empty = filled[faults[filled] == 0], np.flatnonzero(faults == IntervalFault.EMPTY)
-    ends, starts = np.append(rows[0], bounds[sound, 1]), np.append(bounds[sound, 0], rows[1])
+    ends, starts = _sides(bounds[sound], rows)
     border = np.searchsorted(sound, empty)
     is_between = (ends == starts)[border] & (bounds[empty, 0] == ends[border])
     faults[empty[is_between]] = IntervalFault.NONE

@@ -1,6 +1,6 @@
 """Layout of a dataset on disk: names, record types, chunks and compression of its arrays."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numcodecs
 import numpy as np
@@ -35,13 +35,28 @@ from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import ZarrArray, chunk_indices
 from l5kit.errors import DatasetFormatError
 
-ARRAYS: dict[str, tuple[str, DTypeLike, tuple[int]]] = {
-    SCENE_ARRAY_KEY: ("scenes", SCENE_DTYPE, SCENE_CHUNK_SIZE),
-    FRAME_ARRAY_KEY: ("frames", FRAME_DTYPE, FRAME_CHUNK_SIZE),
-    AGENT_ARRAY_KEY: ("agents", AGENT_DTYPE, AGENT_CHUNK_SIZE),
-    TL_FACE_ARRAY_KEY: ("tl_faces", TL_FACE_DTYPE, TL_FACE_CHUNK_SIZE),
+
+class ArrayLayout(NamedTuple):
+    """One of the arrays on disk.
+
+    Attributes:
+        attribute: That of the dataset that holds it.
+        dtype: Type of its records.
+        chunks: Rows per chunk, as a tuple.
+    """
+
+    attribute: str
+    dtype: DType
+    chunks: tuple[int]
+
+
+ARRAYS = {
+    SCENE_ARRAY_KEY: ArrayLayout("scenes", np.dtype(SCENE_DTYPE), SCENE_CHUNK_SIZE),
+    FRAME_ARRAY_KEY: ArrayLayout("frames", np.dtype(FRAME_DTYPE), FRAME_CHUNK_SIZE),
+    AGENT_ARRAY_KEY: ArrayLayout("agents", np.dtype(AGENT_DTYPE), AGENT_CHUNK_SIZE),
+    TL_FACE_ARRAY_KEY: ArrayLayout("tl_faces", np.dtype(TL_FACE_DTYPE), TL_FACE_CHUNK_SIZE),
 }
-"""For each array on disk: attribute of the dataset, record type, rows per chunk."""
+"""The arrays by their names on disk."""
 
 _MAX_BYTES = 2**63
 _MAX_CHUNK_BYTES = 2**31
@@ -160,7 +175,7 @@ def has_format(dtype: DType, key: str) -> bool:
 
 
 def _find_wrong_field(dtype: DType, key: str) -> str | None:
-    expected: DType = np.dtype(ARRAYS[key][1])
+    expected = ARRAYS[key].dtype
     for name in dtype.names or ():
         if dtype[name].base.str.startswith(">"):
             return f"must have little-endian fields, as the format has, got {dtype[name].base.str} as field {name!r}"
@@ -179,8 +194,7 @@ def _find_wrong_field(dtype: DType, key: str) -> str | None:
 
 def _explain_missing_field(dtype: DType, key: str, name: str) -> str:
     """Return in words that records lack a field of the format, and which of theirs may be it by another name."""
-    standard: DType = np.dtype(ARRAYS[key][1])
-    near = nearest_name(name, set(dtype.names or ()) - set(standard.names or ()))
+    near = nearest_name(name, set(dtype.names or ()) - set(ARRAYS[key].dtype.names or ()))
     return f"lacks the field {name!r}{'' if near is None else f' (it has {near!r}, much like it)'}, got {dtype}"
 
 
@@ -211,7 +225,7 @@ def with_face_interval(dtype: DType) -> DType:
 
 def standard_with_others(dtype: DType, key: str) -> DType:
     """Return the record type of one of the arrays with the fields that a type has beyond it, behind its own."""
-    standard: DType = np.dtype(ARRAYS[key][1])
+    standard = ARRAYS[key].dtype
     names = [name for name in dtype.names or () if name not in (standard.names or ())]
     return np.dtype([*standard.descr, *((name, dtype[name].base, dtype[name].shape) for name in names)])
 
@@ -226,7 +240,7 @@ def presented_dtype(stored: DType, key: str) -> DType:
         stored: Type of the records on disk.
         key: Name of the array.
     """
-    expected: DType = np.dtype(ARRAYS[key][1])
+    expected = ARRAYS[key].dtype
     fields = []
     for name in stored.names or ():
         base = stored[name].base

@@ -12,8 +12,7 @@ from typing import Final, Self
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
-from l5kit.data.digest import FileDigest, digest_of, with_digest, without_masks
-from l5kit.data.file_hashing import hash_by_jobs, hash_files
+from l5kit.data.digest import FileDigest, digest_of, hash_by_jobs, hash_files, with_digest, without_masks
 from l5kit.data.file_trees import name_problem, open_tree
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers

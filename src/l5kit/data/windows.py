@@ -102,10 +102,6 @@ class WindowRows:
         # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
         return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops), is_known_to_fit=True)
 
-    def head(self, num_frames: int) -> "WindowRows":
-        """Return the rows of the first frames of each window."""
-        return self.frames(0, num_frames)
-
     def taken(self, windows: Int64Array | BoolArray) -> "WindowRows":
         """Return the rows of some of the windows, in the same arrays."""
         arrays = self.arrays
@@ -786,11 +782,6 @@ class RelativePoses:
         twos, ones = (*shape, 2), (*shape, 1)
         if self.positions_m.shape != twos or self.yaws_rad.shape != ones or self.extents_m.shape != twos:
             refuse_shapes(self, positions_m=twos, yaws_rad=ones, extents_m=twos)
-
-    @classmethod
-    def of_no_track(cls, *shape: int) -> "RelativePoses":
-        """Return zeros (..., N), for tracks that are in no frame."""
-        return cls.new(np.zeros, *shape, availabilities=np.bool_)
 
     @classmethod
     def new(cls, make: NewArray, *shape: int, availabilities: DTypeLike) -> "RelativePoses":

@@ -11,9 +11,9 @@ from l5kit._types import Int64Array, Log
 from l5kit.data.checks.finding import Finding, FindingList
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
-from l5kit.data.record_view import RecordView
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.store import collected, describe_file, read_file
+from l5kit.data.views import RecordView
 from l5kit.errors import InvalidArgumentError
 
 _METADATA_FILES = (".zgroup", ".zattrs", "zarr.json")

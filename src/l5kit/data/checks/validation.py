@@ -229,7 +229,7 @@ class _Validation:
         checks.append(("does not start where the one before ends", gap))
 
         # what is said here need not be said again when runs are checked
-        reported = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
+        reported = np.zeros(len(getattr(self._dataset, ARRAYS[key].attribute)), np.bool_)
         for problem, bad in checks:
             make = partial(self._interval_finding, key, f"the interval of {title} {problem}", index)
             self._findings.add_where(bad, make)

@@ -2,14 +2,22 @@
 
 zarr hands each chunk to a thread of its own and from there to others; for the files of a local folder that costs more
 than decoding does, and keeps several threads from reading at the same time. Those of a service are asked for together.
+
+Blosc is looked at before it decodes. A chunk says in its header how long it is, and the library believes it: of a file
+that was cut short it decodes what lies behind it in memory, which is an error most of the time, and once in a while
+wrong records.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numcodecs
 import numpy as np
+import zarr
+from numcodecs.compat import ensure_contiguous_ndarray
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
@@ -17,10 +25,49 @@ from zarr.storage import LocalStore
 
 from l5kit._types import NumericArray
 from l5kit.configs.texts import require_regular_file
-from l5kit.data.stores.checked_blosc import CheckedBlosc
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.stores.store import ZarrArray
+
+_HEADER_NUM_BYTES = 16
+_STORED_NUM_BYTES = slice(12, 16)
+"""Where the header has the number of bytes of the chunk, in little endian."""
+
+
+class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
+    """The codec ``blosc``, which refuses chunks that are shorter than they say."""
+
+    def decode(self, buf: object, out: object = None) -> bytes | NumericArray:
+        """Return the decoded bytes of a chunk.
+
+        Raises:
+            ValueError: The chunk is cut short.
+        """
+        chunk = ensure_contiguous_ndarray(buf).view(np.uint8)
+        said = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
+        if len(chunk) < max(said, _HEADER_NUM_BYTES):
+            raise ValueError(f"it has {len(chunk)} bytes, but should have {max(said, _HEADER_NUM_BYTES)}")
+        decoded: bytes | NumericArray = super().decode(buf, out)
+        return decoded
+
+
+def with_checked_lengths(array: Any, **config: bool) -> Any:
+    """Return a zarr array of which :class:`CheckedBlosc` decodes the chunks if Blosc compressed them.
+
+    Args:
+        array: A zarr array; what only reads like one is returned as it is.
+        **config: How it is read and written, as zarr names it.
+    """
+    if not isinstance(array, zarr.Array):
+        return array
+    metadata: Any = array.metadata
+    compressor = getattr(metadata, "compressor", None)
+    if isinstance(compressor, numcodecs.Blosc):
+        kept = {key: value for key, value in compressor.get_config().items() if key != "id"}
+        metadata = replace(metadata, compressor=CheckedBlosc(**kept))
+    settings: Any = config or None
+    return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=settings))
+
 
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 """With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
@@ -32,7 +79,7 @@ def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     That is for other stores and codecs, and for files that are missing or damaged, of which zarr tells what is wrong.
 
     Args:
-        array: A zarr array from :func:`~l5kit.data.stores.checked_blosc.with_checked_lengths`, whose chunks hold whole
+        array: A zarr array from :func:`~l5kit.data.stores.chunk_files.with_checked_lengths`, whose chunks hold whole
             rows.
         index: Number of the chunk.
     """

@@ -20,7 +20,6 @@ from zarr.storage import LocalStore
 from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import RecordSequence, require_within
-from l5kit.data.stores.checked_blosc import with_checked_lengths
 from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunk_files import (
     NUM_READ_AHEAD,
@@ -30,6 +29,7 @@ from l5kit.data.stores.chunk_files import (
     is_decoded_here,
     is_remote,
     reading_ahead,
+    with_checked_lengths,
 )
 from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import (

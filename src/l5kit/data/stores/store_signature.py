@@ -45,9 +45,10 @@ def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, .
     if not isinstance(store, RemoteStore):
         return None
 
-    # whatever the service tells about the version of each file: time, ETag or checksum
+    # whatever the service tells about the version of each file: time, ETag or checksum; of files that nobody can name,
+    # as those of an export in columns on a web server, nothing does
     versions = [(name, version_of(info)) for name, info in sync(_remote_files(store, keys)).items()]
-    if not all(version for _, version in versions):
+    if not versions or not all(version for _, version in versions):
         return None
     return sorted((name, *version) for name, version in versions)
 
