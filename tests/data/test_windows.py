@@ -163,6 +163,20 @@ def test_rows_of_several_arrays_are_counted_in_their_own():
         WindowRows(arrays, starts, stops[[0, 0]])
 
 
+def test_rows_of_all_windows_are_joined_without_those_that_no_frame_has():
+    arrays = [np.zeros(length, AGENT_DTYPE) for length in (9, 4)]
+    for number, array in enumerate(arrays):
+        array["track_id"] = 10 * number + np.arange(len(array))
+    rows = WindowRows(arrays, np.array([[5, 99, 2], [0, 4, 0]]), np.array([[7, 99, 5], [0, 4, 0]]))
+    joined, starts, stops = rows.joined()
+    assert joined["track_id"].tolist() == [2, 3, 4, 5, 6]
+    ids = [
+        [joined["track_id"][low:high].tolist() for low, high in zip(*each, strict=True)] for each in zip(starts, stops)
+    ]
+    assert ids == [[[5, 6], [], [2, 3, 4]], [[], [], []]]
+    assert (rows.starts[0].tolist(), len(rows.taken(np.zeros(0, np.int64)).joined()[0])) == ([5, 99, 2], 0)
+
+
 @pytest.mark.parametrize("number", [-1, 1.5, "1", 10**12, np.nan, None], ids=str)
 def test_numbers_of_steps_that_there_are_not_are_refused(number):
     for name in ("history_num_frames", "future_num_frames"):

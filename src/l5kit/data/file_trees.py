@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from l5kit.data.stores.file_listing import (
+from l5kit.data.stores.remote_files import unreachable
+from l5kit.data.stores.remote_reading import (
     FileInfo,
     FileSystem,
     find_files,
@@ -17,7 +18,6 @@ from l5kit.data.stores.file_listing import (
     path_in_list,
     path_on_server,
 )
-from l5kit.data.stores.remote_files import unreachable
 from l5kit.data.stores.store import is_url, is_zip, path_of
 from l5kit.errors import (
     DatasetNotFoundError,

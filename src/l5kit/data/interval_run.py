@@ -270,10 +270,17 @@ def _find_faults(
         for has_some, sides in zip(has_empty, _sides(bounds[filled], rows), strict=True):
             has_some[border[bounds[empty, 0] == sides[border]]] = True
 
-        borders = _Borders.of(bounds[filled], is_explained, rows, is_break, are_damage, has_empty=has_empty)
-        filled_faults, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
+        filled_faults, has_gap = _compare_sides(
+            bounds[filled],
+            rows,
+            is_explained=is_explained,
+            is_break=is_break,
+            are_damage=are_damage,
+            has_empty=has_empty,
+        )
+        is_shifted = _are_shifted(bounds, filled, rows)
         filled_faults[is_shifted] = IntervalFault.SHIFTED
-        _mark_empty(faults, bounds, filled, borders, filled_faults)
+        _mark_empty(faults, bounds, filled, has_gap, filled_faults)
         faults[filled] = _blame_others(filled_faults, is_shifted)
         faults[misplaced] = IntervalFault.MISPLACED
         _mark_misplaced(faults, bounds, filled, rows[0])
@@ -355,82 +362,65 @@ def _blame_others(faults: UInt8Array, is_elsewhere: BoolArray) -> UInt8Array:
     return cleared
 
 
-@dataclass(frozen=True)
-class _Borders:
-    """The borders of M filled intervals, as the intervals on both sides of each have them.
+def _compare_sides(
+    bounds: Int64Array,
+    rows: tuple[int, int],
+    *,
+    is_explained: BoolArray,
+    is_break: IsBreak | None,
+    are_damage: BoolArray,
+    has_empty: BoolArray,
+) -> tuple[UInt8Array, BoolArray]:
+    """Compare what M filled intervals (M, 2) say on both sides of their borders.
 
     Border ``i`` lies before interval ``i``; the last one lies behind all of them, at the end of the rows.
 
-    Attributes:
-        is_wrong: Whether the two sides disagree and nothing between them explains it, (M + 1,).
-        is_overlap: Whether the interval before ends behind the start of the next, (M + 1,).
-        is_start_wrong: Whether it may be the start of the next that is wrong, (M + 1,).
-        is_stop_wrong: Whether it may be the end of the one before, (M + 1,).
+    Args:
+        bounds: The intervals.
+        rows: Where the first one has to start, and the end of the rows.
+        is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
+        is_break: Where an interval may well start or end; None if nothing tells.
+        are_damage: Whether a gap at a border is damage, however many rows it has.
+        has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before ends,
+            and where the next one starts.
+
+    Returns:
+        The fault of each interval, (M,), and at which borders rows belong to none and nothing explains it, (M + 1,).
     """
+    ends, starts = _sides(bounds, rows)
+    gaps = starts - ends
+    is_overlap = gaps < 0
+    is_wrong = is_overlap | ((gaps > 0) & ~is_explained)
+    breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
+    if is_break is not None:
+        breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
+    # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
+    starts_inside = starts > np.append(-1, bounds[:, 0])
+    ends_inside = ends < np.append(bounds[:, 1], rows[1])
+    proves_start = breaks_at_start & (~is_overlap | starts_inside)
+    proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
+    # records that were left out on purpose leave gaps of whole records, damage rarely does
+    is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
+    may_be_damage = is_wrong & (is_short | are_damage)
+    # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
+    # start, be it empty or filled, and the first one at its end
+    is_gap = is_wrong & ~is_overlap
+    opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
+    may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
 
-    is_wrong: BoolArray
-    is_overlap: BoolArray
-    is_start_wrong: BoolArray
-    is_stop_wrong: BoolArray
-
-    @classmethod
-    def of(
-        cls,
-        bounds: Int64Array,
-        is_explained: BoolArray,
-        rows: tuple[int, int],
-        is_break: IsBreak | None,
-        are_damage: BoolArray,
-        *,
-        has_empty: BoolArray,
-    ) -> "_Borders":
-        """Return the borders of filled intervals (M, 2).
-
-        Args:
-            bounds: The intervals.
-            is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
-            rows: Where the first one has to start, and the end of the rows.
-            is_break: Where an interval may well start or end; None if nothing tells.
-            are_damage: Whether a gap at a border is damage, however many rows it has.
-            has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before
-                ends, and where the next one starts.
-        """
-        ends, starts = _sides(bounds, rows)
-        gaps = starts - ends
-        is_overlap = gaps < 0
-        is_wrong = is_overlap | ((gaps > 0) & ~is_explained)
-        breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
-        if is_break is not None:
-            breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
-        # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
-        starts_inside = starts > np.append(-1, bounds[:, 0])
-        ends_inside = ends < np.append(bounds[:, 1], rows[1])
-        proves_start = breaks_at_start & (~is_overlap | starts_inside)
-        proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
-        # records that were left out on purpose leave gaps of whole records, damage rarely does
-        is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
-        may_be_damage = is_wrong & (is_short | are_damage)
-        # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
-        # start, be it empty or filled, and the first one at its end
-        is_gap = is_wrong & ~is_overlap
-        opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
-        may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
-        return cls(is_wrong, is_overlap, may_start_be_wrong & ~proves_start, may_stop_be_wrong & ~proves_end)
-
-    def faults(self) -> UInt8Array:
-        """Return the fault of each filled interval, (M,)."""
-        start_wrong, stop_wrong = self.is_start_wrong[:-1], self.is_stop_wrong[1:]
-        fits_nowhere = self.is_wrong[:-1] & self.is_wrong[1:] & (self.is_overlap[:-1] | self.is_overlap[1:])
-        is_both = fits_nowhere | (start_wrong & stop_wrong)
-        faults = np.zeros(len(is_both), np.uint8)
-        faults[start_wrong & ~np.append(False, is_both[:-1])] = IntervalFault.START
-        faults[stop_wrong & ~np.append(is_both[1:], False)] = IntervalFault.STOP
-        faults[is_both] = IntervalFault.BOTH
-        return faults
+    # of each interval the border before it and the one behind it
+    start_wrong, stop_wrong = (may_start_be_wrong & ~proves_start)[:-1], (may_stop_be_wrong & ~proves_end)[1:]
+    fits_nowhere = is_wrong[:-1] & is_wrong[1:] & (is_overlap[:-1] | is_overlap[1:])
+    is_both = fits_nowhere | (start_wrong & stop_wrong)
+    faults = np.zeros(len(is_both), np.uint8)
+    faults[start_wrong & ~np.append(False, is_both[:-1])] = IntervalFault.START
+    faults[stop_wrong & ~np.append(is_both[1:], False)] = IntervalFault.STOP
+    faults[is_both] = IntervalFault.BOTH
+    return faults, is_gap
 
 
 def _mark_empty(
-    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, filled_faults: UInt8Array
+    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, has_gap: BoolArray, filled_faults: UInt8Array
 ) -> None:
     """Mark empty intervals beside rows that belong to none: they may be what is left of filled ones.
 
@@ -441,7 +431,7 @@ def _mark_empty(
         faults: Of all intervals, where they are marked.
         bounds: All intervals.
         filled: The M filled ones.
-        borders: Their borders.
+        has_gap: At which of their borders rows belong to none, (M + 1,).
         filled_faults: Their faults, (M,).
     """
     empty, border = _empty_at_borders(faults, bounds, filled)
@@ -449,8 +439,7 @@ def _mark_empty(
     lies_at_end = bounds[empty, 0] == np.append(bounds[filled, 0], -1)[border]
     is_explained = (before == IntervalFault.SHIFTED) | (behind == IntervalFault.SHIFTED)
     is_explained |= np.where(lies_at_end, before, behind) == IntervalFault.BOTH
-    is_beside_gap = (borders.is_wrong & ~borders.is_overlap)[border]
-    faults[empty[is_beside_gap & ~is_explained]] = IntervalFault.EMPTY
+    faults[empty[has_gap[border] & ~is_explained]] = IntervalFault.EMPTY
 
 
 def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:

@@ -13,9 +13,8 @@ from l5kit._files import placed_when_complete
 from l5kit.data.layout import ARRAYS
 from l5kit.data.log_names import GROUP_FILES, LOG_SUFFIXES
 from l5kit.data.progress import show_progress
-from l5kit.data.stores.file_listing import FileInfo
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
-from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.remote_reading import FileInfo, RemoteReading
 from l5kit.data.stores.store import is_remote_zip, is_url, path_of
 from l5kit.data.user_cache import cache_folder, key_of
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError

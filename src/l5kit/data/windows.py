@@ -25,7 +25,7 @@ from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import as_read_only, refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.record_bytes import join_records
-from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
+from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.chunked_array import RowRanges, read_ahead
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
@@ -623,7 +623,7 @@ def _place_rows(
     if len(array) == 0:
         return WindowRows([as_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
     # without a copy where one array holds all rows, as of a log in memory or in a cache that has room for it
-    whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
+    whole = whole_array(array, None if is_apart else (lows, highs), strict=strict)
     if whole is not None:
         return WindowRows([as_read_only(whole)], starts, stops, is_known_to_fit=True)
     if is_apart:

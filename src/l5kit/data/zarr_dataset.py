@@ -57,7 +57,7 @@ from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.stores import store as stores
-from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.chunk_files import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.columns_array import ColumnsArray, StoredColumns, require_columns
 from l5kit.data.stores.decoded_store import DecodedSource, map_or_build

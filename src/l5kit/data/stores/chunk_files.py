@@ -1,4 +1,4 @@
-"""Chunk files of an array, decoded by the thread that needs them: one of a local folder, or several of a service.
+"""Chunk files of an array, decoded by the thread that needs them, and the cache of those that were.
 
 zarr hands each chunk to a thread of its own and from there to others; for the files of a local folder that costs more
 than decoding does, and keeps several threads from reading at the same time. Those of a service are asked for together.
@@ -9,7 +9,10 @@ wrong records.
 """
 
 import asyncio
+import contextlib
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,11 +26,84 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._types import NumericArray
+from l5kit._types import NumericArray, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.stores.store import ZarrArray
+
+
+class ChunkCache:
+    """Decoded chunks of several arrays, the least recently used given up first when a size is exceeded.
+
+    It may be used from several threads. Pickled, it is empty.
+
+    Args:
+        max_bytes: Upper bound of the decoded size of all chunks kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self._chunks: OrderedDict[tuple[str, int], NumericArray] = OrderedDict()
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def get(self, key: tuple[str, int]) -> NumericArray | None:
+        """Return a chunk if it is kept."""
+        chunk = self._chunks.get(key)
+        if chunk is not None:
+            with contextlib.suppress(KeyError):  # another thread has just given it up
+                self._chunks.move_to_end(key)
+        return chunk
+
+    def reserve(self, num_bytes: int) -> bool:
+        """Set part of the size apart for good, for rows kept elsewhere; return whether there is room for it."""
+        if os.getpid() != self._process:
+            self._make_lock()
+        with self._lock:
+            has_room = self.num_bytes + num_bytes <= self.max_bytes
+            self.num_bytes += num_bytes if has_room else 0
+        return has_room
+
+    def put(self, key: tuple[str, int], chunk: NumericArray) -> None:
+        """Keep a chunk, unless it is larger than the whole cache."""
+        if chunk.nbytes > self.max_bytes:
+            return
+        if os.getpid() != self._process:
+            self._make_lock()  # this process was forked, perhaps while another thread held the lock
+        with self._lock:
+            self._remove(key)
+            self._chunks[key] = chunk
+            self.num_bytes += chunk.nbytes
+            while self.num_bytes > self.max_bytes and self._chunks:
+                _, oldest = self._chunks.popitem(last=False)
+                self.num_bytes -= oldest.nbytes
+
+    def discard(self, key: tuple[str, int]) -> None:
+        """Give up a chunk."""
+        if os.getpid() != self._process:
+            self._make_lock()
+        with self._lock:
+            self._remove(key)
+
+    def _remove(self, key: tuple[str, int]) -> None:
+        chunk = self._chunks.pop(key, None)
+        if chunk is not None:
+            self.num_bytes -= chunk.nbytes
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"max_bytes": self.max_bytes}
+
+    def __setstate__(self, state: PickledState) -> None:
+        self.__init__(state["max_bytes"])  # type: ignore[misc]
+
 
 _HEADER_NUM_BYTES = 16
 _STORED_NUM_BYTES = slice(12, 16)

@@ -20,9 +20,9 @@ from zarr.storage import LocalStore
 from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import RecordSequence, require_within
-from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunk_files import (
     NUM_READ_AHEAD,
+    ChunkCache,
     decode_file,
     decode_local_chunk,
     fetch_files,

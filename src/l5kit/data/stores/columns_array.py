@@ -19,7 +19,7 @@ from zarr.storage import LocalStore, StorePath
 from l5kit._types import DType, NumericArray, RecordArray
 from l5kit.data.layout import check_fields
 from l5kit.data.record_bytes import as_record_type
-from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.chunk_files import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.store import ZarrArray, collected, describe_file, location_of, which_exist
 from l5kit.data.stores.store_signature import store_signature

@@ -18,8 +18,7 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from l5kit._types import PickledState
-from l5kit.data.stores.file_listing import FileInfo, open_file_system
-from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.remote_reading import FileInfo, RemoteReading, open_file_system
 from l5kit.errors import CorruptedDataError, UnreachableDataError
 
 _PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})

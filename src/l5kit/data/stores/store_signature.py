@@ -9,8 +9,8 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, ZipStore
 
-from l5kit.data.stores.file_listing import FileInfo
 from l5kit.data.stores.remote_files import version_of
+from l5kit.data.stores.remote_reading import FileInfo
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.stores.store import is_process_memory
