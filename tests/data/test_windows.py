@@ -170,10 +170,9 @@ def test_rows_of_all_windows_are_joined_without_those_that_no_frame_has():
     rows = WindowRows(arrays, np.array([[5, 99, 2], [0, 4, 0]]), np.array([[7, 99, 5], [0, 4, 0]]))
     joined, starts, stops = rows.joined()
     assert joined["track_id"].tolist() == [2, 3, 4, 5, 6]
-    ids = [
-        [joined["track_id"][low:high].tolist() for low, high in zip(*each, strict=True)] for each in zip(starts, stops)
-    ]
-    assert ids == [[[5, 6], [], [2, 3, 4]], [[], [], []]]
+    frames = zip(starts.ravel(), stops.ravel(), strict=True)
+    ids = [joined["track_id"][start:stop].tolist() for start, stop in frames]
+    assert ids == [[5, 6], [], [2, 3, 4], [], [], []]
     assert (rows.starts[0].tolist(), len(rows.taken(np.zeros(0, np.int64)).joined()[0])) == ([5, 99, 2], 0)
 
 
