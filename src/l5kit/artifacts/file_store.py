@@ -24,8 +24,8 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
-from l5kit.data.digest import dataset_digest
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.digest import dataset_digest
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.remote_reading import open_file_system, path_on_server
 from l5kit.data.stores.store import path_of

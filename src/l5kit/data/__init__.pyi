@@ -18,7 +18,7 @@ from .dataset_files import (
     find_dataset_files as find_dataset_files,
     find_map_files as find_map_files,
 )
-from .digest import dataset_digest as dataset_digest
+from .digests.digest import dataset_digest as dataset_digest
 from .download.downloading import download_dataset as download_dataset
 from .filter import (
     filter_agents_by_distance as filter_agents_by_distance,
@@ -59,7 +59,7 @@ from .labels import (
 from .local_data_manager import DataManager as DataManager, LocalDataManager as LocalDataManager
 from .log_facts import LogFacts as LogFacts
 from .log_writer import write_log as write_log
-from .manifest import Manifest as Manifest
+from .digests.manifest import Manifest as Manifest
 from .map.api import MapAPI as MapAPI
 from .map.lane_routes import LaneRoute as LaneRoute
 from .map.opened import open_map as open_map, open_maps as open_maps

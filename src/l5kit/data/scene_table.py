@@ -7,8 +7,8 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, Records
 from l5kit.data.checks.record_checks import MAX_COORDINATE_M
-from l5kit.data.interval_run import IntervalFault
-from l5kit.data.log_index import check_scenes, readable_blocks
+from l5kit.data.index.interval_run import IntervalFault
+from l5kit.data.index.log_index import check_scenes, readable_blocks
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL

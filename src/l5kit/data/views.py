@@ -9,7 +9,7 @@ import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records
 from l5kit.data import layout
-from l5kit.data.log_index import check_scenes
+from l5kit.data.index.log_index import check_scenes
 from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import (
     ROWS_PER_BLOCK,

@@ -30,9 +30,9 @@ from l5kit.data.filter import (
     get_frames_slice_from_scenes,
     get_tl_faces_slice_from_frames,
 )
+from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts, agreed_facts, require_facts
-from l5kit.data.log_index import require_readable_scene
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import (

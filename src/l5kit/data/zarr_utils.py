@@ -14,9 +14,9 @@ import numpy as np
 from zarr.core.sync import sync
 
 from l5kit._types import Config, Int64Array, Records
+from l5kit.data.index.log_index import require_readable_log
 from l5kit.data.layout import ARRAYS, standard_with_others
 from l5kit.data.log_facts import LogFacts, agreed_facts
-from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.save import require_local, save_arrays

@@ -9,8 +9,8 @@ import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Array
 from l5kit.data.array_shapes import refuse_shapes
+from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
-from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE

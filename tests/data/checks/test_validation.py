@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from l5kit.data import ChunkedDataset, Finding, compute_checksums, validate_dataset, validate_path
 from l5kit.data.checks.finding import FindingList
-from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.index.interval_index import IntervalIndex
 from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
 from support.logs import write_with_chunks

@@ -19,7 +19,7 @@ import tensorstore
 import l5kit
 from l5kit.data import FRAME_DTYPE, PERCEPTION_LABELS, TL_FACE_LABELS, ChunkedDataset, LogFacts, validate_path
 from l5kit.data.checks.checksums import compute_checksums
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.interop import columns, export_columns
 from l5kit.data.job_folder import open_job
 from l5kit.data.layout import ARRAYS, create_array, create_group

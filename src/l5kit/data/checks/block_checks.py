@@ -17,7 +17,7 @@ from l5kit.data.checks.record_checks import (
     check_frame_records,
     check_frame_steps,
 )
-from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.index.interval_index import IntervalIndex
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.errors import UnreachableDataError

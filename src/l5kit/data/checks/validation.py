@@ -25,12 +25,12 @@ from l5kit.data.checks.checksums import compare_checksums
 from l5kit.data.checks.finding import Finding, FindingList, Severity
 from l5kit.data.checks.record_checks import check_face_records, check_scene_records
 from l5kit.data.dataset_summary import find_other_step_time
-from l5kit.data.interval_index import IntervalIndex
-from l5kit.data.interval_run import IntervalFault, IntervalRun
+from l5kit.data.index.interval_index import IntervalIndex
+from l5kit.data.index.interval_run import IntervalFault, IntervalRun
+from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import ARRAYS, has_format
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.progress import Progress
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,

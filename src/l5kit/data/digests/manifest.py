@@ -12,8 +12,8 @@ from typing import Final, Self
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
-from l5kit.data.digest import FileDigest, digest_of, hash_by_jobs, hash_files, with_digest, without_masks
-from l5kit.data.file_trees import name_problem, open_tree
+from l5kit.data.digests.digest import FileDigest, digest_of, hash_by_jobs, hash_files, with_digest, without_masks
+from l5kit.data.digests.file_trees import name_problem, open_tree
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers
 from l5kit.errors import ConfigError, InvalidArgumentError
@@ -101,7 +101,7 @@ class Manifest:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the whole, that of :func:`~l5kit.data.digest.dataset_digest`."""
+        """Digest of the whole, that of :func:`~l5kit.data.digests.digest.dataset_digest`."""
         return digest_of(self.files)
 
     @property

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l5kit.data.digest import FileDigest, _Hashing, dataset_digest, digest_of
-from l5kit.data.file_trees import name_problem, open_tree
+from l5kit.data.digests.digest import FileDigest, _Hashing, dataset_digest, digest_of
+from l5kit.data.digests.file_trees import name_problem, open_tree
 from l5kit.data.user_cache import cache_folder
 from l5kit.errors import (
     CorruptedDataError,

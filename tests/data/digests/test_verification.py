@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from l5kit.data.digest import _Hashing
-from l5kit.data.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.digest import _Hashing
+from l5kit.data.digests.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.verification import verify
 from l5kit.data.user_cache import cache_folder
-from l5kit.data.verification import verify
 
 FILES = {f"agents/{number}": bytes([number]) * 100 for number in range(8)}
 EQUAL = ManifestDifferences((), (), ())

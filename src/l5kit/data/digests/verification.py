@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from l5kit.data.digest import hash_files, without_masks
-from l5kit.data.file_trees import FileTree, ListedFile, open_tree
-from l5kit.data.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.digest import hash_files, without_masks
+from l5kit.data.digests.file_trees import FileTree, ListedFile, open_tree
+from l5kit.data.digests.manifest import Manifest, ManifestDifferences
 from l5kit.data.progress import Progress
 from l5kit.data.user_cache import cache_folder, hold_lock, key_of
 

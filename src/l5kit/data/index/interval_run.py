@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, UInt8Array
-from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.index.interval_index import IntervalIndex
 
 IsBreak = Callable[[Int64Array], BoolArray]
 """Takes rows (N,) and returns which of them have nothing to do with the row before, bool (N,)."""
