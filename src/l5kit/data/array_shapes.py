@@ -97,8 +97,7 @@ def as_sealed(array: NumericArray) -> NumericArray:
     if type(array) is not np.ndarray or not array.flags.c_contiguous or array.size == 0 or array.dtype.hasobject:
         return as_read_only(array)
     memory = array.reshape(-1).view(np.uint8).data.toreadonly()
-    sealed: NumericArray = np.frombuffer(memory, array.dtype).reshape(array.shape)
-    return sealed
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 class ReadOnlyArrays:

@@ -58,14 +58,14 @@ ARRAYS = {
 }
 """The arrays by their names on disk."""
 
-_MAX_BYTES = 2**63
-_MAX_CHUNK_BYTES = 2**31
+MAX_BYTES = 2**63
+MAX_CHUNK_BYTES = 2**31
 """Bytes of a chunk that Blosc can hold."""
 
 _NARROW_BYTES = 4
 
-_MAX_LOST_CHUNKS = 16
-"""Chunk files at the end of an array that may be missing however few others there are."""
+MAX_LOST_FILES = 16
+"""Files at the end of an array that may be missing however few others there are."""
 
 
 def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
@@ -146,22 +146,22 @@ def check_size(array: ZarrArray, file: str) -> None:
     """
     length, chunk_length, row_bytes = int(array.shape[0]), int(array.chunks[0]), array.dtype.itemsize
     advice = "the metadata is damaged, or files were lost: restore the dataset from its source"
-    if length * row_bytes >= _MAX_BYTES:
+    if length * row_bytes >= MAX_BYTES:
         raise DatasetFormatError(f"{file} says that there are {length} rows, more than any machine can hold; {advice}")
-    if chunk_length * row_bytes > _MAX_CHUNK_BYTES:
+    if chunk_length * row_bytes > MAX_CHUNK_BYTES:
         raise DatasetFormatError(
-            f"{file} says that a chunk has {chunk_length} rows of {row_bytes} bytes, more than the {_MAX_CHUNK_BYTES} "
+            f"{file} says that a chunk has {chunk_length} rows of {row_bytes} bytes, more than the {MAX_CHUNK_BYTES} "
             f"bytes that the format can hold; {advice}"
         )
     num_chunks = -(-length // chunk_length)
     path = array.store_path.path
-    if not array.read_only or num_chunks <= _MAX_LOST_CHUNKS or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
+    if not array.read_only or num_chunks <= MAX_LOST_FILES or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
         return
     # the last chunk has no file: maybe some were lost, or the length is wrong by much more than there are files
-    last_ones = range(max(0, num_chunks - _MAX_LOST_CHUNKS - 1), num_chunks)
+    last_ones = range(max(0, num_chunks - MAX_LOST_FILES - 1), num_chunks)
     present = [index for index in chunk_indices(array.store, path, last_ones) if index < num_chunks]
     num_behind = num_chunks - 1 - max(present, default=-1)
-    if num_behind > max(_MAX_LOST_CHUNKS, len(present)):
+    if num_behind > max(MAX_LOST_FILES, len(present)):
         raise DatasetFormatError(
             f"{file} says that there are {length} rows, in {num_chunks} chunks of {chunk_length}, but there are "
             f"{len(present)} chunk files, and none of the last {num_behind}; {advice} "

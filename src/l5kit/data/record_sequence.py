@@ -258,8 +258,7 @@ def rows_of(array: Records, rows: slice, *, strict: bool = False) -> NumericArra
         return array.rows(start, stop)
     if strict:
         require_within(array, rows)
-    selected: NumericArray = np.asarray(array[rows])
-    return selected
+    return np.asarray(array[rows])
 
 
 def column_of(array: Records, field: str, *, strict: bool = False) -> NumericArray:

@@ -183,8 +183,7 @@ class SceneArrays:
     @property
     def times_s(self) -> Float64Array:
         """Seconds since the first frame, shape (F,)."""
-        seconds: Float64Array = np.multiply(self.timestamps_ns - self.timestamps_ns[:1], 1e-9)
-        return seconds
+        return np.multiply(self.timestamps_ns - self.timestamps_ns[:1], 1e-9)
 
     @cached_property
     def ego_yaws_rad(self) -> Float64Array:

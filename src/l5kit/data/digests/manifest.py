@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -199,12 +199,9 @@ class Manifest:
 
 def _require_keys(content: dict[str, object], keys: Sequence[str], where: str) -> None:
     """Refuse an object that lacks keys or has others."""
-    problems = (*_named("lacks", (key for key in keys if key not in content)),)
-    problems += (*_named("has the unknown", (key for key in content if key not in keys)),)
+    lacking = [key for key in keys if key not in content]
+    unknown = [key for key in content if key not in keys]
+    named = (("lacks", lacking), ("has the unknown", unknown))
+    problems = [f"{verb} {', '.join(names)}" for verb, names in named if names]
     if problems:
         raise ConfigError(f"{where} {' and '.join(problems)}; write it anew with `l5kit manifest PATH --out FILE`")
-
-
-def _named(verb: str, keys: Iterable[str]) -> list[str]:
-    names = ", ".join(keys)
-    return [f"{verb} {names}"] if names else []

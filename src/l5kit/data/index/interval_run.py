@@ -160,8 +160,7 @@ class IntervalRun:
 
     def has_wrong(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
         """Return which ranges of records (N,) hold one that cannot be trusted."""
-        wrong: BoolArray = self._num_wrong[stops] > self._num_wrong[starts]
-        return wrong
+        return self._num_wrong[stops] > self._num_wrong[starts]
 
     def owners(self, rows: Int64Array) -> Int64Array:
         """Return the record that each row (N,) belongs to, also one that cannot be trusted; -1 where none does."""

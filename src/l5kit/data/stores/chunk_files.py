@@ -152,29 +152,26 @@ _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     """Return all rows of a chunk as they are stored, (chunk length, ...); None where zarr has to be asked.
 
-    That is for other stores and codecs, and for files that are missing or damaged, of which zarr tells what is wrong.
+    That is for other stores and formats, and for files that are missing or damaged, of which zarr tells what is wrong.
 
     Args:
         array: A zarr array from :func:`~l5kit.data.stores.chunk_files.with_checked_lengths`, whose chunks hold whole
             rows.
         index: Number of the chunk.
     """
-    store, metadata = array.store_path.store, array.metadata
-    if array.ndim > 1 and (getattr(metadata, "order", "") != "C" or array.chunks[1:] != array.shape[1:]):
+    store: Store = array.store_path.store
+    metadata: Any = array.metadata
+    has_whole_rows = array.ndim == 1 or (getattr(metadata, "order", "") == "C" and array.chunks[1:] == array.shape[1:])
+    if type(store) is not LocalStore or not hasattr(metadata, "compressor") or not has_whole_rows:
         return None
-    key = getattr(metadata, "dimension_separator", ".").join([str(index)] + ["0"] * (array.ndim - 1))
-    codec = getattr(metadata, "compressor", None)
-    if type(store) is not LocalStore or not isinstance(codec, CheckedBlosc) or getattr(metadata, "filters", None):
-        return None
+    key = metadata.dimension_separator.join([str(index)] + ["0"] * (array.ndim - 1))
     file_path = store.root / array.store_path.path / key
     try:
         with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NOT_WAITING)) as file:
-            decoded = codec.decode(file.read())
-        rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
+            return decode_file(array, file.read())
     except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so
         require_regular_file(file_path, called="chunk file")  # for a pipe zarr would wait
         return None
-    return rows if len(rows) == array.chunks[0] else None
 
 
 NUM_READ_AHEAD = 32
@@ -214,10 +211,10 @@ def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
 
 
 def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
-    """Return all rows of a chunk as they are stored, (chunk length,).
+    """Return all rows of a chunk as they are stored, (chunk length, ...).
 
     Args:
-        array: The array, of format 2 of zarr.
+        array: The array, of format 2 of zarr, whose chunks hold whole rows.
         content: Content of the file.
 
     Raises:
@@ -227,7 +224,7 @@ def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
     metadata: Any = array.metadata
     for codec in (metadata.compressor, *reversed(metadata.filters or ())):
         decoded = decoded if codec is None else codec.decode(decoded)
-    rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype)
+    rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
     if len(rows) != array.chunks[0]:
         raise ValueError(f"it has {len(rows)} rows, but should have {array.chunks[0]}")
     return rows

@@ -161,8 +161,7 @@ class ChunkedArray(RecordSequence):
             return joined.rows[start:stop]
         offset = first * self._chunk_length
         if first == last:
-            view: NumericArray = self._chunk(first, strict, read)[start - offset : stop - offset]
-            return view
+            return self._chunk(first, strict, read)[start - offset : stop - offset]
         rows = np.empty(stop - start, dtype=self.dtype)
         for index in range(first, last + 1):
             offset = index * self._chunk_length

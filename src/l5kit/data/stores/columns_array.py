@@ -17,7 +17,7 @@ from zarr.core.sync import sync
 from zarr.storage import LocalStore, StorePath
 
 from l5kit._types import DType, NumericArray, RecordArray
-from l5kit.data.layout import check_fields
+from l5kit.data.layout import MAX_BYTES, MAX_CHUNK_BYTES, MAX_LOST_FILES, check_fields
 from l5kit.data.record_bytes import as_record_type
 from l5kit.data.stores.chunk_files import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
@@ -42,10 +42,6 @@ LAYOUT_VERSION = 1
 
 FIELDS_KEY = "l5kit_fields"
 """Attribute of the group of an array: name, type and shape of each field, in the order of the records."""
-
-_MAX_BYTES = 2**63
-_MAX_CHUNK_BYTES = 2**31
-_MAX_LOST_SHARDS = 16
 
 
 def require_columns(root: zarr.Group, location: str) -> None:
@@ -96,8 +92,7 @@ def as_plain(records: RecordArray, name: str) -> NumericArray:
     """
     stored, shape = plain_type(records.dtype[name])
     values = np.ascontiguousarray(records[name], dtype=records.dtype[name].base.newbyteorder("<"))
-    plain: NumericArray = values.view(stored).reshape(len(records), *shape)
-    return plain
+    return values.view(stored).reshape(len(records), *shape)
 
 
 class StoredColumns:
@@ -233,19 +228,19 @@ class StoredColumns:
         """
         advice = "the metadata is damaged, or files were lost: export the dataset anew"
         length, row_bytes = self.shape[0], self.dtype.itemsize
-        if length * row_bytes >= _MAX_BYTES or self.chunks[0] * row_bytes > _MAX_CHUNK_BYTES:
+        if length * row_bytes >= MAX_BYTES or self.chunks[0] * row_bytes > MAX_CHUNK_BYTES:
             raise DatasetFormatError(
                 f"{file} says that there are {length} rows, in chunks of {self.chunks[0]}, more than a machine can "
                 f"hold; {advice}"
             )
         array = self._arrays[self.names[0]]
         num_shards = -(-length // _rows_per_shard(array))
-        if num_shards <= _MAX_LOST_SHARDS or sync(self.store.exists(self.shard_key(self.names[0], length - 1))):
+        if num_shards <= MAX_LOST_FILES or sync(self.store.exists(self.shard_key(self.names[0], length - 1))):
             return
 
         # the last file is missing: maybe some were lost, or the length is wrong by much more than there are files
         num_present = len(set(collected(array.store.list_prefix(f"{array.store_path.path}/")))) - 1
-        if num_shards > num_present + max(_MAX_LOST_SHARDS, num_present):
+        if num_shards > num_present + max(MAX_LOST_FILES, num_present):
             raise DatasetFormatError(
                 f"{file} says that there are {length} rows in {num_shards} files, but there are {num_present}; {advice}"
             )
