@@ -206,14 +206,14 @@ class CheckedBlock:
         start: Its first row.
         num_rows: How many rows it has.
         problem: Why it cannot be read; an empty text if it can.
-        found: What its checks find.
+        result: What its checks find.
         intervals: For each field of intervals, those of the records, (N, 2).
     """
 
     start: int
     num_rows: int
     problem: str
-    found: Found
+    result: Found
     intervals: tuple[Int64Array, ...]
 
 
@@ -243,12 +243,12 @@ class CheckBlocks:
             rows, problem = self.source.read(start)
             present = [field for field in self.interval_fields if field in (rows.dtype.names or ())]
             intervals = tuple(rows[field].astype(np.int64) for field in present)
-            found = Found()
+            result = Found()
             if len(rows):
                 # damaged values overflow and divide by zero, which the checks find by themselves
                 with np.errstate(all="ignore"):
-                    found = self.check(np.arange(start, start + len(rows), dtype=np.int64), rows, owners)
-            checked.append(CheckedBlock(start, len(rows), problem, found, intervals))
+                    result = self.check(np.arange(start, start + len(rows), dtype=np.int64), rows, owners)
+            checked.append(CheckedBlock(start, len(rows), problem, result, intervals))
         return checked
 
 

@@ -168,12 +168,12 @@ class _Validation:
                 for block in checked:
                     if block.problem:
                         source.report_unread(block.start, block.problem, self._findings)
-                    self._report_rows(key, block.found.faults)
+                    self._report_rows(key, block.result.faults)
                     # blocks come in their order, so that each can be joined to the one before
-                    if block.found.ends is not None:
-                        self._take_steps(block, block.found.ends)
-                    if block.found.tracks is not None:
-                        self._take_tracks(block.start, block.found.tracks)
+                    if block.result.ends is not None:
+                        self._take_steps(block, block.result.ends)
+                    if block.result.tracks is not None:
+                        self._take_tracks(block.start, block.result.tracks)
                     for blocks, values in zip(intervals, block.intervals, strict=False):
                         blocks.append((block.start, values))
             self._num_done += len(source.present)
@@ -185,7 +185,7 @@ class _Validation:
 
     def _take_steps(self, block: CheckedBlock, ends: RecordArray) -> None:
         """Add what is wrong with the steps within a block of frames, and with the one to its first frame."""
-        steps, first = block.found.steps, block.start
+        steps, first = block.result.steps, block.start
         # the step from the last frame of the block before, checked here as neither block has both of its frames
         if self._previous_frame is not None:
             row, record = self._previous_frame
