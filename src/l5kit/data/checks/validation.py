@@ -163,7 +163,11 @@ class _Validation:
 
             # workers get the owners of their own blocks alone, which are far fewer than those of the whole log
             job, progress = CheckBlocks(source, interval_fields, check), partial(self._tell, self._num_done)
-            brief = partial(_owners_of, source, self._scene_index if owners is None else owners)
+            all_owners, length = self._scene_index if owners is None else owners, source.block_length
+
+            def brief(numbers: Int64Array) -> IntervalIndex:
+                return all_owners.part(int(numbers.min()) * length, (int(numbers.max()) + 1) * length)
+
             for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress, brief=brief):
                 for block in checked:
                     if block.problem:
@@ -296,11 +300,6 @@ class _Validation:
 
     def _add(self, severity: Severity, key: str, check: str, message: str, *, row: int | None = None) -> None:
         self._findings.add(Finding(severity=severity, check=f"{key}: {check}", message=message, row=row))
-
-
-def _owners_of(source: BlockSource, owners: IntervalIndex, indices: Int64Array) -> IntervalIndex:
-    """Return what owns the rows of some blocks."""
-    return owners.part(int(indices.min()) * source.block_length, (int(indices.max()) + 1) * source.block_length)
 
 
 def _owner(index: IntervalIndex, row: int) -> int | None:
