@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from l5kit.data.log_names import is_group, logs_in, name_of_log
+from l5kit.data.layout import is_group, logs_in, name_of_log
 from l5kit.data.remote_dataset_files import find_beside, find_remote_datasets, local_file
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError

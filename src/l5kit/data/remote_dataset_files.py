@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from zarr.core.sync import sync
 
 from l5kit._files import placed_when_complete
-from l5kit.data.layout import ARRAYS
-from l5kit.data.log_names import GROUP_FILES, LOG_SUFFIXES
+from l5kit.data.layout import ARRAYS, GROUP_FILES, LOG_SUFFIXES
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
 from l5kit.data.stores.remote_reading import FileInfo, RemoteReading

@@ -34,7 +34,7 @@ from typing import Final, Protocol, TypeVar
 from l5kit._files import write_json
 from l5kit._types import Int64Array
 from l5kit.data.digests.file_trees import FileTree, ListedFile, open_tree
-from l5kit.data.log_names import GROUP_FILES
+from l5kit.data.layout import GROUP_FILES
 from l5kit.data.own_threads import own_threads
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import KeptWorkers, Workers, count_workers, map_scenes
