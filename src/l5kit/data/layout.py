@@ -37,6 +37,22 @@ from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import ZarrArray, chunk_indices
 from l5kit.errors import DatasetFormatError
 
+MAX_BYTES = 2**63
+
+MAX_CHUNK_BYTES = 2**31
+"""Bytes of a chunk that Blosc can hold."""
+
+_NARROW_BYTES = 4
+
+MAX_LOST_FILES = 16
+"""Files at the end of an array that may be missing however few others there are."""
+
+GROUP_FILES: Final = (".zgroup", "zarr.json")
+"""Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
+
+LOG_SUFFIXES: Final = (".zarr", ".zarr.zip")
+"""Of folders and of zip files."""
+
 
 class ArrayLayout(NamedTuple):
     """One of the arrays on disk.
@@ -59,15 +75,6 @@ ARRAYS = {
     TL_FACE_ARRAY_KEY: ArrayLayout("tl_faces", np.dtype(TL_FACE_DTYPE), TL_FACE_CHUNK_SIZE),
 }
 """The arrays by their names on disk."""
-
-MAX_BYTES = 2**63
-MAX_CHUNK_BYTES = 2**31
-"""Bytes of a chunk that Blosc can hold."""
-
-_NARROW_BYTES = 4
-
-MAX_LOST_FILES = 16
-"""Files at the end of an array that may be missing however few others there are."""
 
 
 def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
@@ -253,13 +260,6 @@ def presented_dtype(stored: DType, key: str) -> DType:
     if native == stored:
         native = stored
     return with_face_interval(native) if key == FRAME_ARRAY_KEY else native
-
-
-GROUP_FILES: Final = (".zgroup", "zarr.json")
-"""Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
-
-LOG_SUFFIXES: Final = (".zarr", ".zarr.zip")
-"""Of folders and of zip files."""
 
 
 def is_group(folder: Path) -> bool:

@@ -22,6 +22,10 @@ from l5kit.data.record_sequence import (
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
+_SUM_TOLERANCE = 1e-9
+
+_CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
+
 
 @dataclass(frozen=True)
 class Segments:
@@ -165,9 +169,6 @@ def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> R
 
 if TYPE_CHECKING:
     from l5kit.data.zarr_dataset import ChunkedDataset
-
-_SUM_TOLERANCE = 1e-9
-_CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
 
 
 def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "ChunkedDataset":

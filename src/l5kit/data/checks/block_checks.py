@@ -22,6 +22,8 @@ from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.errors import UnreachableDataError
 
+_NO_FRAME = np.uint64(2**64 - 1)
+
 
 class BlockSource:
     """Blocks of one array of a dataset, which may be read by several threads or, pickled, by other processes.
@@ -109,9 +111,6 @@ class BlockSource:
     ) -> None:
         file = None if row is None else self.file_of(row)
         findings.add(Finding(severity=severity, check=f"{self.key}: {check}", message=message, file=file, row=row))
-
-
-_NO_FRAME = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True)

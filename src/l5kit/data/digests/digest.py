@@ -47,6 +47,10 @@ _BLOCK_BYTES: Final = 2**20
 _AHEAD: Final = 16
 """Files that wait for each thread, so that none is idle while results are taken."""
 
+_MASKS: Final = "agents_mask"
+
+_CACHE_VERSION: Final = 1
+
 
 def hash_files(
     tree: FileTree, files: Sequence[ListedFile], *, workers: int = 0, progress: Progress | None = None
@@ -179,10 +183,6 @@ class _Hashing:
             with self._lock:
                 self._num_done += num_bytes
                 self._progress(self._num_done, self._num_bytes)
-
-
-_MASKS: Final = "agents_mask"
-_CACHE_VERSION: Final = 1
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,17 @@ from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.stores.store import ZarrArray
 
+_HEADER_NUM_BYTES = 16
+
+_STORED_NUM_BYTES = slice(12, 16)
+"""Where the header has the number of bytes of the chunk, in little endian."""
+
+_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
+"""With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
+
+NUM_READ_AHEAD = 32
+"""Most chunks that are asked for before the first of them is used."""
+
 
 class ChunkCache:
     """Decoded chunks of several arrays, the least recently used given up first when a size is exceeded.
@@ -105,11 +116,6 @@ class ChunkCache:
         self.__init__(state["max_bytes"])  # type: ignore[misc]
 
 
-_HEADER_NUM_BYTES = 16
-_STORED_NUM_BYTES = slice(12, 16)
-"""Where the header has the number of bytes of the chunk, in little endian."""
-
-
 class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
     """The codec ``blosc``, which refuses chunks that are shorter than they say."""
 
@@ -145,10 +151,6 @@ def with_checked_lengths(array: Any, **config: bool) -> Any:
     return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=settings))
 
 
-_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
-"""With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
-
-
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     """Return all rows of a chunk as they are stored, (chunk length, ...); None where zarr has to be asked.
 
@@ -172,10 +174,6 @@ def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so
         require_regular_file(file_path, called="chunk file")  # for a pipe zarr would wait
         return None
-
-
-NUM_READ_AHEAD = 32
-"""Most chunks that are asked for before the first of them is used."""
 
 
 def is_remote(store: Store) -> bool:

@@ -52,6 +52,16 @@ _PASSING_CLASSES = frozenset(
 
 _REFUSED_STATUS = frozenset({401, 403})
 
+_T = TypeVar("_T")
+
+_HTTP = frozenset({"http", "https"})
+
+_S3 = ("s3://", "s3a://")
+
+_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "md5Hash", "Content-MD5", "created")
+
+_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
 
 def is_passing(error: BaseException) -> bool:
     """Return whether it is worth asking again: no answer, a connection that broke, a service that is busy.
@@ -131,13 +141,6 @@ def _line_of(error: BaseException, url: str) -> str:
     if not text and isinstance(error, TimeoutError):
         text = "no answer in time"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-_T = TypeVar("_T")
-_HTTP = frozenset({"http", "https"})
-_S3 = ("s3://", "s3a://")
-_VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "md5Hash", "Content-MD5", "created")
-_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 class RemoteFiles:

@@ -14,6 +14,14 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_c
 
 _ENV_PREFIX = "L5KIT_REMOTE_"
 
+FileSystem: TypeAlias = Any
+"""A file system of fsspec, which has no types."""
+
+FileInfo: TypeAlias = dict[str, Any]
+"""What such a file system tells of a file: ``name``, ``size``, ``type``, and what is its own."""
+
+_OF_FSSPEC = frozenset({"fsspec.asyn", "fsspec.spec"})
+
 
 @dataclass(frozen=True)
 class RemoteReading:
@@ -74,15 +82,6 @@ class RemoteReading:
         """Yield the times between attempts, seconds; one less than there are attempts."""
         for repetition in range(self.attempts - 1):
             yield min(self.first_delay_s * 2.0**repetition, self.max_delay_s)
-
-
-FileSystem: TypeAlias = Any
-"""A file system of fsspec, which has no types."""
-
-FileInfo: TypeAlias = dict[str, Any]
-"""What such a file system tells of a file: ``name``, ``size``, ``type``, and what is its own."""
-
-_OF_FSSPEC = frozenset({"fsspec.asyn", "fsspec.spec"})
 
 
 def open_file_system(url: str, **options: object) -> tuple[FileSystem, str]:

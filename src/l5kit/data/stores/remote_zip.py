@@ -39,6 +39,11 @@ _HEADER_MARK = b"PK\3\4"
 _HEADER_NUM_BYTES = struct.calcsize(_HEADER_FORMAT)
 _MAX_HEADER_NUM_BYTES = _HEADER_NUM_BYTES + 2 * 0xFFFF
 
+StoreState = list[tuple[object, ...]]
+"""What tells one state of a store from another."""
+
+_CHAINED = "zip::"
+
 
 @dataclass(frozen=True)
 class ZipMember:
@@ -194,12 +199,6 @@ def _no_zip(url: str) -> CorruptedDataError:
     return CorruptedDataError(
         f"{url} is not a readable zip file: its end has no directory; check the URL, and that the file is whole"
     )
-
-
-StoreState = list[tuple[object, ...]]
-"""What tells one state of a store from another."""
-
-_CHAINED = "zip::"
 
 
 class RemoteZipStore(Store):
