@@ -183,7 +183,8 @@ class SceneArrays:
     @property
     def times_s(self) -> Float64Array:
         """Seconds since the first frame, shape (F,)."""
-        return np.multiply(self.timestamps_ns - self.timestamps_ns[:1], 1e-9)
+        seconds: Float64Array = np.multiply(self.timestamps_ns - self.timestamps_ns[:1], 1e-9)
+        return seconds
 
     @cached_property
     def ego_yaws_rad(self) -> Float64Array:
