@@ -22,10 +22,10 @@ import numpy as np
 import zarr
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.digests.manifest import Manifest
+from l5kit.data.digests.verification import verify
 from l5kit.data.interop import export_columns, export_parquet, to_pandas, to_xarray
 from l5kit.data.layout import ARRAYS
-from l5kit.data.manifest import Manifest
-from l5kit.data.verification import verify
 from l5kit.dataset import EgoDataset
 from l5kit.synthetic import make_city
 from local_bucket import serve_bucket

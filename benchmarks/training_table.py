@@ -26,7 +26,7 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 from l5kit.configs.overrides import load_training_config
 from l5kit.configs.runs import WORKFLOWS
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.synthetic import make_city
 from l5kit.training import train
 from l5kit.workflows import TrainingConfig

@@ -16,7 +16,7 @@ from numba.core.dispatcher import Dispatcher
 import l5kit
 from l5kit import _cache_folders
 from l5kit._cache_folders import KERNELS_ENV_KEY, keep_kernels_somewhere, temporary_cache_folder, usual_cache_folder
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
 
 

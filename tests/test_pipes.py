@@ -12,7 +12,7 @@ from l5kit.cle.scene_type_agg import read_scene_types
 from l5kit.configs.config import load_config_data, load_metadata
 from l5kit.configs.texts import require_regular_file
 from l5kit.data import ChunkedDataset, MapAPI
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.evaluation.csv_utils import read_pred_csv

@@ -9,7 +9,7 @@ import pytest
 from l5kit.artifacts import link_training, open_store
 from l5kit.artifacts.lineage import DatasetInUse
 from l5kit.data.artifact import ArtifactNotFoundError, describe_dataset
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.errors import (
     CorruptedDataError,
     InvalidArgumentError,

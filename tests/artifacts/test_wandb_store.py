@@ -9,7 +9,7 @@ import pytest
 
 from l5kit.artifacts import link_training
 from l5kit.data.artifact import ArtifactNotFoundError, ArtifactStoreError
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.artifacts import WEIGHTS, files_below, make_training
 from support.http_server import served

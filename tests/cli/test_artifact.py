@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from support.artifacts import files_below, make_training
 
 pytest.importorskip("mlflow")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.manifest import Manifest
 
 
 def test_without_addresses_it_tells_where_the_data_is_had_and_on_what_terms(l5kit, tmp_path):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from support.random_logs import assert_same_records
 
 

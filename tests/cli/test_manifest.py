@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from l5kit.data.digest import dataset_digest
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.digest import dataset_digest
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.user_cache import cache_folder
 
 
@@ -104,7 +104,7 @@ def test_a_damaged_manifest_is_one_line(l5kit, city, manifest):
 SLOW_COMMAND = """
 import time
 from l5kit.cli.main import run
-from l5kit.data.file_hashing import _Hashing
+from l5kit.data.digests.digest import _Hashing
 
 original = _Hashing.result_of
 

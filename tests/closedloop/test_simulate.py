@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
 from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.data import ChunkedDataset
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.log_writer import write_log
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError

@@ -11,7 +11,7 @@ from l5kit.data.artifact import (
     describe_dataset,
     find_logs,
 )
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 

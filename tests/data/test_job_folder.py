@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.job_folder import open_job
-from l5kit.data.manifest import Manifest
 from l5kit.data.scene_jobs import KeptWorkers, count_workers, map_scenes, without_job
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask

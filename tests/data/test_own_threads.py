@@ -34,8 +34,8 @@ kept = run_ahead(lambda order: order, iter(range(100)), num_threads=2, num_ahead
 """,
     "digests of files": """
 from pathlib import Path
-from l5kit.data.file_hashing import hash_files
-from l5kit.data.file_trees import open_tree
+from l5kit.data.digests.digest import hash_files
+from l5kit.data.digests.file_trees import open_tree
 for number in range(30):
     Path(f"{number}.bin").write_bytes(bytes(1000))
 tree = open_tree(".")

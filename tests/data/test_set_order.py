@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from l5kit.data.filter import get_other_agents_ids
-from l5kit.data.set_order import order_in_set
+from l5kit.data.set_order import set_table_size, sort_as_set
 
 SMALL_IDS = st.lists(st.integers(0, 400), unique=True, max_size=120)
 ANY_IDS = st.lists(st.integers(0, 2**64 - 1), unique=True, max_size=60)
@@ -15,7 +15,9 @@ MULTIPLES = st.lists(st.integers(0, 60).map(lambda k: 1024 * k), unique=True, ma
 
 def ordered(ids: list[int]) -> list[int]:
     array = np.array(ids, dtype=np.uint64)
-    return [int(track_id) for track_id in array[order_in_set(array)]]
+    rows = np.arange(len(array))
+    sort_as_set(array, rows, np.empty(2 * set_table_size(len(array)), np.int64))
+    return [int(track_id) for track_id in array[rows]]
 
 
 @pytest.mark.parametrize(

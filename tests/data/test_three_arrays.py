@@ -44,6 +44,12 @@ def test_b4_opens_with_a_warning_and_empty_face_intervals(made, opened):
     assert_same_records(opened, made)
 
 
+def test_b4_the_warning_names_the_line_that_opens(path):
+    with pytest.warns(RuntimeWarning, match=WARNING) as warned:
+        ChunkedDataset(path).open()
+    assert {warning.filename for warning in warned} == {__file__}
+
+
 def test_b4_faces_of_frames_are_none(opened):
     assert get_tl_faces_slice_from_frames(opened.frames[0], opened.frames[3]) == slice(0, 0)
     assert [len(faces) for faces in filter_tl_faces_by_frames(opened.frames[:3], opened.tl_faces)] == [0, 0, 0]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset, split_scenes
-from l5kit.data.record_view import RecordView, Segments
-from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
+from l5kit.data.views import RecordView, Segments, view_of_first_frames, view_of_scenes
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.logs import write_with_chunks
 from support.random_logs import ARRAYS, assert_same_records, random_dataset, without_traffic_lights

@@ -137,7 +137,7 @@ def test_frames_that_are_given_stand_in_for_those_of_the_pose():
 
 @pytest.mark.parametrize("name", ["positions_m", "yaws_rad", "extents_m", "availabilities"])
 def test_poses_that_do_not_fit_are_refused(name):
-    poses = RelativePoses.of_no_track(2, 3, 4)
+    poses = RelativePoses.new(np.zeros, 2, 3, 4, availabilities=np.bool_)
     with pytest.raises(InvalidArgumentError, match="RelativePoses: shapes do not fit"):
         dataclasses.replace(poses, **{name: getattr(poses, name)[:1]})
 
@@ -161,6 +161,19 @@ def test_rows_of_several_arrays_are_counted_in_their_own():
     assert WindowRows(arrays, starts, stops).counts.tolist() == [[3, 0], [1, 0]]
     with pytest.raises(InvalidArgumentError, match="frame 0 of window 1 has rows 0 to 3"):
         WindowRows(arrays, starts, stops[[0, 0]])
+
+
+def test_rows_of_all_windows_are_joined_without_those_that_no_frame_has():
+    arrays = [np.zeros(length, AGENT_DTYPE) for length in (9, 4)]
+    for number, array in enumerate(arrays):
+        array["track_id"] = 10 * number + np.arange(len(array))
+    rows = WindowRows(arrays, np.array([[5, 99, 2], [0, 4, 0]]), np.array([[7, 99, 5], [0, 4, 0]]))
+    joined, starts, stops = rows.joined()
+    assert joined["track_id"].tolist() == [2, 3, 4, 5, 6]
+    frames = zip(starts.ravel(), stops.ravel(), strict=True)
+    ids = [joined["track_id"][start:stop].tolist() for start, stop in frames]
+    assert ids == [[5, 6], [], [2, 3, 4], [], [], []]
+    assert (rows.starts[0].tolist(), len(rows.taken(np.zeros(0, np.int64)).joined()[0])) == ([5, 99, 2], 0)
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "1", 10**12, np.nan, None], ids=str)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from l5kit.data.log_index import require_readable_log
+from l5kit.data.index.log_index import require_readable_log
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.dataset.mask_cache import load_or_compute_mask

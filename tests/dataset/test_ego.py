@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from l5kit.configs.parameters import RasterGeometry
-from l5kit.data import log_index
+from l5kit.data.index import log_index
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import BaseEgoDataset, EgoDataset
 from l5kit.dataset.utils import convert_str_to_fixed_length_tensor

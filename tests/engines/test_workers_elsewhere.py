@@ -11,8 +11,8 @@ import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.data import ChunkedDataset
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.interop import export_columns, export_parquet, export_py123d
-from l5kit.data.manifest import Manifest
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import EngineError

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l5kit.data import ChunkedDataset, get_agents_slice_from_frames, get_tl_faces_slice_from_frames, split_scenes
-from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
+from l5kit.data.views import view_of_first_frames, view_of_scenes
 from l5kit.data.zarr_utils import zarr_concat, zarr_scenes_chop
 from support.random_logs import assert_same_records, random_dataset
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic import CityParams, make_city, make_towns
 from l5kit.synthetic.towns import params_of_towns

@@ -11,7 +11,7 @@ import torch
 from l5kit.configs.config import load_config_data
 from l5kit.configs.runs import LoaderParams
 from l5kit.data import LocalDataManager
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.dataset import collate
 from l5kit.dataset.joined import JoinedDataset

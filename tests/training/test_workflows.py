@@ -12,7 +12,7 @@ from l5kit import __version__
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.runs import WORKFLOWS
 from l5kit.data import ChunkedDataset, LocalDataManager
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.checkpoint import load_checkpoint, read_checkpoint
 from l5kit.training import train

@@ -480,8 +480,9 @@ def test_pasts_of_another_number_of_windows_are_refused(num_past: int) -> None:
     target = Targets(None, None, np.zeros((1, 2)), np.zeros(1), np.zeros((1, 3)))
     vectorizer = object.__new__(Vectorizer)
     vectorizer.history_num_frames_max = vectorizer.future_num_frames = 0
+    past = RelativePoses.new(np.zeros, num_past, 1, availabilities=np.bool_)
     with pytest.raises(InvalidArgumentError, match=f"got 1, 1 and {num_past}"):
-        vectorizer.vectorize_windows(windows, target, RelativePoses.of_no_track(num_past, 1))
+        vectorizer.vectorize_windows(windows, target, past)
 
 
 def test_agent_rows_of_tests_are_what_they_are_called() -> None:

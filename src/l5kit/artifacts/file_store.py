@@ -24,10 +24,10 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
-from l5kit.data.digest import dataset_digest
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.digest import dataset_digest
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.progress import Progress
-from l5kit.data.stores.file_listing import open_file_system, path_on_server
+from l5kit.data.stores.remote_reading import open_file_system, path_on_server
 from l5kit.data.stores.store import path_of
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError, without_secrets

@@ -8,7 +8,7 @@ from l5kit.artifacts.file_store import FileStore
 from l5kit.artifacts.opening import STORES, open_store
 from l5kit.artifacts.trainings import read_training
 from l5kit.data.artifact import ArtifactName, DatasetContent
-from l5kit.data.digest import FileDigest, digest_of
+from l5kit.data.digests.digest import FileDigest, digest_of
 from l5kit.errors import InvalidArgumentError
 
 

@@ -51,8 +51,8 @@ def download(
         return
     if out is None:
         raise typer.BadParameter("--out is missing: the folder that the dataset goes to")
+    from l5kit.data.digests.manifest import Manifest
     from l5kit.data.download.downloading import download_dataset
-    from l5kit.data.manifest import Manifest
 
     done = download_dataset(
         _read_addresses(addresses or [], listed),

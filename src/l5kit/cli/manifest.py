@@ -9,10 +9,10 @@ import typer
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, JsonOption, ReadersOption
 from l5kit.cli.output import print_json, print_line, remark, require_writable
 from l5kit.cli.workers import RequestedWorkers
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.manifest import Manifest
+from l5kit.data.digests.verification import verify as verify_files
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import is_url
-from l5kit.data.verification import verify as verify_files
 from l5kit.errors import InvalidArgumentError
 
 FilesArgument = Annotated[

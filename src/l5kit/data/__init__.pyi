@@ -18,7 +18,7 @@ from .dataset_files import (
     find_dataset_files as find_dataset_files,
     find_map_files as find_map_files,
 )
-from .digest import dataset_digest as dataset_digest
+from .digests.digest import dataset_digest as dataset_digest
 from .download.downloading import download_dataset as download_dataset
 from .filter import (
     filter_agents_by_distance as filter_agents_by_distance,
@@ -59,7 +59,7 @@ from .labels import (
 from .local_data_manager import DataManager as DataManager, LocalDataManager as LocalDataManager
 from .log_facts import LogFacts as LogFacts
 from .log_writer import write_log as write_log
-from .manifest import Manifest as Manifest
+from .digests.manifest import Manifest as Manifest
 from .map.api import MapAPI as MapAPI
 from .map.lane_routes import LaneRoute as LaneRoute
 from .map.opened import open_map as open_map, open_maps as open_maps
@@ -70,7 +70,7 @@ from .scene_arrays import FaceRows as FaceRows, SceneArrays as SceneArrays, read
 from .scene_jobs import KeptWorkers as KeptWorkers, map_scenes as map_scenes
 from .scene_records import SceneRecords as SceneRecords
 from .scene_table import SceneTable as SceneTable, read_scene_table as read_scene_table
-from .scene_view import split_scenes as split_scenes
+from .views import split_scenes as split_scenes
 from .stores.decoded_store_list import build_decoded_store as build_decoded_store
 from .stores.remote_reading import RemoteReading as RemoteReading
 from .tracks import (

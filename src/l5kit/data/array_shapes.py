@@ -59,6 +59,8 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
 
 def as_read_only(array: NumericArray) -> NumericArray:
     """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.setflags(write=False)
     return view
@@ -95,8 +97,7 @@ def as_sealed(array: NumericArray) -> NumericArray:
     if type(array) is not np.ndarray or not array.flags.c_contiguous or array.size == 0 or array.dtype.hasobject:
         return as_read_only(array)
     memory = array.reshape(-1).view(np.uint8).data.toreadonly()
-    sealed: NumericArray = np.frombuffer(memory, array.dtype).reshape(array.shape)
-    return sealed
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
 
 
 class ReadOnlyArrays:

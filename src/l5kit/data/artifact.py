@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self
 from l5kit._types import Config, JsonObject
 from l5kit.configs.texts import parse_json
 from l5kit.data.dataset_files import find_all_logs
-from l5kit.data.manifest import Manifest
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.texts import duration_text
@@ -146,7 +146,7 @@ class DatasetArtifact:
         version: What a store calls this version for ever: ``v3``, or the hash of a commit. Empty while a run is
             offline, as the server gives the number when it is synced.
         aliases: Names of this version that may move to another one, sorted, without ``version``.
-        digest: Digest of the dataset, that of :func:`~l5kit.data.digest.dataset_digest`.
+        digest: Digest of the dataset, that of :func:`~l5kit.data.digests.digest.dataset_digest`.
         num_files: Files of the dataset.
         num_bytes: Their bytes.
         num_scenes: Scenes; likewise the next two.

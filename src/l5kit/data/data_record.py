@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Self
 
 from l5kit._types import JsonObject
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -19,7 +19,7 @@ class DataRecord:
 
     Attributes:
         path: Where it lay: an absolute path, or a URL without its secrets, or the key of a configuration.
-        digest: Its digest, from :func:`~l5kit.data.digest.dataset_digest`; None where that is not known.
+        digest: Its digest, from :func:`~l5kit.data.digests.digest.dataset_digest`; None where that is not known.
         num_scenes: Scenes that it has.
     """
 

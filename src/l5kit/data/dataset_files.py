@@ -2,10 +2,12 @@
 
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from l5kit.data.log_names import is_group, logs_in, name_of_log
+from l5kit.data.layout import is_group, logs_in, name_of_log
 from l5kit.data.remote_dataset_files import find_beside, find_remote_datasets, local_file
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
@@ -73,14 +75,15 @@ def find_dataset_files(
     dataset = find_dataset(path)
     given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
     if is_url(path_of(dataset)):
-        candidates = {kind: _candidates_at(kind, override, path_of(path), path_of(dataset)) for kind, override in given}
+        find: Callable[[_Kind], list[Path]] = partial(_candidates_at, url=path_of(path), dataset=path_of(dataset))
     else:
         # the folders inside, beside and one level above the dataset, none twice; a link to it may lie beside its maps,
         # so that it is not resolved
         beside = Path(os.path.abspath(dataset)).parent
         near = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
         folders = [folder for folder in dict.fromkeys(near) if folder.is_dir()]
-        candidates = {kind: _candidates(kind, override, folders) for kind, override in given}
+        find = partial(_candidates, folders=folders)
+    candidates = {kind: find(kind) if override is None else [_named(kind, override)] for kind, override in given}
     chosen = {kind.option: _only(kind, candidates[kind]) for kind, _ in given}
     notes = tuple(
         f"no {kind.title} found ({' or '.join(kind.names)} in or near {path_of(path)}); --{kind.option} names one"
@@ -104,7 +107,7 @@ def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
         return find_dataset_files(path)
     except DatasetNotFoundError:
         folder = Path(path_of(path))
-        parts = {kind.option: _only(kind, _candidates(kind, None, [folder])) for kind in (_SEMANTIC_MAP, _META)}
+        parts = {kind.option: _only(kind, _candidates(kind, [folder])) for kind in (_SEMANTIC_MAP, _META)}
         if parts["map"] is None or is_url(path_of(path)):
             raise
         return DatasetFiles(folder, parts["map"], parts["meta"], None, ())
@@ -188,10 +191,8 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
     return of_towns
 
 
-def _candidates(kind: _Kind, override: str | os.PathLike[str] | None, folders: list[Path]) -> list[Path]:
+def _candidates(kind: _Kind, folders: list[Path]) -> list[Path]:
     """Return the files that may be one of the parts, none twice."""
-    if override is not None:
-        return [_named(kind, override)]
     candidates = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
     by_file: dict[Path, Path] = {}
     for candidate in candidates:
@@ -199,10 +200,8 @@ def _candidates(kind: _Kind, override: str | os.PathLike[str] | None, folders: l
     return list(by_file.values())
 
 
-def _candidates_at(kind: _Kind, override: str | os.PathLike[str] | None, url: str, dataset: str) -> list[Path]:
+def _candidates_at(kind: _Kind, url: str, dataset: str) -> list[Path]:
     """Return the files near a remote dataset that may be one of the parts; pictures, which are large, as URLs."""
-    if override is not None:
-        return [_named(kind, override)]
     urls = find_beside(url, dataset, kind.names)
     return [Path(candidate) if kind is _AERIAL_MAP or len(urls) > 1 else local_file(candidate) for candidate in urls]
 

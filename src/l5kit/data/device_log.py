@@ -8,11 +8,10 @@ from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, Records
 from l5kit.data.map.lane_lights import LaneLights
-from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.track_ids import NUM_TRACK_IDS
-from l5kit.data.windows import WindowArrays, WindowRows, Windows, WindowSteps
+from l5kit.data.windows import WindowArrays, Windows, WindowSteps
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.geometry.transform import yaw_of_x_axis
 
@@ -123,9 +122,9 @@ def send_windows(backend: Backend, windows: Windows, lights: LaneLights | None) 
         windows: B windows.
         lights: Numbers the faces of their traffic lights; None for no lights.
     """
-    agents, starts, stops = _joined(windows.agents)
-    newest = windows.tl_faces.head(1)
-    faces, face_starts, face_stops = _joined(newest)
+    agents, starts, stops = windows.agents.joined()
+    newest = windows.tl_faces.frames(0, 1)
+    faces, face_starts, face_stops = newest.joined()
     if lights is None or newest.num_frames == 0:
         face_indices, face_bounds = no_faces(), np.zeros((len(windows), 2), np.int64)
     else:
@@ -220,24 +219,6 @@ def _lie_within(bounds: Int64Array, length: int) -> bool:
     """Return whether intervals (F, 2) ascend and lie within an array."""
     starts, stops = bounds.T
     return bool(((starts >= 0) & (starts <= stops) & (stops <= length)).all())
-
-
-def _joined(rows: WindowRows) -> tuple[RecordArray, Int64Array, Int64Array]:
-    """Return the rows of all windows as one array, and where those of each frame start and end in it, (B, F)."""
-    starts, stops = rows.starts.copy(), rows.stops.copy()
-    parts, end = [], 0
-    for window, (window_starts, window_stops) in enumerate(zip(starts, stops, strict=True)):
-        # rows of a window are those from its first filled frame to its last; empty frames may lie anywhere
-        is_filled = window_stops > window_starts
-        low = int(window_starts[is_filled].min()) if is_filled.any() else 0
-        high = int(window_stops[is_filled].max(initial=0))
-        array = rows.arrays[0] if len(rows.arrays) == 1 else rows.arrays[window]
-        parts.append(array[low:high])
-        window_starts += end - low
-        window_stops += end - low
-        window_starts[~is_filled] = window_stops[~is_filled] = 0
-        end += high - low
-    return join_records(parts) if parts else rows.arrays[0][:0], starts, stops
 
 
 def _as_float32(extent_m: tuple[float, float, float]) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
-from l5kit.data.array_shapes import as_sealed
+from l5kit.data.array_shapes import as_read_only, as_sealed
 from l5kit.data.record_bytes import as_bytes
 
 _LEAST_ROOM = 1024
@@ -91,8 +91,7 @@ class FrameRows:
 
         It is -3 where the interval of the frame does not lie within the rows.
         """
-        column = self.array[field]
-        column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+        column = as_read_only(self.array[field])  # so that the kernel is compiled for one kind of arrays
         rows = np.empty(len(frames), np.int64)
         starts, stops = intervals[frames, 0], intervals[frames, 1]
         _find_rows(column, starts, stops, np.ascontiguousarray(values), rows)

@@ -1,6 +1,8 @@
-"""Layout of a dataset on disk: names, record types, chunks and compression of its arrays."""
+"""Layout of a dataset on disk: names, record types, chunks and compression of its arrays, and how logs are named."""
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numcodecs
 import numpy as np
@@ -35,22 +37,44 @@ from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import ZarrArray, chunk_indices
 from l5kit.errors import DatasetFormatError
 
-ARRAYS: dict[str, tuple[str, DTypeLike, tuple[int]]] = {
-    SCENE_ARRAY_KEY: ("scenes", SCENE_DTYPE, SCENE_CHUNK_SIZE),
-    FRAME_ARRAY_KEY: ("frames", FRAME_DTYPE, FRAME_CHUNK_SIZE),
-    AGENT_ARRAY_KEY: ("agents", AGENT_DTYPE, AGENT_CHUNK_SIZE),
-    TL_FACE_ARRAY_KEY: ("tl_faces", TL_FACE_DTYPE, TL_FACE_CHUNK_SIZE),
-}
-"""For each array on disk: attribute of the dataset, record type, rows per chunk."""
+MAX_BYTES = 2**63
 
-_MAX_BYTES = 2**63
-_MAX_CHUNK_BYTES = 2**31
+MAX_CHUNK_BYTES = 2**31
 """Bytes of a chunk that Blosc can hold."""
 
 _NARROW_BYTES = 4
 
-_MAX_LOST_CHUNKS = 16
-"""Chunk files at the end of an array that may be missing however few others there are."""
+MAX_LOST_FILES = 16
+"""Files at the end of an array that may be missing however few others there are."""
+
+GROUP_FILES: Final = (".zgroup", "zarr.json")
+"""Of zarr 2, in which datasets are, and of zarr 3, in which exports in columns are."""
+
+LOG_SUFFIXES: Final = (".zarr", ".zarr.zip")
+"""Of folders and of zip files."""
+
+
+class ArrayLayout(NamedTuple):
+    """One of the arrays on disk.
+
+    Attributes:
+        attribute: That of the dataset that holds it.
+        dtype: Type of its records.
+        chunks: Rows per chunk, as a tuple.
+    """
+
+    attribute: str
+    dtype: DType
+    chunks: tuple[int]
+
+
+ARRAYS = {
+    SCENE_ARRAY_KEY: ArrayLayout("scenes", np.dtype(SCENE_DTYPE), SCENE_CHUNK_SIZE),
+    FRAME_ARRAY_KEY: ArrayLayout("frames", np.dtype(FRAME_DTYPE), FRAME_CHUNK_SIZE),
+    AGENT_ARRAY_KEY: ArrayLayout("agents", np.dtype(AGENT_DTYPE), AGENT_CHUNK_SIZE),
+    TL_FACE_ARRAY_KEY: ArrayLayout("tl_faces", np.dtype(TL_FACE_DTYPE), TL_FACE_CHUNK_SIZE),
+}
+"""The arrays by their names on disk."""
 
 
 def create_group(store: Store, mode: Any, facts: LogFacts | None = None) -> zarr.Group:
@@ -131,22 +155,22 @@ def check_size(array: ZarrArray, file: str) -> None:
     """
     length, chunk_length, row_bytes = int(array.shape[0]), int(array.chunks[0]), array.dtype.itemsize
     advice = "the metadata is damaged, or files were lost: restore the dataset from its source"
-    if length * row_bytes >= _MAX_BYTES:
+    if length * row_bytes >= MAX_BYTES:
         raise DatasetFormatError(f"{file} says that there are {length} rows, more than any machine can hold; {advice}")
-    if chunk_length * row_bytes > _MAX_CHUNK_BYTES:
+    if chunk_length * row_bytes > MAX_CHUNK_BYTES:
         raise DatasetFormatError(
-            f"{file} says that a chunk has {chunk_length} rows of {row_bytes} bytes, more than the {_MAX_CHUNK_BYTES} "
+            f"{file} says that a chunk has {chunk_length} rows of {row_bytes} bytes, more than the {MAX_CHUNK_BYTES} "
             f"bytes that the format can hold; {advice}"
         )
     num_chunks = -(-length // chunk_length)
     path = array.store_path.path
-    if not array.read_only or num_chunks <= _MAX_LOST_CHUNKS or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
+    if not array.read_only or num_chunks <= MAX_LOST_FILES or sync(array.store.exists(f"{path}/{num_chunks - 1}")):
         return
     # the last chunk has no file: maybe some were lost, or the length is wrong by much more than there are files
-    last_ones = range(max(0, num_chunks - _MAX_LOST_CHUNKS - 1), num_chunks)
+    last_ones = range(max(0, num_chunks - MAX_LOST_FILES - 1), num_chunks)
     present = [index for index in chunk_indices(array.store, path, last_ones) if index < num_chunks]
     num_behind = num_chunks - 1 - max(present, default=-1)
-    if num_behind > max(_MAX_LOST_CHUNKS, len(present)):
+    if num_behind > max(MAX_LOST_FILES, len(present)):
         raise DatasetFormatError(
             f"{file} says that there are {length} rows, in {num_chunks} chunks of {chunk_length}, but there are "
             f"{len(present)} chunk files, and none of the last {num_behind}; {advice} "
@@ -160,7 +184,7 @@ def has_format(dtype: DType, key: str) -> bool:
 
 
 def _find_wrong_field(dtype: DType, key: str) -> str | None:
-    expected: DType = np.dtype(ARRAYS[key][1])
+    expected = ARRAYS[key].dtype
     for name in dtype.names or ():
         if dtype[name].base.str.startswith(">"):
             return f"must have little-endian fields, as the format has, got {dtype[name].base.str} as field {name!r}"
@@ -179,8 +203,7 @@ def _find_wrong_field(dtype: DType, key: str) -> str | None:
 
 def _explain_missing_field(dtype: DType, key: str, name: str) -> str:
     """Return in words that records lack a field of the format, and which of theirs may be it by another name."""
-    standard: DType = np.dtype(ARRAYS[key][1])
-    near = nearest_name(name, set(dtype.names or ()) - set(standard.names or ()))
+    near = nearest_name(name, set(dtype.names or ()) - set(ARRAYS[key].dtype.names or ()))
     return f"lacks the field {name!r}{'' if near is None else f' (it has {near!r}, much like it)'}, got {dtype}"
 
 
@@ -211,7 +234,7 @@ def with_face_interval(dtype: DType) -> DType:
 
 def standard_with_others(dtype: DType, key: str) -> DType:
     """Return the record type of one of the arrays with the fields that a type has beyond it, behind its own."""
-    standard: DType = np.dtype(ARRAYS[key][1])
+    standard = ARRAYS[key].dtype
     names = [name for name in dtype.names or () if name not in (standard.names or ())]
     return np.dtype([*standard.descr, *((name, dtype[name].base, dtype[name].shape) for name in names)])
 
@@ -226,7 +249,7 @@ def presented_dtype(stored: DType, key: str) -> DType:
         stored: Type of the records on disk.
         key: Name of the array.
     """
-    expected: DType = np.dtype(ARRAYS[key][1])
+    expected = ARRAYS[key].dtype
     fields = []
     for name in stored.names or ():
         base = stored[name].base
@@ -237,3 +260,28 @@ def presented_dtype(stored: DType, key: str) -> DType:
     if native == stored:
         native = stored
     return with_face_interval(native) if key == FRAME_ARRAY_KEY else native
+
+
+def is_group(folder: Path) -> bool:
+    """Return whether a folder on this machine is a group of zarr."""
+    return any((folder / name).is_file() for name in GROUP_FILES)
+
+
+def logs_in(folders: Sequence[Path]) -> list[Path]:
+    """Return the logs that lie in folders of this machine, sorted.
+
+    Names tell what a log is; where none does, the files of groups, as of exports in columns with another name.
+    """
+    entries = sorted(entry for folder in folders if folder.is_dir() for entry in folder.iterdir())
+    named = [
+        entry for entry in entries if entry.name.endswith(LOG_SUFFIXES) and (entry.is_dir() or entry.suffix == ".zip")
+    ]
+    return named or [
+        entry for entry in entries if entry.name not in ARRAYS and is_group(entry) and not is_group(entry.parent)
+    ]
+
+
+def name_of_log(file_name: str) -> str:
+    """Return the name of a log without what it ends with: ``sample`` of ``sample.zarr`` and of ``sample.zarr.zip``."""
+    endings = [ending for ending in LOG_SUFFIXES if file_name.endswith(ending)]
+    return file_name.removesuffix(endings[-1]) if endings else file_name

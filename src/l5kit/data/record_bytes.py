@@ -1,8 +1,9 @@
-"""Records as plain bytes, which NumPy copies and joins many times faster than field by field."""
+"""Records copied: as plain bytes, which NumPy does many times faster than field by field, and into another type."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
 
@@ -29,3 +30,19 @@ def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordA
     rows = np.zeros(sum(map(len, parts)) + num_spare, dtype)
     np.concatenate(contents, out=rows.view(np.uint8)[: sum(map(len, contents))])
     return rows
+
+
+def as_record_type(records: RecordArray, dtype: DTypeLike) -> RecordArray:
+    """Return records in another type, field by field: what they lack is 0; a copy only where they are of another type.
+
+    Args:
+        records: The records.
+        dtype: The type, such as that of the format for records of older sets.
+    """
+    wanted = np.dtype(dtype)
+    if records.dtype == wanted:
+        return records
+    converted = np.zeros(records.shape, wanted)
+    for name in set(wanted.names or ()) & set(records.dtype.names or ()):
+        converted[name] = records[name]
+    return converted

@@ -217,36 +217,25 @@ class RecordSequence(ABC):
         return np.asarray(self[:], dtype=dtype)
 
 
-def whole_array(array: Records) -> NumericArray | None:
+def whole_array(
+    array: Records, ranges: tuple[Int64Array, Int64Array] | None = None, *, strict: bool = False
+) -> NumericArray | None:
     """Return all rows of any array of a dataset as a plain array without a copy; None if that cannot be.
 
-    It can for NumPy arrays, for arrays that are mapped into memory (``open(cached="mmap")``), and for views of one
-    range of such that shift no intervals. What is returned must not be written to, and is not to be pickled.
+    It can for NumPy arrays, for arrays that are mapped into memory (``open(cached="mmap")``), for views of one range of
+    such that shift no intervals, and, where only ranges of rows are to mean something, for arrays that have room in a
+    cache. What is returned must not be written to, and is not to be pickled.
 
     Args:
         array: NumPy array, or array of an opened dataset.
-    """
-    if isinstance(array, RecordSequence):
-        return array.whole
-    return np.asarray(array) if isinstance(array, np.ndarray) else None
-
-
-def whole_array_with(
-    array: Records, starts: Int64Array, stops: Int64Array, *, strict: bool = False
-) -> NumericArray | None:
-    """Return :func:`whole_array`, or a read-only array of all rows in which only ranges of rows mean something.
-
-    Args:
-        array: NumPy array, or array of an opened dataset.
-        starts: First row of each range, (B,), within the array.
-        stops: End row of each range, (B,).
-        strict: Raise a ``CorruptedDataError`` where files are missing.
+        ranges: First rows and end rows, (B,) each, within the array; None for all rows.
+        strict: Raise a ``CorruptedDataError`` where files of the ranges are missing.
     """
     if type(array) is np.ndarray:  # which is told in no time
         return array
     if isinstance(array, RecordSequence):
-        return array.whole_with(starts, stops, strict=strict)
-    return whole_array(array)
+        return array.whole if ranges is None else array.whole_with(*ranges, strict=strict)
+    return np.asarray(array) if isinstance(array, np.ndarray) else None
 
 
 def signature_of(array: Records) -> object:
@@ -269,8 +258,7 @@ def rows_of(array: Records, rows: slice, *, strict: bool = False) -> NumericArra
         return array.rows(start, stop)
     if strict:
         require_within(array, rows)
-    selected: NumericArray = np.asarray(array[rows])
-    return selected
+    return np.asarray(array[rows])
 
 
 def column_of(array: Records, field: str, *, strict: bool = False) -> NumericArray:

@@ -1,7 +1,6 @@
 """Files of a dataset on a remote service: where its log is, what lies beside it, and copies of them on this machine."""
 
 import asyncio
-import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,14 +10,12 @@ from urllib.parse import urlsplit
 from zarr.core.sync import sync
 
 from l5kit._files import placed_when_complete
-from l5kit.data.layout import ARRAYS
-from l5kit.data.log_names import GROUP_FILES, LOG_SUFFIXES
+from l5kit.data.layout import ARRAYS, GROUP_FILES, LOG_SUFFIXES
 from l5kit.data.progress import show_progress
-from l5kit.data.stores.file_listing import FileInfo
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
-from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.remote_reading import FileInfo, RemoteReading
 from l5kit.data.stores.store import is_remote_zip, is_url, path_of
-from l5kit.data.user_cache import cache_folder
+from l5kit.data.user_cache import cache_folder, key_of
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 
 _SCENES_FOLDER = "scenes"
@@ -120,10 +117,10 @@ def local_file(path: str | Path) -> Path:
     if info is None:
         raise FileNotFoundError(f"there is no file at {url!r}; check the URL for spelling")
     version = version_of(info)
-    folder = cache_folder().absolute() / "remote" / _key_of(url)
+    folder = cache_folder().absolute() / "remote" / key_of(url)
     # the last part of the path, without a signature behind it, in letters that any file system takes
     name = re.sub(r"[^\w.=+@ -]", "_", urlsplit(url).path.rpartition("/")[2])[-100:].lstrip(". ") or "file"
-    copy = folder / _key_of(repr(version)) / name
+    copy = folder / key_of(repr(version)) / name
     if not version or not copy.is_file():
         shutil.rmtree(folder, ignore_errors=True)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +159,3 @@ def _parent_of(path: str) -> str:
     """Return the folder that a path lies in; the empty text above a bucket or a host."""
     parent = path.rpartition("/")[0]
     return "" if parent.endswith((":/", ":", "/")) else parent
-
-
-def _key_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

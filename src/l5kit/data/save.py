@@ -62,9 +62,10 @@ def save_arrays(
             for key, records in arrays.items():
                 # each chunk once and in order, as a zip file takes no file twice
                 array = create_array(group, key, len(records), dtype=np.dtype(records.dtype))
-                job = _ChunksOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
-                with map_scenes(job, range(job.num_chunks), without_job(workers), block_size=1, unit="chunk") as parts:
-                    for start, rows in (chunk for part in parts for chunk in part):
+                job = _ChunkOfRows(records, array.chunks[0], strict=key != TL_FACE_ARRAY_KEY)
+                chunks = range(-(-len(records) // job.chunk_length))
+                with map_scenes(job, chunks, without_job(workers), block_size=1, unit="chunk") as parts:
+                    for start, rows in parts:
                         array[start : start + len(rows)] = rows
                         num_done += len(rows)
                         if progress is not None:
@@ -75,23 +76,17 @@ def save_arrays(
 
 
 @dataclass(frozen=True)
-class _ChunksOfRows:
-    """The first row and the rows of chunks of any array of a dataset, by their numbers."""
+class _ChunkOfRows:
+    """The first row and the rows of a chunk of any array of a dataset, by its number."""
 
     records: Records
     chunk_length: int
     strict: bool
 
-    @property
-    def num_chunks(self) -> int:
-        return -(-len(self.records) // self.chunk_length)
-
-    def __call__(self, indices: Int64Array) -> list[tuple[int, RecordArray]]:
-        chunks = []
-        for start in (indices * self.chunk_length).tolist():
-            stop = min(start + self.chunk_length, len(self.records))
-            chunks.append((start, rows_of(self.records, slice(start, stop), strict=self.strict)))
-        return chunks
+    def __call__(self, number: Int64Array) -> tuple[int, RecordArray]:
+        start = int(number[0]) * self.chunk_length
+        stop = min(start + self.chunk_length, len(self.records))
+        return start, rows_of(self.records, slice(start, stop), strict=self.strict)
 
 
 def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:

@@ -1,13 +1,14 @@
 """A scene as plain arrays: poses of the AV, agents and traffic light faces, a column for each thing that is known."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray
-from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
+from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.track_ids import as_record_track_ids
@@ -15,6 +16,18 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 _LONGEST_ID = 16
+
+# columns of plain arrays, and the fields of records that hold the same
+_FRAME_COLUMNS = {"timestamps_ns": "timestamp", "ego_positions_m": "ego_translation", "ego_rotations": "ego_rotation"}
+_AGENT_COLUMNS = {
+    "track_ids": "track_id",
+    "centroids_m": "centroid",
+    "yaws_rad": "yaw",
+    "extents_m": "extent",
+    "velocities_mps": "velocity",
+    "label_probabilities": "label_probabilities",
+}
+_FACE_COLUMNS = {"face_ids": "face_id", "light_ids": "traffic_light_id", "statuses": "traffic_light_face_status"}
 
 
 @dataclass(frozen=True)
@@ -46,24 +59,14 @@ class AgentRows:
     def __post_init__(self) -> None:
         num_rows = _num_rows(self.starts)
         require_rows(self, num_rows, ("starts",))
-        _require_shapes(self, num_rows, track_ids=(), centroids_m=(2,), yaws_rad=(), extents_m=(3,))
-        _require_shapes(self, num_rows, velocities_mps=(2,), label_probabilities=(len(PERCEPTION_LABELS),))
+        _require_shapes(self, num_rows, _AGENT_COLUMNS, AGENT_DTYPE)
         _require_integers("track_ids", self.track_ids)
         as_record_track_ids("track_ids", self.track_ids)
 
     @classmethod
     def of_records(cls, scene: SceneRecords) -> "AgentRows":
         """Return the agents of a scene."""
-        agents = scene.agents
-        return cls(
-            starts=_starts(scene.frames[AGENT_INTERVAL]),
-            track_ids=agents["track_id"].astype(np.uint64),
-            centroids_m=agents["centroid"].astype(np.float64),
-            yaws_rad=agents["yaw"].astype(np.float32),
-            extents_m=agents["extent"].astype(np.float32),
-            velocities_mps=agents["velocity"].astype(np.float32),
-            label_probabilities=agents["label_probabilities"].astype(np.float32),
-        )
+        return cls(_starts(scene.frames[AGENT_INTERVAL]), **_columns_of(scene.agents, _AGENT_COLUMNS))
 
     @property
     def labels(self) -> Int64Array:
@@ -99,20 +102,14 @@ class FaceRows:
     def __post_init__(self) -> None:
         num_rows = _num_rows(self.starts)
         require_rows(self, num_rows, ("starts",))
-        _require_shapes(self, num_rows, face_ids=(), light_ids=(), statuses=(len(TL_FACE_LABELS),))
+        _require_shapes(self, num_rows, _FACE_COLUMNS, TL_FACE_DTYPE)
         require_ids("face_ids", self.face_ids)
         require_ids("light_ids", self.light_ids)
 
     @classmethod
     def of_records(cls, scene: SceneRecords) -> "FaceRows":
         """Return the traffic light faces of a scene."""
-        faces = scene.tl_faces
-        return cls(
-            starts=_starts(scene.frames[FACE_INTERVAL]),
-            face_ids=faces["face_id"].copy(),
-            light_ids=faces["traffic_light_id"].copy(),
-            statuses=faces["traffic_light_face_status"].astype(np.float32),
-        )
+        return cls(_starts(scene.frames[FACE_INTERVAL]), **_columns_of(scene.tl_faces, _FACE_COLUMNS))
 
     @classmethod
     def none(cls, num_frames: int) -> "FaceRows":
@@ -148,9 +145,8 @@ class SceneArrays:
     time_span_ns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        others = {field.name for field in fields(self)} - {"timestamps_ns", "ego_positions_m", "ego_rotations"}
-        require_rows(self, self.num_frames, tuple(others))
-        _require_shapes(self, self.num_frames, timestamps_ns=(), ego_positions_m=(3,), ego_rotations=(3, 3))
+        require_rows(self, self.num_frames, tuple(vars(self).keys() - _FRAME_COLUMNS.keys()))
+        _require_shapes(self, self.num_frames, _FRAME_COLUMNS, FRAME_DTYPE)
         _require_integers("timestamps_ns", self.timestamps_ns)
         for rows in (self.agents, self.tl_faces):
             if len(rows.starts) != self.num_frames + 1:
@@ -164,9 +160,7 @@ class SceneArrays:
         """Return a scene of records as columns, all of them copies."""
         return cls(
             host=scene.host,
-            timestamps_ns=scene.frames["timestamp"].astype(np.int64),
-            ego_positions_m=scene.frames["ego_translation"].astype(np.float64),
-            ego_rotations=scene.frames["ego_rotation"].astype(np.float64),
+            **_columns_of(scene.frames, _FRAME_COLUMNS),
             agents=AgentRows.of_records(scene),
             tl_faces=FaceRows.of_records(scene),
             time_span_ns=scene.time_span_ns,
@@ -174,19 +168,11 @@ class SceneArrays:
 
     def to_records(self) -> SceneRecords:
         """Return the scene in the record types of the format; the inverse of :meth:`of_records`."""
-        frames = np.zeros(self.num_frames, FRAME_DTYPE)
-        frames["timestamp"] = self.timestamps_ns
-        frames["ego_translation"], frames["ego_rotation"] = self.ego_positions_m, self.ego_rotations
-        frames[AGENT_INTERVAL] = np.stack([self.agents.starts[:-1], self.agents.starts[1:]], axis=1)
-        frames[FACE_INTERVAL] = np.stack([self.tl_faces.starts[:-1], self.tl_faces.starts[1:]], axis=1)
-        agents = np.zeros(len(self.agents.track_ids), AGENT_DTYPE)
-        agents["centroid"], agents["extent"] = self.agents.centroids_m, self.agents.extents_m
-        agents["yaw"], agents["velocity"] = self.agents.yaws_rad, self.agents.velocities_mps
-        agents["track_id"] = self.agents.track_ids
-        agents["label_probabilities"] = self.agents.label_probabilities
-        tl_faces = np.zeros(len(self.tl_faces.face_ids), TL_FACE_DTYPE)
-        tl_faces["face_id"], tl_faces["traffic_light_id"] = self.tl_faces.face_ids, self.tl_faces.light_ids
-        tl_faces["traffic_light_face_status"] = self.tl_faces.statuses
+        frames = _records_of(self, _FRAME_COLUMNS, FRAME_DTYPE)
+        for field, starts in ((AGENT_INTERVAL, self.agents.starts), (FACE_INTERVAL, self.tl_faces.starts)):
+            frames[field] = np.stack([starts[:-1], starts[1:]], axis=1)
+        agents = _records_of(self.agents, _AGENT_COLUMNS, AGENT_DTYPE)
+        tl_faces = _records_of(self.tl_faces, _FACE_COLUMNS, TL_FACE_DTYPE)
         return SceneRecords(frames, agents, tl_faces, host=self.host, time_span_ns=self.time_span_ns)
 
     @property
@@ -273,15 +259,29 @@ def _num_rows(starts: NumericArray) -> int:
     return int(starts[-1])
 
 
-def _require_shapes(arrays: object, num_rows: int, **others: tuple[int, ...]) -> None:
-    """Refuse a dataclass with arrays whose rows have other shapes, which NumPy would repeat or cut to fit."""
-    for name, shape in others.items():
-        array = getattr(arrays, name)
-        if not isinstance(array, np.ndarray) or array.shape != (num_rows, *shape):
+def _require_shapes(arrays: object, num_rows: int, columns: Mapping[str, str], dtype: DTypeLike) -> None:
+    """Refuse a dataclass with columns whose rows have other shapes than fields have: NumPy would repeat or cut them."""
+    for name, field in columns.items():
+        array, shape = getattr(arrays, name), (num_rows, *np.dtype(dtype)[field].shape)
+        if not isinstance(array, np.ndarray) or array.shape != shape:
             raise CorruptedDataError(
-                f"{type(arrays).__name__}: {name} must be an array of shape {(num_rows, *shape)}, got "
+                f"{type(arrays).__name__}: {name} must be an array of shape {shape}, got "
                 f"{type(array).__name__} of {np.shape(array)}"
             )
+
+
+def _columns_of(records: RecordArray, columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return copies of fields of records, under the names of their columns."""
+    return {name: records[field].copy() for name, field in columns.items()}
+
+
+def _records_of(arrays: object, columns: Mapping[str, str], dtype: DTypeLike) -> RecordArray:
+    """Return records whose fields are the columns of a dataclass, and zeros where it has none."""
+    values = {field: getattr(arrays, name) for name, field in columns.items()}
+    records = np.zeros(len(next(iter(values.values()))), dtype)
+    for field, column in values.items():
+        records[field] = column
+    return records
 
 
 def _require_integers(name: str, array: NumericArray) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from l5kit._types import Int64Array, RecordArray
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.record_bytes import join_records
+from l5kit.data.record_bytes import as_record_type, join_records
 from l5kit.data.records import (
     AGENT_DTYPE,
     AGENT_INTERVAL,
@@ -82,7 +82,7 @@ class SceneRecords:
     @classmethod
     def of_scene_dataset(cls, dataset: ChunkedDataset) -> "SceneRecords":
         """Return the scene of a dataset that :meth:`ChunkedDataset.get_scene_dataset` has made."""
-        arrays = {name: as_standard(np.asarray(getattr(dataset, name)), dtype) for name, dtype in _TYPES.items()}
+        arrays = {name: as_record_type(np.asarray(getattr(dataset, name)), dtype) for name, dtype in _TYPES.items()}
         if len(arrays["tl_faces"]) == 0 and arrays["frames"][FACE_INTERVAL].any():
             arrays["frames"] = arrays["frames"].copy()
             arrays["frames"][FACE_INTERVAL] = 0
@@ -168,17 +168,6 @@ def intervals_of_counts(counts: Int64Array) -> Int64Array:
     """Return the intervals [start, end) of things of some sizes (N,) that follow each other from 0 on, (N, 2)."""
     ends = np.cumsum(counts, dtype=np.int64)
     return np.stack([ends - counts, ends], axis=1)
-
-
-def as_standard(records: RecordArray, dtype: DTypeLike) -> RecordArray:
-    """Return records in the type of the format, a copy only where they are of another, as those of older sets are."""
-    wanted = np.dtype(dtype)
-    if records.dtype == wanted:
-        return records
-    converted = np.zeros(records.shape, wanted)
-    for name in set(wanted.names or ()) & set(records.dtype.names or ()):
-        converted[name] = records[name]
-    return converted
 
 
 def _require_host(host: object) -> None:

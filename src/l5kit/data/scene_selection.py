@@ -28,7 +28,21 @@ def selected_scenes(scenes: SceneSelection, num_scenes: int, *, argument: str = 
         return np.arange(num_scenes, dtype=np.int64)
     if isinstance(scenes, slice):
         return np.arange(num_scenes, dtype=np.int64)[scenes]
-    indices = _as_indices(scenes, num_scenes, argument)
+    given: NumericArray = np.asarray(scenes)
+    if given.dtype == bool and given.shape == (num_scenes,):
+        return np.flatnonzero(given)
+    if given.shape == (0,):
+        return np.empty(0, dtype=np.int64)
+    if given.ndim > 1 or given.dtype.kind not in "iu":
+        raise InvalidArgumentError(
+            f"{argument} must be a whole number, a slice, a list of such numbers or a mask of {num_scenes} scenes, "
+            f"got {scenes!r}"
+        )
+    if given.dtype.kind == "u":
+        given = np.minimum(given, np.uint64(np.iinfo(np.int64).max))  # so that none turns negative
+    indices: Int64Array = given.astype(np.int64).reshape(-1)
+
+    # negative ones count from the end
     beyond = indices[(indices < -num_scenes) | (indices >= num_scenes)]
     if len(beyond):
         allowed = f"use {-num_scenes} to {num_scenes - 1}" if num_scenes else "open() it first if it lies on disk"
@@ -36,20 +50,3 @@ def selected_scenes(scenes: SceneSelection, num_scenes: int, *, argument: str = 
             f"{argument} names scene {int(beyond[0])}, but the dataset has {num_scenes} scenes; {allowed}"
         )
     return np.where(indices < 0, indices + num_scenes, indices)
-
-
-def _as_indices(scenes: object, num_scenes: int, argument: str) -> Int64Array:
-    """Return numbers of scenes, (N,), as they are given."""
-    indices: NumericArray = np.asarray(scenes)
-    if indices.dtype == bool and indices.shape == (num_scenes,):
-        return np.flatnonzero(indices)
-    if indices.shape == (0,):
-        return np.empty(0, dtype=np.int64)
-    if indices.ndim > 1 or indices.dtype.kind not in "iu":
-        raise InvalidArgumentError(
-            f"{argument} must be a whole number, a slice, a list of such numbers or a mask of {num_scenes} scenes, "
-            f"got {scenes!r}"
-        )
-    if indices.dtype.kind == "u":
-        indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))  # so that none turns negative
-    return indices.astype(np.int64).reshape(-1)

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, Records, UInt8Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, Records
 from l5kit.data.checks.record_checks import MAX_COORDINATE_M
-from l5kit.data.interval_run import IntervalFault
-from l5kit.data.log_index import check_scenes, readable_blocks
+from l5kit.data.index.interval_run import IntervalFault
+from l5kit.data.index.log_index import check_scenes, readable_blocks
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
@@ -117,7 +117,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     for scene_index in np.flatnonzero(meets.any(axis=1)).tolist():
         start, end = intervals[scene_index].tolist()
         try:
-            frames.take(start, _FrameValues.of(rows_of(dataset.frames, slice(start, end), strict=True)))
+            frames.put(start, _FrameValues.of(rows_of(dataset.frames, slice(start, end), strict=True)))
         except CorruptedDataError as error:
             errors[scene_index] = str(error)
 
@@ -164,130 +164,99 @@ def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[in
     }
 
 
-class _FrameColumns:
-    """The fields of all frames that the table needs.
+@dataclass(frozen=True)
+class _FrameValues:
+    """What the table needs of N frames.
 
-    Args:
-        length: Number of frames.
+    Attributes:
+        times_ns: int64, (N,).
+        agent_intervals: int64, (N, 2).
+        xs_m: World x of the AV, float64, (N,); NaN for what cannot be, and so in the next two.
+        ys_m: World y.
+        yaws_rad: Its heading.
     """
 
-    def __init__(self, length: int) -> None:
-        self.times_ns = np.zeros(length, np.int64)
-        self.agent_intervals = np.zeros((length, 2), np.int64)
-        self.steps_m = np.zeros(length)
-        """Way of the AV from each frame to the next one; that of the last frame says nothing."""
-        self.turns_rad = np.zeros(length)
-        """Change of its heading, likewise."""
-        self.faults = np.zeros(length, np.uint8)
-        """What cannot be in each frame, an index of :data:`_FAULTS`."""
-        self._end, self._last = 0, _Poses(np.empty(0), np.empty(0), np.empty(0))
-
-    def take(self, start: int, frames: "_FrameValues") -> None:
-        """Take the fields of frames that begin at row ``start``."""
-        rows = slice(start, start + len(frames.times_ns))
-        self.times_ns[rows], self.agent_intervals[rows] = frames.times_ns, frames.agent_intervals
-        poses = frames.poses
-        self.faults[rows] = poses.faults
-        # blocks that follow each other are joined by the step between them
-        if self._end == start:
-            pairs = zip(vars(self._last).values(), vars(poses).values(), strict=True)
-            poses = _Poses(*(np.concatenate(pair) for pair in pairs))
-        steps = slice(rows.stop - len(poses.xs_m), rows.stop - 1)
-        self.steps_m[steps] = np.hypot(np.diff(poses.xs_m), np.diff(poses.ys_m))
-        # the turn of a step is the shorter one, so that a heading may go over pi
-        turns_rad = np.diff(poses.yaws_rad)
-        self.turns_rad[steps] = turns_rad - 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
-        self._end, self._last = rows.stop, poses.last()
-
-
-@dataclass(frozen=True)
-class _Poses:
-    """World positions and headings of the AV in N frames, shape (N,) each; what cannot be is NaN."""
-
+    times_ns: Int64Array
+    agent_intervals: Int64Array
     xs_m: Float64Array
     ys_m: Float64Array
     yaws_rad: Float64Array
 
     @classmethod
-    def of(cls, frames: RecordArray) -> "_Poses":
+    def of(cls, frames: RecordArray) -> "_FrameValues":
         positions_m, rotations = frames["ego_translation"], frames["ego_rotation"]
         xs_m, ys_m = (np.where(np.abs(column) <= MAX_COORDINATE_M, column, np.nan) for column in positions_m[:, :2].T)
         sines, cosines = (np.where(np.isfinite(column), column, np.nan) for column in rotations[:, 1::-1, 0].T)
-        return cls(xs_m, ys_m, np.arctan2(sines, cosines))
-
-    @property
-    def faults(self) -> UInt8Array:
-        """What cannot be, indices of :data:`_FAULTS`, shape (N,)."""
-        has_way = np.isfinite(self.xs_m) & np.isfinite(self.ys_m)
-        return np.where(has_way, np.where(np.isfinite(self.yaws_rad), 0, 2), 1).astype(np.uint8)
-
-    def last(self) -> "_Poses":
-        return _Poses(*(np.array(column[-1:]) for column in vars(self).values()))
-
-
-@dataclass(frozen=True)
-class _FrameValues:
-    """What the table needs of N frames: times (N,), agent intervals (N, 2), poses of the AV."""
-
-    times_ns: Int64Array
-    agent_intervals: Int64Array
-    poses: _Poses
+        return cls(frames["timestamp"].copy(), frames[AGENT_INTERVAL].copy(), xs_m, ys_m, np.arctan2(sines, cosines))
 
     @classmethod
-    def of(cls, frames: RecordArray) -> "_FrameValues":
-        return cls(frames["timestamp"].copy(), frames[AGENT_INTERVAL].copy(), _Poses.of(frames))
+    def of_none_read(cls, length: int) -> "_FrameValues":
+        """Return frames of which nothing is known yet, to be filled by :meth:`put`."""
+        poses = (np.full(length, np.nan) for _ in range(3))
+        return cls(np.zeros(length, np.int64), np.zeros((length, 2), np.int64), *poses)
+
+    def put(self, start: int, frames: "_FrameValues") -> None:
+        """Write the values of frames that begin at row ``start``."""
+        for name, column in vars(self).items():
+            values = getattr(frames, name)
+            column[start : start + len(values)] = values
 
 
-def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameColumns, Int64Array]:
-    """Return the columns of all frames, and the blocks (B, 2) of rows that could not be read."""
-    columns, failed = _FrameColumns(len(frames)), []
+def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameValues, Int64Array]:
+    """Return the values of all frames, and the blocks (B, 2) of rows that could not be read."""
+    values, failed = _FrameValues.of_none_read(len(frames)), []
     job, indices = _FrameBlocks(frames, ROWS_PER_BLOCK), range(-(-len(frames) // ROWS_PER_BLOCK))
     with map_scenes(job, indices, workers, block_size=1, unit="block") as parts:
-        for start, stop, rows in (block for part in parts for block in part):
+        for start, stop, rows in parts:
             if rows is None:
                 failed.append((start, stop))
             else:
-                columns.take(start, rows)
+                values.put(start, rows)
             if progress is not None:
                 progress(stop, len(frames))
-    return columns, np.array(failed, dtype=np.int64).reshape(-1, 2)
+    return values, np.array(failed, dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
 class _FrameBlocks:
-    """Blocks of frames, by their numbers: first row, end row, and their values, or None if they cannot be read."""
+    """One block of frames, by its number: first row, end row, and their values, or None if they cannot be read."""
 
     frames: Records
     length: int
 
-    def __call__(self, indices: Int64Array) -> list[tuple[int, int, _FrameValues | None]]:
-        blocks: list[tuple[int, int, _FrameValues | None]] = []
-        for start in (indices * self.length).tolist():
-            stop = min(start + self.length, len(self.frames))
-            try:
-                blocks.append((start, stop, _FrameValues.of(passing_rows(self.frames, start, stop))))
-            except CorruptedDataError:
-                blocks.append((start, stop, None))
-        return blocks
+    def __call__(self, number: Int64Array) -> tuple[int, int, _FrameValues | None]:
+        start = int(number[0]) * self.length
+        stop = min(start + self.length, len(self.frames))
+        try:
+            return start, stop, _FrameValues.of(passing_rows(self.frames, start, stop))
+        except CorruptedDataError:
+            return start, stop, None
 
 
 def _as_table(
-    hosts: tuple[str, ...], intervals: Int64Array, frames: _FrameColumns, errors: dict[int, str]
+    hosts: tuple[str, ...], intervals: Int64Array, frames: _FrameValues, errors: dict[int, str]
 ) -> SceneTable:
     is_known = np.ones(len(intervals), np.bool_)
     is_known[list(errors)] = False
 
     # the first faulty frame of each scene, which is found among all of them, ascending, by bisection
-    faulty_frames = np.flatnonzero(frames.faults)
+    has_way = np.isfinite(frames.xs_m) & np.isfinite(frames.ys_m)
+    faults = np.where(has_way, np.where(np.isfinite(frames.yaws_rad), 0, 2), 1)
+    faulty_frames = np.flatnonzero(faults)
     first_faulty, end_faulty = (np.searchsorted(faulty_frames, bounds) for bounds in intervals.T)
     doubts = {}
     for scene_index in np.flatnonzero(is_known & (first_faulty < end_faulty)).tolist():
         frame = faulty_frames[first_faulty[scene_index]]
-        field, fault = _FAULTS[frames.faults[frame]]
+        field, fault = _FAULTS[faults[frame]]
         doubts[scene_index] = (
             f"{field} of frame {frame - intervals[scene_index, 0]} {fault}; l5kit validate lists what is wrong in the "
             "dataset"
         )
+
+    # from each frame to the next one; the turn of a step is the shorter one, so that a heading may go over pi
+    steps_m = np.hypot(np.diff(frames.xs_m, append=np.nan), np.diff(frames.ys_m, append=np.nan))
+    turns_rad = np.diff(frames.yaws_rad, append=np.nan)
+    turns_rad -= 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
 
     # lengths, rows and ways go from the first frame of a scene to its last
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
@@ -298,8 +267,8 @@ def _as_table(
         num_frames=num_frames,
         lengths_s=_spread((frames.times_ns[last] - frames.times_ns[first]) * 1e-9, is_known),
         agents_per_frame=_spread(num_rows / num_frames[is_known], is_known),
-        distances_m=_spread(_sums(frames.steps_m, first, last), is_known),
-        turns_deg=_spread(np.degrees(_sums(frames.turns_rad, first, last)), is_known),
+        distances_m=_spread(_sums(steps_m, first, last), is_known),
+        turns_deg=_spread(np.degrees(_sums(turns_rad, first, last)), is_known),
         errors=errors,
         doubts=doubts,
     )

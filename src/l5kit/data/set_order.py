@@ -8,21 +8,13 @@ the same since Python 3.7) puts them where these kernels do.
 import numpy as np
 from numba import njit
 
-from l5kit._types import Int64Array, NumericArray
+from l5kit._types import NumericArray
 
 _SMALLEST_TABLE = 8
 _LINEAR_PROBES = 9
 _PERTURB_SHIFT = np.uint64(5)
 _HASH_MODULUS = np.uint64((1 << 61) - 1)
 _MANY = 50_000
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def order_in_set(ids: NumericArray) -> Int64Array:
-    """Return the rows of ids (N,), all different and not negative, in the order of a set that was filled with them."""
-    rows = np.arange(len(ids))
-    sort_as_set(ids, rows, np.empty(2 * set_table_size(len(ids)), np.int64))
-    return rows
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -31,8 +31,7 @@ def is_text(column: NumericArray) -> BoolArray:
 def code_points(column: NumericArray) -> UInt32Array:
     """Return the code points of texts (N,), filled up with 0, (N, length); a view of texts of fixed width."""
     native = column.astype(column.dtype.newbyteorder("=") if column.dtype.kind == "U" else np.str_, copy=False)
-    codes: UInt32Array = native[:, None].view(np.uint32)
-    return codes
+    return native[:, None].view(np.uint32)
 
 
 def decoded_text(content: bytes) -> str | None:

@@ -5,6 +5,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from l5kit._types import Int64Array, NumericArray, UInt64Array
+from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 EGO_TRACK_ID = -1
@@ -83,8 +84,7 @@ def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
     """
     if track_ids.dtype != np.uint64 or track_ids.ndim != 1:
         raise InvalidArgumentError(f"track_ids must be uint64 (N,), got {track_ids.dtype} of {track_ids.shape}")
-    ids = np.ascontiguousarray(track_ids).view()
-    ids.setflags(write=False)
+    ids = as_kernel_array(track_ids)
     indices = np.empty(len(ids), np.int64)
     num_slots, num_unique = _LEAST_SLOTS, -1
     # a table of slots is tried for few tracks, and again eight times as large while there are more

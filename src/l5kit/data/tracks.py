@@ -158,8 +158,7 @@ def spans_as_mask(spans: ArrayLike, num_frames: int) -> BoolArray:
             "frames of the scene"
         )
     frames = np.arange(num_frames)
-    is_valid: BoolArray = (bounds[:, :1] <= frames) & (frames < bounds[:, 1:])
-    return is_valid
+    return (bounds[:, :1] <= frames) & (frames < bounds[:, 1:])
 
 
 def label_probabilities_of(labels: ArrayLike) -> Float32Array:

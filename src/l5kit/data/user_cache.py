@@ -1,5 +1,6 @@
 """The folder for what l5kit keeps between runs, and the locks in it."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -46,6 +47,11 @@ def cache_folder() -> Path:
     return (
         Path(named) if named else usual_cache_folder("l5kit") or temporary_cache_folder() or Path(os.devnull, "l5kit")
     )
+
+
+def key_of(text: str, num_digits: int = 16) -> str:
+    """Return a name, of hexadecimal digits, for what is kept of a place or of anything else that a text stands for."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:num_digits]
 
 
 @contextmanager

@@ -22,10 +22,10 @@ from l5kit._types import (
 )
 from l5kit.configs.kinds import MAX_NUM_FRAMES
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
-from l5kit.data.array_shapes import refuse_shapes
+from l5kit.data.array_shapes import as_read_only, refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.record_bytes import join_records
-from l5kit.data.record_sequence import rows_of, whole_array, whole_array_with
+from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.chunked_array import RowRanges, read_ahead
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
@@ -72,10 +72,10 @@ class WindowRows:
         is_wrong = (starts < 0) | (stops < starts) | ((stops > lengths) & (stops > starts))
         if is_wrong.any():
             window, frame = np.argwhere(is_wrong)[0].tolist()
-            num_rows = len(self.arrays[0] if len(self.arrays) == 1 else self.arrays[window])
             raise InvalidArgumentError(
                 f"WindowRows: frame {frame} of window {window} has rows {starts[window, frame]} to "
-                f"{stops[window, frame]}, which must ascend from 0 on and lie within the {num_rows} rows of its array"
+                f"{stops[window, frame]}, which must ascend from 0 on and lie within the {len(self.array_of(window))} "
+                "rows of its array"
             )
 
     def __len__(self) -> int:
@@ -102,10 +102,6 @@ class WindowRows:
         # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
         return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops), is_known_to_fit=True)
 
-    def head(self, num_frames: int) -> "WindowRows":
-        """Return the rows of the first frames of each window."""
-        return self.frames(0, num_frames)
-
     def taken(self, windows: Int64Array | BoolArray) -> "WindowRows":
         """Return the rows of some of the windows, in the same arrays."""
         arrays = self.arrays
@@ -121,9 +117,29 @@ class WindowRows:
         for window, rows in enumerate(self.arrays):
             yield rows, slice(window, window + 1)
 
+    def array_of(self, window: int) -> RecordArray:
+        """Return the array that holds the rows of a window."""
+        return self.arrays[0] if len(self.arrays) == 1 else self.arrays[window]
+
+    def counted_from_first(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        """Return starts and stops (B, F) counted from the first row of each window, and first and end row of each."""
+        starts, stops = self.starts.copy(), self.stops.copy()
+        lows, highs = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
+        _write_filled_ranges(starts, stops, lows, highs)
+        _count_from(lows, highs, starts, stops)
+        return starts, stops, lows, highs
+
+    def joined(self) -> tuple[RecordArray, Int64Array, Int64Array]:
+        """Return the rows of all windows as one array, and where those of each frame start and end in it, (B, F)."""
+        starts, stops, lows, highs = self.counted_from_first()
+        ranges = zip(lows.tolist(), highs.tolist(), strict=True)
+        parts = [self.array_of(window)[low:high] for window, (low, high) in enumerate(ranges)]
+        before = (np.cumsum(highs - lows) - highs + lows)[:, None]
+        return join_records(parts) if parts else self.arrays[0][:0], starts + before, stops + before
+
     def rows_of_frame(self, window: int, frame: int) -> RecordArray:
         """Return the rows of one frame, a view."""
-        rows = self.arrays[0] if len(self.arrays) == 1 else self.arrays[window]
+        rows = self.array_of(window)
         return rows[self.starts[window, frame] : self.stops[window, frame]]
 
     def frames_of(self, window: int, num_frames: int) -> list[RecordArray]:
@@ -521,7 +537,7 @@ def cut_windows(
     intervals, ranges = np.empty((2, 2, num_windows, num_columns), np.int64), np.empty((2, 2, num_windows), np.int64)
     try:
         wrong = _cut_windows(
-            _read_only(frames),
+            as_read_only(frames),
             (_intervals_of(frames, AGENT_INTERVAL), _intervals_of(frames, FACE_INTERVAL)),
             (current.rows, current.scene_starts, current.scene_stops),
             (steps.history_num_frames + 1, steps.future_num_frames),
@@ -583,10 +599,7 @@ def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: Windo
     """Make the intervals of frames (F,) point into their rows, strung together in the order of time."""
     for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
-            starts, stops = rows.starts.copy(), rows.stops.copy()
-            lows, highs = np.zeros(1, np.int64), np.zeros(1, np.int64)
-            _write_filled_ranges(starts, stops, lows, highs)
-            _count_from(lows, highs, starts, stops)
+            starts, stops, _, _ = rows.counted_from_first()
             frames[field] = np.stack([starts[0], stops[0]], axis=1)
 
 
@@ -608,11 +621,11 @@ def _place_rows(
     """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
     (starts, stops), (lows, highs) = intervals, ranges
     if len(array) == 0:
-        return WindowRows([_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
+        return WindowRows([as_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
     # without a copy where one array holds all rows, as of a log in memory or in a cache that has room for it
-    whole = whole_array(array) if is_apart else whole_array_with(array, lows, highs, strict=strict)
+    whole = whole_array(array, None if is_apart else (lows, highs), strict=strict)
     if whole is not None:
-        return WindowRows([_read_only(whole)], starts, stops, is_known_to_fit=True)
+        return WindowRows([as_read_only(whole)], starts, stops, is_known_to_fit=True)
     if is_apart:
         # rows of each window are copied together in the order of time, and its intervals count in these
         arrays = []
@@ -630,7 +643,7 @@ def _place_rows(
         bounds = zip(lows.tolist(), highs.tolist(), strict=True)
         arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
         _count_from(lows, highs, starts, stops)
-    return WindowRows([_read_only(rows) for rows in arrays], starts, stops, is_known_to_fit=True)
+    return WindowRows([as_read_only(rows) for rows in arrays], starts, stops, is_known_to_fit=True)
 
 
 class _Current(NamedTuple):
@@ -730,14 +743,6 @@ def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: 
             stops[window, frame] = min(max(stops[window, frame], low), high) - low
 
 
-def _read_only(rows: NumericArray) -> NumericArray:
-    if not rows.flags.writeable:
-        return rows
-    view = rows.view()
-    view.setflags(write=False)
-    return view
-
-
 NewArray = Callable[[tuple[int, ...], DTypeLike], Any]
 """Makes an array of a shape and type: ``np.zeros``, or ``empty`` of a backend."""
 
@@ -777,11 +782,6 @@ class RelativePoses:
         twos, ones = (*shape, 2), (*shape, 1)
         if self.positions_m.shape != twos or self.yaws_rad.shape != ones or self.extents_m.shape != twos:
             refuse_shapes(self, positions_m=twos, yaws_rad=ones, extents_m=twos)
-
-    @classmethod
-    def of_no_track(cls, *shape: int) -> "RelativePoses":
-        """Return zeros (..., N), for tracks that are in no frame."""
-        return cls.new(np.zeros, *shape, availabilities=np.bool_)
 
     @classmethod
     def new(cls, make: NewArray, *shape: int, availabilities: DTypeLike) -> "RelativePoses":

@@ -30,12 +30,11 @@ from l5kit.data.filter import (
     get_frames_slice_from_scenes,
     get_tl_faces_slice_from_frames,
 )
+from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts, agreed_facts, require_facts
-from l5kit.data.log_index import require_readable_scene
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of, signature_of
-from l5kit.data.record_view import Segments, view_of
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
     AGENT_CHUNK_SIZE,
@@ -57,15 +56,14 @@ from l5kit.data.records import (
 from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
-from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.stores import store as stores
-from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.chunk_files import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.columns_array import ColumnsArray
+from l5kit.data.stores.columns_array import ColumnsArray, StoredColumns, require_columns
 from l5kit.data.stores.decoded_store import DecodedSource, map_or_build
-from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.npy_files import MappedArray
 from l5kit.data.stores.remote_reading import RemoteReading
-from l5kit.data.stores.stored_columns import StoredColumns, require_columns
+from l5kit.data.views import Segments, view_of, view_of_scenes
 from l5kit.errors import (
     CorruptedDataError,
     DatasetFormatError,
@@ -230,7 +228,7 @@ class ChunkedDataset:
         self._facts = facts
         cache = ChunkCache(int(1e9))
         for key, length in lengths.items():
-            attribute = layout.ARRAYS[key][0]
+            attribute = layout.ARRAYS[key].attribute
             setattr(self, attribute, ChunkedArray(layout.create_array(self.root, key, length), cache))
         return self
 
@@ -293,12 +291,14 @@ class ChunkedDataset:
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         self._facts = self._read_facts()
         cache = ChunkCache(cache_size_bytes if cached else 0)
-        opened = {key: self._open_array(key, cache) for key in layout.ARRAYS}
+        opened: dict[str, Records] = {}
+        for key in layout.ARRAYS:  # in a loop of its own, so that warnings name the line of the caller
+            opened[key] = self._open_array(key, cache)
         self._check_face_intervals(opened)
         if cached == "mmap":
             opened |= self._map_arrays(opened, cache_folder, progress)
         for key, array in opened.items():
-            setattr(self, layout.ARRAYS[key][0], array)
+            setattr(self, layout.ARRAYS[key].attribute, array)
         return self
 
     def close(self) -> None:

@@ -14,16 +14,15 @@ import numpy as np
 from zarr.core.sync import sync
 
 from l5kit._types import Config, Int64Array, Records
+from l5kit.data.index.log_index import require_readable_log
 from l5kit.data.layout import ARRAYS, standard_with_others
 from l5kit.data.log_facts import LogFacts, agreed_facts
-from l5kit.data.log_index import require_readable_log
 from l5kit.data.progress import show_progress
-from l5kit.data.record_view import RecordView, Segments
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.save import require_local, save_arrays
 from l5kit.data.scene_jobs import Workers
-from l5kit.data.scene_view import view_of_first_frames, view_of_scenes
 from l5kit.data.stores.store import is_url, path_of
+from l5kit.data.views import RecordView, Segments, view_of_first_frames, view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from l5kit._files import clear_leftovers, placed_when_complete, replaced_when_complete
 from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray, Records
-from l5kit.data.log_index import check_scenes
+from l5kit.data.index.log_index import check_scenes
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.stores.chunk_files import is_remote

@@ -9,10 +9,10 @@ import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Array
 from l5kit.data.array_shapes import refuse_shapes
+from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
-from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.record_bytes import join_records
-from l5kit.data.record_sequence import rows_of, whole_array_with
+from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.chunked_array import RowRanges, read_ahead
 from l5kit.data.texts import decoded_text
@@ -204,7 +204,7 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
         raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
 
     # frames of all scenes in one array where that takes no copy, else copies of the scenes, one behind the other
-    frames = whole_array_with(log.frames, starts, stops, strict=True)
+    frames = whole_array(log.frames, (starts, stops), strict=True)
     if frames is None:
         read_ahead([RowRanges(log.frames, starts, stops)])
         intervals = zip(starts.tolist(), stops.tolist(), strict=True)
@@ -251,7 +251,7 @@ def take_rows(array: Records, rows: Int64Array) -> RecordArray:
     Raises:
         CorruptedDataError: A file is missing.
     """
-    whole = whole_array_with(array, rows, rows + 1, strict=True)
+    whole = whole_array(array, (rows, rows + 1), strict=True)
     if whole is not None:
         return whole[rows]
     return np.concatenate([rows_of(array, slice(row, row + 1), strict=True) for row in rows.tolist()])

@@ -16,7 +16,7 @@ from l5kit._types import Int64Array, JsonObject
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
 from l5kit.data.kept import Kept
-from l5kit.data.log_names import name_of_log
+from l5kit.data.layout import name_of_log
 from l5kit.data.log_writer import LogWriter, write_log
 from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndex, MapIndexWriter, is_map_index
 from l5kit.data.map.opened import open_maps

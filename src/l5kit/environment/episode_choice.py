@@ -10,7 +10,7 @@ import numpy as np
 
 from l5kit._types import Int64Array
 from l5kit.configs.environment import EnvironmentParams
-from l5kit.data.log_index import require_readable_scene
+from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords

@@ -16,7 +16,7 @@ from l5kit.configs.training import TrainingParams
 from l5kit.data.display import html_table
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.scene_view import view_of_scenes
+from l5kit.data.views import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.joined import JoinedDataset

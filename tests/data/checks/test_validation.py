@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from l5kit.data import ChunkedDataset, Finding, compute_checksums, validate_dataset, validate_path
 from l5kit.data.checks.finding import FindingList
-from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.index.interval_index import IntervalIndex
 from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
 from support.logs import write_with_chunks
@@ -390,8 +390,9 @@ def test_findings_are_capped_and_counted():
     assert findings[-1].message == f"... and {len(made.agents) - 10:,} more"
 
 
-def test_the_list_of_findings_counts_over_many_calls():
-    findings = FindingList(max_per_check=3)
+def test_the_list_of_findings_counts_over_many_calls(monkeypatch):
+    monkeypatch.setattr("l5kit.data.checks.finding.MAX_PER_CHECK", 3)
+    findings = FindingList()
 
     def make_finding(row):
         return Finding(severity="warning", check="c", message="m", row=row)

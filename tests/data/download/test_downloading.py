@@ -12,9 +12,9 @@ import pytest
 from filelock import FileLock
 
 from l5kit.data import ChunkedDataset, validate_path
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.download import Retries, UnpackLimits, download_dataset
 from l5kit.data.download.downloading import WORK_FOLDER
-from l5kit.data.manifest import Manifest
 from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError
 from support import bad_server as tricks
 

@@ -19,13 +19,13 @@ import tensorstore
 import l5kit
 from l5kit.data import FRAME_DTYPE, PERCEPTION_LABELS, TL_FACE_LABELS, ChunkedDataset, LogFacts, validate_path
 from l5kit.data.checks.checksums import compute_checksums
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.interop import columns, export_columns
 from l5kit.data.job_folder import open_job
 from l5kit.data.layout import ARRAYS, create_array, create_group
 from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.data.stores.columns_array import ColumnsArray
-from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.npy_files import MappedArray
 from l5kit.errors import (
     CorruptedDataError,
     DatasetFormatError,
@@ -160,6 +160,14 @@ def test_it_is_read_from_a_zip_file_and_from_memory(odd, out, tmp_path):
     files = {file.relative_to(out).as_posix(): file.read_bytes() for file in out.rglob("*") if file.is_file()}
     content = {name: default_buffer_prototype().buffer.from_bytes(text) for name, text in files.items()}
     assert_same_records(ChunkedDataset(MemoryStore(content)).open(), odd)
+
+
+def test_nothing_tells_when_an_export_on_a_web_server_changes(out, tmp_path):
+    with serve(tmp_path) as web:
+        dataset = ChunkedDataset(f"{web.url}/{out.name}").open()
+        assert dataset.fingerprint() is None
+        with pytest.warns(RuntimeWarning, match="neither times nor checksums"):
+            assert not isinstance(dataset.open(cached="mmap").agents, MappedArray)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ import duckdb
 
 import l5kit
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.interop import export_parquet, parquet_files, to_arrow, to_polars
 from l5kit.data.job_folder import open_job
 from l5kit.data.scene_jobs import KeptWorkers

@@ -12,7 +12,7 @@ import xarray as xr
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
 from l5kit.data.interop import to_xarray
 from l5kit.data.layout import ARRAYS
-from l5kit.data.scene_view import view_of_scenes
+from l5kit.data.views import view_of_scenes
 from l5kit.errors import (
     CorruptedDataError,
     IndexOutOfRangeError,

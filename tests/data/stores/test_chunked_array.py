@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from l5kit.data import AGENT_DTYPE, ChunkedDataset
 from l5kit.data.record_sequence import rows_of
-from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit.data.stores.chunk_files import ChunkCache
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, ReadOnlyDatasetError
 from support.logs import make_agent, make_agents, write_with_chunks
 from support.random_logs import random_dataset, write_three_arrays

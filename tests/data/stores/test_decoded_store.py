@@ -17,7 +17,7 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.stores import decoded_store, remote_files
 from l5kit.data.stores.decoded_store import DecodedSource, store_folder, stores_folder
 from l5kit.data.stores.decoded_store_list import build_decoded_store, list_stores, prune_stores, remove_store
-from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.npy_files import MappedArray
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError
 from support.cities import small_city

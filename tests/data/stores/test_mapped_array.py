@@ -10,8 +10,8 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, column_of, rows_of, whole_array
-from l5kit.data.scene_view import view_of_scenes
 from l5kit.data.stores.npy_files import npy_header
+from l5kit.data.views import view_of_scenes
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, ReadOnlyDatasetError
 from support.logs import write_with_chunks
 from support.random_logs import ARRAYS, random_dataset

@@ -13,8 +13,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.stores.decoded_store import DecodedSource
-from l5kit.data.stores.mapped_array import MappedArray
-from l5kit.data.stores.remote_failures import is_passing, unreachable
+from l5kit.data.stores.npy_files import MappedArray
+from l5kit.data.stores.remote_files import is_passing, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.dataset import EgoDataset
 from l5kit.errors import (

@@ -15,7 +15,7 @@ import zarr
 pytest.importorskip("moto")
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.stores.mapped_array import MappedArray
+from l5kit.data.stores.npy_files import MappedArray
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError, UnreachableDataError

@@ -9,35 +9,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import DType, Int64Array, RecordArray, Records, UInt64Array
+from l5kit._types import Int64Array, RecordArray, Records, UInt64Array
 from l5kit.data.checks.finding import MAX_PER_CHECK, Finding, FindingList, Severity
 from l5kit.data.checks.record_checks import (
     RowCheck,
     check_agent_records,
-    check_face_records,
     check_frame_records,
     check_frame_steps,
-    check_scene_records,
 )
-from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.index.interval_index import IntervalIndex
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.errors import UnreachableDataError
 
-
-@dataclass(frozen=True)
-class ReadBlock:
-    """A block of rows, or why it cannot be read.
-
-    Attributes:
-        start: First row.
-        rows: The rows; none of them if the block cannot be read.
-        problem: Why it cannot; an empty text if it can.
-    """
-
-    start: int
-    rows: RecordArray
-    problem: str
+_NO_FRAME = np.uint64(2**64 - 1)
 
 
 class BlockSource:
@@ -49,62 +34,50 @@ class BlockSource:
         array: Array of a dataset: of an opened one, a view or a NumPy array.
         key: Its name on disk.
         findings: Where files that are missing or cannot be listed are reported.
+
+    Attributes:
+        key: As given.
+        length: Rows of the array.
+        block_length: Rows of a block; the last one may have fewer.
+        present: Numbers of the blocks that there are to read, ascending.
     """
 
     def __init__(self, array: Records, key: str, findings: FindingList) -> None:
         self.key = key
         self.length = len(array)
+        self.block_length = ROWS_PER_BLOCK
+        self.present = list(range(-(-self.length // ROWS_PER_BLOCK)))
         self._array = array
         self._chunked: ChunkedArray | None = None
         if isinstance(array, ChunkedArray):
-            self._chunked = array.uncached()
-            self._step = self._chunked.chunks[0]
+            self._array = self._chunked = array.uncached()
+            self.block_length = self._chunked.chunks[0]
             # chunks without a file read as zeros, so that nothing is to be checked in them
             try:
-                self._present = self._chunked.present_chunks()
+                self.present = self._chunked.present_chunks()
             except UnreachableDataError:
                 raise
             except Exception as error:  # as in read
-                self._present = []
+                self.present = []
                 self._add(findings, "error", "decode", f"the files of array {key!r} cannot be listed: {error}")
-        else:
-            self._step = ROWS_PER_BLOCK
-            self._present = list(range(-(-self.length // ROWS_PER_BLOCK)))
-
-    @property
-    def present(self) -> list[int]:
-        """Numbers of the blocks that there are to read, ascending."""
-        return self._present
-
-    @property
-    def dtype(self) -> DType:
-        """Record type of the blocks."""
-        return self._array.dtype
-
-    @property
-    def block_length(self) -> int:
-        """Rows of a block; the last one may have fewer."""
-        return self._step
 
     def file_of(self, row: int) -> str | None:
         """Return the path of the file that holds a row; None for arrays in memory."""
-        return None if self._chunked is None else self._chunked.chunk_file(row // self._step)
+        return None if self._chunked is None else self._chunked.chunk_file(row // self.block_length)
 
-    def read(self, block: int) -> ReadBlock:
-        """Return a block, by its number."""
-        source = self._array if self._chunked is None else self._chunked
-        start = block * self._step
+    def read(self, start: int) -> tuple[RecordArray, str]:
+        """Return the rows of a block, by its first row, and an empty text; or no rows, and why they cannot be read."""
+        stop = min(start + self.block_length, self.length)
         try:
-            rows = rows_of(source, slice(start, min(start + self._step, self.length)), strict=True)
+            return rows_of(self._array, slice(start, stop), strict=True), ""
         except UnreachableDataError:
             raise
         except Exception as error:  # whatever a damaged file makes a codec raise is a finding
-            return ReadBlock(start, np.empty(0, dtype=self.dtype), str(error))
-        return ReadBlock(start, rows, "")
+            return np.empty(0, dtype=self._array.dtype), str(error)
 
-    def report_unread(self, block: ReadBlock, findings: FindingList) -> None:
+    def report_unread(self, start: int, problem: str, findings: FindingList) -> None:
         """Add the finding that a block cannot be read."""
-        self._add(findings, "error", "decode", block.problem, row=block.start)
+        self._add(findings, "error", "decode", problem, row=start)
 
     def report_missing(self, used_end: int, findings: FindingList) -> None:
         """Report missing chunk files without walking through all chunks, as a damaged length may be huge.
@@ -115,30 +88,29 @@ class BlockSource:
         """
         if self._chunked is None:
             return
-        num_used = min(-(-used_end // self._step), self._chunked.num_chunks)
+        num_used = min(-(-used_end // self.block_length), self._chunked.num_chunks)
         self._report_missing_in(findings, "error", 0, num_used)
         self._report_missing_in(findings, "warning", num_used, self._chunked.num_chunks)
 
     def _report_missing_in(self, findings: FindingList, severity: Severity, low: int, high: int) -> None:
         """Report the first of the missing chunks in [low, high), and how many there are."""
-        present = {index for index in self._present if low <= index < high}
+        present = {index for index in self.present if low <= index < high}
         count = high - low - len(present)
         if count == 0:
             return
         index = next(index for index in range(low, high) if index not in present)
         more = f" (and {count - 1:,} more of {self.key})" if count > 1 else ""
         used = "rows of it are used" if severity == "error" else "its rows belong to nothing"
-        message = f"chunk file {self.file_of(index * self._step)} is missing{more}; {used}, and they read as zeros"
-        self._add(findings, severity, "missing chunk", message, row=index * self._step)
+        message = (
+            f"chunk file {self.file_of(index * self.block_length)} is missing{more}; {used}, and they read as zeros"
+        )
+        self._add(findings, severity, "missing chunk", message, row=index * self.block_length)
 
     def _add(
         self, findings: FindingList, severity: Severity, check: str, message: str, *, row: int | None = None
     ) -> None:
         file = None if row is None else self.file_of(row)
         findings.add(Finding(severity=severity, check=f"{self.key}: {check}", message=message, file=file, row=row))
-
-
-_NO_FRAME = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True)
@@ -209,36 +181,39 @@ def in_order(tracks: UInt64Array) -> UInt64Array:
 
 
 @dataclass(frozen=True)
-class CheckedBlock:
-    """What was found in a block.
+class Found:
+    """What checks of one kind of records find in a block.
 
     Attributes:
-        block: Which one, without its rows.
-        num_rows: How many rows it has.
         faults: Of each check of single records.
         steps: Of each check of steps between the frames of the block, likewise.
         ends: First and last frame of the block, for the steps from and to its neighbours.
         tracks: Of a block of agents.
-        intervals: For each field of intervals, those of the records, (N, 2).
     """
 
-    block: ReadBlock
-    num_rows: int
     faults: tuple[RowFaults, ...] = ()
     steps: tuple[RowFaults, ...] = ()
     ends: RecordArray | None = None
     tracks: TrackRuns | None = None
-    intervals: tuple[Int64Array, ...] = ()
 
 
 @dataclass(frozen=True)
-class Found:
-    """What checks of one kind of records find; see :class:`CheckedBlock`."""
+class CheckedBlock:
+    """A block, without its rows, and what was found in it.
 
-    faults: tuple[RowFaults, ...]
-    steps: tuple[RowFaults, ...] = ()
-    ends: RecordArray | None = None
-    tracks: TrackRuns | None = None
+    Attributes:
+        start: Its first row.
+        num_rows: How many rows it has.
+        problem: Why it cannot be read; an empty text if it can.
+        result: What its checks find.
+        intervals: For each field of intervals, those of the records, (N, 2).
+    """
+
+    start: int
+    num_rows: int
+    problem: str
+    result: Found
+    intervals: tuple[Int64Array, ...]
 
 
 BlockCheck = Callable[[Int64Array, RecordArray, IntervalIndex], Found]
@@ -261,30 +236,26 @@ class CheckBlocks:
 
     def __call__(self, indices: Int64Array, owners: IntervalIndex) -> list[CheckedBlock]:
         """Return what was found in the blocks of these numbers, whose rows ``owners`` own."""
+        # rows stay with the worker: what goes back is small, also from another process
         checked = []
-        for index in indices.tolist():
-            block = self.source.read(index)
-            # rows stay with the worker: what goes back is small, also from another process
-            rows, without_rows = block.rows, ReadBlock(block.start, block.rows[:0], block.problem)
+        for start in (indices * self.source.block_length).tolist():
+            rows, problem = self.source.read(start)
             present = [field for field in self.interval_fields if field in (rows.dtype.names or ())]
             intervals = tuple(rows[field].astype(np.int64) for field in present)
-            if len(rows) == 0:
-                checked.append(CheckedBlock(without_rows, 0, intervals=intervals))
-                continue
-            # damaged values overflow and divide by zero, which the checks find by themselves
-            with np.errstate(all="ignore"):
-                result = self.check(np.arange(block.start, block.start + len(rows), dtype=np.int64), rows, owners)
-            checked.append(
-                CheckedBlock(
-                    without_rows, len(rows), result.faults, result.steps, result.ends, result.tracks, intervals
-                )
-            )
+            result = Found()
+            if len(rows):
+                # damaged values overflow and divide by zero, which the checks find by themselves
+                with np.errstate(all="ignore"):
+                    result = self.check(np.arange(start, start + len(rows), dtype=np.int64), rows, owners)
+            checked.append(CheckedBlock(start, len(rows), problem, result, intervals))
         return checked
 
 
-def check_scenes(rows: Int64Array, scenes: RecordArray, owners: IntervalIndex) -> Found:  # noqa: ARG001 - none own them
-    """Return what is wrong with scenes."""
-    return Found(_faults(rows, check_scene_records(scenes)))
+def check_single_records(
+    check: Callable[[RecordArray], Iterable[RowCheck]], rows: Int64Array, records: RecordArray, _owners: IntervalIndex
+) -> Found:
+    """Return what a check finds of records, such as scenes and traffic light faces, that are checked one by one."""
+    return Found(_faults(rows, check(records)))
 
 
 def check_frames(rows: Int64Array, frames: RecordArray, owners: IntervalIndex) -> Found:
@@ -298,11 +269,6 @@ def check_agents(rows: Int64Array, agents: RecordArray, owners: IntervalIndex) -
     frames = owners.owners(rows).astype(np.uint64)
     tracks = np.stack([frames, agents["track_id"].astype(np.uint64), rows.astype(np.uint64)], axis=1)
     return Found(_faults(rows, check_agent_records(agents)), tracks=TrackRuns.of(tracks[frames != _NO_FRAME]))
-
-
-def check_faces(rows: Int64Array, faces: RecordArray, owners: IntervalIndex) -> Found:  # noqa: ARG001 - as they are
-    """Return what is wrong with traffic light faces."""
-    return Found(_faults(rows, check_face_records(faces)))
 
 
 def find_step_faults(rows: Int64Array, frames: RecordArray, owners: IntervalIndex) -> tuple[RowFaults, ...]:

@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zarr.abc.store import Store
-from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from l5kit._types import Int64Array, Log
 from l5kit.data.checks.finding import Finding, FindingList
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
-from l5kit.data.record_view import RecordView
 from l5kit.data.scene_jobs import Workers, map_scenes
-from l5kit.data.stores.store import describe_file
+from l5kit.data.stores.store import collected, describe_file, read_file
+from l5kit.data.views import RecordView
 from l5kit.errors import InvalidArgumentError
 
 _METADATA_FILES = (".zgroup", ".zattrs", "zarr.json")
@@ -70,13 +69,10 @@ def _store_of(dataset: Log) -> Store:
 
 
 def _list_files(store: Store) -> list[str]:
-    async def collect() -> list[str]:
-        keys = [key for key in _METADATA_FILES if await store.exists(key)]
-        for name in ARRAYS:
-            keys += [key async for key in store.list_prefix(f"{name}/")]
-        return keys
-
-    return sorted(sync(collect()))
+    keys = [key for key in _METADATA_FILES if sync(store.exists(key))]
+    for name in ARRAYS:
+        keys += collected(store.list_prefix(f"{name}/"))
+    return sorted(keys)
 
 
 def _digests(store: Store, keys: list[str], workers: Workers, progress: Progress | None = None) -> dict[str, str]:
@@ -93,5 +89,5 @@ class _DigestsOfFiles:
     keys: tuple[str, ...]
 
     def __call__(self, indices: Int64Array) -> list[str]:
-        contents = (sync(self.store.get(self.keys[index], default_buffer_prototype())) for index in indices.tolist())
-        return [hashlib.sha256(content.to_bytes() if content is not None else b"").hexdigest() for content in contents]
+        contents = (read_file(self.store, self.keys[index]) for index in indices.tolist())
+        return [hashlib.sha256(content or b"").hexdigest() for content in contents]

@@ -39,14 +39,9 @@ class Finding:
 
 
 class FindingList:
-    """Findings, of which only the first of each check are kept and the others counted.
+    """Findings, of which only the first of each check are kept and the others counted."""
 
-    Args:
-        max_per_check: Findings of each check and severity that are kept.
-    """
-
-    def __init__(self, max_per_check: int = MAX_PER_CHECK) -> None:
-        self._max_per_check = max_per_check
+    def __init__(self) -> None:
         self._kept: list[Finding] = []
         self._counts: Counter[tuple[Severity, str]] = Counter()
 
@@ -58,7 +53,7 @@ class FindingList:
     def add(self, finding: Finding, *, count: int = 1) -> None:
         """Add a finding, which stands for ``count`` of its kind."""
         kind = (finding.severity, finding.check)
-        if self._counts[kind] < self._max_per_check:
+        if self._counts[kind] < MAX_PER_CHECK:
             self._kept.append(finding)
         self._counts[kind] += count
 
@@ -72,7 +67,7 @@ class FindingList:
         if count == 0:
             return
         first = make(int(rows[0]))
-        room = max(0, self._max_per_check - self._counts[first.severity, first.check])
+        room = max(0, MAX_PER_CHECK - self._counts[first.severity, first.check])
         for row in rows[:room]:
             self.add(make(int(row)))
         self._counts[first.severity, first.check] += count - min(room, len(rows))

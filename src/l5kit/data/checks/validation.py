@@ -15,23 +15,22 @@ from l5kit.data.checks.block_checks import (
     RowFaults,
     TrackRuns,
     check_agents,
-    check_faces,
     check_frames,
+    check_single_records,
     find_repeated,
     find_step_faults,
     in_order,
 )
-from l5kit.data.checks.block_checks import check_scenes as check_scene_block
 from l5kit.data.checks.checksums import compare_checksums
 from l5kit.data.checks.finding import Finding, FindingList, Severity
-from l5kit.data.checks.record_checks import RowCheck
+from l5kit.data.checks.record_checks import check_face_records, check_scene_records
 from l5kit.data.dataset_summary import find_other_step_time
-from l5kit.data.interval_index import IntervalIndex
-from l5kit.data.interval_run import IntervalFault, IntervalRun
+from l5kit.data.index.interval_index import IntervalIndex
+from l5kit.data.index.interval_run import IntervalFault, IntervalRun
+from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import ARRAYS, has_format
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.log_index import LogIndex, check_scenes
 from l5kit.data.progress import Progress
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
@@ -125,7 +124,9 @@ class _Validation:
 
     def run(self) -> None:
         """Check scenes, frames, agents and faces, in this order: each tells which rows of the next are used."""
-        (self._scene_index,) = self._walk(SCENE_ARRAY_KEY, check_scene_block, (FRAME_INTERVAL,))
+        (self._scene_index,) = self._walk(
+            SCENE_ARRAY_KEY, partial(check_single_records, check_scene_records), (FRAME_INTERVAL,)
+        )
         self._check_intervals(SCENE_ARRAY_KEY, self._scene_index, FRAME_ARRAY_KEY)
         agent_index, face_index = self._walk(
             FRAME_ARRAY_KEY, check_frames, (AGENT_INTERVAL, FACE_INTERVAL), self._scene_index
@@ -143,7 +144,7 @@ class _Validation:
         self._frame_index = agent_index
         self._walk(AGENT_ARRAY_KEY, check_agents, (), agent_index)
         self._frame_index = face_index
-        self._walk(TL_FACE_ARRAY_KEY, check_faces, (), face_index)
+        self._walk(TL_FACE_ARRAY_KEY, partial(check_single_records, check_face_records), (), face_index)
 
     def _walk(
         self,
@@ -162,19 +163,23 @@ class _Validation:
 
             # workers get the owners of their own blocks alone, which are far fewer than those of the whole log
             job, progress = CheckBlocks(source, interval_fields, check), partial(self._tell, self._num_done)
-            brief = partial(_owners_of, source, self._scene_index if owners is None else owners)
+            all_owners, length = self._scene_index if owners is None else owners, source.block_length
+
+            def brief(numbers: Int64Array) -> IntervalIndex:
+                return all_owners.part(int(numbers.min()) * length, (int(numbers.max()) + 1) * length)
+
             for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress, brief=brief):
                 for block in checked:
-                    if block.block.problem:
-                        source.report_unread(block.block, self._findings)
-                    self._report_rows(key, block.faults)
+                    if block.problem:
+                        source.report_unread(block.start, block.problem, self._findings)
+                    self._report_rows(key, block.result.faults)
                     # blocks come in their order, so that each can be joined to the one before
-                    if block.ends is not None:
-                        self._take_steps(block, block.ends)
-                    if block.tracks is not None:
-                        self._take_tracks(block.block.start, block.tracks)
+                    if block.result.ends is not None:
+                        self._take_steps(block, block.result.ends)
+                    if block.result.tracks is not None:
+                        self._take_tracks(block.start, block.result.tracks)
                     for blocks, values in zip(intervals, block.intervals, strict=False):
-                        blocks.append((block.block.start, values))
+                        blocks.append((block.start, values))
             self._num_done += len(source.present)
         return [IntervalIndex.from_blocks(blocks) for blocks in intervals]
 
@@ -184,7 +189,7 @@ class _Validation:
 
     def _take_steps(self, block: CheckedBlock, ends: RecordArray) -> None:
         """Add what is wrong with the steps within a block of frames, and with the one to its first frame."""
-        steps, first = block.steps, block.block.start
+        steps, first = block.result.steps, block.start
         # the step from the last frame of the block before, checked here as neither block has both of its frames
         if self._previous_frame is not None:
             row, record = self._previous_frame
@@ -216,24 +221,21 @@ class _Validation:
         target = self._sources.get(target_key)
         title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
         starts, stops = index.bounds[:, 0], index.bounds[:, 1]
-        message = f"the interval of {title} ends before it starts"
-        checks: list[RowCheck] = [("error", "interval", message, stops < starts)]
+        checks: list[tuple[str, BoolArray]] = [("ends before it starts", stops < starts)]
         if target is not None:
             outside = (starts < 0) | (stops > target.length)
-            message = f"the interval of {title} is not within the {target.length} rows"
-            checks.append(("error", "interval", message, outside))
+            checks.append((f"is not within the {target.length} rows", outside))
 
         # gaps show only between neighbours: behind a block of parents that was not read, an interval starts anywhere
-        at_first = (starts != 0) & (index.parents == 0)
-        checks.append(("error", "interval", f"the interval of {title} does not start at row 0", at_first))
+        checks.append(("does not start at row 0", (starts != 0) & (index.parents == 0)))
         gap = np.zeros(len(starts), np.bool_)
         gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
-        checks.append(("error", "interval", f"the interval of {title} does not start where the one before ends", gap))
+        checks.append(("does not start where the one before ends", gap))
 
         # what is said here need not be said again when runs are checked
-        reported = np.zeros(len(getattr(self._dataset, ARRAYS[key][0])), np.bool_)
-        for severity, check, message, bad in checks:
-            make = partial(self._finding_with_value, key, (severity, check, message), index.parents, index.bounds)
+        reported = np.zeros(len(getattr(self._dataset, ARRAYS[key].attribute)), np.bool_)
+        for problem, bad in checks:
+            make = partial(self._interval_finding, key, f"the interval of {title} {problem}", index)
             self._findings.add_where(bad, make)
             reported[index.parents[bad]] = True
         self._reported[target_key] = reported
@@ -272,11 +274,10 @@ class _Validation:
             make = partial(self._finding, key, (fault.severity, fault.check, fault.message))
             self._findings.add_rows(fault.rows, fault.count, make)
 
-    def _finding_with_value(
-        self, key: str, check: tuple[Severity, str, str], rows: Int64Array, values: Int64Array, position: int
-    ) -> Finding:
-        severity, name, message = check
-        return self._finding(key, (severity, name, f"{message}: {values[position].tolist()}"), int(rows[position]))
+    def _interval_finding(self, key: str, message: str, index: IntervalIndex, position: int) -> Finding:
+        """Return the finding that one of some intervals is wrong."""
+        message = f"{message}: {index.bounds[position].tolist()}"
+        return self._finding(key, ("error", "interval", message), int(index.parents[position]))
 
     def _finding(self, key: str, check: tuple[Severity, str, str], row: int) -> Finding:
         """Return a finding about a row of an array, with the frame and scene it belongs to."""
@@ -299,11 +300,6 @@ class _Validation:
 
     def _add(self, severity: Severity, key: str, check: str, message: str, *, row: int | None = None) -> None:
         self._findings.add(Finding(severity=severity, check=f"{key}: {check}", message=message, row=row))
-
-
-def _owners_of(source: BlockSource, owners: IntervalIndex, indices: Int64Array) -> IntervalIndex:
-    """Return what owns the rows of some blocks."""
-    return owners.part(int(indices.min()) * source.block_length, (int(indices.max()) + 1) * source.block_length)
 
 
 def _owner(index: IntervalIndex, row: int) -> int | None:

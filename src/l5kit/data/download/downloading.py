@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from l5kit._files import clear_leftovers, publish, scratch_beside
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.download.addresses import Address, parse_address
 from l5kit.data.download.archives import archive_kind, unpack
 from l5kit.data.download.fetching import NoRoomError, Retries, fetch_file, has_digest, require_digest
@@ -17,7 +18,6 @@ from l5kit.data.download.http_source import HttpSource
 from l5kit.data.download.manifest_check import ManifestCheck
 from l5kit.data.download.published_layout import FoundParts, PlacedPart, is_known_file, plan_layout
 from l5kit.data.download.tree_copy import ListedTree, copy_tree, list_patiently
-from l5kit.data.manifest import Manifest
 from l5kit.data.owned_outputs import DATASET, files_in
 from l5kit.data.progress import Progress, show_progress
 from l5kit.data.unpack_limits import UnpackLimits

@@ -2,11 +2,11 @@
 
 from pathlib import Path, PurePosixPath
 
-from l5kit.data.digest import FileDigest, without_masks
+from l5kit.data.digests.digest import FileDigest, without_masks
+from l5kit.data.digests.manifest import Manifest
 from l5kit.data.download.fetching import file_digest
 from l5kit.data.download.published_layout import PlacedPart
-from l5kit.data.log_names import GROUP_FILES
-from l5kit.data.manifest import Manifest
+from l5kit.data.layout import GROUP_FILES
 from l5kit.errors import DownloadError
 
 _MAX_NAMED = 5

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from l5kit.data.log_names import is_group
+from l5kit.data.layout import is_group
 from l5kit.errors import DownloadError
 
 _SCENES = "scenes"

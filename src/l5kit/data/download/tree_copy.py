@@ -20,7 +20,7 @@ from l5kit.data.download.entry_names import EntryNames
 from l5kit.data.download.fetching import Expected, Retries, fetch_file, require_space
 from l5kit.data.download.replies import InterruptedReplyError, Reply
 from l5kit.data.progress import Progress
-from l5kit.data.stores.file_listing import FileSystem, find_files
+from l5kit.data.stores.remote_reading import FileSystem, find_files
 from l5kit.errors import DownloadError, L5KitError, MissingDependencyError, install_command
 
 _BLOCK_BYTES = 1 << 23

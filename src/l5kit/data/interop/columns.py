@@ -23,10 +23,9 @@ from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
 from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
-from l5kit.data.stores.checked_blosc import with_checked_lengths
+from l5kit.data.stores.chunk_files import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.store import ZarrArray
-from l5kit.data.stores.stored_columns import (
+from l5kit.data.stores.columns_array import (
     FIELDS_KEY,
     LAYOUT_KEY,
     LAYOUT_NAME,
@@ -35,6 +34,7 @@ from l5kit.data.stores.stored_columns import (
     as_plain,
     plain_type,
 )
+from l5kit.data.stores.store import ZarrArray
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 

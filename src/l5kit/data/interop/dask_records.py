@@ -11,8 +11,8 @@ from l5kit._types import Int64Array, NumericArray, Records
 from l5kit.data.interop.pandas_frames import to_pandas
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
-from l5kit.data.record_view import RecordView
 from l5kit.data.stores.chunked_array import ChunkedArray
+from l5kit.data.views import RecordView
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import numpy as np
 from l5kit._types import DType, Int64Array, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, passing_blocks, rows_of
 from l5kit.data.records import (
     AGENT_ARRAY_KEY,
@@ -20,7 +21,6 @@ from l5kit.data.records import (
     SCENE_ARRAY_KEY,
     TL_FACE_ARRAY_KEY,
 )
-from l5kit.data.scene_records import as_standard
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
@@ -139,7 +139,7 @@ def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, Table
     """
     view = dataset.view_scene(scene_index)
     records = {
-        key: as_standard(np.asarray(getattr(view, attribute)), dtype)
+        key: as_record_type(np.asarray(getattr(view, attribute)), dtype)
         for key, (attribute, dtype, _) in layout.ARRAYS.items()
     }
     scene, frames = records[SCENE_ARRAY_KEY], records[FRAME_ARRAY_KEY]

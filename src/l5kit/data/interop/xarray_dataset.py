@@ -8,7 +8,7 @@ from l5kit.data.interop.dask_records import to_dask_array
 from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.layout import ARRAYS
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
-from l5kit.data.scene_view import view_of_scenes
+from l5kit.data.views import view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 

@@ -1,61 +1,179 @@
-"""Chunk files of an array, decoded by the thread that needs them: one of a local folder, or several of a service.
+"""Chunk files of an array, decoded by the thread that needs them, and the cache of those that were.
 
 zarr hands each chunk to a thread of its own and from there to others; for the files of a local folder that costs more
 than decoding does, and keeps several threads from reading at the same time. Those of a service are asked for together.
+
+Blosc is looked at before it decodes. A chunk says in its header how long it is, and the library believes it: of a file
+that was cut short it decodes what lies behind it in memory, which is an error most of the time, and once in a while
+wrong records.
 """
 
 import asyncio
+import contextlib
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numcodecs
 import numpy as np
+import zarr
+from numcodecs.compat import ensure_contiguous_ndarray
 from zarr.abc.store import Store
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
-from l5kit._types import NumericArray
+from l5kit._types import NumericArray, PickledState
 from l5kit.configs.texts import require_regular_file
-from l5kit.data.stores.checked_blosc import CheckedBlosc
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.stores.store import ZarrArray
 
+_HEADER_NUM_BYTES = 16
+
+_STORED_NUM_BYTES = slice(12, 16)
+"""Where the header has the number of bytes of the chunk, in little endian."""
+
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 """With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
+
+NUM_READ_AHEAD = 32
+"""Most chunks that are asked for before the first of them is used."""
+
+
+class ChunkCache:
+    """Decoded chunks of several arrays, the least recently used given up first when a size is exceeded.
+
+    It may be used from several threads. Pickled, it is empty.
+
+    Args:
+        max_bytes: Upper bound of the decoded size of all chunks kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self._chunks: OrderedDict[tuple[str, int], NumericArray] = OrderedDict()
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def get(self, key: tuple[str, int]) -> NumericArray | None:
+        """Return a chunk if it is kept."""
+        chunk = self._chunks.get(key)
+        if chunk is not None:
+            with contextlib.suppress(KeyError):  # another thread has just given it up
+                self._chunks.move_to_end(key)
+        return chunk
+
+    def reserve(self, num_bytes: int) -> bool:
+        """Set part of the size apart for good, for rows kept elsewhere; return whether there is room for it."""
+        if os.getpid() != self._process:
+            self._make_lock()
+        with self._lock:
+            has_room = self.num_bytes + num_bytes <= self.max_bytes
+            self.num_bytes += num_bytes if has_room else 0
+        return has_room
+
+    def put(self, key: tuple[str, int], chunk: NumericArray) -> None:
+        """Keep a chunk, unless it is larger than the whole cache."""
+        if chunk.nbytes > self.max_bytes:
+            return
+        if os.getpid() != self._process:
+            self._make_lock()  # this process was forked, perhaps while another thread held the lock
+        with self._lock:
+            self._remove(key)
+            self._chunks[key] = chunk
+            self.num_bytes += chunk.nbytes
+            while self.num_bytes > self.max_bytes and self._chunks:
+                _, oldest = self._chunks.popitem(last=False)
+                self.num_bytes -= oldest.nbytes
+
+    def discard(self, key: tuple[str, int]) -> None:
+        """Give up a chunk."""
+        if os.getpid() != self._process:
+            self._make_lock()
+        with self._lock:
+            self._remove(key)
+
+    def _remove(self, key: tuple[str, int]) -> None:
+        chunk = self._chunks.pop(key, None)
+        if chunk is not None:
+            self.num_bytes -= chunk.nbytes
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"max_bytes": self.max_bytes}
+
+    def __setstate__(self, state: PickledState) -> None:
+        self.__init__(state["max_bytes"])  # type: ignore[misc]
+
+
+class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
+    """The codec ``blosc``, which refuses chunks that are shorter than they say."""
+
+    def decode(self, buf: object, out: object = None) -> bytes | NumericArray:
+        """Return the decoded bytes of a chunk.
+
+        Raises:
+            ValueError: The chunk is cut short.
+        """
+        chunk = ensure_contiguous_ndarray(buf).view(np.uint8)
+        said = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
+        if len(chunk) < max(said, _HEADER_NUM_BYTES):
+            raise ValueError(f"it has {len(chunk)} bytes, but should have {max(said, _HEADER_NUM_BYTES)}")
+        decoded: bytes | NumericArray = super().decode(buf, out)
+        return decoded
+
+
+def with_checked_lengths(array: Any, **config: bool) -> Any:
+    """Return a zarr array of which :class:`CheckedBlosc` decodes the chunks if Blosc compressed them.
+
+    Args:
+        array: A zarr array; what only reads like one is returned as it is.
+        **config: How it is read and written, as zarr names it.
+    """
+    if not isinstance(array, zarr.Array):
+        return array
+    metadata: Any = array.metadata
+    compressor = getattr(metadata, "compressor", None)
+    if isinstance(compressor, numcodecs.Blosc):
+        kept = {key: value for key, value in compressor.get_config().items() if key != "id"}
+        metadata = replace(metadata, compressor=CheckedBlosc(**kept))
+    settings: Any = config or None
+    return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=settings))
 
 
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     """Return all rows of a chunk as they are stored, (chunk length, ...); None where zarr has to be asked.
 
-    That is for other stores and codecs, and for files that are missing or damaged, of which zarr tells what is wrong.
+    That is for other stores and formats, and for files that are missing or damaged, of which zarr tells what is wrong.
 
     Args:
-        array: A zarr array from :func:`~l5kit.data.stores.checked_blosc.with_checked_lengths`, whose chunks hold whole
+        array: A zarr array from :func:`~l5kit.data.stores.chunk_files.with_checked_lengths`, whose chunks hold whole
             rows.
         index: Number of the chunk.
     """
-    store, metadata = array.store_path.store, array.metadata
-    if array.ndim > 1 and (getattr(metadata, "order", "") != "C" or array.chunks[1:] != array.shape[1:]):
+    store: Store = array.store_path.store
+    metadata: Any = array.metadata
+    has_whole_rows = array.ndim == 1 or (getattr(metadata, "order", "") == "C" and array.chunks[1:] == array.shape[1:])
+    if type(store) is not LocalStore or not hasattr(metadata, "compressor") or not has_whole_rows:
         return None
-    key = getattr(metadata, "dimension_separator", ".").join([str(index)] + ["0"] * (array.ndim - 1))
-    codec = getattr(metadata, "compressor", None)
-    if type(store) is not LocalStore or not isinstance(codec, CheckedBlosc) or getattr(metadata, "filters", None):
-        return None
+    key = metadata.dimension_separator.join([str(index)] + ["0"] * (array.ndim - 1))
     file_path = store.root / array.store_path.path / key
     try:
         with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NOT_WAITING)) as file:
-            decoded = codec.decode(file.read())
-        rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
+            return decode_file(array, file.read())
     except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so
         require_regular_file(file_path, called="chunk file")  # for a pipe zarr would wait
         return None
-    return rows if len(rows) == array.chunks[0] else None
-
-
-NUM_READ_AHEAD = 32
-"""Most chunks that are asked for before the first of them is used."""
 
 
 def is_remote(store: Store) -> bool:
@@ -91,10 +209,10 @@ def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
 
 
 def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
-    """Return all rows of a chunk as they are stored, (chunk length,).
+    """Return all rows of a chunk as they are stored, (chunk length, ...).
 
     Args:
-        array: The array, of format 2 of zarr.
+        array: The array, of format 2 of zarr, whose chunks hold whole rows.
         content: Content of the file.
 
     Raises:
@@ -104,7 +222,7 @@ def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
     metadata: Any = array.metadata
     for codec in (metadata.compressor, *reversed(metadata.filters or ())):
         decoded = decoded if codec is None else codec.decode(decoded)
-    rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype)
+    rows: NumericArray = np.frombuffer(decoded, dtype=array.dtype).reshape(-1, *array.chunks[1:])
     if len(rows) != array.chunks[0]:
         raise ValueError(f"it has {len(rows)} rows, but should have {array.chunks[0]}")
     return rows

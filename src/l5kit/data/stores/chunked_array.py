@@ -18,17 +18,18 @@ from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
+from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import RecordSequence, require_within
-from l5kit.data.stores.checked_blosc import with_checked_lengths
-from l5kit.data.stores.chunk_cache import ChunkCache
 from l5kit.data.stores.chunk_files import (
     NUM_READ_AHEAD,
+    ChunkCache,
     decode_file,
     decode_local_chunk,
     fetch_files,
     is_decoded_here,
     is_remote,
     reading_ahead,
+    with_checked_lengths,
 )
 from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.store import (
@@ -160,8 +161,7 @@ class ChunkedArray(RecordSequence):
             return joined.rows[start:stop]
         offset = first * self._chunk_length
         if first == last:
-            view: NumericArray = self._chunk(first, strict, read)[start - offset : stop - offset]
-            return view
+            return self._chunk(first, strict, read)[start - offset : stop - offset]
         rows = np.empty(stop - start, dtype=self.dtype)
         for index in range(first, last + 1):
             offset = index * self._chunk_length
@@ -194,7 +194,7 @@ class ChunkedArray(RecordSequence):
             chunk = rows[max(offset - start, 0) : offset + self._chunk_length - start]
             if not chunk.view(np.uint8).any():
                 self.rows(max(offset, start), max(offset, start) + 1, strict=True)  # refuses what is not stored
-        return rows if rows.dtype == self.dtype else self._with_all_fields(rows)
+        return as_record_type(rows, self.dtype)
 
     def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
         """Return an array in which the given ranges of rows are decoded, if the whole array fits into the cache."""
@@ -260,7 +260,7 @@ class ChunkedArray(RecordSequence):
                 stored = decode_file(self._array, content)[:num_rows]
             except Exception as error:  # whatever a codec makes of damaged bytes
                 raise self._damaged(index, error) from error
-            chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+            chunk = as_record_type(stored, self.dtype)
         chunk.setflags(write=False)
         return chunk
 
@@ -314,15 +314,9 @@ class ChunkedArray(RecordSequence):
                     f"chunk file {self.chunk_file(index)} is a folder; restore the file from the source of the dataset"
                 )
             self._missing.add(index)
-        chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+        chunk = as_record_type(stored, self.dtype)
         chunk.setflags(write=False)
         return chunk
-
-    def _with_all_fields(self, stored: NumericArray) -> NumericArray:
-        rows = np.zeros(len(stored), dtype=self.dtype)
-        for name in stored.dtype.names or ():
-            rows[name] = stored[name]
-        return rows
 
     def present_chunks(self) -> list[int]:
         """Return the numbers of the chunks of which there are files, ascending.
@@ -348,11 +342,13 @@ class ChunkedArray(RecordSequence):
 
     def signature(self) -> object:
         """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""
-        array = self.zarr_array
-        location, files = location_of(array.store), store_signature(array.store, (self.name,))
+        location, files = location_of(self.zarr_array.store), self._state_of_files()
         if location is None or files is None:
             return None
         return f"{location}/{self.name}", hashlib.sha256(repr(files).encode()).hexdigest()
+
+    def _state_of_files(self) -> list[tuple[object, ...]] | None:
+        return store_signature(self.zarr_array.store, (self.name,))
 
     @property
     def num_chunks(self) -> int:
@@ -422,17 +418,7 @@ class ChunkedArray(RecordSequence):
         self._length = new_length
 
     def _as_stored(self, values: ArrayLike) -> NumericArray:
-        """Return records in the type of the store, field by field."""
-        records, stored_dtype = self._as_records(values), self._array.dtype
-        if records.dtype == stored_dtype:
-            return records
-        packed = np.empty(records.shape, dtype=stored_dtype)
-        for name in stored_dtype.names or ():
-            packed[name] = records[name]
-        return packed
-
-    def _as_records(self, values: ArrayLike) -> NumericArray:
-        """Return records that have all stored fields, made of tuples where need be."""
+        """Return records in the type of the store, made of tuples where need be."""
         fields = list(self._array.dtype.names or ())
         # one record as a tuple, or a list of such (also an empty one); all else has a type of its own
         are_tuples = isinstance(values, tuple) or (
@@ -464,7 +450,7 @@ class ChunkedArray(RecordSequence):
                 f"rows of {self.name!r} have the fields {lost}, whose values would be lost: the array stores {fields}; "
                 "leave them out, or write a dataset of your records with save()"
             )
-        return records
+        return as_record_type(records, self._array.dtype)
 
     def _writable(self) -> ZarrArray:
         array = self.zarr_array

@@ -1,17 +1,276 @@
-"""Arrays of records whose fields are stored as plain arrays, with the decoded chunks kept like those of other sets."""
+"""Columns layout: records whose fields are stored as plain arrays of zarr 3, each by itself, which any reader knows.
 
-import hashlib
+The group of an array of records has an array for each field, with a first axis for the rows and those of the field
+behind it. Texts are the code points of their characters, filled up with zeros, on one more axis.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import zarr
 from numpy.typing import DTypeLike
+from zarr.abc.store import Store
+from zarr.core.sync import sync
+from zarr.storage import LocalStore, StorePath
 
-from l5kit._types import NumericArray
-from l5kit.data.stores.chunk_cache import ChunkCache
+from l5kit._types import DType, NumericArray, RecordArray
+from l5kit.data.layout import MAX_BYTES, MAX_CHUNK_BYTES, MAX_LOST_FILES, check_fields
+from l5kit.data.record_bytes import as_record_type
+from l5kit.data.stores.chunk_files import ChunkCache
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.store import describe_file, location_of
-from l5kit.data.stores.stored_columns import StoredColumns
-from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError, UnreachableDataError
+from l5kit.data.stores.store import ZarrArray, collected, describe_file, location_of, which_exist
+from l5kit.data.stores.store_signature import store_signature
+from l5kit.errors import (
+    CorruptedDataError,
+    DatasetFormatError,
+    InvalidArgumentError,
+    ReadOnlyDatasetError,
+    UnreachableDataError,
+)
+
+LAYOUT_KEY = "l5kit_layout"
+"""Attribute that tells of a group of zarr 3 that it is a dataset in this layout."""
+
+SOURCE_KEY = "l5kit_source"
+"""Attribute that tells of which dataset a group is an export."""
+
+LAYOUT_NAME = "columns"
+LAYOUT_VERSION = 1
+
+FIELDS_KEY = "l5kit_fields"
+"""Attribute of the group of an array: name, type and shape of each field, in the order of the records."""
+
+
+def require_columns(root: zarr.Group, location: str) -> None:
+    """Refuse a group of zarr 3 that is no dataset, or one of a later layout.
+
+    Raises:
+        DatasetFormatError: It is such a group.
+    """
+    mark: Any = root.attrs.get(LAYOUT_KEY)
+    if not isinstance(mark, Mapping) or mark.get("name") != LAYOUT_NAME:
+        raise DatasetFormatError(
+            f"{location} is a group of zarr 3, but no dataset: those are of zarr 2, or `l5kit export --layout columns` "
+            f"has written them, with the attribute {LAYOUT_KEY!r}"
+        )
+    version = mark.get("version")
+    if version != LAYOUT_VERSION:
+        raise DatasetFormatError(
+            f"{location} has version {version!r} of the columns layout; this l5kit knows {LAYOUT_VERSION}: update it, "
+            "or export the dataset anew"
+        )
+
+
+def plain_type(field: DType) -> tuple[DType, tuple[int, ...]]:
+    """Return type and shape of a value of a field as it is stored.
+
+    Args:
+        field: Type of the field, with its shape.
+
+    Raises:
+        InvalidArgumentError: It is of a kind that no plain array has.
+    """
+    base, shape = field.base, field.shape
+    if base.kind == "U":
+        return np.dtype("<u4"), (*shape, base.itemsize // 4)
+    if base.kind == "S":
+        return np.dtype("u1"), (*shape, base.itemsize)
+    if base.kind not in "biuf" or base.itemsize > np.dtype(np.uint64).itemsize:
+        raise InvalidArgumentError(f"fields must be numbers or texts to be stored as plain arrays, got {field}")
+    return base.newbyteorder("<"), shape
+
+
+def as_plain(records: RecordArray, name: str) -> NumericArray:
+    """Return the values of a field as they are stored, (N, ...), side by side in memory.
+
+    Args:
+        records: Records.
+        name: Name of the field.
+    """
+    stored, shape = plain_type(records.dtype[name])
+    values = np.ascontiguousarray(records[name], dtype=records.dtype[name].base.newbyteorder("<"))
+    return values.view(stored).reshape(len(records), *shape)
+
+
+class StoredColumns:
+    """One array of records of a dataset in the columns layout, read as if it were an array of zarr.
+
+    Args:
+        group: Its group.
+        file: Path of the metadata of the group, for messages.
+
+    Attributes:
+        dtype: Type of the records.
+        shape: Number of rows, as a tuple.
+        chunks: Rows that are compressed together, as a tuple; the same for all fields.
+
+    Raises:
+        DatasetFormatError: The group is not one of this layout, or its parts do not fit together.
+    """
+
+    ndim = 1
+    read_only = True
+
+    def __init__(self, group: zarr.Group, file: str) -> None:
+        self.store_path: StorePath = group.store_path
+        self.path = str(group.path)
+        # the record type that the attributes of the group tell
+        fields: Any = group.attrs.get(FIELDS_KEY)
+        try:
+            dtype: DType = np.dtype([(str(name), kind, tuple(shape)) for name, kind, shape in fields])
+            if not dtype.names:
+                raise ValueError("no fields")
+            for name in dtype.names:
+                plain_type(dtype[name])
+        except (TypeError, ValueError) as error:
+            raise DatasetFormatError(
+                f"{file}: the attribute {FIELDS_KEY!r} must list name, type and shape of each field, got {fields!r} "
+                f"({error}); export the dataset anew"
+            ) from error
+        self.dtype = dtype
+        self._arrays: dict[str, ZarrArray] = {}
+        for name in self.dtype.names or ():
+            self._arrays[name] = _open_field(group, name, self.dtype[name], file)
+        first = next(iter(self._arrays.values()))
+        self.shape = (int(first.shape[0]),)
+        self.chunks = (int(first.chunks[0]),)
+        for name, array in self._arrays.items():
+            if (array.shape[0], array.chunks[0]) != (first.shape[0], first.chunks[0]):
+                raise DatasetFormatError(
+                    f"{file}: field {name!r} has {array.shape[0]} rows in chunks of {array.chunks[0]}, the first has "
+                    f"{first.shape[0]} in chunks of {first.chunks[0]}; the export is damaged, make it anew"
+                )
+
+    @classmethod
+    def open(cls, group: object, key: str, file: str) -> "StoredColumns":
+        """Return one of the arrays of a dataset, whose fields are those of the format.
+
+        Args:
+            group: What the group of the dataset holds under ``key``.
+            key: Name of the array.
+            file: Path of its metadata, for messages.
+
+        Raises:
+            DatasetFormatError: It is something else, or longer than its files.
+        """
+        if not isinstance(group, zarr.Group):
+            raise DatasetFormatError(f"{file} must describe a group of arrays, got {group!r}; export the dataset anew")
+        columns = cls(group, file)
+        check_fields(columns.dtype, key, file)
+        columns.check_size(file)
+        return columns
+
+    @property
+    def store(self) -> Store:
+        """The store of the files."""
+        return self.store_path.store
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields."""
+        return tuple(self._arrays)
+
+    def __getitem__(self, rows: slice) -> RecordArray:
+        """Return records of a range of rows."""
+        start, stop, _ = rows.indices(self.shape[0])
+        records = np.empty(max(stop - start, 0), dtype=self.dtype)
+        for name in self.names:
+            self.read_field(name, start, stop, records)
+        return records
+
+    def read_field(self, name: str, start: int, stop: int, records: RecordArray) -> bool:
+        """Read a field of rows [start, stop) into records, and return whether it has any bit that is not zero."""
+        values = np.ascontiguousarray(self._arrays[name][start:stop])
+        field = self.dtype[name]
+        records[name] = values.view(field.base.newbyteorder("<")).reshape(len(records), *field.shape)
+        return bool(values.view(np.uint8).any())
+
+    def shard_key(self, name: str, row: int) -> str:
+        """Return the key in the store of the file that holds a field of a row."""
+        array = self._arrays[name]
+        metadata: Any = array.metadata
+        zeros = (0 for _ in array.shape[1:])  # along the axes of a value there is one chunk
+        return f"{array.store_path.path}/{metadata.encode_chunk_key((row // _rows_per_shard(array), *zeros))}"
+
+    def missing_key(self, row: int) -> str | None:
+        """Return the key of the first file of a row that does not exist; None if all do."""
+        keys = (self.shard_key(name, row) for name in self.names)
+        return next((key for key in keys if not sync(self.store.exists(key))), None)
+
+    def present_chunks(self) -> list[int]:
+        """Return the numbers of the chunks whose files are all there, ascending."""
+        length, chunk_length = self.shape[0], self.chunks[0]
+        is_there = np.ones(-(-length // chunk_length), dtype=np.bool_)
+        for name, array in self._arrays.items():
+            rows_per_shard = _rows_per_shard(array)
+            keys = [self.shard_key(name, row) for row in range(0, length, rows_per_shard)]
+            for start, exists in zip(range(0, length, rows_per_shard), which_exist(self.store, keys), strict=True):
+                is_there[start // chunk_length : (start + rows_per_shard) // chunk_length] &= exists
+        return np.flatnonzero(is_there).tolist()
+
+    def signature(self) -> list[tuple[object, ...]] | None:
+        """Return name, size and modification time of the files of all fields; None where nothing tells."""
+        keys: tuple[str, ...] = (self.path,)
+        if isinstance(self.store, LocalStore):
+            root = Path(self.store.root)
+            folders = (folder for folder, _, _ in os.walk(root / self.path))
+            keys = tuple(sorted(Path(folder).relative_to(root).as_posix() for folder in folders))
+        return None if location_of(self.store) is None else store_signature(self.store, keys)
+
+    def check_size(self, file: str) -> None:
+        """Refuse lengths that the files cannot have, as :func:`l5kit.data.layout.check_size` does.
+
+        Raises:
+            DatasetFormatError: The length or the chunks are too large.
+        """
+        advice = "the metadata is damaged, or files were lost: export the dataset anew"
+        length, row_bytes = self.shape[0], self.dtype.itemsize
+        if length * row_bytes >= MAX_BYTES or self.chunks[0] * row_bytes > MAX_CHUNK_BYTES:
+            raise DatasetFormatError(
+                f"{file} says that there are {length} rows, in chunks of {self.chunks[0]}, more than a machine can "
+                f"hold; {advice}"
+            )
+        array = self._arrays[self.names[0]]
+        num_shards = -(-length // _rows_per_shard(array))
+        if num_shards <= MAX_LOST_FILES or sync(self.store.exists(self.shard_key(self.names[0], length - 1))):
+            return
+
+        # the last file is missing: maybe some were lost, or the length is wrong by much more than there are files
+        num_present = len(set(collected(array.store.list_prefix(f"{array.store_path.path}/")))) - 1
+        if num_shards > num_present + max(MAX_LOST_FILES, num_present):
+            raise DatasetFormatError(
+                f"{file} says that there are {length} rows in {num_shards} files, but there are {num_present}; {advice}"
+            )
+
+
+def _open_field(group: zarr.Group, name: str, field: DType, file: str) -> ZarrArray:
+    try:
+        array: Any = group.get(name)
+    except UnreachableDataError:
+        raise
+    except Exception as error:  # whatever damaged metadata makes zarr and its parsers raise
+        field_file = describe_file(group.store, f"{group.path}/{name}/zarr.json")
+        raise DatasetFormatError(
+            f"{field_file} cannot be read ({type(error).__name__}: {error}); export the dataset anew"
+        ) from error
+    stored, shape = plain_type(field)
+    if not isinstance(array, zarr.Array):
+        raise DatasetFormatError(f"{file}: the array of field {name!r} is missing; export the dataset anew")
+    is_whole = array.shape[1:] == shape and array.chunks[1:] == shape
+    if array.dtype != stored or array.ndim != 1 + len(shape) or not is_whole or array.chunks[0] < 1:
+        raise DatasetFormatError(
+            f"{file}: the array of field {name!r} must be of {stored} and have rows of shape {shape} in whole chunks, "
+            f"got {array.dtype} of shape {array.shape} in chunks {array.chunks}; export the dataset anew"
+        )
+    return array
+
+
+def _rows_per_shard(array: ZarrArray) -> int:
+    """Return the rows of a field in one file."""
+    return int((array.shards or array.chunks)[0])
 
 
 class ColumnsArray(ChunkedArray):
@@ -59,12 +318,8 @@ class ColumnsArray(ChunkedArray):
         """Return whether the files of all fields of a chunk exist."""
         return self.columns.missing_key(index * self._chunk_length) is None
 
-    def signature(self) -> object:
-        """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""
-        location, files = location_of(self.columns.store), self.columns.signature()
-        if location is None or files is None:
-            return None
-        return f"{location}/{self.name}", hashlib.sha256(repr(files).encode()).hexdigest()
+    def _state_of_files(self) -> list[tuple[object, ...]] | None:
+        return self.columns.signature()
 
     def _read_chunk(self, index: int) -> NumericArray:
         start = index * self._chunk_length
@@ -83,7 +338,7 @@ class ColumnsArray(ChunkedArray):
                 ) from error
         if is_zero and not self.has_chunk_file(index):
             self._missing.add(index)
-        chunk = stored if stored.dtype == self.dtype else self._with_all_fields(stored)
+        chunk = as_record_type(stored, self.dtype)
         chunk.setflags(write=False)
         return chunk
 

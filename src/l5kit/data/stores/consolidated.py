@@ -11,11 +11,11 @@ from typing import Any
 
 import zarr
 from zarr.abc.store import Store
-from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from l5kit._types import JsonObject
+from l5kit.data.stores.store import read_file
 
 _FILE_NAMES = {2: ".zmetadata", 3: "zarr.json"}
 """For each version of zarr, the file with the copies."""
@@ -84,8 +84,8 @@ def _read_copies(store: Store, version: int) -> JsonObject | None:
 
 def _read_json(store: Store, key: str) -> Any:
     """Return a file of metadata, None if it is missing; a ValueError tells that it holds no JSON."""
-    content = sync(store.get(key, default_buffer_prototype()))
-    return None if content is None else json.loads(content.to_bytes())
+    content = read_file(store, key)
+    return None if content is None else json.loads(content)
 
 
 def _essence(key: str, content: object) -> object:

@@ -19,17 +19,14 @@ from pathlib import Path
 
 import numpy as np
 import zarr
-from zarr.core.buffer import default_buffer_prototype
-from zarr.core.sync import sync
 
 from l5kit._files import placed_when_complete, remove_whole, sync_folder
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress, show_progress
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.mapped_array import MappedArray
-from l5kit.data.stores.npy_files import npy_header
-from l5kit.data.stores.store import location_of
-from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
+from l5kit.data.stores.npy_files import MappedArray, npy_header
+from l5kit.data.stores.store import location_of, read_file
+from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock, key_of
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 MANIFEST_NAME = "store.json"
@@ -121,8 +118,7 @@ def store_folder(source_location: str, folder: str | os.PathLike[str] | None = N
         folder: Cache folder; None for that of the user.
     """
     name = re.sub(r"[^\w.-]", "_", os.path.basename(source_location.rstrip("/\\")))[:64].lstrip(".")
-    key = hashlib.sha256(source_location.encode()).hexdigest()[:16]
-    return stores_folder(folder) / f"{name}-{key}"
+    return stores_folder(folder) / f"{name}-{key_of(source_location)}"
 
 
 def stores_folder(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -319,9 +315,6 @@ def _write_arrays(source: DecodedSource, folder: Path, progress: Progress | None
 def _digest_of(root: zarr.Group, arrays: Mapping[str, ChunkedArray], signatures: Mapping[str, object]) -> str:
     """Return a digest of the state of a dataset on disk, and of the form in which it is kept."""
     files = _COLUMNS_METADATA_FILES if root.metadata.zarr_format == 3 else _METADATA_FILES
-    metadata = []
-    for key in files:
-        content = sync(root.store.get(key, default_buffer_prototype()))
-        metadata.append((key, None if content is None else content.to_bytes()))
+    metadata = [(key, read_file(root.store, key)) for key in files]
     headers = [npy_header(array.dtype, array.shape) for array in arrays.values()]
     return hashlib.sha256(repr((_FORMAT_VERSION, metadata, headers, sorted(signatures.items()))).encode()).hexdigest()

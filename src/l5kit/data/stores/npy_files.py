@@ -1,4 +1,4 @@
-"""Arrays in ``.npy`` files that are mapped into memory, and pieces of them that are read without.
+"""Arrays in ``.npy`` files that are mapped into memory, also as those of a dataset, and pieces that are read without.
 
 Pages of a mapped file are read when touched, and shared by processes; but each touch takes up to 2 MiB around it into
 the process, and what no other process has taken counts as its own.
@@ -9,12 +9,14 @@ import os
 import weakref
 from io import BytesIO
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from l5kit._types import Int64Array, NumericArray
-from l5kit.errors import CorruptedDataError
+from l5kit._types import Int64Array, NumericArray, PickledState
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within
+from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
 
 
 def npy_header(dtype: DTypeLike, shape: tuple[int, ...]) -> bytes:
@@ -101,3 +103,105 @@ def release_pages(array: NumericArray) -> None:
         owner = owner.base
     if isinstance(owner, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         owner.madvise(mmap.MADV_DONTNEED)
+
+
+class MappedArray(RecordSequence):
+    """One array of a dataset in a decoded ``.npy`` file, mapped into memory and never changed.
+
+    Reading follows NumPy, as in the other arrays of a dataset: ``array[10:20]`` is a copy; :meth:`rows`, :attr:`whole`
+    and ``np.asarray(array)`` are read-only views of the file. Pages are read when they are touched, and all processes
+    that map the file share them. Pickled, it holds the path of the file, which is mapped anew where it is unpickled.
+
+    Args:
+        file: The ``.npy`` file.
+        dtype: Type of its records.
+        length: Number of its rows.
+        name: Name of the array on disk, for messages.
+        signature: What :meth:`signature` returns: that of the array that was decoded.
+
+    Raises:
+        CorruptedDataError: The file is missing, is not whole or holds something else.
+    """
+
+    def __init__(self, file: Path, *, dtype: np.dtype[np.void], length: int, name: str, signature: object) -> None:
+        self.dtype = np.dtype(dtype)
+        self.file = Path(file)
+        self.name = name
+        self._length = length
+        self._signature = signature
+
+        # a dataset that has changed has its files in another folder, so that one that does not fit is damaged
+        advice = "open the dataset with cached='mmap' again, which makes the file anew"
+        try:
+            rows = map_npy(self.file, dtype=self.dtype, shape=(length,))
+        except OSError as error:
+            raise CorruptedDataError(
+                f"the decoded file {file} cannot be read ({error}); it may have been removed because its source "
+                f"changed, or by l5kit cache: {advice}"
+            ) from error
+        if rows is None:
+            raise CorruptedDataError(
+                f"the decoded file {file} is not the one it was: it must hold {length} rows of {dtype.itemsize} bytes "
+                f"and nothing else; remove it and {advice}"
+            )
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def whole(self) -> NumericArray:
+        """All rows, a read-only view of the file."""
+        return self._rows
+
+    @property
+    def chunks(self) -> tuple[int]:
+        """Rows that are read together where all are walked through, as a tuple."""
+        return (ROWS_PER_BLOCK,)
+
+    def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
+        """Return rows [start, stop), a read-only view of the file; see the base class."""
+        if strict and not 0 <= start <= stop <= self._length:
+            require_within(self, slice(start, stop))
+        return self._rows[start:stop]
+
+    def signature(self) -> object:
+        """Return the signature of the array that was decoded."""
+        return self._signature
+
+    def _block_of(self, row: int) -> tuple[int, NumericArray]:
+        start = row // ROWS_PER_BLOCK * ROWS_PER_BLOCK
+        return start, self._rows[start : start + ROWS_PER_BLOCK]
+
+    def _gather(self, positions: NumericArray) -> NumericArray:
+        return self._rows[positions]
+
+    def _as_numpy(self, dtype: DTypeLike | None, copy: bool | None) -> NumericArray:
+        return np.array(self._rows, dtype=dtype, copy=copy)
+
+    def _refuse(self, *_args: object) -> NoReturn:
+        """Refuse to write rows, to add some and to change their number; always raises a ReadOnlyDatasetError."""
+        raise ReadOnlyDatasetError(
+            f"{self.name!r} is read from decoded files ({self.file}), which are never changed; "
+            "open the dataset with mode='r+' and without cached='mmap' to write to it"
+        )
+
+    __setitem__ = append = resize = _refuse
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "file": self.file,
+            "dtype": self.dtype,
+            "length": self._length,
+            "name": self.name,
+            "signature": self._signature,
+        }
+
+    def __setstate__(self, state: PickledState) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "MappedArray":
+        return self  # nothing of it ever changes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes, {self.file}>"

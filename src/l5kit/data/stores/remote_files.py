@@ -1,27 +1,146 @@
-"""Files of a remote service, through fsspec: asked for with a time limit, again where that helps, some at a time."""
+"""Files of a remote service, through fsspec: asked for with a time limit, again where that helps, some at a time.
+
+Which failures pass is told by :func:`is_passing`, and :func:`unreachable` makes the error for the others.
+"""
 
 import asyncio
+import errno
 import itertools
 import os
 import pickle
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from l5kit._types import PickledState
-from l5kit.data.stores.file_listing import FileInfo, open_file_system
-from l5kit.data.stores.remote_failures import is_passing, is_refusal, unreachable
-from l5kit.data.stores.remote_reading import RemoteReading
+from l5kit.data.stores.remote_reading import FileInfo, RemoteReading, open_file_system
 from l5kit.errors import CorruptedDataError, UnreachableDataError
 
+_PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+_PASSING_ERRNO = frozenset(
+    getattr(errno, name, errno.EIO)
+    for name in (
+        "EBUSY",
+        "EREMOTEIO",
+        "ETIMEDOUT",
+        "ECONNRESET",
+        "ECONNREFUSED",
+        "ECONNABORTED",
+        "ENETUNREACH",
+        "ENETDOWN",
+        "EHOSTUNREACH",
+        "EPIPE",
+        "EAGAIN",
+    )
+)
+_PASSING_CLASSES = frozenset(
+    {
+        "ClientError",  # of aiohttp; botocore's has a status
+        "HTTPClientError",
+        "ResponseStreamingError",
+        "IncompleteReadError",
+        "IncompleteRead",
+        "AioConnectionError",
+    }
+)
+"""Names of classes of aiohttp, botocore and urllib3, which are not imported here."""
+
+_REFUSED_STATUS = frozenset({401, 403})
+
 _T = TypeVar("_T")
+
 _HTTP = frozenset({"http", "https"})
+
 _S3 = ("s3://", "s3a://")
+
 _VERSION_FIELDS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "md5Hash", "Content-MD5", "created")
+
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether it is worth asking again: no answer, a connection that broke, a service that is busy.
+
+    A service that says that there is no such file, or that one may not read it, says so the second time too.
+    """
+    status = status_of(error)
+    if status is not None:
+        return status in _PASSING_STATUS
+    if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
+        return False
+    if isinstance(error, (TimeoutError, ConnectionError, EOFError)):
+        return True
+    if isinstance(error, OSError) and error.errno in _PASSING_ERRNO:
+        return True
+    return not _PASSING_CLASSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether a service says that one may not read a file, or would have to be told who asks."""
+    return (
+        isinstance(error, PermissionError)
+        or type(error).__name__ == "NoCredentialsError"
+        or status_of(error) in _REFUSED_STATUS
+    )
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that an error of a client library tells; None if it tells none."""
+    for source in (error, error.__cause__):
+        if source is None:
+            continue
+        response = getattr(source, "response", None)
+        if isinstance(response, dict):  # botocore
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            status = getattr(source, "status", None) or getattr(source, "code", None)
+        if isinstance(status, int) and 100 <= status <= 599:
+            return status
+    return None
+
+
+def unreachable(url: str, error: BaseException, *, attempts: int, seconds: float) -> UnreachableDataError:
+    """Return the error for a file that cannot be read.
+
+    Args:
+        url: URL of the file.
+        error: What the last attempt raised.
+        attempts: How many there were.
+        seconds: How long they took together.
+    """
+    # a file with a number as its name is a chunk of the array that its folder is
+    *_, array, name = url.rsplit("/", 2) if url.count("/") > 1 else ("", url)
+    chunk = f" (chunk {name} of array {array!r})" if name.isdigit() and array else ""
+    what = f"{url}{chunk} cannot be read"
+    if is_refusal(error):
+        return UnreachableDataError(
+            f"{what}: the service refuses it ({_line_of(error, url)}); check the rights, or pass storage_options, such "
+            "as {'anon': True} for a public bucket. Some services also say this of a file that is missing"
+        )
+    if is_passing(error):
+        tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        return UnreachableDataError(
+            f"{what}: {_line_of(error, url)}, after {tries} in {seconds:.1f} s; check the network and the service. "
+            "What was read once needs no network with open(cached='mmap') or in a copy (l5kit chop, save())"
+        )
+    return UnreachableDataError(f"{what}: {_line_of(error, url)}; check the URL, and storage_options")
+
+
+def _line_of(error: BaseException, url: str) -> str:
+    """Return an error in a line, without what is secret in the URL, of which services quote parts by themselves."""
+    text = " ".join(str(error).split())
+    secrets = [*re.findall(r"://([^/]+@)", url), *re.findall(r"\?[^#]+", url)]
+    for secret in secrets:
+        for written in (secret, unquote(secret)):
+            text = text.replace(written, "")
+    if not text and isinstance(error, TimeoutError):
+        text = "no answer in time"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class RemoteFiles:
@@ -139,13 +258,13 @@ class RemoteFiles:
         except _ABSENT:
             return None
 
-    async def read_metadata(self, path: str) -> bytes | None:
-        """Return a small file; None if there is none, or if it may not be read.
+    async def read_if_allowed(self, path: str, start: int | None = None, stop: int | None = None) -> bytes | None:
+        """Return the bytes [start, stop) of a file; None if there is none, or if it may not be read.
 
         A service that lists nothing for strangers refuses what is missing.
         """
         try:
-            return await self.read(path)
+            return await self.read(path, start, stop)
         except UnreachableDataError as error:
             if error.__cause__ is not None and is_refusal(error.__cause__):
                 return None
@@ -157,53 +276,37 @@ class RemoteFiles:
 
     async def can_be_read(self, path: str) -> bool:
         """Return whether there is a file that may be read; a service that lists nothing refuses what is missing."""
+        return await self.read_if_allowed(path, 0, 1) is not None
+
+    async def _ask_anew(self, path: str, question: Callable[[AsyncFileSystem], Awaitable[_T]]) -> _T | None:
+        """Return the answer to a question about a file past the caches of fsspec; None if there is no such file."""
+
+        def anew(fs: AsyncFileSystem) -> Awaitable[_T]:
+            getattr(fs, "sync_fs", fs).invalidate_cache()
+            return question(fs)
+
         try:
-            return await self.exists(path)
-        except UnreachableDataError as error:
-            if error.__cause__ is not None and is_refusal(error.__cause__):
-                return False
-            raise
+            return await self.ask(path, anew)
+        except _ABSENT:
+            return None
 
     async def info(self, path: str) -> FileInfo | None:
         """Return what the service tells of a file, past the caches of fsspec; None if there is none."""
-
-        async def question(fs: AsyncFileSystem) -> FileInfo:
-            getattr(fs, "sync_fs", fs).invalidate_cache()
-            return dict(await fs._info(path))
-
-        try:
-            return await self.ask(path, question)
-        except _ABSENT:
-            if await self.exists(path):  # of a web server, fsspec takes every failure for a file that is missing
-                return {}
-            return None
+        info = await self._ask_anew(path, lambda fs: fs._info(path))
+        if info is None:  # of a web server, fsspec takes every failure for a file that is missing
+            return {} if await self.exists(path) else None
+        return dict(info)
 
     async def find(self, path: str) -> dict[str, FileInfo]:
         """Return what the service tells of all files below a path, past the caches of fsspec."""
-
-        async def question(fs: AsyncFileSystem) -> dict[str, FileInfo]:
-            getattr(fs, "sync_fs", fs).invalidate_cache()
-            return dict(await fs._find(path, detail=True, withdirs=False))
-
-        try:
-            return await self.ask(path, question)
-        except _ABSENT:
-            return {}
+        return dict(await self._ask_anew(path, lambda fs: fs._find(path, detail=True, withdirs=False)) or {})
 
     async def names(self, path: str) -> dict[str, bool]:
         """Return what is in a folder, past the caches of fsspec: names, sorted, and whether each is that of a folder.
 
         There are none if it cannot be listed.
         """
-
-        async def question(fs: AsyncFileSystem) -> list[FileInfo]:
-            getattr(fs, "sync_fs", fs).invalidate_cache()
-            return list(await fs._ls(path, detail=True))
-
-        try:
-            listed = await self.ask(path, question)
-        except _ABSENT:
-            return {}
+        listed = await self._ask_anew(path, lambda fs: fs._ls(path, detail=True)) or []
         below = path.rstrip("/") + "/"
         is_folder = {str(entry["name"]).rstrip("/"): entry.get("type") == "directory" for entry in listed}
         return {name[len(below) :]: is_folder[name] for name in sorted(is_folder) if name.startswith(below)}

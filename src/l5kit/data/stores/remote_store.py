@@ -62,7 +62,7 @@ class RemoteStore(FsspecStore):
         """Return the content of a file, or part of it; None if there is none."""
         path = self.path_of_key(key)
         if key.rsplit("/", 1)[-1] in _OPTIONAL_NAMES:
-            content = await self.files.read_metadata(path)
+            content = await self.files.read_if_allowed(path)
         else:
             content = await self.files.read(path, *bounds_of(byte_range))
         return None if content is None else prototype.buffer.from_bytes(content)

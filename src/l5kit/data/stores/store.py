@@ -6,7 +6,7 @@ A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store 
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +14,7 @@ from urllib.request import url2pathname
 
 import zarr
 from zarr.abc.store import Store
+from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import FsspecStore, LocalStore, MemoryStore, ZipStore
 
@@ -253,17 +254,11 @@ def chunk_indices(store: Store, key: str, candidates: Sequence[int]) -> list[int
         candidates: Chunks that are asked for one by one on a web server, which may list nothing.
     """
     if isinstance(store, RemoteStore) and store.files.is_http:
-
-        async def ask() -> list[bool]:
-            return await asyncio.gather(*(store.exists(f"{key}/{index}") for index in candidates))
-
-        return [index for index, there in zip(candidates, sync(ask()), strict=True) if there]
-
-    async def list_names() -> list[str]:
-        return [name async for name in store.list_dir(key)]
+        are_there = which_exist(store, [f"{key}/{index}" for index in candidates])
+        return [index for index, is_there in zip(candidates, are_there, strict=True) if is_there]
 
     # other files may lie beside the chunks, and numbers such as 007 are none of a chunk
-    names = sync(list_names())
+    names = collected(store.list_dir(key))
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
 
 
@@ -272,10 +267,7 @@ def group_inside_zip(store: Store) -> str | None:
     if not isinstance(store, (ZipStore, RemoteZipStore)):
         return None
 
-    async def list_names() -> list[str]:
-        return [name async for name in store.list()]
-
-    folders = [name.rpartition("/")[0] for name in sync(list_names()) if name.endswith(("/.zgroup", "/zarr.json"))]
+    folders = [name.rpartition("/")[0] for name in collected(store.list()) if name.endswith(("/.zgroup", "/zarr.json"))]
     return min(folders, key=len, default=None)
 
 
@@ -288,8 +280,28 @@ def is_folder(store: Store, key: str) -> bool:
     """
     if isinstance(store, LocalStore):
         return (Path(store.root) / key).is_dir()
+    return bool(collected(store.list_prefix(f"{key}/")))
 
-    async def has_content() -> bool:
-        return any([True async for _ in store.list_prefix(f"{key}/")])
 
-    return sync(has_content())
+def read_file(store: Store, key: str) -> bytes | None:
+    """Return the content of a file of a store; None if there is none."""
+    content = sync(store.get(key, default_buffer_prototype()))
+    return None if content is None else content.to_bytes()
+
+
+def collected(names: AsyncIterator[str]) -> list[str]:
+    """Return the names that a store lists."""
+
+    async def collect() -> list[str]:
+        return [name async for name in names]
+
+    return sync(collect())
+
+
+def which_exist(store: Store, keys: Sequence[str]) -> list[bool]:
+    """Return which files there are, without a list, which web servers do not give; all are asked for at once."""
+
+    async def ask() -> list[bool]:
+        return await asyncio.gather(*(store.exists(key) for key in keys))
+
+    return sync(ask())

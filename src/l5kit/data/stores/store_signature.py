@@ -9,8 +9,8 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, ZipStore
 
-from l5kit.data.stores.file_listing import FileInfo
 from l5kit.data.stores.remote_files import version_of
+from l5kit.data.stores.remote_reading import FileInfo
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.stores.store import is_process_memory
@@ -45,9 +45,10 @@ def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, .
     if not isinstance(store, RemoteStore):
         return None
 
-    # whatever the service tells about the version of each file: time, ETag or checksum
+    # whatever the service tells about the version of each file: time, ETag or checksum; of files that nobody can name,
+    # as those of an export in columns on a web server, nothing does
     versions = [(name, version_of(info)) for name, info in sync(_remote_files(store, keys)).items()]
-    if not all(version for _, version in versions):
+    if not versions or not all(version for _, version in versions):
         return None
     return sorted((name, *version) for name, version in versions)
 
@@ -64,7 +65,7 @@ async def _remote_files(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, 
     # says there should be is asked for, all at once
     names: list[str] = []
     for key in keys:
-        content = await store.files.read_metadata(store.path_of_key(f"{key}/.zarray"))
+        content = await store.files.read_if_allowed(store.path_of_key(f"{key}/.zarray"))
         if content is not None:
             metadata = json.loads(content)
             num_chunks = -(-int(metadata["shape"][0]) // int(metadata["chunks"][0]))

@@ -11,8 +11,7 @@ from zarr.storage import LocalStore
 
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import NumericArray, UInt32Array
-from l5kit.data.stores.checked_blosc import with_checked_lengths
-from l5kit.data.stores.chunk_files import decode_local_chunk
+from l5kit.data.stores.chunk_files import decode_local_chunk, with_checked_lengths
 from l5kit.data.stores.consolidated import drop_consolidated
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array

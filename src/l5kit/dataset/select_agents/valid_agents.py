@@ -19,7 +19,7 @@ from l5kit._types import (
     UInt32Array,
 )
 from l5kit.data.filter import kept_probability
-from l5kit.data.log_index import LogIndex, check_scenes
+from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import Workers, map_scenes

@@ -10,7 +10,7 @@ import numpy as np
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Int64Array, UInt32Array
 from l5kit.data.filter import _get_label_filter
-from l5kit.data.log_index import require_readable_log
+from l5kit.data.index.log_index import require_readable_log
 from l5kit.data.progress import show_progress
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL

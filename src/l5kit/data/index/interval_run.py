@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, UInt8Array
-from l5kit.data.interval_index import IntervalIndex
+from l5kit.data.index.interval_index import IntervalIndex
 
 IsBreak = Callable[[Int64Array], BoolArray]
 """Takes rows (N,) and returns which of them have nothing to do with the row before, bool (N,)."""
@@ -160,8 +160,7 @@ class IntervalRun:
 
     def has_wrong(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
         """Return which ranges of records (N,) hold one that cannot be trusted."""
-        wrong: BoolArray = self._num_wrong[stops] > self._num_wrong[starts]
-        return wrong
+        return self._num_wrong[stops] > self._num_wrong[starts]
 
     def owners(self, rows: Int64Array) -> Int64Array:
         """Return the record that each row (N,) belongs to, also one that cannot be trusted; -1 where none does."""
@@ -265,22 +264,39 @@ def _find_faults(
             are_damage[behind] = goes_on(filled[behind - 1], filled[behind])
 
         # borders with empty intervals: where the interval before ends, and where the next one starts
-        empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-        border, empty_rows = np.searchsorted(filled, empty), bounds[empty, 0]
+        empty, border = _empty_at_borders(faults, bounds, filled)
         has_empty = np.zeros((2, len(filled) + 1), np.bool_)
-        has_empty[0, border[empty_rows == np.append(rows[0], bounds[filled, 1])[border]]] = True
-        has_empty[1, border[empty_rows == np.append(bounds[filled, 0], rows[1])[border]]] = True
+        for has_some, sides in zip(has_empty, _sides(bounds[filled], rows), strict=True):
+            has_some[border[bounds[empty, 0] == sides[border]]] = True
 
-        borders = _Borders.of(bounds[filled], is_explained, rows, is_break, are_damage, has_empty=has_empty)
-        filled_faults, is_shifted = borders.faults(), _are_shifted(bounds, filled, rows)
+        filled_faults, has_gap = _compare_sides(
+            bounds[filled],
+            rows,
+            is_explained=is_explained,
+            is_break=is_break,
+            are_damage=are_damage,
+            has_empty=has_empty,
+        )
+        is_shifted = _are_shifted(bounds, filled, rows)
         filled_faults[is_shifted] = IntervalFault.SHIFTED
-        _mark_empty(faults, bounds, filled, borders, filled_faults)
+        _mark_empty(faults, bounds, filled, has_gap, filled_faults)
         faults[filled] = _blame_others(filled_faults, is_shifted)
         faults[misplaced] = IntervalFault.MISPLACED
         _mark_misplaced(faults, bounds, filled, rows[0])
         faults[filled] = _blame_others(faults[filled], faults[filled] == IntervalFault.MISPLACED)
         _clear_empty(faults, bounds, filled, rows)
     return faults
+
+
+def _sides(bounds: Int64Array, rows: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
+    """Return where the interval before each border of M filled ones ends and where the next one starts, (M + 1,)."""
+    return np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
+
+
+def _empty_at_borders(faults: UInt8Array, bounds: Int64Array, filled: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the empty intervals without a fault, and the border of the filled ones that each lies at."""
+    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
+    return empty, np.searchsorted(filled, empty)
 
 
 def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> Int64Array:
@@ -290,9 +306,8 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
         The filled intervals that such an empty one would fit to on their other side, where no rows are missing and no
         empty one between them is where it should be: the two have changed places.
     """
-    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    border = np.searchsorted(filled, empty)
-    ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
+    empty, border = _empty_at_borders(faults, bounds, filled)
+    ends, starts = _sides(bounds[filled], rows)
     empty_rows = bounds[empty, 0]
     is_floating = (empty_rows != ends[border]) & (empty_rows != starts[border])
     faults[empty[is_floating]] = IntervalFault.FLOATING
@@ -313,7 +328,7 @@ def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) 
     On its two sides such a stretch leaves a gap and overlaps by the same number of rows. At the first and the last row
     it may reach beyond, with intervals that are not among the filled ones any more.
     """
-    ends, starts = np.append(rows[0], bounds[filled, 1]), np.append(bounds[filled, 0], rows[1])
+    ends, starts = _sides(bounds[filled], rows)
     begin_of_all = -_end_of_chain(-starts[0], -bounds[: filled[0], ::-1][::-1])
     end_of_all = _end_of_chain(ends[-1], bounds[filled[-1] + 1 :])
     comes_before, goes_on = begin_of_all < rows[0], end_of_all > rows[1]
@@ -346,82 +361,65 @@ def _blame_others(faults: UInt8Array, is_elsewhere: BoolArray) -> UInt8Array:
     return cleared
 
 
-@dataclass(frozen=True)
-class _Borders:
-    """The borders of M filled intervals, as the intervals on both sides of each have them.
+def _compare_sides(
+    bounds: Int64Array,
+    rows: tuple[int, int],
+    *,
+    is_explained: BoolArray,
+    is_break: IsBreak | None,
+    are_damage: BoolArray,
+    has_empty: BoolArray,
+) -> tuple[UInt8Array, BoolArray]:
+    """Compare what M filled intervals (M, 2) say on both sides of their borders.
 
     Border ``i`` lies before interval ``i``; the last one lies behind all of them, at the end of the rows.
 
-    Attributes:
-        is_wrong: Whether the two sides disagree and nothing between them explains it, (M + 1,).
-        is_overlap: Whether the interval before ends behind the start of the next, (M + 1,).
-        is_start_wrong: Whether it may be the start of the next that is wrong, (M + 1,).
-        is_stop_wrong: Whether it may be the end of the one before, (M + 1,).
+    Args:
+        bounds: The intervals.
+        rows: Where the first one has to start, and the end of the rows.
+        is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
+        is_break: Where an interval may well start or end; None if nothing tells.
+        are_damage: Whether a gap at a border is damage, however many rows it has.
+        has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before ends,
+            and where the next one starts.
+
+    Returns:
+        The fault of each interval, (M,), and at which borders rows belong to none and nothing explains it, (M + 1,).
     """
+    ends, starts = _sides(bounds, rows)
+    gaps = starts - ends
+    is_overlap = gaps < 0
+    is_wrong = is_overlap | ((gaps > 0) & ~is_explained)
+    breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
+    if is_break is not None:
+        breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
+    # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
+    starts_inside = starts > np.append(-1, bounds[:, 0])
+    ends_inside = ends < np.append(bounds[:, 1], rows[1])
+    proves_start = breaks_at_start & (~is_overlap | starts_inside)
+    proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
+    # records that were left out on purpose leave gaps of whole records, damage rarely does
+    is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
+    may_be_damage = is_wrong & (is_short | are_damage)
+    # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
+    # start, be it empty or filled, and the first one at its end
+    is_gap = is_wrong & ~is_overlap
+    opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
+    may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
 
-    is_wrong: BoolArray
-    is_overlap: BoolArray
-    is_start_wrong: BoolArray
-    is_stop_wrong: BoolArray
-
-    @classmethod
-    def of(
-        cls,
-        bounds: Int64Array,
-        is_explained: BoolArray,
-        rows: tuple[int, int],
-        is_break: IsBreak | None,
-        are_damage: BoolArray,
-        *,
-        has_empty: BoolArray,
-    ) -> "_Borders":
-        """Return the borders of filled intervals (M, 2).
-
-        Args:
-            bounds: The intervals.
-            is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
-            rows: Where the first one has to start, and the end of the rows.
-            is_break: Where an interval may well start or end; None if nothing tells.
-            are_damage: Whether a gap at a border is damage, however many rows it has.
-            has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before
-                ends, and where the next one starts.
-        """
-        ends, starts = np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
-        gaps = starts - ends
-        is_overlap = gaps < 0
-        is_wrong = is_overlap | ((gaps > 0) & ~is_explained)
-        breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
-        if is_break is not None:
-            breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
-        # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
-        starts_inside = starts > np.append(-1, bounds[:, 0])
-        ends_inside = ends < np.append(bounds[:, 1], rows[1])
-        proves_start = breaks_at_start & (~is_overlap | starts_inside)
-        proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
-        # records that were left out on purpose leave gaps of whole records, damage rarely does
-        is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
-        may_be_damage = is_wrong & (is_short | are_damage)
-        # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
-        # start, be it empty or filled, and the first one at its end
-        is_gap = is_wrong & ~is_overlap
-        opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
-        may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
-        return cls(is_wrong, is_overlap, may_start_be_wrong & ~proves_start, may_stop_be_wrong & ~proves_end)
-
-    def faults(self) -> UInt8Array:
-        """Return the fault of each filled interval, (M,)."""
-        start_wrong, stop_wrong = self.is_start_wrong[:-1], self.is_stop_wrong[1:]
-        fits_nowhere = self.is_wrong[:-1] & self.is_wrong[1:] & (self.is_overlap[:-1] | self.is_overlap[1:])
-        is_both = fits_nowhere | (start_wrong & stop_wrong)
-        faults = np.zeros(len(is_both), np.uint8)
-        faults[start_wrong & ~np.append(False, is_both[:-1])] = IntervalFault.START
-        faults[stop_wrong & ~np.append(is_both[1:], False)] = IntervalFault.STOP
-        faults[is_both] = IntervalFault.BOTH
-        return faults
+    # of each interval the border before it and the one behind it
+    start_wrong, stop_wrong = (may_start_be_wrong & ~proves_start)[:-1], (may_stop_be_wrong & ~proves_end)[1:]
+    fits_nowhere = is_wrong[:-1] & is_wrong[1:] & (is_overlap[:-1] | is_overlap[1:])
+    is_both = fits_nowhere | (start_wrong & stop_wrong)
+    faults = np.zeros(len(is_both), np.uint8)
+    faults[start_wrong & ~np.append(False, is_both[:-1])] = IntervalFault.START
+    faults[stop_wrong & ~np.append(is_both[1:], False)] = IntervalFault.STOP
+    faults[is_both] = IntervalFault.BOTH
+    return faults, is_gap
 
 
 def _mark_empty(
-    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, borders: _Borders, filled_faults: UInt8Array
+    faults: UInt8Array, bounds: Int64Array, filled: Int64Array, has_gap: BoolArray, filled_faults: UInt8Array
 ) -> None:
     """Mark empty intervals beside rows that belong to none: they may be what is left of filled ones.
 
@@ -432,23 +430,21 @@ def _mark_empty(
         faults: Of all intervals, where they are marked.
         bounds: All intervals.
         filled: The M filled ones.
-        borders: Their borders.
+        has_gap: At which of their borders rows belong to none, (M + 1,).
         filled_faults: Their faults, (M,).
     """
-    empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
-    border = np.searchsorted(filled, empty)
+    empty, border = _empty_at_borders(faults, bounds, filled)
     before, behind = np.append(0, filled_faults)[border], np.append(filled_faults, 0)[border]
     lies_at_end = bounds[empty, 0] == np.append(bounds[filled, 0], -1)[border]
     is_explained = (before == IntervalFault.SHIFTED) | (behind == IntervalFault.SHIFTED)
     is_explained |= np.where(lies_at_end, before, behind) == IntervalFault.BOTH
-    is_beside_gap = (borders.is_wrong & ~borders.is_overlap)[border]
-    faults[empty[is_beside_gap & ~is_explained]] = IntervalFault.EMPTY
+    faults[empty[has_gap[border] & ~is_explained]] = IntervalFault.EMPTY
 
 
 def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:
     """Trust empty intervals where those that are trusted around them meet: what seemed to be a gap was misplaced."""
     sound, empty = filled[faults[filled] == 0], np.flatnonzero(faults == IntervalFault.EMPTY)
-    ends, starts = np.append(rows[0], bounds[sound, 1]), np.append(bounds[sound, 0], rows[1])
+    ends, starts = _sides(bounds[sound], rows)
     border = np.searchsorted(sound, empty)
     is_between = (ends == starts)[border] & (bounds[empty, 0] == ends[border])
     faults[empty[is_between]] = IntervalFault.NONE

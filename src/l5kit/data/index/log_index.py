@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, Log, NumericArray, RecordArray, Records
-from l5kit.data.interval_run import IntervalFault, IntervalRun, RunTitles
+from l5kit.data.index.interval_run import IntervalFault, IntervalRun, RunTitles
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.errors import CorruptedDataError

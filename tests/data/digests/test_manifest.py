@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from l5kit.data.digest import FileDigest, dataset_digest
-from l5kit.data.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.digest import FileDigest, dataset_digest
+from l5kit.data.digests.manifest import Manifest, ManifestDifferences
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 A, B = hashlib.sha256(b"a").hexdigest(), hashlib.sha256(b"bb").hexdigest()

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l5kit.data import file_hashing
-from l5kit.data.digest import FileDigest, dataset_digest, digest_of
-from l5kit.data.file_trees import name_problem, open_tree
+from l5kit.data.digests.digest import FileDigest, _Hashing, dataset_digest, digest_of
+from l5kit.data.digests.file_trees import name_problem, open_tree
 from l5kit.data.user_cache import cache_folder
 from l5kit.errors import (
     CorruptedDataError,
@@ -60,13 +59,13 @@ def folder(tmp_path):
 def read_files(monkeypatch):
     """Paths of the files that are opened to be hashed."""
     opened = []
-    original = file_hashing._Hashing._hash
+    original = _Hashing._hash
 
     def note(self, file):
         opened.append(file.path)
         return original(self, file)
 
-    monkeypatch.setattr(file_hashing._Hashing, "_hash", note)
+    monkeypatch.setattr(_Hashing, "_hash", note)
     return opened
 
 

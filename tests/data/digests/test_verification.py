@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from l5kit.data import file_hashing
-from l5kit.data.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.digest import _Hashing
+from l5kit.data.digests.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.verification import verify
 from l5kit.data.user_cache import cache_folder
-from l5kit.data.verification import verify
 
 FILES = {f"agents/{number}": bytes([number]) * 100 for number in range(8)}
 EQUAL = ManifestDifferences((), (), ())
@@ -33,13 +33,13 @@ def manifest(folder):
 def read_files(manifest, monkeypatch):
     """Paths of the files that are read, after the manifest was made."""
     opened = []
-    original = file_hashing._Hashing._hash
+    original = _Hashing._hash
 
     def note(self, file):
         opened.append(file.path)
         return original(self, file)
 
-    monkeypatch.setattr(file_hashing._Hashing, "_hash", note)
+    monkeypatch.setattr(_Hashing, "_hash", note)
     return opened
 
 
@@ -52,16 +52,16 @@ def stop_after(monkeypatch):
     """Function that lets the next verification end as by Ctrl-C when so many files were read."""
 
     def stop(num_files):
-        original, count = file_hashing._Hashing.result_of, [0]
+        original, count = _Hashing.result_of, [0]
 
         def count_down(self, file):
             count[0] += 1
             if count[0] > num_files:
-                monkeypatch.setattr(file_hashing._Hashing, "result_of", original)
+                monkeypatch.setattr(_Hashing, "result_of", original)
                 raise Stop
             return original(self, file)
 
-        monkeypatch.setattr(file_hashing._Hashing, "result_of", count_down)
+        monkeypatch.setattr(_Hashing, "result_of", count_down)
 
     return stop
 
@@ -96,14 +96,14 @@ def test_differences_are_told_by_name_and_files_of_another_size_are_not_read(fol
 
 
 def test_files_that_cannot_be_read_are_told_of_and_the_others_are_checked(folder, manifest, monkeypatch):
-    original = file_hashing._Hashing._hash
+    original = _Hashing._hash
 
     def fail(self, file):
         if file.path == "agents/5":
             raise OSError(5, "Input/output error")
         return original(self, file)
 
-    monkeypatch.setattr(file_hashing._Hashing, "_hash", fail)
+    monkeypatch.setattr(_Hashing, "_hash", fail)
     (folder / "agents" / "7").write_bytes(b"\x00" * 100)
     found = verify(folder, manifest)
     assert found.differences == ManifestDifferences((), ("agents/7",), ())

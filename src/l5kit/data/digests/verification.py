@@ -5,7 +5,6 @@ size, times and inode as they were. A line counts only while these are the same.
 comes to its end.
 """
 
-import hashlib
 import json
 import os
 import time
@@ -15,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from l5kit.data.digest import without_masks
-from l5kit.data.file_hashing import hash_files
-from l5kit.data.file_trees import FileTree, ListedFile, open_tree
-from l5kit.data.manifest import Manifest, ManifestDifferences
+from l5kit.data.digests.digest import hash_files, without_masks
+from l5kit.data.digests.file_trees import FileTree, ListedFile, open_tree
+from l5kit.data.digests.manifest import Manifest, ManifestDifferences
 from l5kit.data.progress import Progress
-from l5kit.data.user_cache import cache_folder, hold_lock
+from l5kit.data.user_cache import cache_folder, hold_lock, key_of
 
 _FOLDER: Final = "verifications"
 
@@ -167,7 +165,7 @@ class _Journal:
 @contextmanager
 def _journal(tree: FileTree, manifest: Manifest, *, fresh: bool) -> Iterator[_Journal]:
     """Hand out the journal of a place and a manifest; an empty one where another process writes to it."""
-    name = hashlib.sha256(f"{manifest.digest}\t{tree.location}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    name = key_of(f"{manifest.digest}\t{tree.location}", 32)
     path = cache_folder() / _FOLDER / f"{name}.jsonl"
     with hold_lock(path.with_suffix(".lock"), wait=False) as problem:
         journal = _Journal(None if problem else path, fresh=fresh)

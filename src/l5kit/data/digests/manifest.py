@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +12,8 @@ from typing import Final, Self
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
-from l5kit.data.digest import FileDigest, digest_of, with_digest, without_masks
-from l5kit.data.file_hashing import hash_by_jobs, hash_files
-from l5kit.data.file_trees import name_problem, open_tree
+from l5kit.data.digests.digest import FileDigest, digest_of, hash_by_jobs, hash_files, with_digest, without_masks
+from l5kit.data.digests.file_trees import name_problem, open_tree
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import Workers
 from l5kit.errors import ConfigError, InvalidArgumentError
@@ -102,7 +101,7 @@ class Manifest:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the whole, that of :func:`~l5kit.data.digest.dataset_digest`."""
+        """Digest of the whole, that of :func:`~l5kit.data.digests.digest.dataset_digest`."""
         return digest_of(self.files)
 
     @property
@@ -200,12 +199,9 @@ class Manifest:
 
 def _require_keys(content: dict[str, object], keys: Sequence[str], where: str) -> None:
     """Refuse an object that lacks keys or has others."""
-    problems = (*_named("lacks", (key for key in keys if key not in content)),)
-    problems += (*_named("has the unknown", (key for key in content if key not in keys)),)
+    lacking = [key for key in keys if key not in content]
+    unknown = [key for key in content if key not in keys]
+    named = (("lacks", lacking), ("has the unknown", unknown))
+    problems = [f"{verb} {', '.join(names)}" for verb, names in named if names]
     if problems:
         raise ConfigError(f"{where} {' and '.join(problems)}; write it anew with `l5kit manifest PATH --out FILE`")
-
-
-def _named(verb: str, keys: Iterable[str]) -> list[str]:
-    names = ", ".join(keys)
-    return [f"{verb} {names}"] if names else []

@@ -61,5 +61,4 @@ class IntervalIndex:
         position = np.searchsorted(self._starts, rows, side="right") - 1
         interval = self._order[np.maximum(position, 0)]
         owned = (position >= 0) & (rows < self.bounds[interval, 1])
-        owners: Int64Array = np.where(owned, self.parents[interval], -1)
-        return owners
+        return np.where(owned, self.parents[interval], -1)

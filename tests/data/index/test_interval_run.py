@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l5kit.data.interval_run import IntervalFault, IntervalRun, RunTitles
+from l5kit.data.index.interval_run import IntervalFault, IntervalRun, RunTitles
 
 TITLES = RunTitles("scene", "frame_index_interval", "frame")
 BORDERS = (0, 14, 28, 42, 56)

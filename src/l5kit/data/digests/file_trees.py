@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from l5kit.data.stores.file_listing import (
+from l5kit.data.stores.remote_files import unreachable
+from l5kit.data.stores.remote_reading import (
     FileInfo,
     FileSystem,
     find_files,
@@ -17,7 +18,6 @@ from l5kit.data.stores.file_listing import (
     path_in_list,
     path_on_server,
 )
-from l5kit.data.stores.remote_failures import unreachable
 from l5kit.data.stores.store import is_url, is_zip, path_of
 from l5kit.errors import (
     DatasetNotFoundError,
@@ -90,8 +90,9 @@ def open_tree(location: str | os.PathLike[str]) -> FileTree:
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no files at {path!r}: this path does not exist; check it for spelling")
     if os.path.isdir(path):
-        return _FolderTree(os.path.realpath(path))
-    return _ZipTree.at(path) if is_zip(path) else _OneFile(os.path.abspath(path))
+        return _LocalTree(os.path.realpath(path), os.path.realpath(path))
+    whole = os.path.abspath(path)
+    return _ZipTree.at(path) if is_zip(path) else _LocalTree(whole, os.path.dirname(whole))
 
 
 def name_problem(path: str) -> str | None:
@@ -130,19 +131,28 @@ def _require_names(files: list[ListedFile], location: str) -> list[ListedFile]:
 
 
 @dataclass(frozen=True)
-class _FolderTree:
-    """Files in a local folder. Links are followed to what lies in it, and refused if they lead out of it."""
+class _LocalTree:
+    """Files in a local folder, or one file. Links are followed to what lies in it, and refused if they lead out of it.
+
+    Attributes:
+        location: The folder or file.
+        folder: The folder that paths are relative to.
+    """
 
     location: str
+    folder: str
 
     def list_files(self) -> list[ListedFile]:
-        return _require_names(list(self._below("", ())), self.location)
+        if self.location == self.folder:
+            return _require_names(list(self._below("", ())), self.folder)
+        name = os.path.basename(self.location)
+        return _require_names([_as_listed(name, os.stat(self.location), self.folder)], self.folder)
 
     def open_file(self, path: str) -> BinaryIO:
-        return open(os.path.join(self.location, path), "rb")
+        return open(os.path.join(self.folder, path), "rb")
 
     def look_again(self, file: ListedFile) -> ListedFile:
-        return _listed(file.path, os.stat(os.path.join(self.location, file.path)))
+        return _listed(file.path, os.stat(os.path.join(self.folder, file.path)))
 
     def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
         """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
@@ -169,23 +179,6 @@ class _FolderTree:
         else:
             return
         raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
-
-
-@dataclass(frozen=True)
-class _OneFile:
-    """One file, by its name."""
-
-    location: str
-
-    def list_files(self) -> list[ListedFile]:
-        folder = os.path.dirname(self.location)
-        return _require_names([_as_listed(os.path.basename(self.location), os.stat(self.location), folder)], folder)
-
-    def open_file(self, path: str) -> BinaryIO:  # noqa: ARG002 - there is one
-        return open(self.location, "rb")
-
-    def look_again(self, file: ListedFile) -> ListedFile:
-        return _listed(file.path, os.stat(self.location))
 
 
 @dataclass(frozen=True)
