@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array
+from l5kit.data.interop.lanelet2_sharing import furthest_apart
 from l5kit.data.map.geometry import resample_line
-from l5kit.geometry.polygon import furthest_from_line
 
 _STRAIGHT_STEP_M: Final = 6.0
 _CURVED_STEPS_M: Final = (6.0, 2.0)
@@ -132,7 +132,7 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
         _meet_normals(points_m, normals, np.ascontiguousarray(line_m), offsets_m[row], heights_m[row])
     # what a reader makes of it, whose lines lie on the normals, against the boundaries as they are
     rebuilt_m = points_m + offsets_m[..., None] * normals
-    error_m = max(_distance(line_m[:, :2], again_m) for line_m, again_m in zip(boundaries_m, rebuilt_m, strict=True))
+    error_m = max(furthest_apart(line_m, again_m) for line_m, again_m in zip(boundaries_m, rebuilt_m, strict=True))
     middle_height_m = heights_m[[0, -1]].mean(axis=0)
     tilt_m = float(np.abs(heights_m - middle_height_m).max())
     return RoadCourse(starts, lengths_m, coefficients, arcs_m, offsets_m, middle_height_m, error_m, tilt_m)
@@ -170,12 +170,6 @@ def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float
     kept = np.zeros(len(arcs_m), np.bool_)
     _keep_corners(np.ascontiguousarray(arcs_m), np.ascontiguousarray(values.reshape(len(arcs_m), -1)), tolerance, kept)
     return kept
-
-
-def _distance(first_m: Float64Array, second_m: Float64Array) -> float:
-    """Return how far vertices of two lines are from the other line at most, both ways."""
-    first_m, second_m = np.ascontiguousarray(first_m), np.ascontiguousarray(second_m)
-    return float(max(furthest_from_line(second_m, first_m), furthest_from_line(first_m, second_m)))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from l5kit._types import Float64Array
-from l5kit.data.interop.exchanged_map import ExchangedLane
+from l5kit.data.interop.exchanged_map import ExchangedLane, lane_changes
 from l5kit.data.interop.lanelet2_sharing import SHARED_M, distance_between
 from l5kit.data.interop.opendrive_geometry import RoadCourse, fit_course
 
@@ -87,10 +87,8 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
     """Return the roads of lanes: those between which one may change and that share boundaries lie in one road."""
     # lanes between which one may change, in either direction; the first that says so counts
     right_of: dict[str, str] = {}
-    for name, lane in lanes.items():
-        for left, right in ((lane.change_left, name), (name, lane.change_right)):
-            if left in lanes and right in lanes and left is not None and right is not None:
-                right_of.setdefault(left, right)
+    for left, right in lane_changes(lanes):
+        right_of.setdefault(left, right)
     left_ones = {right: left for left, right in right_of.items()}
     roads, seen = [], set()
     for name in lanes:
