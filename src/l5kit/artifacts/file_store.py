@@ -216,16 +216,12 @@ class FileStore(ArtifactStore, ABC):
         """Put a version into the store."""
 
     @abstractmethod
-    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
-        """Put ``manifest.json`` of a version into a folder."""
-
-    @abstractmethod
-    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
-        """Put the folder ``data`` of a version into a folder; whoever asks looks at what has come."""
+    def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
+        """Put ``manifest.json`` or the folder ``data`` of a version into a folder; who asks looks at what has come."""
 
     def _manifest_of(self, artifact: DatasetArtifact, scratch: Path) -> Manifest:
         """Return the manifest of a version, which says what the version says."""
-        self._fetch_manifest(artifact, scratch)
+        self._fetch(artifact, MANIFEST_FILE, scratch)
         manifest = Manifest.read(scratch / MANIFEST_FILE)
         if manifest.digest != artifact.digest:
             raise CorruptedDataError(
@@ -240,7 +236,7 @@ class FileStore(ArtifactStore, ABC):
         if artifact.is_reference:
             fetch_files(artifact.location, [file.path for file in manifest.files], data, progress=progress)
         else:
-            self._fetch_data(artifact, scratch)
+            self._fetch(artifact, DATA_FOLDER, scratch)
             data.mkdir(exist_ok=True)
         _require_no_difference(manifest, data, what=f"{artifact} from {artifact.location}")
         return data
