@@ -15,7 +15,7 @@ from email.message import Message
 from typing import IO, Protocol
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from l5kit.data.download.replies import InterruptedReplyError, Reply, WrongReplyError
+from l5kit.data.download.fetching import InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError
 
 _BLOCK_BYTES = 1 << 18
@@ -52,7 +52,7 @@ class HttpSource:
 
     @contextmanager
     def open_from(self, start: int, validator: str | None) -> Iterator[Reply]:
-        """Ask for the bytes from ``start`` on; see :class:`~l5kit.data.download.replies.FileSource`."""
+        """Ask for the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
         opener = urllib.request.build_opener(_Redirects)
         try:
             response = opener.open(self._request(start, validator), timeout=self.timeout_s)
