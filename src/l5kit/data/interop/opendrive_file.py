@@ -25,8 +25,15 @@ from l5kit.data.interop.exchanged_map import (
     lane_changes,
     require_lanes,
 )
-from l5kit.data.interop.opendrive_geometry import RoadCourse, curve_points, simplified_rows
-from l5kit.data.interop.opendrive_roads import LARGEST_ERROR_M, Road, RoadNet, make_roads
+from l5kit.data.interop.opendrive_roads import (
+    LARGEST_ERROR_M,
+    Road,
+    RoadCourse,
+    RoadNet,
+    curve_points,
+    make_roads,
+    simplified_rows,
+)
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import world_at

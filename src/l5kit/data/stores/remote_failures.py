@@ -6,7 +6,9 @@ from urllib.parse import unquote
 
 from l5kit.errors import UnreachableDataError
 
-_PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Status of HTTP after which it is worth asking again."""
+
 _PASSING_ERRNO = frozenset(
     getattr(errno, name, errno.EIO)
     for name in (
@@ -45,7 +47,7 @@ def is_passing(error: BaseException) -> bool:
     """
     status = status_of(error)
     if status is not None:
-        return status in _PASSING_STATUS
+        return status in PASSING_STATUS
     if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return False
     if isinstance(error, (TimeoutError, ConnectionError, EOFError)):
