@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from l5kit.data.digest import dataset_digest
+from l5kit.data.digests.digest import dataset_digest
 from support import scenarionet_files
 
 NUM_TRACKS, NUM_LANES, LANE_M = 40, 60, 60.0

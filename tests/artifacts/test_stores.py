@@ -101,7 +101,7 @@ def test_use_fetches_once_and_again_where_the_cache_has_lost_something(store, ci
     place = store.use("l5-data")
     assert files_below(place) == files_below(city)
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "_fetch_data", None)
+        patch.setattr(type(store), "_fetch_verified", None)
         (place / "scenes" / "sample.zarr" / "agents_mask").mkdir()  # as `l5kit mask --store` does
         (place / "scenes" / "sample.zarr" / "agents_mask" / "0").write_bytes(b"mask")
         assert store.use("l5-data:latest") == place

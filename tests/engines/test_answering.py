@@ -59,6 +59,29 @@ def test_no_dask_answers(address, free_port, monkeypatch, tmp_path):
     assert repr(address) in str(caught.value)
 
 
+def test_workers_that_do_not_come_are_let_go_of(monkeypatch):
+    distributed, closed = pytest.importorskip("distributed"), []
+
+    class Cluster:
+        def __init__(self, *_, **__):
+            pass
+
+        def wait_for_workers(self, *_, **__):
+            raise TimeoutError("none came")
+
+        def close(self):
+            closed.append(type(self).__name__)
+
+    class Client(Cluster):
+        pass
+
+    monkeypatch.setattr(distributed, "LocalCluster", Cluster)
+    monkeypatch.setattr(distributed, "Client", Client)
+    with pytest.raises(EngineError, match=r"answers \(none came\)"), open_workers("dask"):
+        pass
+    assert closed == ["Client", "Cluster"]
+
+
 @pytest.mark.parametrize("text", ["{}", "[1]", "half", json.dumps({"address": "nowhere"})])
 def test_a_file_without_a_scheduler_is_named(text, tmp_path):
     pytest.importorskip("distributed")

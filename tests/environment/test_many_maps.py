@@ -49,6 +49,6 @@ def test_episodes_on_many_maps_are_those_on_one(folders, tmp_path, params):
 
 
 def test_more_maps_than_are_taken_at_once_are_refused_by_name(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr("l5kit.data.map.scene_maps.MOST_MAPS_AT_ONCE", NUM_SCENES - 1)
+    monkeypatch.setattr("l5kit.data.map.opened.MOST_MAPS_AT_ONCE", NUM_SCENES - 1)
     with pytest.raises(InvalidArgumentError, match=f"{NUM_SCENES} maps are needed at once, allowed are 1 to 4"):
         make_env(folders["apart"], tmp_path / "env", is_apart=True, observation="compact", reward="driving").reset()

@@ -12,8 +12,7 @@ from l5kit.configs import load_training_config
 from l5kit.data import ChunkedDataset, LocalDataManager, MapAPI
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.map_folder import MapIndex, MapIndexWriter
-from l5kit.data.map.opened import open_map, open_maps
-from l5kit.data.map.scene_maps import MOST_MAPS_AT_ONCE, SceneMaps
+from l5kit.data.map.opened import MOST_MAPS_AT_ONCE, SceneMaps, open_map, open_maps
 from l5kit.dataset import AgentDataset, EgoDataset, EgoDatasetVectorized
 from l5kit.errors import ConfigError, CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.scene_tags import tag_scenes
@@ -230,7 +229,7 @@ def test_tags_of_many_maps_are_those_of_one(folders):
 
 
 def test_pictures_take_the_map_of_their_scene(folders, monkeypatch):
-    monkeypatch.setattr("l5kit.data.map.scene_maps.MOST_MAPS_AT_ONCE", 1)
+    monkeypatch.setattr("l5kit.data.map.opened.MOST_MAPS_AT_ONCE", 1)
     painters = [
         ScenePainter(find_dataset_files(folders[maps]), log_in(folders[maps]), map_kind="semantic")
         for maps in ("one", "apart")

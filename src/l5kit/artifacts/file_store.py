@@ -153,9 +153,7 @@ class FileStore(ArtifactStore, ABC):
             current = Manifest.of(Path(folder))
             if current.digest == artifact.digest:
                 return Path(folder)
-            with TemporaryDirectory() as scratch:
-                manifest = self._manifest_of(artifact, Path(scratch))
-            _require_no_difference(manifest, Path(folder), what=str(Path(folder)), current=current)
+            _require_no_difference(self._manifest_of(artifact), Path(folder), what=str(Path(folder)), current=current)
             raise CorruptedDataError(
                 f"{Path(folder)} has the digest {current.digest}, and {artifact} has {artifact.digest}"
             )
@@ -195,8 +193,7 @@ class FileStore(ArtifactStore, ABC):
             ArtifactStoreError: The service cannot be reached, or refuses.
             CorruptedDataError: It is not that of the version.
         """
-        with TemporaryDirectory() as folder:
-            return self._manifest_of(self.find(name), Path(folder))
+        return self._manifest_of(self.find(name))
 
     @abstractmethod
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:
@@ -216,17 +213,14 @@ class FileStore(ArtifactStore, ABC):
         """Put a version into the store."""
 
     @abstractmethod
-    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
-        """Put ``manifest.json`` of a version into a folder."""
+    def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
+        """Put ``manifest.json`` or the folder ``data`` of a version into a folder; who asks looks at what has come."""
 
-    @abstractmethod
-    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
-        """Put the folder ``data`` of a version into a folder; whoever asks looks at what has come."""
-
-    def _manifest_of(self, artifact: DatasetArtifact, scratch: Path) -> Manifest:
+    def _manifest_of(self, artifact: DatasetArtifact) -> Manifest:
         """Return the manifest of a version, which says what the version says."""
-        self._fetch_manifest(artifact, scratch)
-        manifest = Manifest.read(scratch / MANIFEST_FILE)
+        with TemporaryDirectory() as scratch:
+            self._fetch(artifact, MANIFEST_FILE, Path(scratch))
+            manifest = Manifest.read(Path(scratch, MANIFEST_FILE))
         if manifest.digest != artifact.digest:
             raise CorruptedDataError(
                 f"{MANIFEST_FILE} of {artifact} has the digest {manifest.digest}, and the version says "
@@ -236,11 +230,11 @@ class FileStore(ArtifactStore, ABC):
 
     def _fetch_verified(self, artifact: DatasetArtifact, scratch: Path, progress: Progress | None) -> Path:
         """Return a folder below ``scratch`` with the files of a version and nothing else."""
-        manifest, data = self._manifest_of(artifact, scratch), scratch / DATA_FOLDER
+        manifest, data = self._manifest_of(artifact), scratch / DATA_FOLDER
         if artifact.is_reference:
             fetch_files(artifact.location, [file.path for file in manifest.files], data, progress=progress)
         else:
-            self._fetch_data(artifact, scratch)
+            self._fetch(artifact, DATA_FOLDER, scratch)
             data.mkdir(exist_ok=True)
         _require_no_difference(manifest, data, what=f"{artifact} from {artifact.location}")
         return data
@@ -257,8 +251,7 @@ class FileStore(ArtifactStore, ABC):
             current = Manifest.of(cached)
         except (L5KitError, OSError):  # it cannot be read, so it is fetched again
             return False
-        with TemporaryDirectory() as scratch:
-            differences = self._manifest_of(artifact, Path(scratch)).compare(current)
+        differences = self._manifest_of(artifact).compare(current)
         return not (differences.missing or differences.changed)
 
 

@@ -10,6 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
 from l5kit import __version__
 from l5kit.artifacts.file_store import DATA_FOLDER, MANIFEST_FILE, FileStore, NewVersion
 from l5kit.artifacts.trainings import Training
@@ -23,21 +32,6 @@ from l5kit.data.artifact import (
     read_metadata,
     require_word,
 )
-from l5kit.errors import MissingDependencyError, install_command
-
-try:
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "huggingface_hub":
-        raise
-    raise MissingDependencyError(f"this store needs huggingface-hub: {install_command('hub')}") from error
 
 _RECORD_FILE: Final = "artifact.json"
 _CARD_FILE: Final = "README.md"
@@ -159,20 +153,13 @@ class HubStore(FileStore):
         refs = self._api.list_repo_refs(repository, repo_type=_DATASET)
         return {tag.name: tag.target_commit for tag in refs.tags}
 
-    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
-        self._fetch(artifact, MANIFEST_FILE, folder)
-
-    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
-        self._fetch(artifact, f"{DATA_FOLDER}/*", folder)
-
-    def _fetch(self, artifact: DatasetArtifact, names: str, folder: Path) -> None:
-        """Fetch the files of a version whose names fit a pattern, in which ``*`` stands for slashes as well."""
+    def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
         with _translated_errors():
             self._api.snapshot_download(
                 self._repository_of(artifact.name),
                 repo_type=_DATASET,
                 revision=artifact.version,
-                allow_patterns=names,
+                allow_patterns=[name, f"{name}/*"],  # in which the star stands for slashes as well
                 local_dir=folder,
             )
 

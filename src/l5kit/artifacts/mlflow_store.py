@@ -11,7 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from l5kit.artifacts.file_store import DATA_FOLDER, DATASET_TYPE, MANIFEST_FILE, MODEL_TYPE, FileStore, NewVersion
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Run
+from mlflow.exceptions import MlflowException
+
+from l5kit.artifacts.file_store import DATASET_TYPE, MANIFEST_FILE, MODEL_TYPE, FileStore, NewVersion
 from l5kit.artifacts.trainings import Training
 from l5kit.data.artifact import (
     ArtifactName,
@@ -22,16 +26,7 @@ from l5kit.data.artifact import (
     read_metadata,
     require_word,
 )
-from l5kit.errors import InvalidArgumentError, L5KitError, MissingDependencyError, install_command
-
-try:
-    from mlflow import MlflowClient
-    from mlflow.entities import Dataset, DatasetInput, InputTag, Run
-    from mlflow.exceptions import MlflowException
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "mlflow":
-        raise
-    raise MissingDependencyError(f"this store needs MLflow: {install_command('mlflow')}") from error
+from l5kit.errors import InvalidArgumentError, L5KitError
 
 _TYPE: Final = "l5kit.type"
 _NAME: Final = "l5kit.name"
@@ -135,12 +130,6 @@ class MLflowStore(FileStore):
     def _log_files(self, run_id: str, files: Mapping[str, Path]) -> None:
         for name, path in files.items():
             self._client.log_artifact(run_id, str(path), name.rpartition("/")[0])
-
-    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
-        self._fetch(artifact, MANIFEST_FILE, folder)
-
-    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
-        self._fetch(artifact, DATA_FOLDER, folder)
 
     def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
         run_id = self._find(ArtifactName(artifact.name, artifact.version)).info.run_id

@@ -4,9 +4,16 @@ from typing import Final
 
 from l5kit.artifacts.file_store import FileStore
 from l5kit.configs.texts import did_you_mean
-from l5kit.errors import UnsupportedValueError
+from l5kit.errors import MissingDependencyError, UnsupportedValueError, install_command
 
-STORES: Final = ("wandb", "mlflow", "hub")
+_LIBRARIES: Final = {
+    "wandb": ("wandb", "the wandb library"),
+    "mlflow": ("mlflow", "MLflow"),
+    "hub": ("huggingface_hub", "huggingface-hub"),
+}
+"""Module of the library of each service, and what the library is called."""
+
+STORES: Final = tuple(_LIBRARIES)
 """Names of the services: Weights & Biases, MLflow, the Hugging Face hub."""
 
 
@@ -24,18 +31,24 @@ def open_store(service: str, project: str) -> FileStore:
         InvalidArgumentError: A project is not called so.
         MissingDependencyError: The library of the service is not installed.
     """
-    if service == "wandb":
-        from l5kit.artifacts.wandb_store import WandbStore
+    if service not in STORES:
+        raise UnsupportedValueError(
+            f"service is {service!r}{did_you_mean(service, STORES)}; it must be one of {', '.join(STORES)}"
+        )
+    library, called = _LIBRARIES[service]
+    try:
+        if service == "wandb":
+            from l5kit.artifacts.wandb_store import WandbStore
 
-        return WandbStore(project)
-    if service == "mlflow":
-        from l5kit.artifacts.mlflow_store import MLflowStore
+            return WandbStore(project)
+        if service == "mlflow":
+            from l5kit.artifacts.mlflow_store import MLflowStore
 
-        return MLflowStore(project)
-    if service == "hub":
+            return MLflowStore(project)
         from l5kit.artifacts.hub_store import HubStore
 
         return HubStore(project)
-    raise UnsupportedValueError(
-        f"service is {service!r}{did_you_mean(service, STORES)}; it must be one of {', '.join(STORES)}"
-    )
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        raise MissingDependencyError(f"this store needs {called}: {install_command(service)}") from error

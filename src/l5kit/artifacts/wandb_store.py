@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import wandb
+
 from l5kit._types import JsonObject
 from l5kit.artifacts.file_store import DATA_FOLDER, DATASET_TYPE, MANIFEST_FILE, MODEL_TYPE, FileStore, NewVersion
 from l5kit.artifacts.trainings import Training
@@ -21,14 +23,7 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
-from l5kit.errors import L5KitError, MissingDependencyError, install_command
-
-try:
-    import wandb
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "wandb":
-        raise
-    raise MissingDependencyError(f"this store needs the wandb library: {install_command('wandb')}") from error
+from l5kit.errors import L5KitError
 
 _MODE: Final = "WANDB_MODE"
 _OFFLINE: Final = ("offline", "dryrun")
@@ -133,13 +128,9 @@ class WandbStore(FileStore):
                 location=_location_of(run),
             )
 
-    def _fetch_manifest(self, artifact: DatasetArtifact, folder: Path) -> None:
+    def _fetch(self, artifact: DatasetArtifact, name: str, folder: Path) -> None:
         with _translated_errors():
-            self._artifact(str(artifact)).get_entry(MANIFEST_FILE).download(str(folder), skip_cache=True)
-
-    def _fetch_data(self, artifact: DatasetArtifact, folder: Path) -> None:
-        with _translated_errors():
-            self._artifact(str(artifact)).download(str(folder), skip_cache=True, path_prefix=f"{DATA_FOLDER}/")
+            self._artifact(str(artifact)).download(str(folder), skip_cache=True, path_prefix=name)
 
     def _artifact(self, name: str) -> wandb.Artifact:
         parsed = ArtifactName.parse(name)

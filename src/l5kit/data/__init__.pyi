@@ -62,8 +62,7 @@ from .log_writer import write_log as write_log
 from .digests.manifest import Manifest as Manifest
 from .map.api import MapAPI as MapAPI
 from .map.lane_routes import LaneRoute as LaneRoute
-from .map.opened import open_map as open_map, open_maps as open_maps
-from .map.scene_maps import SceneMaps as SceneMaps
+from .map.opened import SceneMaps as SceneMaps, open_map as open_map, open_maps as open_maps
 from .progress import show_progress as show_progress
 from .record_buffer import RecordBuffer as RecordBuffer
 from .scene_arrays import FaceRows as FaceRows, SceneArrays as SceneArrays, read_scene_arrays as read_scene_arrays

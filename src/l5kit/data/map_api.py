@@ -1,6 +1,6 @@
 """The semantic map, under the path that it has in L5Kit 1.x; it stands in :mod:`l5kit.data.map.api`."""
 
 from l5kit.data.map.api import CACHE_SIZE, ENCODING, InterpolationMethod, MapAPI
-from l5kit.data.map.faces import TLFacesColors
+from l5kit.data.map.element_kinds import TLFacesColors
 
 __all__ = ["CACHE_SIZE", "ENCODING", "InterpolationMethod", "MapAPI", "TLFacesColors"]

@@ -19,8 +19,7 @@ from l5kit.data.kept import Kept
 from l5kit.data.layout import name_of_log
 from l5kit.data.log_writer import LogWriter, write_log
 from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndex, MapIndexWriter, is_map_index
-from l5kit.data.map.opened import open_maps
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps, open_maps
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.progress import Progress
 from l5kit.data.save import require_local

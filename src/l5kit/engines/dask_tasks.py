@@ -4,7 +4,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,38 +47,41 @@ class DaskTasks(ClusterTasks):
         if num_workers < 0:
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
 
-        # Workers on this machine keep memory that they freed, as other processes do: Dask has them hand it back at
-        # once, so that each large array costs the system as much again as the work on it. And it leaves the variables
-        # for its workers in the environment of this process. What a user has set stays.
-        self._cluster: Any = None
-        if address is None:
-            is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
-            with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
-                self._cluster = self._distributed.LocalCluster(
-                    n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
-                )
+        with ExitStack() as opened:
+            # Workers on this machine keep memory that they freed, as other processes do: Dask has them hand it back at
+            # once, so that each large array costs the system as much again as the work on it. And it leaves the
+            # variables for its workers in the environment of this process. What a user has set stays.
+            cluster: Any = address
+            if address is None:
+                is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
+                with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
+                    cluster = self._distributed.LocalCluster(
+                        n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
+                    )
+                opened.callback(cluster.close)
 
-        # Of a scheduler elsewhere something must answer before Dask is told of it: a client of its own waits forever
-        # for a file with the address, and for a minute at the end for an address that is none.
-        cluster = self._cluster
-        try:
-            if address is not None:
-                cluster = (
-                    address if not address.endswith(".json") else _address_in(cluster_tasks.await_file(Path(address)))
-                )
-                host, port = self._distributed.comm.get_address_host_port(cluster, strict=True)
-                if cluster.startswith(("tcp://", "tls://")) or "://" not in cluster:
-                    cluster_tasks.await_port(host, port)
-            self._client = self._distributed.Client(cluster, timeout=cluster_tasks.PATIENCE_S, set_as_default=False)
-            self._client.wait_for_workers(1, timeout=cluster_tasks.PATIENCE_S)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise EngineError(
-                f"address (--address) is {address!r}, where no Dask scheduler with workers answers "
-                f"({' '.join(str(error).split())}); start them with `dask scheduler` and `dask worker`, or leave the "
-                "address out for workers on this machine"
-            ) from error
-        num_available = sum(self._client.nthreads().values())
-        super().__init__(num_workers or num_available, has_all=num_workers in (0, num_available))
+            # Of a scheduler elsewhere something must answer before Dask is told of it: a client of its own waits
+            # forever for a file with the address, and for a minute at the end for an address that is none.
+            try:
+                if address is not None:
+                    if address.endswith(".json"):
+                        cluster = _address_in(cluster_tasks.await_file(Path(address)))
+                    host, port = self._distributed.comm.get_address_host_port(cluster, strict=True)
+                    if cluster.startswith(("tcp://", "tls://")) or "://" not in cluster:
+                        cluster_tasks.await_port(host, port)
+                patience_s = cluster_tasks.PATIENCE_S
+                self._client = self._distributed.Client(cluster, timeout=patience_s, set_as_default=False)
+                opened.callback(self._client.close)
+                self._client.wait_for_workers(1, timeout=patience_s)
+            except (OSError, TimeoutError, ValueError) as error:
+                raise EngineError(
+                    f"address (--address) is {address!r}, where no Dask scheduler with workers answers "
+                    f"({' '.join(str(error).split())}); start them with `dask scheduler` and `dask worker`, or leave "
+                    "the address out for workers on this machine"
+                ) from error
+            num_available = sum(self._client.nthreads().values())
+            super().__init__(num_workers or num_available, has_all=num_workers in (0, num_available))
+            self._opened = opened.pop_all()  # which an error before this point has closed
 
     def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         key = f"l5kit-{uuid.uuid4().hex}"
@@ -99,9 +102,7 @@ class DaskTasks(ClusterTasks):
         task.cancel()
 
     def _disconnect(self) -> None:
-        self._client.close()
-        if self._cluster is not None:
-            self._cluster.close()
+        self._opened.close()
 
 
 @contextmanager

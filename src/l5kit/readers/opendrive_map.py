@@ -32,7 +32,7 @@ from l5kit.data.interop.opendrive_file import (
     MADE_UP_CODE,
     POINTS_CODE,
 )
-from l5kit.data.interop.opendrive_geometry import simplified_rows
+from l5kit.data.interop.opendrive_roads import simplified_rows
 from l5kit.data.map.builder import world_at
 from l5kit.readers.opendrive_curves import Polynomials, ReferenceLine, number_of
 from l5kit.readers.reader import naming_source

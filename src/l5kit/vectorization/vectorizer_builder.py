@@ -7,8 +7,7 @@ from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.kept import Kept
 from l5kit.data.local_data_manager import DataManager
 from l5kit.data.map.map_folder import refuse_routes
-from l5kit.data.map.opened import maps_of_cfg
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps, maps_of_cfg
 from l5kit.data.windows import Targets, Windows
 from l5kit.vectorization.vector_map import VectorMap
 from l5kit.vectorization.vectorizer import Vectorizer

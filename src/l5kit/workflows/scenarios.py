@@ -16,8 +16,7 @@ from l5kit.configs.runs import LoaderParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.map.opened import maps_of_cfg
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps, maps_of_cfg
 from l5kit.data.stores.npy_files import map_npy, npy_header
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset

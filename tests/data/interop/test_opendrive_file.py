@@ -9,7 +9,7 @@ import pytest
 from pymap3d.ecef import ecef2geodetic
 
 from l5kit.data import MapAPI, compare_maps, export_opendrive
-from l5kit.data.interop.opendrive_geometry import fit_course, simplified_rows
+from l5kit.data.interop.opendrive_roads import fit_course, simplified_rows
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers import import_map

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset, export_openscenario
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from support.fixture_s import save_fixture_s
 from support.maps import make_map
 
@@ -75,6 +75,25 @@ def test_who_comes_later_is_added_and_who_goes_is_deleted(log, tmp_path):
         trajectory = vertices_of(root, name)
         if len(trajectory):
             assert left_s == pytest.approx(trajectory[-1, 0], abs=1e-4)
+
+
+def test_scenes_count_from_the_end_and_those_without_frames_are_left_out(log, tmp_path):
+    scenes = log.scenes[:]
+    empty = scenes[:1].copy()
+    empty["frame_index_interval"] = 0
+    longer = ChunkedDataset.in_memory(
+        scenes=np.concatenate([empty, scenes]), frames=log.frames[:], agents=log.agents[:], tl_faces=log.tl_faces[:]
+    )
+
+    (whole,) = export_openscenario(log, tmp_path / "out", semantic_map=None, scenes=[-1])
+    files = export_openscenario(longer, tmp_path / "longer", semantic_map=None, scenes=[0, len(scenes)])
+
+    assert whole.name == f"scene-{len(scenes) - 1:06}.xosc"
+    assert [file.name for file in files] == [f"scene-{len(scenes):06}.xosc"]
+    assert files[0].read_text() == whole.read_text()
+    with pytest.raises(IndexOutOfRangeError, match=f"scenes names scene {len(scenes)}"):
+        export_openscenario(log, tmp_path / "none", semantic_map=None, scenes=[len(scenes)])
+    assert not (tmp_path / "none").exists()
 
 
 def test_an_export_replaces_exports_only(log, tmp_path):

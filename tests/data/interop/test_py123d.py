@@ -17,8 +17,7 @@ import msgpack
 from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import export_py123d
-from l5kit.data.interop.py123d_files import split_of_log
-from l5kit.data.interop.py123d_logs import LightsOfLanes, write_scene
+from l5kit.data.interop.py123d_files import LightsOfLanes, split_of_log, write_scene
 from l5kit.data.interop.py123d_map import read_areas
 from l5kit.data.job_folder import open_job
 from l5kit.data.map.opened import open_map

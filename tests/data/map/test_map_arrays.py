@@ -84,12 +84,9 @@ def test_controls_lead_to_lanes_and_lanes_to_controls(street: MapAPI) -> None:
     assert controls.ids.to_list() == ["T0", "red", "green", "yellow", "uturn", "unknown"]
     assert [controls.lanes_of(row).tolist() for row in range(6)] == [[0, 3, 6], [0, 1], [0], [0], [3], [6]]
     assert (controls.kinds > 0).tolist() == [True, True, True, True, True, False]
-    starts, rows = controls.by_lane(arrays.num_lanes)
-    listed = [rows[starts[lane] : starts[lane + 1]].tolist() for lane in range(arrays.num_lanes)]
-    assert listed == [[0, 1, 2, 3], [1], [], [0, 4], [], [], [0, 5], [], []]
-    for lane, row in enumerate(listed):
-        named = street.get_lane_traffic_control_ids(arrays.lane_ids[lane])
-        assert {controls.ids[control] for control in row} == named
+    for lane in range(arrays.num_lanes):
+        listed = {name for row, name in enumerate(controls.ids.to_list()) if lane in controls.lanes_of(row)}
+        assert listed == street.get_lane_traffic_control_ids(arrays.lane_ids[lane])
 
 
 def test_lights_are_lights_and_faces_are_faces(street: MapAPI) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from l5kit.data.map.content import read_map
+from l5kit.data.map.content import share_map
 from l5kit.data.map.wire import scan_fragment
 from l5kit.data.proto.road_network_pb2 import MapElement, MapFragment, TrafficControlElement
 from l5kit.errors import CorruptedDataError
@@ -16,8 +16,9 @@ from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
 ECEF_TO_WORLD = np.linalg.inv(WORLD_TO_ECEF)
 
 
-def read(data: bytes):
-    return read_map(data, path="test", ecef_to_world=ECEF_TO_WORLD)
+def read(data: bytes, ecef_to_world=ECEF_TO_WORLD):
+    content, _ = share_map(data, file="test", path="test", ecef_to_world=ecef_to_world)
+    return content
 
 
 def scan(data: bytes):
@@ -200,10 +201,8 @@ def test_deltas_are_divided_before_they_are_added(values) -> None:
         total += value / 100.0
         expected.append(total)
     # At latitude and longitude 0, east is the y axis of ECEF.
-    in_ecef = read_map(
-        fragment_with(lane_element(field(3, boundary(values, [0] * len(values), [0] * len(values))))),
-        path="test",
-        ecef_to_world=np.eye(4),
+    in_ecef = read(
+        fragment_with(lane_element(field(3, boundary(values, [0] * len(values), [0] * len(values))))), np.eye(4)
     )
     np.testing.assert_array_equal(in_ecef.lane_lines.points[:, 1], expected)
     assert len(content.lane_lines.points) == len(values)

@@ -73,7 +73,7 @@ def parse_address(text: str) -> Address:
     if address.startswith("file://"):
         address = url2pathname(address.removeprefix("file://"))
     if not _URL.match(address):
-        return Address(address, address, _digest(address), _expected(facts, address))
+        return Address(address, address, text_digest(address), _expected(facts, address))
     try:
         parts = urlsplit(address)
     except ValueError as error:  # half of an IPv6 address
@@ -90,7 +90,7 @@ def parse_address(text: str) -> Address:
     # signatures in a query change with each address that one gets; the rest of it says which file is asked for
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     lasting = urlencode([(key, value) for key, value in pairs if not _SIGNATURES.fullmatch(key)])
-    return Address(address, name, _digest(f"{name}?{lasting}"), _expected(facts, name))
+    return Address(address, name, text_digest(f"{name}?{lasting}"), _expected(facts, name))
 
 
 def parse_addresses(text: str) -> list[Address]:
@@ -113,5 +113,6 @@ def _expected(facts: str, name: str) -> Expected:
     return Expected(None if size is None else int(size), None if sha256 is None else sha256.lower())
 
 
-def _digest(text: str) -> str:
+def text_digest(text: str) -> str:
+    """Return the SHA-256 digest of a text, hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,22 +1,26 @@
-"""Archives (tar, zip), unpacked so that nothing leaves the folder, nothing is a link, and no bomb goes off."""
+"""Archives (tar, zip), unpacked so that nothing leaves the folder, nothing is a link, and no bomb goes off.
+
+The names of their entries, as of those of buckets, have to be names on every system.
+"""
 
 import bz2
 import errno
 import gzip
 import io
 import lzma
+import re
 import stat
 import struct
 import tarfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
-from l5kit.data.download.entry_names import EntryNames
 from l5kit.data.download.fetching import require_space
 from l5kit.data.progress import Progress
 from l5kit.data.unpack_limits import USUAL_LIMITS, UnpackLimits
@@ -33,6 +37,13 @@ _COMPRESSED: dict[bytes, Callable[[IO[bytes]], "_Bytes"]] = {
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
 _FOREIGN = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_MAX_PART_BYTES = 255
+_MAX_PARTS = 64
+_BESIDE_THE_POINT = re.compile(r"(.*/)?(__MACOSX(/.*)?|\._[^/]*|\.DS_Store)", re.DOTALL)
+"""What macOS adds to archives."""
+
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -42,6 +53,71 @@ _BROKEN = (
     EOFError,
     NotImplementedError,
 )
+
+
+class EntryNames:
+    """The names that an archive has used so far.
+
+    A name that leaves the folder, or means something else on another system, is refused; so are two names that some
+    file system takes for one, a file that is there twice, and a name that is both file and folder.
+
+    Args:
+        called: The archive, for messages.
+    """
+
+    def __init__(self, called: str) -> None:
+        self._called = called
+        self._entries: dict[str, tuple[str, bool]] = {}
+
+    def add(self, name: str, *, is_folder: bool = False) -> PurePosixPath | None:
+        """Return the path of an entry in the folder; None for the folder itself and for what no dataset needs.
+
+        Args:
+            name: As the archive has it, with slashes.
+            is_folder: Whether the entry is a folder, which may be there more than once.
+
+        Raises:
+            DownloadError: The name is refused.
+        """
+        if _BESIDE_THE_POINT.fullmatch(name.rstrip("/")):
+            return None
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+
+        # names have to lie inside the folder, and to be names, on any system
+        if name.startswith("/") or ".." in parts:
+            raise self._refused(name, "leaves the folder")
+        if _FORBIDDEN.search(name) or any(_DEVICES.fullmatch(part) or part[-1] in " ." for part in parts):
+            raise self._refused(name, "is not a name on every system")
+        try:
+            is_long = any(len(part.encode("utf-8")) > _MAX_PART_BYTES for part in parts)
+        except UnicodeEncodeError:
+            raise self._refused(name, "is no text") from None
+        if is_long or len(parts) > _MAX_PARTS:
+            raise self._refused(name, "is too long")
+        if not parts:
+            return None
+
+        # folders around it count as entries, too, so that none of them is a file elsewhere
+        for end in range(1, len(parts)):
+            self._enter("/".join(parts[:end]), name, is_folder=True)
+        is_new = self._enter("/".join(parts), name, is_folder=is_folder)
+        if not (is_new or is_folder):
+            raise self._refused(name, "is there twice")
+        return PurePosixPath(*parts)
+
+    def _enter(self, path: str, name: str, *, is_folder: bool) -> bool:
+        """Keep a path; return whether it is new."""
+        key = unicodedata.normalize("NFC", path).casefold()
+        num_before = len(self._entries)
+        known = self._entries.setdefault(key, (path, is_folder))
+        if known[0] != path:
+            raise self._refused(name, f"and {known[0]!r:.120} are one name on some systems")
+        if known[1] != is_folder:
+            raise self._refused(name, "is both a file and a folder")
+        return len(self._entries) > num_before
+
+    def _refused(self, name: str, problem: str) -> DownloadError:
+        return DownloadError(f"{self._called}: the entry {name!r:.120} {problem}; nothing of the archive is used")
 
 
 class _Bytes(Protocol):

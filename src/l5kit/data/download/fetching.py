@@ -1,15 +1,18 @@
-"""Download of one file, which goes on where it was stopped and asks again when a connection breaks."""
+"""Download of one file, which goes on where it was stopped and asks again when a connection breaks.
 
-import contextlib
+Whoever has the file is a :class:`FileSource`, which answers with a :class:`Reply`.
+"""
+
 import hashlib
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from l5kit.data.download.part_file import PartFile
-from l5kit.data.download.replies import FileSource, InterruptedReplyError, Reply, WrongReplyError
 from l5kit.errors import DownloadError, InvalidArgumentError
 
 _OVERLAP_BYTES = 1 << 16
@@ -21,6 +24,54 @@ _SPARE_BYTES = 1 << 24
 
 class NoRoomError(DownloadError):
     """A disk has no room; what has come is kept."""
+
+
+class InterruptedReplyError(DownloadError):
+    """A reply did not come or ended early; asking again may help.
+
+    Attributes:
+        wait_s: Seconds that the other side asked to wait; None if it did not say.
+    """
+
+    wait_s: float | None = None
+
+
+class WrongReplyError(DownloadError):
+    """A reply contradicts itself or earlier ones, so that nothing of the file is to be trusted."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The bytes of a file from some place on.
+
+    Attributes:
+        start: Place of the first byte in the file.
+        size: Bytes of the whole file; None if the other side does not say.
+        validator: Text that changes when the file does; None if there is none to rely on.
+        blocks: The bytes, in order. Iterating raises :class:`InterruptedReplyError` or :class:`WrongReplyError`.
+    """
+
+    start: int
+    size: int | None
+    validator: str | None
+    blocks: Iterator[bytes]
+
+
+class FileSource(Protocol):
+    """One file somewhere else."""
+
+    @property
+    def name(self) -> str:
+        """Where it is, without secrets, for messages."""
+
+    def open_from(self, start: int, validator: str | None) -> AbstractContextManager[Reply]:
+        """Ask for the bytes from ``start`` on, if the file is still that of the validator; else from 0 on.
+
+        Raises:
+            InterruptedReplyError: Nothing came; asking again may help.
+            WrongReplyError: The reply is not what was asked for.
+            DownloadError: Asking again does not help.
+        """
 
 
 @dataclass(frozen=True)
@@ -245,7 +296,7 @@ def require_space(folder: Path, num_bytes: int, *, called: str) -> None:
         NoRoomError: It has not.
     """
     free = None
-    with contextlib.suppress(OSError):  # some file systems do not tell
+    with suppress(OSError):  # some file systems do not tell
         free = shutil.disk_usage(folder).free
     if free is not None and num_bytes + _SPARE_BYTES > free:
         raise NoRoomError(

@@ -1,13 +1,12 @@
 """Memory of finished downloads, in the user's cache folder: what is there already is not downloaded again."""
 
-import hashlib
 import json
 import os
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from l5kit._files import placed_when_complete
-from l5kit.data.download.addresses import Address
+from l5kit.data.download.addresses import Address, text_digest
 from l5kit.data.download.published_layout import PlacedPart
 from l5kit.data.user_cache import cache_folder
 
@@ -41,7 +40,7 @@ def remember_paths(address: Address, folder: Path, version: str, parts: list[Pla
 
 
 def _file_of(address: Address, folder: Path) -> Path:
-    key = hashlib.sha256(f"{os.path.realpath(folder)}\0{address.identity}".encode("utf-8", "surrogatepass")).hexdigest()
+    key = text_digest(f"{os.path.realpath(folder)}\0{address.identity}")
     return cache_folder() / "downloads" / f"{key}.json"
 
 

@@ -15,14 +15,14 @@ from email.message import Message
 from typing import IO, Protocol
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from l5kit.data.download.replies import InterruptedReplyError, Reply, WrongReplyError
+from l5kit.data.download.fetching import InterruptedReplyError, Reply, WrongReplyError
+from l5kit.data.stores.remote_files import PASSING_STATUS
 from l5kit.errors import DownloadError
 
 _BLOCK_BYTES = 1 << 18
 _CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
 _SENT_AS_IT_IS = "!#$%&'()*+,/:;=?@[]~"
 _GZIP, _GZIPPED = ("gzip", "x-gzip"), (".gz", ".tgz")
-_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CHANGED = frozenset({412, 416})
 _ADVICE = {
     401: "the server wants to know who asks: get an address that is yours",
@@ -52,7 +52,7 @@ class HttpSource:
 
     @contextmanager
     def open_from(self, start: int, validator: str | None) -> Iterator[Reply]:
-        """Ask for the bytes from ``start`` on; see :class:`~l5kit.data.download.replies.FileSource`."""
+        """Ask for the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
         opener = urllib.request.build_opener(_Redirects)
         try:
             response = opener.open(self._request(start, validator), timeout=self.timeout_s)
@@ -148,7 +148,7 @@ class HttpSource:
     def _refused(self, error: urllib.error.HTTPError) -> DownloadError:
         """Return what becomes of a status that is no success."""
         problem = f"{self.name}: the server answers {error.code} {error.reason or ''}".rstrip()
-        if error.code in _TRY_AGAIN:
+        if error.code in PASSING_STATUS:
             interrupted = InterruptedReplyError(problem)
             interrupted.wait_s = _seconds(error.headers.get("Retry-After"))
             return interrupted

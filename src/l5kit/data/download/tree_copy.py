@@ -1,7 +1,5 @@
 """Copy of a folder or bucket, through fsspec: what files there are, and threads that get those that are missing."""
 
-import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
@@ -15,11 +13,11 @@ from typing import Any
 import fsspec
 
 from l5kit._types import JsonObject
-from l5kit.data.download.addresses import Address
-from l5kit.data.download.entry_names import EntryNames
-from l5kit.data.download.fetching import Expected, Retries, fetch_file, require_space
-from l5kit.data.download.replies import InterruptedReplyError, Reply
+from l5kit.data.download.addresses import Address, text_digest
+from l5kit.data.download.archives import EntryNames
+from l5kit.data.download.fetching import Expected, InterruptedReplyError, Reply, Retries, fetch_file, require_space
 from l5kit.data.progress import Progress
+from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.remote_reading import FileSystem, find_files
 from l5kit.errors import DownloadError, L5KitError, MissingDependencyError, install_command
 
@@ -40,7 +38,7 @@ _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryEr
 
 @dataclass(frozen=True)
 class TreeFile:
-    """One file of a folder or bucket, a :class:`~l5kit.data.download.replies.FileSource`.
+    """One file of a folder or bucket, a :class:`~l5kit.data.download.fetching.FileSource`.
 
     Attributes:
         file_system: Of fsspec.
@@ -60,7 +58,7 @@ class TreeFile:
 
     @contextmanager
     def open_from(self, start: int, validator: str | None) -> Iterator[Reply]:
-        """Give the bytes from ``start`` on; see :class:`~l5kit.data.download.replies.FileSource`."""
+        """Give the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
         first = start if validator == self.version else 0
         yield Reply(first, self.size, self.version, self._blocks(first))
 
@@ -121,7 +119,7 @@ def list_tree(address: Address) -> ListedTree:
     if not files:
         raise DownloadError(f"there is nothing at {address.name}; check it for spelling")
     rows = "".join(f"{file.relative}\0{file.size}\0{file.version}\n" for file in files)
-    return ListedTree(tuple(files), is_file, hashlib.sha256(rows.encode("utf-8", "surrogatepass")).hexdigest())
+    return ListedTree(tuple(files), is_file, text_digest(rows))
 
 
 def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:
@@ -189,7 +187,7 @@ def copy_tree(
         identity = f"{file.relative}\0{file.version}"
         fetch_file(file, target, identity=identity, expected=expected, retries=retries, advance=count.of_one_file())
 
-    pool = ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1, thread_name_prefix="l5kit-download")
+    pool = ThreadPoolExecutor(max_workers=count_workers(workers), thread_name_prefix="l5kit-download")
     try:
         for copied in as_completed([pool.submit(copy, target, file) for target, file in left.items()]):
             copied.result()

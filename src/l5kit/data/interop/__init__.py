@@ -1,18 +1,15 @@
 """Datasets and maps as other programs know them: xarray, Dask, Arrow, pandas, polars, Parquet, Lanelet2, OpenDRIVE."""
 
-from l5kit.data.interop.arrow_tables import to_arrow, to_arrow_batches
 from l5kit.data.interop.columns import export_columns
-from l5kit.data.interop.dask_records import to_dask_array, to_dask_dataframe
+from l5kit.data.interop.dask_records import to_dask_array, to_dask_dataframe, to_xarray
 from l5kit.data.interop.exchanged_map import MapExport
 from l5kit.data.interop.lanelet2_file import export_lanelet2
 from l5kit.data.interop.map_differences import MapDifferences, compare_maps
 from l5kit.data.interop.opendrive_file import export_opendrive
 from l5kit.data.interop.openscenario_files import export_openscenario
-from l5kit.data.interop.pandas_frames import to_pandas
 from l5kit.data.interop.parquet_files import export_parquet
-from l5kit.data.interop.polars_frames import to_polars
 from l5kit.data.interop.py123d_files import export_py123d
-from l5kit.data.interop.xarray_dataset import to_xarray
+from l5kit.data.interop.tables import to_arrow, to_arrow_batches, to_pandas, to_polars
 
 __all__ = [
     "MapDifferences",

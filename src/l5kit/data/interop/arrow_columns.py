@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from l5kit._types import DType, Int64Array, JsonObject, NumericArray, RecordArray
-from l5kit.data.interop.fields import AXES, FIELDS, axis_names
-from l5kit.data.interop.table_columns import AnyColumn, NameColumn, choose_columns
+from l5kit.data.interop.table_columns import AXES, FIELDS, AnyColumn, NameColumn, axis_names, choose_columns
 from l5kit.data.texts import shown_texts
 from l5kit.errors import MissingDependencyError, install_command
 
@@ -28,23 +28,26 @@ def stream_of(
     label_names: bool = False,
 ) -> "pa.RecordBatchReader":
     """Return blocks of records as a stream of batches, as :func:`l5kit.data.interop.to_arrow_batches` describes it."""
-    require_pyarrow("to_arrow_batches")
+    require_library("pyarrow", "to_arrow_batches")
     import pyarrow as pa
 
     arrow = ArrowColumns(dtype, choose_columns(dtype, columns, nested=nested, label_names=label_names))
     return pa.RecordBatchReader.from_batches(arrow.schema, map(arrow.batch_of, blocks))
 
 
-def require_pyarrow(what: str) -> None:
-    """Refuse to go on without pyarrow.
+def require_library(library: str, what: str) -> None:
+    """Refuse to go on without a library of tables.
+
+    Args:
+        library: One of pyarrow, pandas and polars.
+        what: What needs it.
 
     Raises:
         MissingDependencyError: It is not installed.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError(f"{what} needs pyarrow: {install_command('arrow')}") from error
+    if find_spec(library) is None:
+        extra = "arrow" if library == "pyarrow" else library
+        raise MissingDependencyError(f"{what} needs {library}: {install_command(extra)}")
 
 
 class ArrowColumns:
@@ -61,8 +64,8 @@ class ArrowColumns:
         self,
         dtype: DType,
         columns: Sequence[AnyColumn],
-        *,
         index_names: Sequence[str] = (),
+        *,
         metadata: JsonObject | None = None,
     ) -> None:
         import pyarrow as pa
@@ -86,14 +89,13 @@ class ArrowColumns:
                     if column.shape and set(axes) <= set(AXES):
                         meaning["axes"] = json.dumps({axis: AXES[axis] for axis in axes})
             fields.append(pa.field(column.name, kind, metadata=meaning))
-        self._index_names = tuple(index_names)
         self.schema = pa.schema(fields, metadata={"l5kit": json.dumps(metadata)} if metadata else None)
 
     def batch_of(self, rows: RecordArray, indices: Mapping[str, Int64Array] | None = None) -> "pa.RecordBatch":
-        """Return the batch of some rows, with the columns of numbers that there are to be."""
+        """Return the batch of some rows, with the columns of numbers before them in their order."""
         import pyarrow as pa
 
-        before = [pa.array((indices or {})[name]) for name in self._index_names]
+        before = map(pa.array, (indices or {}).values())
         values = []
         for column in self._columns:
             if isinstance(column, NameColumn):
@@ -108,3 +110,9 @@ class ArrowColumns:
                 array = pa.FixedSizeListArray.from_arrays(array, size)
             values.append(array)
         return pa.RecordBatch.from_arrays([*before, *values], schema=self.schema)
+
+    def table_of(self, batches: "list[pa.RecordBatch]") -> "pa.Table":
+        """Return the table of some batches."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(batches, schema=self.schema)

@@ -15,7 +15,7 @@ from l5kit import __version__
 from l5kit._types import DType, Int64Array, JsonObject, Records
 from l5kit.data.data_record import source_digest
 from l5kit.data.interop.export_folder import placed_export
-from l5kit.data.interop.fields import AXES, FIELDS, ROW_AXES, axis_names
+from l5kit.data.interop.table_columns import AXES, FIELDS, ROW_AXES, axis_names
 from l5kit.data.job_folder import require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS

@@ -1,36 +1,33 @@
-"""Dask arrays and dataframes of the records of a dataset, cut so that no chunk of its files is read for two parts."""
+"""Dask arrays and dataframes of the records of a dataset, cut so that no chunk of its files is read for two parts.
 
+Of such arrays is made a dataset of xarray: a variable for each field, with named axes, units and frames.
+"""
+
+import json
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 
-from l5kit._types import Int64Array, NumericArray, Records
-from l5kit.data.interop.pandas_frames import to_pandas
-from l5kit.data.interop.table_columns import choose_columns
-from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, rows_of
+from l5kit._types import Int64Array, JsonObject, NumericArray, Records
+from l5kit.data.interop.table_columns import AXES, FIELDS, ROW_AXES, axis_names, choose_columns
+from l5kit.data.interop.table_parts import is_records
+from l5kit.data.interop.tables import to_pandas
+from l5kit.data.layout import ARRAYS
+from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.views import RecordView
+from l5kit.data.views import RecordView, view_of_scenes
+from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 if TYPE_CHECKING:
     import dask.array as da
     import pandas as pd
-
-
-def require_records(records: Records) -> None:
-    """Refuse what is no array of a dataset.
-
-    Raises:
-        InvalidArgumentError: It is something else.
-    """
-    is_records = isinstance(records, RecordSequence) or (isinstance(records, np.ndarray) and records.ndim == 1)
-    if not is_records or records.dtype.names is None:
-        raise InvalidArgumentError(
-            f"records must be an array of an opened dataset, such as dataset.agents, got {type(records).__name__}"
-        )
+    import xarray as xr
 
 
 class PartsOfRecords:
@@ -53,7 +50,10 @@ class PartsOfRecords:
     ndim = 1
 
     def __init__(self, records: Records, *, chunks_at_once: int = 1) -> None:
-        require_records(records)
+        if not is_records(records):
+            raise InvalidArgumentError(
+                f"records must be an array of an opened dataset, such as dataset.agents, got {type(records).__name__}"
+            )
         if chunks_at_once < 1:
             raise InvalidArgumentError(f"chunks_at_once must be 1 or more, got {chunks_at_once}")
         self.dtype = records.dtype
@@ -83,16 +83,18 @@ class PartsOfRecords:
 
 
 def _lengths_of_parts(records: Records, chunks_at_once: int) -> tuple[int, ...]:
-    if not isinstance(records, RecordView):
-        lengths: list[int] = np.diff(_cuts(0, len(records), _chunk_length(records) * chunks_at_once)).tolist()
-        return tuple(lengths) or (0,)
+    ranges: list[tuple[Records, int, int]] = [(records, 0, len(records))]
+    if isinstance(records, RecordView):
+        rows = records.segments
+        ranges = [
+            (records.sources[source], int(start), int(stop))
+            for source, start, stop in zip(rows.source, rows.start, rows.stop, strict=True)
+        ]
 
-    # each range of a view is cut where the chunks of its source end, and neighbours that are short together are joined
-    segments, lengths = records.segments, []
-    longest = max((_chunk_length(source) * chunks_at_once for source in records.sources), default=1)
-    for source, start, stop in zip(segments.source, segments.start, segments.stop, strict=True):
-        chunk_length = _chunk_length(records.sources[source]) * chunks_at_once
-        for low, high in pairwise(_cuts(int(start), int(stop), chunk_length).tolist()):
+    # each range is cut where the chunks of its source end, and neighbours that are short together are joined
+    longest, lengths = _chunk_length(records) * chunks_at_once, list[int]()
+    for source, start, stop in ranges:
+        for low, high in pairwise(_cuts(start, stop, _chunk_length(source) * chunks_at_once).tolist()):
             if lengths and lengths[-1] + high - low <= longest:
                 lengths[-1] += high - low
             else:
@@ -186,7 +188,7 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
         ) from error
     parts = PartsOfRecords(records, chunks_at_once=chunks_at_once)
     chosen = choose_columns(parts.dtype, columns, nested=False, label_names=False)
-    read = _ReadPart(parts, [column.name for column in chosen])
+    read = partial(_read_part, parts, [column.name for column in chosen])
     starts = parts.starts
     divisions = (*starts, max(len(parts) - 1, starts[-1]))
     bounds = list(zip(starts, parts.lengths, strict=True))
@@ -194,17 +196,67 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
     return from_map(read, bounds, meta=read((0, 0)), divisions=divisions, label="l5kit")
 
 
-class _ReadPart:
-    """Reads a part of the rows as a table."""
+def _read_part(parts: PartsOfRecords, columns: list[str], bounds: tuple[int, int]) -> "pd.DataFrame":
+    """Return a part of the rows as a table, given its first row and length."""
+    import pandas as pd
 
-    def __init__(self, parts: PartsOfRecords, columns: list[str]) -> None:
-        self._parts = parts
-        self._columns = columns
+    start, length = bounds
+    frame = to_pandas(parts[start : start + length], columns=columns)
+    frame.index = pd.RangeIndex(start, start + length, name="row")
+    return frame
 
-    def __call__(self, bounds: tuple[int, int]) -> "pd.DataFrame":
-        import pandas as pd
 
-        start, length = bounds
-        frame = to_pandas(self._parts[start : start + length], columns=self._columns)
-        frame.index = pd.RangeIndex(start, start + length, name="row")
-        return frame
+def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_at_once: int = 1) -> "xr.Dataset":
+    """Return a dataset as one lazy ``xarray.Dataset``; records are read when they are computed.
+
+    Each field of each array is a variable with the name of both: ``frames_ego_translation``, ``agents_centroid``,
+    ``traffic_light_faces_face_id``. Axes of rows are ``scene``, ``frame``, ``agent`` and ``face``; ``xy``, ``xyz``,
+    ``size``, ``label``, ``status`` and ``bound`` have their names as coordinates, and the two of rotations are
+    ``world_axis`` and ``av_axis``. Attributes tell units, frame of reference and meaning, and the facts of the log.
+
+    The variables are Dask arrays whose chunks end where those of the files do. Variables of one array that are computed
+    together are read once. Pickled to other processes, only the place of the files is sent.
+
+    Args:
+        dataset: Opened dataset, a view, or one in memory.
+        scenes: Scenes to take: a number, a slice, numbers in any order or a mask; None for all. Of a part, all three
+            kinds of intervals are renumbered: they count rows of the part, which start at 0. To find them, the scenes
+            and their first and last frames are read, and nothing else.
+        chunks_at_once: Chunks of the files in each chunk of the variables.
+
+    Raises:
+        CorruptedDataError: A part is taken, and intervals of its scenes are wrong.
+        IndexOutOfRangeError: There is no such scene.
+        InvalidArgumentError: ``dataset`` is none, or ``scenes`` is none of the above.
+        MissingDependencyError: xarray or Dask is not installed.
+    """
+    try:
+        import xarray as xr
+    except ImportError as error:
+        raise MissingDependencyError(f"to_xarray needs xarray and Dask: {install_command('xarray')}") from error
+    if not isinstance(dataset, ChunkedDataset):
+        raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
+    if scenes is not None:
+        dataset = view_of_scenes(dataset, selected_scenes(scenes, len(dataset)))
+    variables: dict[str, tuple[tuple[str, ...], Any, JsonObject]] = {}
+    for key, (attribute, _, _) in ARRAYS.items():
+        records = to_dask_array(getattr(dataset, attribute), chunks_at_once=chunks_at_once)
+        for field in records.dtype.names or ():
+            axes = (ROW_AXES[key], *axis_names(field, records.dtype[field].shape))
+            attributes = FIELDS[field].as_attributes() if field in FIELDS else {}
+            variables[f"{key}_{field}"] = (axes, records[field], attributes)
+    used = {axis for axes, _, _ in variables.values() for axis in axes}
+    coordinates = {axis: list(names) for axis, names in AXES.items() if axis in used}
+
+    # attributes of netCDF are numbers, texts and lists of these, so that dictionaries are JSON
+    facts = dataset.facts
+    attributes_of_all: JsonObject = {
+        "title": "log of scenes, frames, agents and traffic light faces",
+        "source": dataset.path or "memory",
+        "ego_extent_m": list(facts.ego_extent_m),
+        "step_time_s": facts.step_time_s,
+        "label_mapping": json.dumps(dict(facts.label_mapping)),
+    }
+    if facts.sources:
+        attributes_of_all["sources"] = json.dumps([dict(source) for source in facts.sources])
+    return xr.Dataset(variables, coordinates, attrs=attributes_of_all)

@@ -1,7 +1,7 @@
 """A semantic map as records that all writers and readers of map formats share."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -141,22 +141,15 @@ class ExchangedMap:
         )
 
     @property
-    def lane_changes(self) -> list[tuple[str, str]]:
-        """Pairs of lanes, on the left and on the right, once for each direction in which one may change."""
-        to_left = [(lane.change_left, name) for name, lane in self.lanes.items()]
-        to_right = [(name, lane.change_right) for name, lane in self.lanes.items()]
-        return [
-            (left, right)
-            for left, right in (*to_left, *to_right)
-            if left is not None and right is not None and left in self.lanes and right in self.lanes
-        ]
+    def faces_of_lights(self) -> set[str]:
+        """Ids of the faces that lights have."""
+        return {face for control in self.controls.values() if control.kind == LIGHT for face in control.parts}
 
     @property
     def num_lights(self) -> int:
         """Traffic lights, faces without a light among them."""
-        controls = self.controls
-        lit = {face for control in controls.values() if control.kind == LIGHT for face in control.parts}
-        return sum(control.kind == LIGHT or (control.is_face and name not in lit) for name, control in controls.items())
+        of_lights, controls = self.faces_of_lights, self.controls.values()
+        return sum(each.kind == LIGHT or (each.is_face and each.control_id not in of_lights) for each in controls)
 
     @property
     def not_written(self) -> list[str]:
@@ -187,6 +180,16 @@ class MapExport:
     num_crosswalks: int
     largest_shift_m: float
     left_out: tuple[str, ...]
+
+
+def lane_changes(lanes: Mapping[str, ExchangedLane]) -> list[tuple[str, str]]:
+    """Return pairs of lanes, on the left and on the right, once for each direction in which one may change."""
+    pairs = []
+    for name, lane in lanes.items():
+        for left, right in ((lane.change_left, name), (name, lane.change_right)):
+            if left is not None and right is not None and left in lanes and right in lanes:
+                pairs.append((left, right))
+    return pairs
 
 
 def counted(count: int, singular: str, rest: str, *, plural: str = "") -> list[str]:

@@ -22,6 +22,7 @@ from l5kit.data.interop.exchanged_map import (
     ExchangedMap,
     MapExport,
     counted,
+    lane_changes,
     require_lanes,
 )
 from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
@@ -247,7 +248,7 @@ class _Writer:
         followers = self.shared.followers()
         lost = sum(len(set(lane.ahead) & lanes.keys() - followers[name]) for name, lane in lanes.items())
         made_up = sum(len(followers[name] - set(lane.ahead)) for name, lane in lanes.items())
-        not_beside = sum(not self.shared.are_beside(left, right) for left, right in self.exchanged.lane_changes)
+        not_beside = sum(not self.shared.are_beside(left, right) for left, right in lane_changes(lanes))
         without = sum(not len(self._points_of(name)) and not control.is_face for name, control in controls.items())
         seen = {face for control in controls.values() if len(control.points_m) for face in control.parts}
         unknown_m = sum(not len(control.points_m) for name, control in controls.items() if name not in seen) - without
@@ -366,15 +367,7 @@ class _Writer:
 
 def _line_tags(lanes: Mapping[str, ExchangedLane], shared: SharedLines) -> list[dict[str, str | int]]:
     """Return the type of each boundary: by where one may change across it, and whether it is one of a junction."""
-    in_junction = {
-        shared.line_of[name, side][0] for name, lane in lanes.items() for side in (LEFT, RIGHT) if lane.is_in_junction
-    }
-    outside = {
-        shared.line_of[name, side][0]
-        for name, lane in lanes.items()
-        for side in (LEFT, RIGHT)
-        if not lane.is_in_junction
-    }
+    outside = {line for (name, _), (line, _) in shared.line_of.items() if not lanes[name].is_in_junction}
     # a line that runs against its lane swaps the sides: what is a change to the left for the lane is one to the right
     # for it
     to_left: set[int] = set()
@@ -390,10 +383,8 @@ def _line_tags(lanes: Mapping[str, ExchangedLane], shared: SharedLines) -> list[
         if line in to_left or line in to_right:
             subtype = "dashed" if line in to_left & to_right else "dashed_solid" if line in to_right else "solid_dashed"
             tags.append({"type": "line_thin", "subtype": subtype})
-        elif line in in_junction - outside:
-            tags.append(dict(_VIRTUAL))
         else:
-            tags.append({"type": "line_thin", "subtype": "solid"})
+            tags.append({"type": "line_thin", "subtype": "solid"} if line in outside else dict(_VIRTUAL))
     return tags
 
 

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.interop.exchanged_map import ExchangedLane
+from l5kit.data.interop.exchanged_map import ExchangedLane, lane_changes
 from l5kit.geometry.polygon import furthest_from_line
 
 LEFT, RIGHT = 0, 1
@@ -98,15 +98,9 @@ def _line_of_sides(
     """Return the line of each side and whether it is reversed, the sides that have lines, and the longest move."""
     # Lanes between which one may change, in one direction at least, have one line between them, that of the lane on
     # the left.
-    neighbours: dict[tuple[str, str], None] = {}
-    for name, lane in lanes.items():
-        if lane.change_left in lanes and lane.change_left is not None:
-            neighbours[lane.change_left, name] = None
-        if lane.change_right in lanes and lane.change_right is not None:
-            neighbours[name, lane.change_right] = None
     line_on: dict[tuple[str, int], tuple[str, int]] = {}
     furthest_m = 0.0
-    for left, right in neighbours:
+    for left, right in dict.fromkeys(lane_changes(lanes)):
         distance_m = distance_between(lines_m[right, LEFT], lines_m[left, RIGHT])
         if distance_m <= SHARED_M:
             line_on[right, LEFT] = (left, RIGHT)
@@ -139,5 +133,10 @@ def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
         gaps_m = np.linalg.norm(first_m - second_m, axis=1).max() if first_m.shape == second_m.shape else ends_m
         if gaps_m <= SHARED_M or ends_m > SHARED_M:
             return float(gaps_m)
+    return max(float(ends_m), furthest_apart(first_m, second_m))
+
+
+def furthest_apart(first_m: Float64Array, second_m: Float64Array) -> float:
+    """Return how far vertices of two lines are from the other line at most, both ways, in the xy plane."""
     first, second = np.ascontiguousarray(first_m[:, :2]), np.ascontiguousarray(second_m[:, :2])
-    return float(max(ends_m, furthest_from_line(second, first), furthest_from_line(first, second)))
+    return float(max(furthest_from_line(second, first), furthest_from_line(first, second)))

@@ -22,10 +22,18 @@ from l5kit.data.interop.exchanged_map import (
     ExchangedMap,
     MapExport,
     counted,
+    lane_changes,
     require_lanes,
 )
-from l5kit.data.interop.opendrive_geometry import RoadCourse, curve_points, simplified_rows
-from l5kit.data.interop.opendrive_roads import LARGEST_ERROR_M, Road, RoadNet, make_roads
+from l5kit.data.interop.opendrive_roads import (
+    LARGEST_ERROR_M,
+    Road,
+    RoadCourse,
+    RoadNet,
+    curve_points,
+    make_roads,
+    simplified_rows,
+)
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import world_at
@@ -123,7 +131,7 @@ class _Writer:
         controls, net = self.exchanged.controls, self.net
         errors_m = [road.course.error_m for road in net.roads]
         beside = {pair for road in net.roads for pair in zip(road.lanes, road.lanes[1:], strict=False)}
-        apart = sum(pair not in beside for pair in self.exchanged.lane_changes)
+        apart = sum(pair not in beside for pair in lane_changes(self.exchanged.lanes))
         split = sum(name in net.made_up for name in net.junction_of.values())
         tilted = sum(road.course.tilt_m > LARGEST_ERROR_M for road in net.roads)
         worse = sum(error_m > LARGEST_ERROR_M for error_m in errors_m)
@@ -169,14 +177,13 @@ class _Writer:
             arc_m += length_m
 
         signals = [self._signal(number, signal) for signal in self._signals_of.get(number, ())]
-        rows = simplified_rows(course.arcs_m, course.heights_m)
         return "".join(
             [
                 f"<road name={quoted(road.lanes[0])} length='{_length(course):.9f}' id='{number}' ",
                 f"junction='{-1 if junction is None else self._junction_id[junction]}' rule='RHT'>",
                 f"<link>{''.join(links)}</link>",
                 f"<planView>{''.join(pieces)}</planView>",
-                f"<elevationProfile>{''.join(_records('elevation', 's', course.arcs_m[rows], course.heights_m[rows]))}",
+                f"<elevationProfile>{''.join(_records('elevation', 's', course.arcs_m, course.heights_m))}",
                 f"</elevationProfile><lateralProfile/><lanes>{self._lanes(number, road)}</lanes>",
                 f"<objects>{''.join(self._crosswalks_of.get(number, ()))}</objects>",
                 f"<signals>{''.join(signals)}</signals>",
@@ -194,8 +201,7 @@ class _Writer:
     def _lanes(self, number: int, road: Road) -> str:
         """Return the lanes of a road, all to the right of a line that is offset to the leftmost boundary."""
         course, lanes = road.course, [self.exchanged.lanes[name] for name in road.lanes]
-        rows = simplified_rows(course.arcs_m, course.offsets_m[0])
-        parts = _records("laneOffset", "s", course.arcs_m[rows], course.offsets_m[0][rows])
+        parts = _records("laneOffset", "s", course.arcs_m, course.offsets_m[0])
         parts.append("<laneSection s='0'><center><lane id='0' type='none' level='false'>")
         parts.append("<roadMark sOffset='0' type='solid' weight='standard' color='standard' laneChange='none'/></lane>")
         parts.append("</center><right>")
@@ -213,8 +219,7 @@ class _Writer:
                 pairs = self.net.ahead[number, after]
                 parts += [f"<successor id='{-1 - other}'/>" for own, other in pairs if own == index]
             widths_m = np.maximum(course.offsets_m[index] - course.offsets_m[index + 1], 0.0)
-            rows = simplified_rows(course.arcs_m, widths_m)
-            parts += ["</link>", *_records("width", "sOffset", course.arcs_m[rows], widths_m[rows])]
+            parts += ["</link>", *_records("width", "sOffset", course.arcs_m, widths_m)]
 
             # the line to its right, by where one may change across it; lane ids increase to the left
             right = lanes[index + 1] if index + 1 < len(lanes) else None
@@ -248,7 +253,7 @@ class _Writer:
     def _signals_of(self) -> dict[int, list[_Signal]]:
         """Signals of each road: lights, faces without them, signs and lines."""
         controls = self.exchanged.controls
-        of_lights = {face for control in controls.values() if control.kind == LIGHT for face in control.parts}
+        of_lights = self.exchanged.faces_of_lights
         users: dict[str, dict[int, list[int]]] = {
             name: defaultdict(list)
             for name, control in controls.items()
@@ -388,7 +393,9 @@ def _length(course: RoadCourse) -> float:
 
 
 def _records(tag: str, start: str, arcs_m: Float64Array, values: Float64Array) -> list[str]:
-    """Return a function that is linear between points as records of cubic polynomials."""
+    """Return a function, at as few points as bring lines between them near to it, as records of cubic polynomials."""
+    rows = simplified_rows(arcs_m, values)
+    arcs_m, values = arcs_m[rows], values[rows]
     steps = np.maximum(np.diff(arcs_m), 1e-9)
     slopes = np.diff(values) / steps
     return [

@@ -1,17 +1,58 @@
-"""Which lanes make up a road of OpenDRIVE, and how roads and junctions lead to each other."""
+"""Roads of OpenDRIVE: which lanes make them up, their reference lines and boundaries, and how they lead to each other.
+
+A road has a smooth reference line, from which the boundaries of its lanes are at some distances.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from l5kit._types import Float64Array
-from l5kit.data.interop.exchanged_map import ExchangedLane
-from l5kit.data.interop.lanelet2_sharing import SHARED_M, distance_between
-from l5kit.data.interop.opendrive_geometry import RoadCourse, fit_course
+import numpy as np
+from numba import njit
+
+from l5kit._types import BoolArray, Float64Array
+from l5kit.data.interop.exchanged_map import ExchangedLane, lane_changes
+from l5kit.data.interop.lanelet2_sharing import SHARED_M, distance_between, furthest_apart
+from l5kit.data.map.geometry import resample_line
 
 LARGEST_ERROR_M: Final = 0.05
 """Lanes side by side become one road if boundaries stay this near; and worse ones are listed."""
+
+_STRAIGHT_STEP_M: Final = 6.0
+_CURVED_STEPS_M: Final = (6.0, 2.0)
+_NEAR_M: Final = 0.01
+_CURVED_RAD: Final = 0.1
+_SAMPLE_M: Final = 0.25
+_MOST_SKEW: Final = 0.5
+"""Ends of lanes are cut across up to this cosine; beyond it the course of the lane decides."""
+
+_TOLERANCE_M: Final = 0.004
+
+
+@dataclass(frozen=True, eq=False)
+class RoadCourse:
+    """The geometry of a road: pieces of cubic curves, and offsets of boundaries along them.
+
+    Attributes:
+        starts: Start of each piece, x, y and heading, float64 (P, 3).
+        lengths_m: Length of each piece, (P,).
+        coefficients: Of u and v, ahead and to the left of the start, by 1, p, p^2 and p^3, p from 0 to 1, (P, 2, 4).
+        arcs_m: Lengths along the road at which the boundaries are known, ascending, (S,).
+        offsets_m: How far to the left of the reference line each of the B boundaries is there, (B, S).
+        heights_m: Height of the middle of the road there, (S,).
+        error_m: Largest distance between boundaries and what a reader makes of this.
+        tilt_m: Largest height difference between both sides of the road, which the middle does not tell.
+    """
+
+    starts: Float64Array
+    lengths_m: Float64Array
+    coefficients: Float64Array
+    arcs_m: Float64Array
+    offsets_m: Float64Array
+    heights_m: Float64Array
+    error_m: float
+    tilt_m: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +128,8 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
     """Return the roads of lanes: those between which one may change and that share boundaries lie in one road."""
     # lanes between which one may change, in either direction; the first that says so counts
     right_of: dict[str, str] = {}
-    for name, lane in lanes.items():
-        for left, right in ((lane.change_left, name), (name, lane.change_right)):
-            if left in lanes and right in lanes and left is not None and right is not None:
-                right_of.setdefault(left, right)
+    for left, right in lane_changes(lanes):
+        right_of.setdefault(left, right)
     left_ones = {right: left for left, right in right_of.items()}
     roads, seen = [], set()
     for name in lanes:
@@ -137,3 +176,186 @@ def _road(lanes: Sequence[ExchangedLane], course: RoadCourse) -> Road:
 
 def _boundaries(lanes: Sequence[ExchangedLane]) -> list[Float64Array]:
     return [lanes[0].left_m, *(lane.right_m for lane in lanes)]
+
+
+def fit_course(boundaries_m: Sequence[Float64Array]) -> RoadCourse:
+    """Return the geometry of a road between its boundaries, of as few curves as bring it within 1 cm, if any do.
+
+    Args:
+        boundaries_m: The boundaries from left to right, world coordinates, (n, 3) each, at least two.
+    """
+    course = _fit(boundaries_m, _CURVED_STEPS_M[0])
+    for step_m in _CURVED_STEPS_M[1:]:
+        if course.error_m > _NEAR_M:
+            course = min(course, _fit(boundaries_m, step_m), key=lambda each: each.error_m)
+    return course
+
+
+def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCourse:
+    """Return the geometry of a road between its boundaries.
+
+    The reference line is a chain of cubic Hermite curves through the middle between the outer boundaries, with tangents
+    that are continuous and, at both ends, across the line between the ends of the boundaries. So normals pass through
+    the ends, and elsewhere each boundary is where the normal meets it.
+
+    Args:
+        boundaries_m: As of :func:`fit_course`.
+        curved_step_m: How far apart the ends of curves are on roads that turn.
+    """
+    left_m, right_m = boundaries_m[0], boundaries_m[-1]
+    length_m = 0.5 * sum(
+        float(np.linalg.norm(np.diff(line[:, :2], axis=0), axis=1).sum()) for line in (left_m, right_m)
+    )
+    # the middle at half metres, and from how far it turns as a whole, how far apart the ends of curves may be
+    fine = max(3, int(length_m / 0.5) + 2)
+    middle_m = 0.5 * (resample_line(left_m, fine) + resample_line(right_m, fine))[:, :2]
+    steps_m = np.diff(middle_m, axis=0)
+    turned_rad = np.abs(np.diff(np.unwrap(np.arctan2(steps_m[:, 1], steps_m[:, 0])))).sum()
+    step_m = curved_step_m if turned_rad > _CURVED_RAD else _STRAIGHT_STEP_M
+    knots_m = resample_line(middle_m, max(2, int(np.ceil(length_m / step_m)) + 1))
+
+    # Tangents: those of the chords beside each knot, and across the ends of the boundaries at both ends.
+    chords_m = np.diff(knots_m, axis=0)
+    along = np.concatenate([chords_m[:1], knots_m[2:] - knots_m[:-2], chords_m[-1:]])
+    along /= np.maximum(np.linalg.norm(along, axis=1), 1e-9)[:, None]
+    for end in (0, -1):
+        across = (left_m[end] - right_m[end])[:2]
+        width_m = float(np.hypot(*across))
+        if width_m > 1e-3:
+            tangent = np.array([across[1], -across[0]]) / width_m
+            if tangent @ along[end] > _MOST_SKEW:
+                along[end] = tangent
+
+    # Cubic curves in the frame of their starts. Their speed is about the length of an arc with the same tangents: a
+    # chord c of an arc that turns by a is 2 r sin(a / 2) long, the arc r a, so that it is c (a / 2) / sin(a / 2) long.
+    headings_rad = np.arctan2(along[:, 1], along[:, 0])
+    turns_rad = np.abs((np.diff(headings_rad) + np.pi) % (2 * np.pi) - np.pi)
+    spans_m = np.linalg.norm(chords_m, axis=1) * np.where(
+        turns_rad > 1e-6, 0.5 * turns_rad / np.sin(np.maximum(0.5 * turns_rad, 1e-9)), 1.0
+    )
+
+    # Hermite: from 0 with the tangent t to e with the tangent s is t p + (3 e - 2 t - s) p^2 + (t + s - 2 e) p^3.
+    axes = np.stack([along[:-1], np.stack([-along[:-1, 1], along[:-1, 0]], axis=1)], axis=1)
+    ends = np.einsum("pij,pj->pi", axes, chords_m)
+    first = np.stack([spans_m, np.zeros_like(spans_m)], axis=1)
+    last = np.einsum("pij,pj->pi", axes, along[1:]) * spans_m[:, None]
+    coefficients = np.stack([np.zeros_like(first), first, 3 * ends - 2 * first - last, first + last - 2 * ends], axis=2)
+
+    # Their lengths, by quadrature of Gauss and Legendre: the speed of a cubic is the root of a polynomial of degree 4,
+    # which eight nodes integrate far below a millimetre.
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    parts = 0.5 * (nodes + 1.0)
+    slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2])
+    lengths_m: Float64Array = 0.5 * np.linalg.norm(coefficients @ slopes, axis=1) @ weights
+    starts = np.column_stack([knots_m[:-1], headings_rad[:-1]])
+
+    # Where the normals of the reference line meet the boundaries: piece and p of points that are about equally spaced
+    # over the road, both ends included.
+    counts = np.maximum(1, np.ceil(lengths_m / _SAMPLE_M).astype(np.int64))
+    piece = np.repeat(np.arange(len(counts)), counts)
+    within = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+    piece, part = np.append(piece, len(counts) - 1), np.append(within / counts[piece], 1.0)
+    points_m, normals = curve_points(starts[piece], coefficients[piece], part)
+    starts_m = np.concatenate([[0.0], np.cumsum(lengths_m)])
+    arcs_m = starts_m[piece] + part * lengths_m[piece]
+    offsets_m, heights_m = np.empty((len(boundaries_m), len(arcs_m))), np.empty((len(boundaries_m), len(arcs_m)))
+    for row, line_m in enumerate(boundaries_m):
+        _meet_normals(points_m, normals, np.ascontiguousarray(line_m), offsets_m[row], heights_m[row])
+    # what a reader makes of it, whose lines lie on the normals, against the boundaries as they are
+    rebuilt_m = points_m + offsets_m[..., None] * normals
+    error_m = max(furthest_apart(line_m, again_m) for line_m, again_m in zip(boundaries_m, rebuilt_m, strict=True))
+    middle_height_m = heights_m[[0, -1]].mean(axis=0)
+    tilt_m = float(np.abs(heights_m - middle_height_m).max())
+    return RoadCourse(starts, lengths_m, coefficients, arcs_m, offsets_m, middle_height_m, error_m, tilt_m)
+
+
+def curve_points(
+    starts: Float64Array, coefficients: Float64Array, parts: Float64Array
+) -> tuple[Float64Array, Float64Array]:
+    """Return points of curves and the directions to their left, (S, 2) each.
+
+    Args:
+        starts: x, y and heading of the start of the curve of each point, (S, 3).
+        coefficients: Of each curve, as those of :class:`RoadCourse`, (S, 2, 4).
+        parts: p of each point, (S,).
+    """
+    # values and slopes of the polynomials, turned by the heading of their start; left is a quarter turn from the slope
+    powers = np.stack([np.ones_like(parts), parts, parts**2, parts**3], axis=1)
+    slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2], axis=1)
+    local, along = np.einsum("sij,sj->si", coefficients, powers), np.einsum("sij,sj->si", coefficients, slopes)
+    cos, sin = np.cos(starts[:, 2]), np.sin(starts[:, 2])
+    along /= np.maximum(np.linalg.norm(along, axis=1), 1e-12)[:, None]
+    points = starts[:, :2] + np.stack([cos * local[:, 0] - sin * local[:, 1], sin * local[:, 0] + cos * local[:, 1]], 1)
+    left = np.stack([-sin * along[:, 0] - cos * along[:, 1], cos * along[:, 0] - sin * along[:, 1]], axis=1)
+    return points, left
+
+
+def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float = _TOLERANCE_M) -> BoolArray:
+    """Return which points of a function are needed so that lines between them are near to all others.
+
+    Args:
+        arcs_m: Where the values are, ascending, (S,).
+        values: One or several functions, (S,) or (S, k).
+        tolerance: How far values may be from the line between the points that stay.
+    """
+    kept = np.zeros(len(arcs_m), np.bool_)
+    _keep_corners(np.ascontiguousarray(arcs_m), np.ascontiguousarray(values.reshape(len(arcs_m), -1)), tolerance, kept)
+    return kept
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _meet_normals(
+    points: Float64Array, normals: Float64Array, line: Float64Array, offsets: Float64Array, heights: Float64Array
+) -> None:
+    """Write how far along each normal (S, 2) a line (n, 3) is met first, and the height of the line there.
+
+    The first and last normal go to the ends of the line; where a normal meets nothing, the last offset stays.
+    """
+    last = len(points) - 1
+    for row in range(len(points)):
+        if row == 0 or row == last:
+            end = 0 if row == 0 else len(line) - 1
+            x, y = line[end, 0] - points[row, 0], line[end, 1] - points[row, 1]
+            offsets[row], heights[row] = x * normals[row, 0] + y * normals[row, 1], line[end, 2]
+            continue
+        best, height = np.inf, 0.0
+        for edge in range(len(line) - 1):
+            edge_x, edge_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
+            x, y = line[edge, 0] - points[row, 0], line[edge, 1] - points[row, 1]
+            # line and edge meet where both crossings of directions agree (Cramer's rule); 0: they are parallel
+            turn = normals[row, 0] * edge_y - normals[row, 1] * edge_x
+            if turn == 0.0:
+                continue
+            along = (x * normals[row, 1] - y * normals[row, 0]) / turn
+            if -1e-9 <= along <= 1.0 + 1e-9:
+                offset = (x * edge_y - y * edge_x) / turn
+                # of several meetings the one that goes on from the offset before: a boundary that turns back is met
+                # more than once
+                if abs(offset - offsets[row - 1]) < abs(best - offsets[row - 1]):
+                    best, height = offset, line[edge, 2] + along * (line[edge + 1, 2] - line[edge, 2])
+        if best == np.inf:
+            offsets[row], heights[row] = offsets[row - 1], heights[row - 1]
+        else:
+            offsets[row], heights[row] = best, height
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _keep_corners(arcs: Float64Array, values: Float64Array, tolerance: float, kept: BoolArray) -> None:
+    """Mark points by halving at the furthest one, as Douglas and Peucker do, with differences of values as distance."""
+    last = len(arcs) - 1
+    kept[0] = kept[last] = True
+    stack = [(0, last)]
+    while len(stack) > 0:
+        start, end = stack.pop()
+        furthest, split = tolerance, -1
+        for row in range(start + 1, end):
+            part = (arcs[row] - arcs[start]) / (arcs[end] - arcs[start])
+            for column in range(values.shape[1]):
+                line = values[start, column] + part * (values[end, column] - values[start, column])
+                distance = abs(values[row, column] - line)
+                if distance > furthest:
+                    furthest, split = distance, row
+        if split >= 0:
+            kept[split] = True
+            stack.append((start, split))
+            stack.append((split, end))

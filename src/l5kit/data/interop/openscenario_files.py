@@ -1,7 +1,7 @@
 """Scenes as OpenSCENARIO XML: every road user follows its recorded trajectory, on the exported OpenDRIVE map."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,12 +12,14 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.interop.export_folder import placed_export
 from l5kit.data.interop.opendrive_file import export_opendrive
-from l5kit.data.interop.py123d_logs import EGO_WHEELBASE_PART
+from l5kit.data.interop.py123d_files import EGO_WHEELBASE_PART
 from l5kit.data.interop.xml_text import quoted
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.map.api import MapAPI
 from l5kit.data.progress import Progress
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays
+from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 
 _MAP_FILE: Final = "map.xodr"
@@ -54,7 +56,7 @@ def export_openscenario(
     out: str | os.PathLike[str],
     *,
     semantic_map: MapAPI | None,
-    scenes: Iterable[int] | None = None,
+    scenes: SceneSelection = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
@@ -69,7 +71,7 @@ def export_openscenario(
         dataset: The log, opened.
         out: The folder: ``scene-000000.xosc`` and so on, and ``map.xodr`` where there is a map.
         semantic_map: The map; None for scenes without a road network.
-        scenes: Numbers of the scenes; None for all.
+        scenes: Scenes to write; None for all. Those without frames are left out.
         overwrite: Replace an earlier export.
         progress: Called with the number of scenes written and of all.
 
@@ -81,7 +83,9 @@ def export_openscenario(
         InvalidArgumentError: Something else than an export is there, or the map has no lane.
         IndexOutOfRangeError: There is no such scene.
     """
-    indices = list(range(len(dataset.scenes)) if scenes is None else scenes)
+    bounds = np.asarray(dataset.scenes)[FRAME_INTERVAL]
+    chosen = selected_scenes(scenes, len(dataset))
+    indices = chosen[bounds[chosen, 0] < bounds[chosen, 1]].tolist()
     names = [f"scene-{index:06}.xosc" for index in indices]
     with placed_export(out, overwrite=overwrite) as folder:
         folder.mkdir()

@@ -13,7 +13,7 @@ from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
 from l5kit.data.data_record import source_digest
-from l5kit.data.interop.arrow_columns import ArrowColumns, require_pyarrow
+from l5kit.data.interop.arrow_columns import ArrowColumns, require_library
 from l5kit.data.interop.export_folder import placed_export, require_export_target
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
@@ -51,7 +51,7 @@ def export_parquet(
 
     The folder has ``scenes.parquet``, the folders ``frames``, ``agents`` and ``traffic_light_faces`` with files
     ``part-00000.parquet`` of some scenes each, and a ``README.md`` by which ``datasets.load_dataset`` knows the tables.
-    They are those of :func:`~l5kit.data.interop.arrow_tables.to_arrow`. Each scene is a row group of its own, whose
+    They are those of :func:`~l5kit.data.interop.tables.to_arrow`. Each scene is a row group of its own, whose
     statistics let readers that ask for some scenes, frames or tracks skip the others. In files that hold NaN the
     columns that do have none, as readers would skip rows for them.
 
@@ -80,7 +80,7 @@ def export_parquet(
             that ``workers`` keep are of an export with other options.
         MissingDependencyError: pyarrow is not installed.
     """
-    require_pyarrow("an export to Parquet")
+    require_library("pyarrow", "an export to Parquet")
     scene_indices = _scenes_to_write(dataset, scenes)
     if scenes_per_file < 1:
         raise InvalidArgumentError(f"scenes_per_file must be 1 or more, got {scenes_per_file!r}")
@@ -101,11 +101,13 @@ def export_parquet(
         for key, (_, dtype, _) in layout.ARRAYS.items()
     }
     with placed_export(out, overwrite=overwrite) as folder:
-        for key in tables:
-            (folder if key == SCENE_ARRAY_KEY else folder / key).mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
         job = _WriteScenes(with_scenes_in_memory(dataset), scene_indices, folder, tables, scenes_per_file)
         with map_scenes(job, scene_indices, workers, block_size=scenes_per_file, progress=progress) as written:
-            _write_scenes(tables[SCENE_ARRAY_KEY], [part for parts in written for part in parts], folder)
+            of_scenes = [part for parts in written for part in parts]
+        columns = tables[SCENE_ARRAY_KEY]
+        with _open_writer(folder / "scenes.parquet", columns.schema) as writer:
+            writer.write_table(columns.table_of([columns.batch_of(part.rows, part.indices) for part in of_scenes]))
         (folder / "README.md").write_text(card_of_tables({key: table.schema for key, table in tables.items()}), "utf-8")
 
 
@@ -134,8 +136,6 @@ class _WriteScenes:
 
     def in_folder(self, folder: Path) -> "_WriteScenes":
         """Return the job that writes into another folder."""
-        for key in self.tables:
-            (folder if key == SCENE_ARRAY_KEY else folder / key).mkdir(parents=True, exist_ok=True)
         return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
@@ -174,14 +174,6 @@ class _WriteScenes:
         return of_scenes, with_nan
 
 
-def _write_scenes(columns: ArrowColumns, parts: list[TablePart], folder: Path) -> None:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches([columns.batch_of(part.rows, part.indices) for part in parts], columns.schema)
-    with _open_writer(folder / "scenes.parquet", columns.schema) as writer:
-        writer.write_table(table)
-
-
 def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = frozenset()) -> "pq.ParquetWriter":
     """Return a writer; values that repeat are written once, numbers with fractions as they are.
 
@@ -190,6 +182,7 @@ def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = froz
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    path.parent.mkdir(exist_ok=True)  # in a folder that is there: once given up, it must not come again
     is_written_as_it_is = (pa.types.is_fixed_size_list, pa.types.is_floating)
     repeating = [field.name for field in schema if not any(test(field.type) for test in is_written_as_it_is)]
     described: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True

@@ -1,28 +1,70 @@
-"""Datasets as folders of py123d, for people who work there: logs and a map in Arrow files."""
+"""Datasets as folders of py123d, for people who work there: logs and a map in Arrow files.
+
+A log is the AV, the boxes of agents, and the lights of lanes, one row for each frame.
+"""
 
 import hashlib
 import os
 import re
+import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
-from l5kit._types import Int64Array
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
 from l5kit.data.dataset_files import DatasetFiles
-from l5kit.data.interop.arrow_columns import require_pyarrow
+from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.interop.arrow_columns import require_library
 from l5kit.data.interop.export_folder import placed_export, require_export_target
-from l5kit.data.interop.py123d_arrow import DATASET
-from l5kit.data.interop.py123d_logs import LightsOfLanes, write_scene
-from l5kit.data.interop.py123d_map import LOCATION, read_areas, write_map
+from l5kit.data.interop.py123d_arrow import DATASET, VERSION, fixed_lists, lists_of, write_arrow
+from l5kit.data.interop.py123d_map import LOCATION, map_metadata, read_areas, write_map
 from l5kit.data.interop.table_parts import with_scenes_in_memory
 from l5kit.data.job_folder import require_shared
+from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
+from l5kit.data.log_facts import LogFacts
+from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
-_SPLIT = re.compile(r"[\w-]+")
+_SPLIT: Final = re.compile(r"[\w-]+")
+
+EGO_WHEELBASE_PART: Final = 0.6
+"""Wheelbase of the AV as a part of its length, which no log of l5kit tells; its axles lie evenly about its middle."""
+
+_EGO, _BOXES, _LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
+_UUID_NAMESPACE: Final = uuid.UUID("123D123D-123D-123D-123D-123D123D123D")
+_LABEL_CLASS: Final = "py123d.datatypes.detections.box_detection_label.DefaultBoxDetectionLabel"
+_VEHICLE, _TRAIN, _TWO_WHEELER, _PERSON, _ANIMAL, _OTHER = 1, 2, 3, 4, 5, 11
+_LABELS: Final = {
+    "PERCEPTION_LABEL_CAR": _VEHICLE,
+    "PERCEPTION_LABEL_VAN": _VEHICLE,
+    "PERCEPTION_LABEL_TRAM": _TRAIN,
+    "PERCEPTION_LABEL_BUS": _VEHICLE,
+    "PERCEPTION_LABEL_TRUCK": _VEHICLE,
+    "PERCEPTION_LABEL_EMERGENCY_VEHICLE": _VEHICLE,
+    "PERCEPTION_LABEL_OTHER_VEHICLE": _VEHICLE,
+    "PERCEPTION_LABEL_BICYCLE": _TWO_WHEELER,
+    "PERCEPTION_LABEL_MOTORCYCLE": _TWO_WHEELER,
+    "PERCEPTION_LABEL_CYCLIST": _TWO_WHEELER,
+    "PERCEPTION_LABEL_MOTORCYCLIST": _TWO_WHEELER,
+    "PERCEPTION_LABEL_PEDESTRIAN": _PERSON,
+    "PERCEPTION_LABEL_ANIMAL": _ANIMAL,
+}
+"""Label of py123d for classes; those of all others are "other"."""
+
+_LABEL_OF_COLUMN: Final = np.array([_LABELS.get(label, _OTHER) for label in PERCEPTION_LABELS], np.uint16)
+
+_STATUS_OF_COLOR: Final = {"GREEN": 0, "YELLOW": 1, "RED": 2}
+_STATUS_UNKNOWN: Final = 4
+_ACTIVE: Final = TL_FACE_LABEL_TO_INDEX["ACTIVE"]
 
 
 def export_py123d(
@@ -63,7 +105,7 @@ def export_py123d(
             that ``workers`` keep are of another split or map.
         MissingDependencyError: pyarrow is not installed.
     """
-    require_pyarrow("an export to py123d")
+    require_library("pyarrow", "an export to py123d")
     if not _SPLIT.fullmatch(split):
         raise InvalidArgumentError(f"split must be a name of letters and digits such as 'train', got {split!r}")
     scene_indices = selected_scenes(scenes, len(dataset))
@@ -94,6 +136,32 @@ def export_py123d(
                 pass
 
 
+@dataclass(frozen=True, eq=False)
+class LightsOfLanes:
+    """Colour and lanes of each face of a map, by its id."""
+
+    faces: dict[str, tuple[int, list[int]]]
+
+    @classmethod
+    def of(cls, lights: LaneLights) -> "LightsOfLanes":
+        """Return those of a map."""
+        ids = [lights.id_of(face) for face in range(len(lights.ranks))]
+        lanes = [lights.lanes_of(face).tolist() for face in range(len(lights.ranks))]
+        return cls({name: (int(rank), rows) for name, rank, rows in zip(ids, lights.ranks, lanes, strict=True)})
+
+    def statuses(self, faces: RecordArray) -> dict[int, int]:
+        """Return the status of each lane that faces of a frame control; of several colours the last one counts."""
+        ranks: dict[int, int] = {}
+        active = faces["traffic_light_face_status"][:, _ACTIVE] > 0
+        for name, is_active in zip(faces["face_id"].tolist(), active.tolist(), strict=True):
+            rank, lanes = self.faces.get(name, (0, []))
+            for lane in lanes:
+                # of several faces that are lit the one of the highest rank counts, and one that is dark for nothing
+                ranks[lane] = max(ranks.get(lane, 0), rank if is_active else 0)
+        colors = {rank + 1: _STATUS_OF_COLOR[color] for rank, color in enumerate(LIGHT_COLORS)}
+        return {lane: colors.get(ranks[lane], _STATUS_UNKNOWN) for lane in sorted(ranks)}
+
+
 @dataclass(frozen=True)
 class _WriteScenes:
     """Writes the logs of scenes, and returns how many."""
@@ -121,3 +189,157 @@ def split_of_log(path: str | os.PathLike[str]) -> str:
     """Return what the scenes of a log are for, told from its name: ``train``, ``val``, ``test``, or else ``train``."""
     name = os.path.basename(os.fspath(path).rstrip("/\\")).lower()
     return next((split for split in ("val", "test") if name.startswith(split)), "train")
+
+
+def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lights: LightsOfLanes | None) -> None:
+    """Write the files of a scene to a folder, which is made; files of a worker that died there are written anew.
+
+    Args:
+        folder: Folder of the log.
+        log: A dataset of this scene alone.
+        split: Part of the dataset, such as ``l5kit_train``.
+        name: Name of the log.
+        lights: Faces of the map; None without a map.
+
+    Raises:
+        CorruptedDataError: A rotation of the AV is none, or times do not ascend.
+    """
+    import pyarrow as pa
+
+    frames, agents, faces = np.asarray(log.frames), np.asarray(log.agents), np.asarray(log.tl_faces)
+    times_us = frames["timestamp"] // 1000
+    if (np.diff(times_us) <= 0).any():
+        frame = int(np.argmax(np.diff(times_us) <= 0)) + 1
+        raise CorruptedDataError(f"{name}: times must ascend by a microsecond at least, frame {frame} does not")
+    folder.mkdir(exist_ok=True)
+    ego = _ego_columns(frames, times_us, name)
+    write_arrow(folder / f"{_EGO}.arrow", _named(_EGO, ego), _ego_metadata(log.facts))
+    boxes = _box_columns(frames, agents, times_us)
+    labels = agents["label_probabilities"][_rows_of_frames(frames[AGENT_INTERVAL])[1]].argmax(axis=1)
+    own = {"labels": labels.astype(np.uint8).tobytes()}
+    write_arrow(folder / f"{_BOXES}.arrow", _named(_BOXES, boxes), {"box_detection_label_class": _LABEL_CLASS}, own)
+    modalities = [_EGO, _BOXES]
+    if lights is not None:
+        write_arrow(folder / f"{_LIGHTS}.arrow", _named(_LIGHTS, _light_columns(frames, faces, times_us, lights)), {})
+        modalities.append(_LIGHTS)
+    ids = [uuid.uuid5(_UUID_NAMESPACE, f"{split}:{name}:{time_us}").bytes for time_us in times_us.tolist()]
+    rows = pa.array(np.arange(len(frames), dtype=np.int64))
+    sync = {"sync.uuid": pa.array(ids, pa.binary(16)), "sync.timestamp_us": pa.array(times_us)}
+    metadata = {
+        "dataset": DATASET,
+        "split": split,
+        "log_name": name,
+        "location": LOCATION if lights is not None else None,
+        "version": VERSION,
+        "map_metadata": map_metadata() if lights is not None else None,
+    }
+    # the licence of the sources holds for what is made of them
+    sources = {"sources": [dict(source) for source in log.facts.sources]}
+    write_arrow(folder / "sync.arrow", sync | dict.fromkeys(modalities, rows), metadata, sources)
+
+
+def _named(modality: str, columns: JsonObject) -> JsonObject:
+    return {f"{modality}.{name}": column for name, column in columns.items()}
+
+
+def _ego_metadata(facts: LogFacts) -> JsonObject:
+    """Return size and axles of the AV; poses are those of the middle of its box, on the ground."""
+    length_m, width_m, height_m = facts.ego_extent_m
+    wheelbase_m = EGO_WHEELBASE_PART * length_m
+    return {
+        "vehicle_name": "l5kit",
+        "width": width_m,
+        "length": length_m,
+        "height": height_m,
+        "wheel_base": wheelbase_m,
+        "center_to_imu_se3": [0.0, 0.0, 0.5 * height_m, 1.0, 0.0, 0.0, 0.0],
+        "rear_axle_to_imu_se3": [-0.5 * wheelbase_m, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    }
+
+
+def _ego_columns(frames: RecordArray, times_us: Int64Array, name: str) -> JsonObject:
+    import pyarrow as pa
+
+    positions_m = frames["ego_translation"].astype(np.float64)
+    matrices = frames["ego_rotation"].astype(np.float64).reshape(-1, 3, 3)
+    if not (np.linalg.det(matrices) > 0).all():  # NaN too; SciPy below 1.15 makes something of such matrices
+        raise CorruptedDataError(f"{name}: a rotation of the AV is none, as its determinant is not above 0")
+    rotations = Rotation.from_matrix(matrices)
+
+    # quaternions of SciPy are x, y, z, w, those of py123d w, x, y, z
+    poses = np.concatenate([positions_m, rotations.as_quat(canonical=True)[:, [3, 0, 1, 2]]], axis=1)
+    return {
+        "timestamp_us": pa.array(times_us),
+        "imu_se3": fixed_lists(poses),
+        "dynamic_state_se3": fixed_lists(_dynamics(positions_m, rotations, times_us / 1e6)),
+    }
+
+
+def _dynamics(positions_m: Float64Array, rotations: Rotation, times_s: Float64Array) -> Float64Array:
+    """Return velocity, acceleration and angular velocity seen from the AV, by differences, as py123d does, (N, 9)."""
+    size = len(positions_m)
+    dynamics = np.zeros((size, 9))
+    if size < 2:
+        return dynamics
+    # central differences, one-sided in the first and the last frame
+    before, after = np.maximum(np.arange(size) - 1, 0), np.minimum(np.arange(size) + 1, size - 1)
+    passed_s = (times_s[after] - times_s[before])[:, None]
+    velocities_mps = (positions_m[after] - positions_m[before]) / passed_s
+    dynamics[:, :3] = rotations.inv().apply(velocities_mps)
+    dynamics[:, 6:] = (rotations[before].inv() * rotations[after]).as_rotvec() / passed_s
+    if size > 2:
+        # second differences of steps of any length: the change of speed over the time between the middles of both steps
+        steps_s = np.diff(times_s)[:, None]
+        speeds_mps = np.diff(positions_m, axis=0) / steps_s
+        changes = 2.0 * np.diff(speeds_mps, axis=0) / (steps_s[1:] + steps_s[:-1])
+        dynamics[1:-1, 3:6] = rotations[1:-1].inv().apply(changes)
+    return dynamics
+
+
+def _box_columns(frames: RecordArray, agents: RecordArray, times_us: Int64Array) -> JsonObject:
+    import pyarrow as pa
+
+    starts, rows = _rows_of_frames(frames[AGENT_INTERVAL])
+    agents = agents[rows]
+    heights_m = agents["extent"][:, 2].astype(np.float64)
+    ground_m = np.repeat(frames["ego_translation"][:, 2].astype(np.float64), np.diff(starts))
+    # a turn by yaw about z is the quaternion (cos yaw / 2, 0, 0, sin yaw / 2); boxes stand on the ground of the AV
+    halves_rad = 0.5 * agents["yaw"].astype(np.float64)
+    zeros = np.zeros(len(agents))
+    positions_m = (agents["centroid"].astype(np.float64), (ground_m + 0.5 * heights_m)[:, None])
+    turns = np.stack([np.cos(halves_rad), zeros, zeros, np.sin(halves_rad)], axis=1)
+    boxes = np.concatenate([*positions_m, turns, agents["extent"].astype(np.float64)], axis=1)
+    velocities = np.concatenate([agents["velocity"].astype(np.float64), zeros[:, None]], axis=1)
+    labels = _LABEL_OF_COLUMN[agents["label_probabilities"].argmax(axis=1)]
+    tokens = pa.array(agents["track_id"]).cast(pa.string())
+    return {
+        "timestamp_us": pa.array(times_us),
+        "bounding_box_se3": lists_of(starts, fixed_lists(boxes)),
+        "track_token": lists_of(starts, tokens),
+        "label": lists_of(starts, pa.array(labels)),
+        "velocity_3d": lists_of(starts, fixed_lists(velocities)),
+        "num_lidar_points": lists_of(starts, pa.nulls(len(agents), pa.int32())),
+    }
+
+
+def _light_columns(frames: RecordArray, faces: RecordArray, times_us: Int64Array, lights: LightsOfLanes) -> JsonObject:
+    import pyarrow as pa
+
+    # older datasets have no faces, and no field for their intervals
+    bounds = frames[FACE_INTERVAL] if FACE_INTERVAL in (frames.dtype.names or ()) else np.zeros((len(frames), 2), int)
+    statuses = [lights.statuses(faces[start:stop]) for start, stop in bounds.tolist()]
+    starts = np.cumsum([0, *map(len, statuses)], dtype=np.int64)
+    lanes = [lane for of_frame in statuses for lane in of_frame]
+    values = [status for of_frame in statuses for status in of_frame.values()]
+    return {
+        "timestamp_us": pa.array(times_us),
+        "lane_id": lists_of(starts, pa.array(lanes, pa.int32())),
+        "status": lists_of(starts, pa.array(values, pa.uint8())),
+    }
+
+
+def _rows_of_frames(bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return where the rows of each frame start, the end included, and the rows of all frames, of intervals (F, 2)."""
+    counts = bounds[:, 1] - bounds[:, 0]
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return starts, expand_ranges(bounds[:, 0], counts)

@@ -3,6 +3,7 @@
 import json
 import struct
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,16 +95,14 @@ def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
     """
     import pyarrow as pa
 
-    rows = _Rows([], [], [], [])
-    lanes = [_Lane.of(semantic_map, row) for row in range(semantic_map.arrays.num_lanes)]
-    for row, lane in enumerate(lanes):
-        rows.add(row, _LANE, lane.features, lane.outline_m)
-    for row, lane in enumerate(lanes):
-        rows.add(row, _LANE_GROUP, lane.group_features, lane.outline_m)
+    # all lanes, then a group for each of them, which has the outline of the lane
+    lanes = [_lane_of(semantic_map, row) for row in range(semantic_map.arrays.num_lanes)]
+    rows = [_row(row, _LANE, features, outline_m) for row, (features, _, outline_m) in enumerate(lanes)]
+    rows += [_row(row, _LANE_GROUP, features, outline_m) for row, (_, features, outline_m) in enumerate(lanes)]
     for row, polygon_m in enumerate(semantic_map.arrays.polygons()):
         outline_m = _closed(_flat(polygon_m))
         if len(outline_m) > 3:
-            rows.add(row, _CROSSWALK, {"outline": outline_m}, outline_m)
+            rows.append(_row(row, _CROSSWALK, {"outline": outline_m}, outline_m))
 
     # areas are counted from 0 in each layer; crosswalks among them are those of the map itself, and written already
     counts: dict[int, int] = defaultdict(int)
@@ -113,76 +112,53 @@ def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
             continue
         outline_m = _closed(_flat(area.outline_m))
         bump = {"speed_bump_type": _UNKNOWN_BUMP} if area.kind == "speed_bump" else {}
-        rows.add(counts[layer], layer, {"outline": outline_m, **bump}, outline_m)
+        rows.append(_row(counts[layer], layer, {"outline": outline_m, **bump}, outline_m))
         counts[layer] += 1
-    columns = {
-        "object_id": pa.array(rows.ids, pa.int64()),
-        "map_layer": pa.array(rows.layers, pa.int8()),
-        "features": pa.array(rows.features, pa.binary()),
-        "wkb": pa.array(rows.polygons, pa.binary()),
-    }
+    kinds = {"object_id": pa.int64(), "map_layer": pa.int8(), "features": pa.binary(), "wkb": pa.binary()}
+    values: Iterable[Sequence[object]] = zip(*rows, strict=True) if rows else [()] * len(kinds)
+    columns = {name: pa.array(column, kind) for (name, kind), column in zip(kinds.items(), values, strict=True)}
     write_arrow(file, columns, map_metadata())
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Columns of the file."""
-
-    ids: list[int]
-    layers: list[int]
-    features: list[bytes]
-    polygons: list[bytes]
-
-    def add(self, object_id: int, layer: int, features: JsonObject, outline_m: Float64Array) -> None:
-        """Add an object with a closed outline."""
-        self.ids.append(object_id)
-        self.layers.append(layer)
-        self.features.append(pack(features))
-        # well-known binary: little endian, a polygon with heights, of one ring, and the corners of that
-        head = struct.pack("<BIII", 1, _WKB_POLYGON_Z, 1, len(outline_m))
-        self.polygons.append(head + outline_m.astype("<f8").tobytes())
+def _row(object_id: int, layer: int, features: JsonObject, outline_m: Float64Array) -> tuple[int, int, bytes, bytes]:
+    """Return what the columns of the file hold of an object with a closed outline."""
+    # well-known binary: little endian, a polygon with heights, of one ring, and the corners of that
+    head = struct.pack("<BIII", 1, _WKB_POLYGON_Z, 1, len(outline_m))
+    return object_id, layer, pack(features), head + outline_m.astype("<f8").tobytes()
 
 
-@dataclass(frozen=True, eq=False)
-class _Lane:
-    """What is written of a lane and of its group."""
+def _lane_of(semantic_map: MapAPI, row: int) -> tuple[JsonObject, JsonObject, Float64Array]:
+    """Return what is written of a lane and of its group, and the outline of both."""
+    arrays, network = semantic_map.arrays, semantic_map.network
+    left_m, right_m = _flat(arrays.left_line(row)), _flat(arrays.right_line(row))
+    outline_m = _closed(np.concatenate([left_m, right_m[::-1]]))
+    limit_mps = float(network.speed_limits_mps[row])
 
-    features: JsonObject
-    group_features: JsonObject
-    outline_m: Float64Array
+    def known(rows: list[int]) -> list[int]:
+        return [other for other in rows if 0 <= other < arrays.num_lanes]
 
-    @classmethod
-    def of(cls, semantic_map: MapAPI, row: int) -> "_Lane":
-        arrays, network = semantic_map.arrays, semantic_map.network
-        left_m, right_m = _flat(arrays.left_line(row)), _flat(arrays.right_line(row))
-        outline_m = _closed(np.concatenate([left_m, right_m[::-1]]))
-        limit_mps = float(network.speed_limits_mps[row])
+    ahead, behind = known(network.ahead_of(row).tolist()), known(network.behind_of(row).tolist())
+    shared = {
+        "left_boundary": left_m,
+        "right_boundary": right_m,
+        "predecessor_ids": behind,
+        "successor_ids": ahead,
+        "outline": outline_m,
+    }
 
-        def known(rows: list[int]) -> list[int]:
-            return [other for other in rows if 0 <= other < arrays.num_lanes]
-
-        ahead, behind = known(network.ahead_of(row).tolist()), known(network.behind_of(row).tolist())
-        shared = {
-            "left_boundary": left_m,
-            "right_boundary": right_m,
-            "predecessor_ids": behind,
-            "successor_ids": ahead,
-            "outline": outline_m,
-        }
-
-        # the middle between both sides at equal parts of their lengths, as fine as the finer of them
-        longest_m = max(float(np.linalg.norm(np.diff(side_m, axis=0), axis=1).sum()) for side_m in (left_m, right_m))
-        num_points = max(2, len(left_m), len(right_m), int(np.ceil(longest_m / _LONGEST_STEP_M)) + 1)
-        centre_m = 0.5 * (resample_line(left_m, num_points) + resample_line(right_m, num_points))
-        features = shared | {
-            "lane_type": _UNDEFINED_LANE,
-            "lane_group_id": row,
-            "centerline": centre_m,
-            "left_lane_id": next(iter(known([int(network.left_rows[row])])), None),
-            "right_lane_id": next(iter(known([int(network.right_rows[row])])), None),
-            "speed_limit_mps": limit_mps if limit_mps > 0 else None,
-        }
-        return cls(features, shared | {"lane_ids": [row], "intersection_id": None}, outline_m)
+    # the middle between both sides at equal parts of their lengths, as fine as the finer of them
+    longest_m = max(float(np.linalg.norm(np.diff(side_m, axis=0), axis=1).sum()) for side_m in (left_m, right_m))
+    num_points = max(2, len(left_m), len(right_m), int(np.ceil(longest_m / _LONGEST_STEP_M)) + 1)
+    centre_m = 0.5 * (resample_line(left_m, num_points) + resample_line(right_m, num_points))
+    features = shared | {
+        "lane_type": _UNDEFINED_LANE,
+        "lane_group_id": row,
+        "centerline": centre_m,
+        "left_lane_id": next(iter(known([int(network.left_rows[row])])), None),
+        "right_lane_id": next(iter(known([int(network.right_rows[row])])), None),
+        "speed_limit_mps": limit_mps if limit_mps > 0 else None,
+    }
+    return features, shared | {"lane_ids": [row], "intersection_id": None}, outline_m
 
 
 def _flat(line_m: Float64Array) -> Float64Array:

@@ -1,8 +1,8 @@
-"""Parts of tables: rows of arrays and of scenes, read a bounded number at a time for those that build tables."""
+"""Parts of tables: rows of arrays and of scenes, read a bounded number at a time, and tables put together of them."""
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from l5kit._types import DType, Int64Array, RecordArray, Records
 from l5kit.data import layout
 from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.interop.table_columns import AnyColumn, choose_columns
 from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, passing_blocks, rows_of
 from l5kit.data.records import (
@@ -25,6 +26,7 @@ from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
+Batch = TypeVar("Batch")
 Table = TypeVar("Table", covariant=True)
 
 NUMBER_COLUMNS = {
@@ -42,57 +44,64 @@ class TablePart:
 
     Attributes:
         rows: Records, (N,).
-        indices: ``scene_index``, counted in the dataset, and ``frame_index``, counted in the scene, of each row, (N,);
-            none for the rows of an array.
+        indices: ``scene_index``, counted in the dataset, and ``frame_index``, counted in the scene, of each row, (N,).
     """
 
     rows: RecordArray
-    indices: dict[str, Int64Array] = field(default_factory=dict)
+    indices: dict[str, Int64Array]
 
 
-class TableBuilder(Protocol[Table]):
-    """Puts a table together."""
+class TableForm(Protocol[Batch, Table]):
+    """How a kind of table is put together."""
 
-    def append(self, part: TablePart) -> None:
-        """Add rows."""
+    def batch_of(self, rows: RecordArray, indices: dict[str, Int64Array]) -> Batch:
+        """Return what becomes of some rows, given the columns of numbers before those of the fields."""
 
-    def end(self) -> Table:
-        """Return the table of all rows."""
+    def table_of(self, batches: list[Batch]) -> Table:
+        """Return the table of all batches, which may be none."""
 
 
-BuilderMaker = Callable[[DType, tuple[str, ...]], TableBuilder[Table]]
-"""Makes a builder of a table, given the type of its records and the names of the columns of numbers."""
+FormMaker = Callable[[DType, list[AnyColumn], tuple[str, ...]], TableForm[Batch, Table]]
+"""Makes a form, given the type of the records, the columns, and the names of the columns of numbers."""
 
 
 def tables_of(
     data: Records | ChunkedDataset,
     scenes: SceneSelection,
+    make_form: FormMaker[Batch, Table],
+    *,
     columns: Sequence[str] | None,
-    make_builder: BuilderMaker[Table],
+    nested: bool,
+    label_names: bool,
 ) -> Table | dict[str, Table]:
     """Return the table of an array, or those of some scenes of a dataset by their names on disk.
 
     Args:
         data: Either.
         scenes: Scenes of a dataset; None for all.
-        columns: Columns of an array, which the builders choose; None for all.
-        make_builder: Makes the builder of a table.
+        make_form: Makes the form of a table.
+        columns: Columns of an array; None for all. For this and the next two see ``choose_columns``.
+        nested: Let a field of several values be one column.
+        label_names: Add the names of labels and states.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``data`` is neither or not open, or arguments do not go together.
+        InvalidArgumentError: ``data`` is neither or not open, there is no such column, or arguments do not go together.
     """
+
+    def form_of(dtype: DType, index_names: tuple[str, ...]) -> TableForm[Batch, Table]:
+        chosen = choose_columns(dtype, columns, nested=nested, label_names=label_names)
+        return make_form(dtype, chosen, index_names)
+
     if not isinstance(data, ChunkedDataset):
         if scenes is not None:
             raise InvalidArgumentError(
                 f"scenes is {scenes!r}, but data is an array, whose rows know of no scenes; pass the dataset"
             )
         require_records(data)
-        builder = make_builder(data.dtype, ())
-        for rows in passing_blocks(data, ROWS_PER_BLOCK):
-            builder.append(TablePart(rows))
-        return builder.end()
+        form = form_of(data.dtype, ())
+        return form.table_of([form.batch_of(rows, {}) for rows in passing_blocks(data, ROWS_PER_BLOCK) if len(rows)])
 
     if columns is not None:
         raise InvalidArgumentError(
@@ -101,14 +110,16 @@ def tables_of(
         )
     if data.path and len(data) == 0 and not hasattr(data, "root"):
         raise InvalidArgumentError(f"data is {data!r}, which is not open; call open() on it first")
-    builders = {key: make_builder(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
+    forms = {key: form_of(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
     indices = selected_scenes(scenes, len(data)).tolist()
     # whoever reads a scene checks all of them, so that they are read once for several
     dataset = with_scenes_in_memory(data) if len(indices) > 1 else data
+    batches: dict[str, list[Batch]] = {key: [] for key in forms}
     for scene in indices:
         for key, part in parts_of_scene(dataset, scene).items():
-            builders[key].append(part)
-    return {key: builder.end() for key, builder in builders.items()}
+            if len(part.rows):
+                batches[key].append(forms[key].batch_of(part.rows, part.indices))
+    return {key: form.table_of(batches[key]) for key, form in forms.items()}
 
 
 def require_records(records: object) -> None:
@@ -117,12 +128,17 @@ def require_records(records: object) -> None:
     Raises:
         InvalidArgumentError: It is something else.
     """
-    is_array = isinstance(records, RecordSequence) or (isinstance(records, np.ndarray) and records.ndim == 1)
-    if not is_array or not getattr(records, "dtype", np.dtype(float)).names:
+    if not is_records(records):
         got = f"{records.dtype} of shape {records.shape}" if isinstance(records, np.ndarray) else repr(records)
         raise InvalidArgumentError(
             f"data must be records along one axis such as dataset.agents, or a dataset, got {got}"
         )
+
+
+def is_records(records: object) -> bool:
+    """Return whether something is an array of records along one axis."""
+    is_array = isinstance(records, RecordSequence) or (isinstance(records, np.ndarray) and records.ndim == 1)
+    return is_array and bool(getattr(records, "dtype", np.dtype(float)).names)
 
 
 def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, TablePart]:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,10 +21,9 @@ from l5kit.configs.parameters import MapKeys
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.display import html_card
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
-from l5kit.data.local_data_manager import require_data_manager
+from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.data.map.content import MapContent, share_map
-from l5kit.data.map.element_kinds import select_elements
-from l5kit.data.map.faces import TLFacesColors, face_colors
+from l5kit.data.map.element_kinds import TLFacesColors, face_colors, select_elements
 from l5kit.data.map.geometry import resample_every, resample_line, world_from_local
 from l5kit.data.map.lane_network import LaneNetwork, decode_reference
 from l5kit.data.map.lane_routes import LaneRoute, LaneRouter
@@ -54,14 +53,6 @@ class InterpolationMethod(IntEnum):
     """One point every ``step`` metres from the start; the end point of the line is normally left out."""
     INTER_ENSURE_LEN = 1
     """Exactly ``step`` points at equal distances, both ends included."""
-
-
-class _RequiresFiles(Protocol):
-    """What :meth:`MapAPI.from_cfg` needs of a data manager."""
-
-    def require(self, key: str) -> str:
-        """Return the path of the file with the given key."""
-        ...
 
 
 class ElementBounds(TypedDict):
@@ -119,7 +110,7 @@ class MapAPI:
         if is_map_index(self._absolute_paths[0]):
             raise InvalidArgumentError(
                 f"{self.protobuf_map_path} is the index of many maps, and one map is needed here; pass the file of one "
-                "of them, or read those of some scenes by SceneMaps (l5kit.data.map.scene_maps)"
+                "of them, or read those of some scenes by SceneMaps (l5kit.data.map.opened)"
             )
         for path in self._absolute_paths:
             require_regular_file(path, called="map file")
@@ -167,7 +158,7 @@ class MapAPI:
         return self._content.network
 
     @staticmethod
-    def from_cfg(data_manager: _RequiresFiles, cfg: Config) -> "MapAPI":
+    def from_cfg(data_manager: DataManager, cfg: Config) -> "MapAPI":
         """Return the map that a configuration names.
 
         Args:
@@ -271,7 +262,8 @@ class MapAPI:
         Raises:
             InvalidArgumentError: There is no such kind; the message lists all.
         """
-        return select_elements(self.elements, self._content, kind)
+        content = self._content
+        return select_elements(self.elements, kind, kinds=content.kinds, control_kinds=content.control_kinds)
 
     @staticmethod
     def id_as_str(element_id: GlobalId) -> str:
@@ -492,10 +484,10 @@ class MapAPI:
             ``lanes`` and ``crosswalks``, each with ``ids`` (list of str) and ``bounds``, float64 (N, 2, 2), read-only,
             [[x_min, y_min], [x_max, y_max]] in world coordinates, for lanes over both boundaries.
         """
-        content, arrays = self._content, self.arrays
+        arrays = self.arrays
         return {
-            "lanes": {"bounds": arrays.lane_bounds_m, "ids": content.lane_ids()},
-            "crosswalks": {"bounds": arrays.crosswalk_bounds_m, "ids": content.crosswalk_ids()},
+            "lanes": {"bounds": arrays.lane_bounds_m, "ids": arrays.lane_ids.to_list()},
+            "crosswalks": {"bounds": arrays.crosswalk_bounds_m, "ids": arrays.crosswalk_ids.to_list()},
         }
 
     # Traffic lights
@@ -744,7 +736,7 @@ class MapAPI:
         return self._router.find(*points_m, heading_rad=heading_rad, reach_m=reach_m)
 
 
-def find_map(data_manager: _RequiresFiles, keys: MapKeys) -> tuple[str, Float64Array]:
+def find_map(data_manager: DataManager, keys: MapKeys) -> tuple[str, Float64Array]:
     """Return the path of the semantic map, or of the index of many, and the matrix ``world_to_ecef``, (4, 4).
 
     Args:

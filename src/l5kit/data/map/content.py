@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, UInt8Array
 from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
-from l5kit.data.map.faces import face_colors
+from l5kit.data.map.element_kinds import face_colors
 from l5kit.data.map.geometry import GREATEST_LATITUDE_E7, decode_lines
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.map.lane_network import LaneNetwork, read_network
@@ -83,15 +83,6 @@ class MapContent(ReadOnlyArrays):
         elements = self.crosswalks[drawable].tolist()
         return {self.ids[element]: crosswalk for crosswalk, element in zip(drawable.tolist(), elements, strict=True)}
 
-    def lane_ids(self) -> list[str]:
-        """Return the ids of the lanes of the arrays."""
-        return [self.ids[element] for element in self.lanes[self.lanes_by_row[: self.arrays.num_lanes]].tolist()]
-
-    def crosswalk_ids(self) -> list[str]:
-        """Return the ids of the crosswalks of the arrays."""
-        drawn = self.crosswalk_lines.lengths > 0
-        return [self.ids[element] for element in self.crosswalks[drawn].tolist()]
-
     @cached_property
     def lanes_by_row(self) -> Int64Array:
         """Indices (among the lanes) of all lanes: those with geometry, which the arrays have, then the others, (k,)."""
@@ -154,22 +145,6 @@ def share_map(
     fragment = _parse(data, path)
     content = _SHARED[key] = _read_content(data, fragment, path, ecef_to_world)
     return content, fragment
-
-
-def read_map(data: bytes, *, path: str, ecef_to_world: Float64Array) -> MapContent:
-    """Return the content of a serialized map.
-
-    Args:
-        data: The bytes of the file.
-        path: Where they came from, for error texts.
-        ecef_to_world: Transform from ECEF to world coordinates, shape (4, 4).
-
-    Raises:
-        MapDecodeError: ``data`` is not a serialized ``MapFragment``.
-        CorruptedDataError: An id is not UTF-8, the axes of a line differ in their numbers of vertices, or a frame lies
-            beyond a pole.
-    """
-    return _read_content(data, _parse(data, path), path, ecef_to_world)
 
 
 def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: Float64Array) -> MapContent:

@@ -1,11 +1,14 @@
-"""The elements of a map that are of one kind: lanes, segments, stop lines, buildings, and so on."""
+"""Kinds of elements of a map: lanes, segments, stop lines, buildings and so on, and the colours of faces of lights."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import cache
+from types import MappingProxyType
 
 import numpy as np
 from google.protobuf.message import Message
 
-from l5kit.data.map.content import MapContent
+from l5kit._types import Int64Array
 from l5kit.data.map.wire import KIND_TRAFFIC_CONTROL
 from l5kit.data.proto.road_network_pb2 import AnnotatedShape, MapElement, TrafficControlElement
 from l5kit.errors import InvalidArgumentError
@@ -14,39 +17,63 @@ KIND_ANNOTATED_SHAPE = 8
 _KIND_ALIASES = {"crosswalk": "pedestrian_crosswalk"}
 
 
+class TLFacesColors(IntEnum):
+    """Colours a traffic light face may have."""
+
+    RED = 0
+    GREEN = 1
+    YELLOW = 2
+
+
+@cache
+def face_colors() -> Mapping[int, TLFacesColors]:
+    """Return the colour of each kind of face, by its field number in ``TrafficControlElement.Type``.
+
+    Arrows and U-turn faces have the colour they are named after, flashing yellow is yellow and flashing red is red.
+    """
+    colors = {}
+    for name, number in _members(TrafficControlElement, "Type").items():
+        words = name.split("_")  # as of signal_left_arrow_red_face
+        color = next((color for color in TLFacesColors if color.name.lower() in words), None)
+        if words[0] == "signal" and color is not None:
+            colors[number] = color
+    return MappingProxyType(colors)
+
+
 def _members(message: type[Message], oneof: str) -> dict[str, int]:
     """Return name and field number of the members of a oneof."""
     return {member.name: member.number for member in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
 
 
-def select_elements(elements: Sequence[MapElement], content: MapContent, kind: str) -> Iterator[MapElement]:
+def select_elements(
+    elements: Sequence[MapElement], kind: str, *, kinds: Int64Array, control_kinds: Int64Array
+) -> Iterator[MapElement]:
     """Return an iterator over the elements of one kind, in file order.
 
     Args:
         elements: The messages of the map.
-        content: Their kinds.
         kind: A member of ``MapElement.Element``, ``TrafficControlElement.Type`` or ``AnnotatedShape.Type``, or
             ``crosswalk``.
+        kinds: Number of the member of ``MapElement.Element`` that each is, 0 for none, (n,).
+        control_kinds: Number of the member of ``TrafficControlElement.Type`` that each is, 0 for none, (n,).
 
     Raises:
         InvalidArgumentError: There is no such kind.
     """
-    element_kinds, control_kinds = _members(MapElement.Element, "element"), _members(TrafficControlElement, "Type")
+    element_kinds, members = _members(MapElement.Element, "element"), _members(TrafficControlElement, "Type")
     shape_kinds = _members(AnnotatedShape, "Type")
     name = _KIND_ALIASES.get(kind, kind)
     if name in element_kinds:
-        selected = np.flatnonzero(content.kinds == element_kinds[name])
-    elif name in control_kinds:
-        selected = np.flatnonzero(
-            (content.kinds == KIND_TRAFFIC_CONTROL) & (content.control_kinds == control_kinds[name])
-        )
+        selected = np.flatnonzero(kinds == element_kinds[name])
+    elif name in members:
+        selected = np.flatnonzero((kinds == KIND_TRAFFIC_CONTROL) & (control_kinds == members[name]))
     elif name in shape_kinds:
-        shapes = np.flatnonzero(content.kinds == KIND_ANNOTATED_SHAPE)
+        shapes = np.flatnonzero(kinds == KIND_ANNOTATED_SHAPE)
         selected = np.array(
             [i for i in shapes.tolist() if elements[i].element.annotated_shape.HasField(name)],
             dtype=np.int64,
         )
     else:
-        allowed = [*element_kinds, *_KIND_ALIASES, *control_kinds, *shape_kinds]
+        allowed = [*element_kinds, *_KIND_ALIASES, *members, *shape_kinds]
         raise InvalidArgumentError(f"kind must be one of {', '.join(allowed)}, got {kind!r}")
     return (elements[i] for i in selected.tolist())

@@ -173,20 +173,6 @@ class LaneControls(ReadOnlyArrays):
         """Return the rows of the lanes that list a control, ascending, a read-only view."""
         return self.lane_rows[self.lane_starts[control] : self.lane_starts[control + 1]]
 
-    def by_lane(self, num_lanes: int) -> tuple[Int64Array, Int64Array]:
-        """Return the controls that each of the lanes lists.
-
-        Args:
-            num_lanes: Number of lanes of the map.
-
-        Returns:
-            First of the controls of each lane and the end of the last one, (num_lanes + 1,), and the controls of all
-            lanes, ascending for each.
-        """
-        controls = np.repeat(np.arange(len(self.ids)), np.diff(self.lane_starts))
-        counts = np.bincount(self.lane_rows, minlength=num_lanes)
-        return np.concatenate([[0], np.cumsum(counts)]), controls[np.argsort(self.lane_rows, kind="stable")]
-
 
 @dataclass(frozen=True, eq=False)
 class MapArrays(ReadOnlyArrays):

@@ -1,19 +1,158 @@
-"""The semantic map, or the many maps, that belong to a dataset."""
+"""The maps of the scenes of a dataset, opened: one map for all, or one of many for each, read when it is needed."""
 
 import os
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
-from l5kit._types import Config, Float64Array
+from l5kit._types import Config, Float64Array, Int64Array, Log, NumericArray
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.parameters import MapKeys
 from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.kept import Kept
 from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.data.map.api import MapAPI, find_map
-from l5kit.data.map.map_folder import MapIndex, is_map_index
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.map_folder import INDEX_FILE, MapIndex, is_map_index
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.stores.store import path_of
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+
+MOST_MAPS_AT_ONCE: Final = 256
+"""Maps that are one map for whatever takes scenes together; more take memory as one large map does."""
+
+_MOST_KEPT: Final = 32
+"""Maps that stay in memory; one of Waymo Open Motion takes about 4 MB."""
+
+_MOST_UNIONS_KEPT: Final = 2
+
+
+class SceneMaps:
+    """The maps of a dataset, asked by place or by scene; several threads may ask at once.
+
+    Maps of a folder lie apart in one world, so that the place of the AV says on which one a scene is. Scenes that are
+    taken together get one map with the elements of all of theirs: far apart, they do not mix.
+
+    Args:
+        index: The maps of a folder; None for a single map.
+        world_to_ecef: Transform from world to ECEF coordinates, shape (4, 4).
+        single: The map of all scenes, where there is no index.
+        most_kept: How many maps of a folder stay in memory.
+
+    Raises:
+        InvalidArgumentError: There are both an index and a single map, or neither.
+    """
+
+    def __init__(
+        self,
+        index: MapIndex | None,
+        world_to_ecef: NumericArray,
+        *,
+        single: MapAPI | None = None,
+        most_kept: int = _MOST_KEPT,
+    ) -> None:
+        if (index is None) == (single is None):
+            raise InvalidArgumentError("SceneMaps takes an index of many maps or a single one, and not both")
+        self._index, self._single = index, single
+        self._world_to_ecef = np.array(world_to_ecef, np.float64)
+        self._kept: Kept[MapAPI] = Kept(most_kept)
+        self._unions: Kept[MapAPI] = Kept(_MOST_UNIONS_KEPT)
+
+    def __repr__(self) -> str:
+        """Return how many maps there are, and where."""
+        where = self._single if self._index is None else self._index.folder
+        return f"<{type(self).__name__}: {len(self)} maps, {where!r}>"
+
+    def __len__(self) -> int:
+        """Return how many maps there are."""
+        return 1 if self._index is None else len(self._index)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all scenes have one map."""
+        return self._index is None
+
+    @property
+    def path(self) -> str:
+        """The file of the single map, or of the index of many."""
+        if self._index is None:
+            assert self._single is not None
+            return self._single.protobuf_map_path
+        return str(self._index.folder / INDEX_FILE)
+
+    def rows_at(self, points_m: Float64Array) -> Int64Array:
+        """Return the number of the map that points (B, 2) in the world are on, (B,)."""
+        return np.zeros(len(points_m), np.int64) if self._index is None else self._index.rows_at(points_m)
+
+    def rows_of_scenes(self, log: Log, scenes: Sequence[int] | Int64Array) -> Int64Array:
+        """Return the number of the map that each scene of a log is on, by where its AV begins.
+
+        Args:
+            log: The log.
+            scenes: Indices of its scenes, (S,).
+
+        Raises:
+            IndexOutOfRangeError: There are many maps, and no such scene.
+        """
+        if self._index is None:
+            return np.zeros(len(scenes), np.int64)
+        num_scenes = len(log.scenes)
+        if (missing := next((scene for scene in scenes if not 0 <= scene < num_scenes), None)) is not None:
+            raise IndexOutOfRangeError(f"scene {missing} does not exist: the log has {num_scenes} scenes")
+        firsts = [int(log.scenes[int(scene)][FRAME_INTERVAL][0]) for scene in scenes]
+        starts_m = [log.frames[first]["ego_translation"][:2] for first in firsts]
+        return self.rows_at(np.array(starts_m, np.float64).reshape(-1, 2))
+
+    def name_of(self, row: int) -> str:
+        """Return what a map is called; nothing where there is a single one."""
+        return "" if self._index is None else self._index.names[row]
+
+    def path_of(self, row: int) -> str:
+        """Return the file of a map, whose content is what the index says.
+
+        Raises:
+            CorruptedDataError: It is missing, or another one than when the index was written.
+        """
+        if self._index is None:
+            assert self._single is not None
+            return self._single.protobuf_map_path
+        return self._index.path_of(row)
+
+    def map_of(self, rows: Iterable[int]) -> MapAPI:
+        """Return one map with the elements of some maps, each once.
+
+        Args:
+            rows: Their numbers, at least one.
+
+        Raises:
+            InvalidArgumentError: There are none, or more than :data:`MOST_MAPS_AT_ONCE`.
+            CorruptedDataError: The file of a map is missing, damaged, or not what it was.
+        """
+        wanted = tuple(sorted(set(map(int, rows))))
+        if not 0 < len(wanted) <= MOST_MAPS_AT_ONCE:
+            raise InvalidArgumentError(
+                f"{len(wanted)} maps are needed at once, allowed are 1 to {MOST_MAPS_AT_ONCE}; take fewer scenes of "
+                "other maps together"
+            )
+        if self._index is None:
+            assert self._single is not None
+            return self._single
+        index = self._index
+
+        def read() -> MapAPI:
+            first, *more = [index.path_of(row) for row in wanted]
+            return MapAPI(first, self._world_to_ecef, more_paths=more)
+
+        kept = self._kept if len(wanted) == 1 else self._unions
+        return kept.get(wanted, read)
+
+    def at(self, points_m: Float64Array) -> MapAPI:
+        """Return one map with all that points (B, 2) in the world are on; see :meth:`map_of`."""
+        return self.map_of(self.rows_at(points_m))
+
+    def of_scenes(self, log: Log, scenes: Sequence[int] | Int64Array) -> MapAPI:
+        """Return one map with all that scenes of a log are on; see :meth:`map_of`."""
+        return self.map_of(self.rows_of_scenes(log, scenes))
 
 
 def open_map(files: DatasetFiles, *, what: str = "this") -> MapAPI | None:

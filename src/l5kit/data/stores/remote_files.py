@@ -21,7 +21,7 @@ from l5kit._types import PickledState
 from l5kit.data.stores.remote_reading import FileInfo, RemoteReading, open_file_system
 from l5kit.errors import CorruptedDataError, UnreachableDataError
 
-_PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _PASSING_ERRNO = frozenset(
     getattr(errno, name, errno.EIO)
     for name in (
@@ -70,7 +70,7 @@ def is_passing(error: BaseException) -> bool:
     """
     status = status_of(error)
     if status is not None:
-        return status in _PASSING_STATUS
+        return status in PASSING_STATUS
     if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
         return False
     if isinstance(error, (TimeoutError, ConnectionError, EOFError)):

@@ -12,7 +12,7 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import Int64Array
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps
 from l5kit.data.progress import Progress
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays

@@ -10,7 +10,7 @@ import numpy as np
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.birdseye.canvas import Canvas, Stroke
 from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes, paint_ghosts, paint_paths, paint_plan

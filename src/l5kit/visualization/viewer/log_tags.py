@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps
 from l5kit.data.user_cache import cache_folder
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError

@@ -12,8 +12,7 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, JsonObject
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.opened import open_maps
-from l5kit.data.map.scene_maps import SceneMaps
+from l5kit.data.map.opened import SceneMaps, open_maps
 from l5kit.data.records import FRAME_DTYPE, FRAME_INTERVAL, SCENE_DTYPE
 from l5kit.data.scene_table import SceneTable, read_scene_table
 from l5kit.data.stores.store import file_name_of, path_of
