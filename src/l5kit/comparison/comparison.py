@@ -187,8 +187,8 @@ class Comparison:
         """
         facts = self.metrics[0 if metric is None else self._column_of(metric)]
         above = self.values_of(planner, facts.name) - self.values_of(self.reference, facts.name)
-        gains: Float64Array = np.round(np.nan_to_num(above if facts.better == "high" else -above), _DIGITS)
-        return gains
+        gains: Float64Array = np.nan_to_num(above if facts.better == "high" else -above)
+        return gains.round(_DIGITS)
 
     def differences(self, planner: str, metric: str | None = None) -> list[SceneDifference]:
         """Return the scenes in which a planner differs from the reference, the largest gain first.
@@ -209,10 +209,14 @@ class Comparison:
                 reference=float(others[index]),
                 failures=compared.failures(self.common.scenes[index]),
                 failures_of_reference=reference.failures(self.common.scenes[index]),
-                tags=tuple(tag for tag, has in self.tags.items() if has[index]),
+                tags=self.tags_of(index),
             )
             for index in order
         ]
+
+    def tags_of(self, index: int) -> tuple[str, ...]:
+        """Return the tags of a scene, by its place among the scenes."""
+        return tuple(tag for tag, has in self.tags.items() if has[index])
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the table as a data frame: a row for each tag, metric and planner.
@@ -233,7 +237,6 @@ class Comparison:
     def scene_rows(self) -> Iterator[dict[str, str | int | float | None]]:
         """Yield what each planner has in each scene: a row for each scene and planner, a column for each metric."""
         for index, (log, scene) in enumerate(self.common.scenes):
-            tags = ", ".join(tag for tag, has in self.tags.items() if has[index])
             for planner, of_planner in zip(self.planners, self.values.values[:, index], strict=True):
                 known = zip(self.metrics, of_planner.tolist(), strict=True)
                 yield {
@@ -242,7 +245,7 @@ class Comparison:
                     "planner": planner.name,
                     **{metric.name: None if np.isnan(value) else value for metric, value in known},
                     "failures": planner.failures((log, scene)),
-                    **({"tags": tags} if self.tags else {}),
+                    **({"tags": ", ".join(self.tags_of(index))} if self.tags else {}),
                 }
 
     def _column_of(self, metric: str) -> int:

@@ -118,7 +118,7 @@ def facts_of(comparison: Comparison) -> JsonObject:
                 "scene": scene,
                 score.name: values[:, index, 0].tolist(),
                 "failures": [planner.failures((log, scene)) for planner in comparison.planners],
-                "tags": [tag for tag, has in comparison.tags.items() if has[index]],
+                "tags": list(comparison.tags_of(index)),
             }
             for index, (log, scene) in enumerate(comparison.common.scenes)
         ],
@@ -174,7 +174,7 @@ def _scene_grid(comparison: Comparison) -> PageTable:
     values, gains = comparison.values.values[..., 0], np.stack([comparison.gains(name) for name in names])
     rows, tones = [], []
     for index, (_, scene) in enumerate(comparison.common.scenes):
-        tags = ", ".join(tag for tag, has in comparison.tags.items() if has[index])
+        tags = ", ".join(comparison.tags_of(index))
         cells = ["-" if np.isnan(value) else f"{value:.{score.digits}f}" for value in values[:, index].tolist()]
         signs = ["better" if gain > 0 else "worse" if gain < 0 else "" for gain in gains[:, index].tolist()]
         rows.append([str(scene), *cells, *([tags] if comparison.tags else [])])

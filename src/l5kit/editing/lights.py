@@ -73,7 +73,7 @@ class RedLight(SceneEdit):
         edge, share = project_on_line(points_m, np.ascontiguousarray(position_m))
         least_m = PATH_STEP_M * (edge + share) + 0.5 * length_m + self.ahead_m
         lights = map_api.arrays.lights
-        lit = {int(lane) for face in np.flatnonzero(lights.ranks == RED) for lane in lights.lanes_of(face)}
+        lit = {int(lane) for face in np.flatnonzero(lights.ranks == RED).tolist() for lane in lights.lanes_of(face)}
         for arc_m, lanes in zip(paths.piece_arcs_m, paths.line_lanes.tolist(), strict=True):
             held = [int(lane) for lane in lanes if lane in lit]
             if arc_m >= least_m and held:

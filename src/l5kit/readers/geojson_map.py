@@ -22,8 +22,8 @@ from l5kit.readers.source_map import (
     SourceMap,
     SourceSign,
     is_line,
+    open_outline,
     with_heights,
-    without_last_repeated,
 )
 
 _MOST_BYTES: Final = 1 << 30
@@ -88,7 +88,8 @@ def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -
             elif kind == _SIGN:
                 signs.append(SourceSign(feature_id, points_m[0], properties.names("lanes")))
             else:
-                areas.append(SourceArea(feature_id, kind, without_last_repeated(points_m)))
+                outline_m = open_outline(points_m)
+                areas.append(SourceArea(feature_id, kind, points_m if outline_m is None else outline_m))
     remarks = []
     if len(lanes) > 1 and not any(lane.successors or lane.predecessors for lane in lanes.values()):
         lanes = _with_successors(lanes)

@@ -48,7 +48,6 @@ class NuscenesIndex:
     Attributes:
         scene_names: Name of each scene, text, (S,).
         scene_locations: Its city, text, (S,).
-        scene_vehicles: Its vehicle, text, (S,).
         problems: File, record and what is wrong of the first fault of each scene, empty for none, text, (S, 3).
         sample_starts: First key frame of each scene, and the end, (S + 1,).
         sample_tokens: Token of each key frame, in the order of the scene, text, (N,).
@@ -71,7 +70,6 @@ class NuscenesIndex:
 
     scene_names: NumericArray
     scene_locations: NumericArray
-    scene_vehicles: NumericArray
     problems: NumericArray
     sample_starts: Int64Array
     sample_tokens: NumericArray
@@ -93,7 +91,7 @@ class NuscenesIndex:
 
     def __post_init__(self) -> None:
         scenes, samples, boxes = len(self.scene_names), len(self.sample_tokens), len(self.box_instances)
-        require_shapes(self, scene_locations=(scenes,), scene_vehicles=(scenes,), problems=(scenes, 3))
+        require_shapes(self, scene_locations=(scenes,), problems=(scenes, 3))
         require_shapes(self, sample_starts=(scenes + 1,), timestamps_us=(samples,), box_starts=(samples + 1,))
         require_shapes(self, ego_positions_m=(samples, 3), ego_rotations=(samples, 4))
         require_shapes(self, box_positions_m=(boxes, 3), box_sizes_m=(boxes, 3), box_rotations=(boxes, 4))
@@ -129,7 +127,6 @@ def build_index(folder: Path) -> NuscenesIndex:
     return NuscenesIndex(
         scene_names=_texts(scene.name for scene in scenes.records),
         scene_locations=_texts(scenes.locations),
-        scene_vehicles=_texts(scenes.vehicles),
         problems=np.array(scenes.problems, dtype=str).reshape(-1, 3),
         sample_starts=scenes.sample_starts,
         sample_tokens=_texts(scenes.sample_rows),
@@ -151,15 +148,14 @@ class _Scenes:
             if first.name == second.name:
                 raise SourceDataError(file_name(folder, "scene"), f"scene {first.name!r}", "is there twice")
 
-        # City and vehicle of each scene are those of its recording.
+        # The city of each scene is that of its recording.
         logs = {log.token: log for log in read_table(folder, "log", LogRecord)}
-        self.locations, self.vehicles = [], []
+        self.locations = []
         for number, scene in enumerate(self.records):
             log = logs.get(scene.log_token)
             if log is None:
                 self.tell(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
             self.locations.append(log.location if log else "")
-            self.vehicles.append(log.vehicle if log else "")
 
         # Key frames get rows in the order of their scenes; those of scenes with a fault are left out.
         samples = {sample.token: sample for sample in read_table(folder, "sample", Sample)}

@@ -12,7 +12,7 @@ import pyarrow as pa
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.errors import MissingDependencyError, install_command
-from l5kit.readers.quaternions import require_unit, rotations_of
+from l5kit.readers.motion import require_unit, rotations_of
 from l5kit.readers.table_columns import OTHER_CLASS, McapTopics
 
 _SCENES, _POSE, _TRANSFORM, _TRANSFORMS = (

@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.readers.motion import filled_poses, headings_of, steps_seen, velocities_of
-from l5kit.readers.source_bounds import require_few_states
+from l5kit.readers.source_bounds import require_few_states, require_one_state
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
@@ -134,10 +134,9 @@ def _shared_grid(
     times_ns, steps = np.unique(row_times_ns, return_inverse=True)
     shape = len(ids), len(times_ns)
     require_few_states(*shape, advice=_ADVICE)
-    cells, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
-    if (counts > 1).any():
-        track, step = divmod(int(cells[counts > 1][0]), len(times_ns))
-        raise ValueError(f"track {ids[track]!r} has two rows at {times_ns[step]} ns (step {step})")
+    require_one_state(
+        ids, tracks, steps, len(times_ns), problem_of=lambda step: f"has two rows at {times_ns[step]} ns (step {step})"
+    )
     is_valid = np.zeros(shape, np.bool_)
     is_valid[tracks, steps] = True
     numeric = {}
