@@ -13,7 +13,7 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import map_of, read_elements
 from l5kit.readers.arrow_columns import codes_of, read_arrow_table, require_columns
-from l5kit.readers.motion import forward_of, require_unit, rotations_of
+from l5kit.readers.motion import forward_of, require_unit, rotations_of, rows_around
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source, require_source_folder
 from l5kit.readers.source_bounds import as_times_ns, require_few_states, require_one_state
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
@@ -218,8 +218,7 @@ def _poses_at(poses: pa.Table, times_ns: Int64Array, remarks: list[str]) -> tupl
     """
     # Each time lies between two poses, or on one; behind the last one and before the first there is none.
     known_ns, order = np.unique(poses.column(_TIME).to_numpy().astype(np.int64), return_index=True)
-    after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
-    before = np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after)
+    before, after = rows_around(known_ns, times_ns)
     is_far = (known_ns[after] < times_ns) | (known_ns[before] > times_ns)
     is_far |= known_ns[after] - known_ns[before] > _LONGEST_BRACKET_NS
     if is_far.any():

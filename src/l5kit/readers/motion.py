@@ -62,6 +62,19 @@ def steps_seen(is_seen: BoolArray, who: str) -> slice:
     return slice(int(steps[0]), int(steps[-1]) + 1)
 
 
+def rows_around(known_ns: Int64Array, times_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return for each time the rows of the known times before and after it, (T,) each.
+
+    Both are the same row at a known time, and beyond the first and the last one.
+
+    Args:
+        known_ns: Ascending, (N,), N at least 1.
+        times_ns: Any times, (T,).
+    """
+    after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
+    return np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after), after
+
+
 def filled_poses(poses: Float64Array, is_seen: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
     """Return poses in all steps; those that are not seen lie evenly in time between the ones around.
 

@@ -211,16 +211,15 @@ class NuscenesReader:
                 raise SourceDataError(file_name(self._folder, "log"), "", problem)
             if city not in self._cities:
                 self._cities[city] = read_city_map(self._folder.parent / _MAPS / f"{city}.json", city)
-            whole = self._cities[city]
-            way_m = ego.positions_m[:, :2]
+            piece, left_out = self._cities[city].near(ego.positions_m[:, :2], MAP_REACH_M)
             return SourceScene(
                 name=ref.name,
                 timestamps_ns=times_ns,
                 ego=ego,
                 tracks=tracks,
                 lights=SourceLights.none(len(times_ns)),
-                map=whole.near(way_m, MAP_REACH_M),
-                remarks=(*whole.left_out_near(way_m, MAP_REACH_M), *remarks),
+                map=piece,
+                remarks=(*left_out, *remarks),
             )
 
     @cached_property

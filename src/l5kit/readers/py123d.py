@@ -212,8 +212,8 @@ class Py123dReader:
         whole = self._maps[file]
         if not np.isfinite(positions_m).all():
             return whole.whole
-        remarks += whole.left_out_near(positions_m[:, :2], MAP_REACH_M)
-        piece = whole.near(positions_m[:, :2], MAP_REACH_M)
+        piece, left_out = whole.near(positions_m[:, :2], MAP_REACH_M)
+        remarks += left_out
         if not any(lane.speed_limit_mps is not None for lane in piece.lanes):
             remarks.append("No lane has a speed limit.")
         return piece

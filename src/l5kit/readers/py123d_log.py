@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from l5kit._types import Int64Array, NumericArray
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.readers.motion import require_unit, rotations_of, yaws_of
 from l5kit.readers.py123d_arrow import ArrowFile, numeric_values, open_arrow, rows_of
@@ -263,12 +264,9 @@ class _Lists:
         """Return those of rows of a file, -1 where a frame has none."""
         if rows.max(initial=-1) >= len(starts) - 1:
             raise ValueError(f"it has {len(starts) - 1} rows, but {SYNC}.arrow names row {rows.max()}")
-        # Values of a list follow each other: its start, and how many values of the same list came before each.
         counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
         steps = np.repeat(np.arange(len(rows)), counts)
-        ends = np.cumsum(counts)
-        indices = np.arange(len(steps)) - np.repeat(ends - counts, counts) + np.repeat(starts[rows], counts)
-        return cls(steps, indices)
+        return cls(steps, expand_ranges(starts[rows], counts))
 
 
 def _tracks_of(

@@ -261,25 +261,24 @@ class CityMap:
             tuple(left_out),
         )
 
-    def near(self, positions_m: Float64Array, reach_m: float) -> SourceMap:
-        """Return the elements, each whole, that come near some positions.
+    def near(self, positions_m: Float64Array, reach_m: float) -> tuple[SourceMap, list[str]]:
+        """Return the elements, each whole, that come near some positions, and what was left out there.
+
+        With what was left out is that of which nobody knows where it is.
 
         Args:
             positions_m: World x and y, (N, 2).
             reach_m: Elements belong to it whose bounds are no farther from the bounds of the positions.
         """
         window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
-        return SourceMap(
+        piece = SourceMap(
             self.whole.name,
             tuple(self.whole.lanes[row] for row in np.flatnonzero(_overlap(self.lane_bounds_m, window_m)).tolist()),
             tuple(self.whole.areas[row] for row in np.flatnonzero(_overlap(self.area_bounds_m, window_m)).tolist()),
             tuple(self.whole.signs[row] for row in np.flatnonzero(_overlap(self.sign_bounds_m, window_m)).tolist()),
         )
-
-    def left_out_near(self, positions_m: Float64Array, reach_m: float) -> list[str]:
-        """Return what was left out near some positions, or of which nobody knows where it is; as :meth:`near`."""
-        window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
-        return [text for text, bounds_m in self.left_out if np.isnan(bounds_m).any() or _overlap(bounds_m, window_m)]
+        is_near = [np.isnan(bounds_m).any() or _overlap(bounds_m, window_m) for _, bounds_m in self.left_out]
+        return piece, [text for (text, _), near in zip(self.left_out, is_near, strict=True) if near]
 
 
 def bounds_of(lines_m: Sequence[Float64Array]) -> Float64Array:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.readers.motion import filled_poses, headings_of, steps_seen, velocities_of
+from l5kit.readers.motion import filled_poses, headings_of, rows_around, steps_seen, velocities_of
 from l5kit.readers.source_bounds import require_few_states, require_one_state
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
@@ -166,8 +166,7 @@ def _even_grid(
 
         # A step is valid near a row, and between two rows that are no further apart than 1.9 times the usual ones of
         # the track, or than 1.9 steps where these are longer.
-        after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
-        before = np.clip(np.searchsorted(known_ns, times_ns, side="right") - 1, 0, None)
+        before, after = rows_around(known_ns, times_ns)
         is_near = np.minimum(np.abs(known_ns[after] - times_ns), np.abs(known_ns[before] - times_ns)) <= near_ns
         longest_ns = _LONGEST_BRACKET * max(float(np.median(gaps_ns)), step_ns) if len(gaps_ns) else 0.0
         is_inside = (times_ns >= known_ns[0]) & (times_ns <= known_ns[-1])
