@@ -63,9 +63,9 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
         rotations = turns(np.clip((pairs.times_ns - start_ns) / 1e9, 0.0, known_s[-1])).as_matrix()
 
     # Lights show what they did in the frame before.
-    faces = scene.tl_faces
-    counts = np.diff(faces.starts)[pairs.before]
-    taken, starts = expand_ranges(faces.starts[pairs.before], counts), np.cumsum([0, *counts], dtype=np.int32)
+    faces, firsts = scene.tl_faces, scene.tl_faces.starts.astype(np.int64)
+    counts = np.diff(firsts)[pairs.before]
+    taken, starts = expand_ranges(firsts[pairs.before], counts), np.cumsum([0, *counts], dtype=np.int32)
     return SceneArrays(
         host=scene.host,
         timestamps_ns=pairs.times_ns,
