@@ -9,9 +9,8 @@ import time
 
 import numpy as np
 
-from l5kit.readers.womd import read_scenario
+from l5kit.readers.womd import read_scenario, read_tracks
 from l5kit.readers.womd_scenario_pb2 import Scenario
-from l5kit.readers.womd_tracks import read_tracks
 from support import womd
 
 NUM_STEPS = 91

@@ -216,8 +216,13 @@ def test_files_that_l5kit_does_not_write_so_are_refused(simulations, file, conte
 
 @pytest.mark.parametrize(
     "table",
-    ["", "scene_index,ade_m,fde_m,miss\n0,far,1,0\n", "scene_index,ade_m,fde_m,miss\n0\n"],
-    ids=["no line", "no number", "a short line"],
+    [
+        "",
+        "scene_index,ade_m,fde_m,miss\n0,far,1,0\n",
+        "scene_index,ade_m,fde_m,miss\n0\n",
+        f"scene_index,ade_m,fde_m,miss\n0,1,1,{'0' * 200_000}\n",
+    ],
+    ids=["no line", "no number", "a short line", "a cell without end"],
 )
 def test_tables_of_samples_that_cannot_be_read_are_refused(tmp_path, table):
     first, second = (write_evaluation(tmp_path / name, {0: [(1.0, 1.0)]}) for name in ("first", "second"))

@@ -40,7 +40,7 @@ def test_the_table_of_the_score_says_what_is_more_than_chance(comparison):
     assert re.fullmatch(r"-0\.271 \(-0\.\d{3} to -0\.\d{3}\)", lower["difference to base"])
     assert by_planner["<b> & $x|y"]["verdict"] == "by chance"
     assert metrics.rows[2] == ("Gap (m, less is better)", "8.1", "5.4 better", "8.1")
-    assert metrics.verdicts[2] == ("", "", "better", "")
+    assert metrics.tones[2] == ("", "", "better", "")
 
 
 def test_seeds_have_a_table_of_their_means(tmp_path):
@@ -49,7 +49,7 @@ def test_seeds_have_a_table_of_their_means(tmp_path):
     seeded = compare({"base": base, "mine": list(paths.values())}, resampling=Resampling(num_draws=100))
     seeds = list(overview_tables(seeded))[1]
     assert seeds.columns == ("planner", "seeds", "least", "most")
-    assert seeds.rows == (("mine", "2", "0.200", "0.600"),)
+    assert list(seeds.rows) == [("mine", "2", "0.200", "0.600")]
 
 
 def test_many_planners_stand_in_several_tables_each_with_the_reference(tmp_path):

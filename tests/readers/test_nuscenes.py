@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.motion import yaws_of
 from l5kit.readers.nuscenes import EGO_MIDDLE_AHEAD_M, LABEL_MAPPING, NuscenesReader
-from l5kit.readers.quaternions import yaws_of
 from l5kit.readers.reader import SourceDataError
 from support.nuscenes_folders import (
     GAP_OF_BARRIER,

@@ -192,6 +192,12 @@ def test_older_sets_lack_the_mapping_or_the_summary(tmp_path, written):
     assert (ref.split, ref.file, reader.info.step_time_s) == ("val", "val/sd_waymo_v1.2_a.pkl", 0.2)
 
 
+@pytest.mark.parametrize("times", [None, np.array(0.2), "0.2", [0.0], [[0.0], [0.1, 0.2]]], ids=repr)
+def test_times_that_a_summary_does_not_tell_leave_the_usual_step(tmp_path, times):
+    (tmp_path / "dataset_summary.pkl").write_bytes(pickle.dumps({"sd_a.pkl": {"ts": times}}))
+    assert open_reader("scenarionet", tmp_path).info.step_time_s == 0.1
+
+
 def test_the_licence_is_that_of_what_a_set_was_made_of(tmp_path):
     sn.write_set(tmp_path, [sn.make_scenario("a"), sn.make_scenario("b", "nuplan"), sn.make_scenario("c", "kitti")])
     info = open_reader("scenarionet", tmp_path).info

@@ -14,7 +14,7 @@ from l5kit.readers.map_writing import boundaries_of, turn_of
 from l5kit.readers.motion import velocities_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
 from l5kit.readers.scene_conversion import face_id, light_id, track_ids_of
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line, open_outline
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from support.source_scenes import INFO, NUM_STEPS, line, made_map, made_scene
 
@@ -180,14 +180,40 @@ def test_a_disk_that_fails_is_no_fault_of_the_file():
 
 def test_a_map_is_the_same_after_it_was_packed():
     left = replace(made_map().lanes[0], left_m=line((-50, 2), (50, 2)), left_neighbour="beside")
-    given = SourceMap("town", (left, *made_map().lanes[1:]), made_map().areas, made_map().signs)
-    content, points = pack_map(given)
-    found = unpack_map(content, points)
-    assert pack_map(found)[0] == content
-    assert np.array_equal(pack_map(found)[1], points)
+    limited = replace(made_map().lanes[1], speed_limit_mps=np.float64(8.0), successors=(np.str_("beside"),))
+    given = SourceMap("town", (left, limited, *made_map().lanes[2:]), made_map().areas, made_map().signs)
+    found = unpack_map(pack_map(given))
+    assert pack_map(found) == pack_map(given)
+    assert len(list(found.lines())) == len(list(given.lines()))
+    assert all(np.array_equal(a, b) for (*_, a), (*_, b) in zip(found.lines(), given.lines(), strict=True))
+    assert (found.lanes[1].speed_limit_mps, found.lanes[1].successors) == (8.0, ("beside",))
     assert found.lanes[0].right_m is None
     assert np.array_equal(found.lanes[0].left_m, left.left_m)
     assert (found.lanes[0].left_neighbour, found.signs[0].lane_ids) == ("beside", ("beside",))
+
+
+def test_what_is_cut_out_of_an_area_is_near_the_av_too():
+    outline_m = np.array([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0), (9.0, 9.0, 0.0)])
+    area = SourceArea("a", "drivable_area", outline_m, (outline_m / 3, outline_m + 2e5))
+    with pytest.raises(InvalidArgumentError, match=r"holes_m of drivable_area 'a' of map 'town', number 0, must be"):
+        SourceMap("town", areas=(area,)).require_near(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("corners", "num_corners"),
+    [
+        ([(0, 0), (4, 0), (4, 4)], 3),
+        ([(0, 0), (4, 0), (4, 4), (0, 0)], 3),
+        ([(0, 0), (4, 0), (0, 0)], None),
+        ([(0, 0), (4, 0)], None),
+        ([(1, 1), (1, 1), (1, 1), (1, 1)], None),
+        ([], None),
+    ],
+    ids=["open", "closed", "there and back", "two corners", "one place", "none"],
+)
+def test_outlines_are_open_and_have_an_area(corners, num_corners):
+    outline_m = open_outline(np.array([(*corner, 0.0) for corner in corners], np.float64).reshape(-1, 3))
+    assert num_corners == (None if outline_m is None else len(outline_m))
 
 
 @pytest.mark.parametrize(

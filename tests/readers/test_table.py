@@ -167,6 +167,18 @@ def test_long_recordings_are_cut(tmp_path):
     ]
 
 
+def test_a_recording_that_would_be_cut_into_too_many_scenes_is_listed_and_refused_by_name(tmp_path):
+    table = Table.make()
+    table.columns["t"][-1] = 200.0
+    table.write(tmp_path / "long.csv")
+    Table.make().write(tmp_path / "short.csv")
+    write_columns(tmp_path, scene_seconds=0.001)
+    long, *others = open_reader("table", tmp_path).list_scenes()
+    assert (long.file, {ref.file for ref in others}) == ("long.csv", {"short.csv"})
+    with pytest.raises(SourceDataError, match=r"^long\.csv: it has 200001 pieces of scene_seconds, more than 100000"):
+        open_reader("table", tmp_path).read(long)
+
+
 # --- maps
 
 

@@ -144,9 +144,9 @@ def test_a_file_full_of_lengths_without_content_is_given_up(tmp_path, monkeypatc
     path = tmp_path / "some.tfrecord"
     path.write_bytes(b"x" + head * 10_000)
     compared = []
-    fits = tfrecord._content_fits
+    content_of = tfrecord._content_of
     monkeypatch.setattr(
-        tfrecord, "_content_fits", lambda file, place: compared.append(place.length) or fits(file, place)
+        tfrecord, "_content_of", lambda file, place: compared.append(place.length) or content_of(file, place)
     )
     (damage,) = list_records(path)
     assert isinstance(damage, RecordDamage)

@@ -78,6 +78,9 @@ def test_the_server_has_the_overview_and_each_planner(server):
 def test_a_simulation_that_is_gone_is_named(compared, tmp_path):
     copy = shutil.copytree(compared, tmp_path / "copy")
     facts = json.loads((copy / "comparison.json").read_text())
+    (copy / "comparison.json").write_text(json.dumps(facts | {"reference": "nobody"}))
+    with pytest.raises(CorruptedDataError, match=r"comparison\.json is no file of l5kit compare"):
+        open_overview(copy)
     facts["planners"][1]["runs"] = [str(tmp_path / "gone")]
     (copy / "comparison.json").write_text(json.dumps(facts))
     with pytest.raises(InvalidArgumentError, match="gone' of 'second' is not there any more"):

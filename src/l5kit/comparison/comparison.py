@@ -164,19 +164,31 @@ class Comparison:
 
     def values_of(self, planner: str, metric: str) -> Float64Array:
         """Return what a planner has in each scene, (S,)."""
-        names = [each.name for each in self.metrics]
-        values: Float64Array = self.values.values[self.names.index(planner), :, names.index(metric)]
+        values: Float64Array = self.values.values[self.names.index(planner), :, self._column_of(metric)]
         return values
 
     def seed_means(self, planner: str, metric: str) -> list[float]:
         """Return the mean of each run of a planner over the scenes that all planners have a value for."""
-        names = [each.name for each in self.metrics]
-        column, compared = names.index(metric), self.planners[self.names.index(planner)]
         # Scenes count by how many values they are the mean of, as in the mean of the planner.
-        is_known = self.values.is_known[:, column]
-        counts = self.values.counts[is_known, column]
+        is_known = self.values.is_known[:, self._column_of(metric)]
+        counts = self.values.counts[is_known, self._column_of(metric)]
+        compared = self.planners[self.names.index(planner)]
         values = compared.seed_values(self.common.scenes, [metric])[:, is_known, 0]
         return [float(np.average(row, weights=counts)) if len(row) else np.nan for row in values]
+
+    def gains(self, planner: str, metric: str | None = None) -> Float64Array:
+        """Return by how much a planner is better than the reference in each scene, (S,).
+
+        Scenes in which one of the two has no value, or both have the same, are no gain and no loss.
+
+        Args:
+            planner: Its name.
+            metric: By what; the score by default.
+        """
+        facts = self.metrics[0 if metric is None else self._column_of(metric)]
+        above = self.values_of(planner, facts.name) - self.values_of(self.reference, facts.name)
+        gains: Float64Array = np.nan_to_num(above if facts.better == "high" else -above)
+        return gains.round(_DIGITS)
 
     def differences(self, planner: str, metric: str | None = None) -> list[SceneDifference]:
         """Return the scenes in which a planner differs from the reference, the largest gain first.
@@ -185,13 +197,11 @@ class Comparison:
             planner: Its name.
             metric: By what; the score by default.
         """
-        facts = next(each for each in self.metrics if metric in (None, each.name))
-        mine, others = self.values_of(planner, facts.name), self.values_of(self.reference, facts.name)
-        # Scenes in which one of the two has no value, or both have the same, are no gain and no loss.
-        sign = 1.0 if facts.better == "high" else -1.0
-        gains = np.round(np.nan_to_num(sign * (mine - others)), _DIGITS)
+        name = metric or self.metrics[0].name
+        mine, others = self.values_of(planner, name), self.values_of(self.reference, name)
+        gains = self.gains(planner, metric)
         order = [index for index in np.argsort(-gains, kind="stable").tolist() if gains[index]]
-        compared, reference = self.planners[self.names.index(planner)], self.planners[self.names.index(self.reference)]
+        compared, reference = (self.planners[self.names.index(each)] for each in (planner, self.reference))
         return [
             SceneDifference(
                 scene=self.common.scenes[index],
@@ -199,10 +209,14 @@ class Comparison:
                 reference=float(others[index]),
                 failures=compared.failures(self.common.scenes[index]),
                 failures_of_reference=reference.failures(self.common.scenes[index]),
-                tags=tuple(tag for tag, has in self.tags.items() if has[index]),
+                tags=self.tags_of(index),
             )
             for index in order
         ]
+
+    def tags_of(self, index: int) -> tuple[str, ...]:
+        """Return the tags of a scene, by its place among the scenes."""
+        return tuple(tag for tag, has in self.tags.items() if has[index])
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the table as a data frame: a row for each tag, metric and planner.
@@ -210,11 +224,7 @@ class Comparison:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependencyError(f"to_pandas needs pandas: {install_command('pandas')}") from error
-        return pd.DataFrame([row.as_dict() for row in self.rows])
+        return _as_frame([row.as_dict() for row in self.rows], called="to_pandas")
 
     def scenes_to_pandas(self) -> "pd.DataFrame":
         """Return what each planner has in each scene: a row for each scene and planner, a column for each metric.
@@ -222,16 +232,11 @@ class Comparison:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependencyError(f"scenes_to_pandas needs pandas: {install_command('pandas')}") from error
-        return pd.DataFrame(list(self.scene_rows()))
+        return _as_frame(list(self.scene_rows()), called="scenes_to_pandas")
 
     def scene_rows(self) -> Iterator[dict[str, str | int | float | None]]:
         """Yield what each planner has in each scene: a row for each scene and planner, a column for each metric."""
         for index, (log, scene) in enumerate(self.common.scenes):
-            tags = ", ".join(tag for tag, has in self.tags.items() if has[index])
             for planner, of_planner in zip(self.planners, self.values.values[:, index], strict=True):
                 known = zip(self.metrics, of_planner.tolist(), strict=True)
                 yield {
@@ -240,8 +245,11 @@ class Comparison:
                     "planner": planner.name,
                     **{metric.name: None if np.isnan(value) else value for metric, value in known},
                     "failures": planner.failures((log, scene)),
-                    **({"tags": tags} if self.tags else {}),
+                    **({"tags": ", ".join(self.tags_of(index))} if self.tags else {}),
                 }
+
+    def _column_of(self, metric: str) -> int:
+        return [each.name for each in self.metrics].index(metric)
 
 
 def compare(
@@ -340,12 +348,7 @@ def _values_of(
         sums = np.nansum(of_runs, axis=0)
         means.append(np.divide(sums, num_known, out=np.full(sums.shape, np.nan), where=num_known > 0))
     run = planners[0].runs[0]
-    row_of, columns = (
-        planners[0].rows_of_scenes[0],
-        [[metric.name for metric in run.metrics].index(name) for name in names],
-    )
-    counts = run.counts[np.ix_([row_of[scene] for scene in scenes], columns)]
-    return SceneValues(np.stack(means), counts)
+    return SceneValues(np.stack(means), run.counts[run.cells(scenes, names)])
 
 
 def _rows_of(
@@ -370,3 +373,11 @@ def _rows_of(
         for metric, of_metric, of_metric_corrected in zip(metrics, of_tag, of_tag_corrected, strict=True):
             for name, paired, chance in zip(names, of_metric, of_metric_corrected.tolist(), strict=True):
                 yield ComparisonRow(name, metric, tag, paired, chance, level)
+
+
+def _as_frame(rows: Sequence[Mapping[str, str | int | float | None]], *, called: str) -> "pd.DataFrame":
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingDependencyError(f"{called} needs pandas: {install_command('pandas')}") from error
+    return pd.DataFrame(rows)

@@ -15,11 +15,11 @@ from l5kit._types import JsonObject
 from l5kit.comparison.comparison import Comparison
 from l5kit.comparison.figure import draw_comparison
 from l5kit.comparison.scored_run import SIMULATION
-from l5kit.comparison.tables import TextTable, as_csv, as_latex, as_markdown, overview_tables, scene_table
+from l5kit.comparison.tables import as_csv, as_latex, as_markdown, overview_tables, scene_table
 from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, finish_output
-from l5kit.errors import CorruptedDataError, InvalidArgumentError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.simulation.folder.simulation_folder import find_simulation_folder, read_object
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
@@ -118,14 +118,14 @@ def facts_of(comparison: Comparison) -> JsonObject:
                 "scene": scene,
                 score.name: values[:, index, 0].tolist(),
                 "failures": [planner.failures((log, scene)) for planner in comparison.planners],
-                "tags": [tag for tag, has in comparison.tags.items() if has[index]],
+                "tags": list(comparison.tags_of(index)),
             }
             for index, (log, scene) in enumerate(comparison.common.scenes)
         ],
     }
 
 
-def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTable], scenes: TextTable) -> None:
+def _write_page(comparison: Comparison, folder: Path, overview: Sequence[PageTable], scenes: PageTable) -> None:
     """Write the page, which has all else in it."""
     run = comparison.planners[0].runs[0]
     num_runs = sum(len(planner.runs) for planner in comparison.planners)
@@ -152,12 +152,8 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTab
             )
         ],
         tables=[
-            *(PageTable(table.title, table.columns, table.rows, tones=table.verdicts) for table in overview),
-            *(
-                [PageTable(scenes.title, scenes.columns, scenes.rows, tones=scenes.verdicts, num_texts=2, is_long=True)]
-                if scenes.rows
-                else []
-            ),
+            *overview,
+            *([scenes] if scenes.rows else []),
             *([] if comparison.is_of_trainings else [_scene_grid(comparison)]),
             PageTable(
                 "What was compared",
@@ -175,14 +171,12 @@ def _write_page(comparison: Comparison, folder: Path, overview: Sequence[TextTab
 def _scene_grid(comparison: Comparison) -> PageTable:
     """Return the table of all scenes: what each planner has, coloured where it differs from the reference."""
     score, names = comparison.metrics[0], comparison.names
-    values = comparison.values.values[..., 0]
-    sign = 1.0 if score.better == "high" else -1.0
-    gains = sign * np.nan_to_num(values - values[names.index(comparison.reference)])
+    values, gains = comparison.values.values[..., 0], np.stack([comparison.gains(name) for name in names])
     rows, tones = [], []
     for index, (_, scene) in enumerate(comparison.common.scenes):
-        tags = ", ".join(tag for tag, has in comparison.tags.items() if has[index])
+        tags = ", ".join(comparison.tags_of(index))
         cells = ["-" if np.isnan(value) else f"{value:.{score.digits}f}" for value in values[:, index].tolist()]
-        signs = ["better" if gain > 1e-9 else "worse" if gain < -1e-9 else "" for gain in gains[:, index].tolist()]
+        signs = ["better" if gain > 0 else "worse" if gain < 0 else "" for gain in gains[:, index].tolist()]
         rows.append([str(scene), *cells, *([tags] if comparison.tags else [])])
         tones.append(["", *signs, *([""] if comparison.tags else [])])
     return PageTable(
@@ -225,7 +219,9 @@ def open_overview(path: str | os.PathLike[str]) -> Overview:
             logs.append(ViewedSimulation(folder, name=planner["name"]))
             indices.append({(each.log, each.scene): index for index, each in enumerate(folder.scenes)})
         return _overview_of(facts, names, logs, indices)
-    except (KeyError, TypeError, AttributeError, LookupError) as error:
+    except L5KitError:
+        raise
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise CorruptedDataError(f"{file} is no file of l5kit compare ({error!r}); compare again") from error
 
 

@@ -4,7 +4,6 @@ import glob
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -51,19 +50,9 @@ class ComparedPlanner:
         parts = (part for run in self.runs for part in run.failures.get(scene, "").split(", "))
         return ", ".join(part for part in dict.fromkeys(parts) if part)
 
-    @cached_property
-    def rows_of_scenes(self) -> tuple[dict[SceneKey, int], ...]:
-        """For each run the rows of its scenes."""
-        return tuple({scene: row for row, scene in enumerate(run.scenes)} for run in self.runs)
-
     def seed_values(self, scenes: Sequence[SceneKey], metrics: Sequence[str]) -> Float64Array:
         """Return what each run has in scenes that all of them have, by metric, (runs, S, M)."""
-        values = []
-        for run, row_of in zip(self.runs, self.rows_of_scenes, strict=True):
-            names = [metric.name for metric in run.metrics]
-            columns = [names.index(name) for name in metrics]
-            values.append(run.values[np.ix_([row_of[scene] for scene in scenes], columns)])
-        return np.stack(values)
+        return np.stack([run.values[run.cells(scenes, metrics)] for run in self.runs])
 
 
 def read_planners(runs: RunFolders) -> tuple[ComparedPlanner, ...]:
@@ -173,10 +162,7 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
     scenes = tuple(sorted(common))
 
     # Runs of other samples in a scene, as of other agents, have means of other things.
-    counts = []
-    for run in runs:
-        row_of = {scene: row for row, scene in enumerate(run.scenes)}
-        counts.append(run.counts[[row_of[scene] for scene in scenes], 0])
+    counts = [run.counts[run.cells(scenes, [run.metrics[0].name])][:, 0] for run in runs]
     for run, of_run in zip(runs, counts, strict=True):
         differing = np.flatnonzero(of_run != counts[0])
         if len(differing):

@@ -4,14 +4,15 @@ import csv
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from l5kit._types import Float64Array, JsonObject
+from l5kit._types import Float64Array, JsonObject, NumericArray
 from l5kit.data.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import NUPLAN, MetricFacts
@@ -97,6 +98,15 @@ class ScoredRun:
     log: Path | None = None
     map_files: tuple[Path | None, Path | None] = (None, None)
 
+    @cached_property
+    def _row_of(self) -> dict[SceneKey, int]:
+        return {scene: row for row, scene in enumerate(self.scenes)}
+
+    def cells(self, scenes: Sequence[SceneKey], metrics: Sequence[str]) -> tuple[NumericArray, ...]:
+        """Return where values of scenes that the run has are, by metric: an index of ``values`` and ``counts``."""
+        names = [metric.name for metric in self.metrics]
+        return np.ix_([self._row_of[scene] for scene in scenes], [names.index(name) for name in metrics])
+
 
 def read_run(folder: str | os.PathLike[str]) -> ScoredRun:
     """Return the scores of the run in a folder.
@@ -154,13 +164,14 @@ def _read_simulation(path: Path) -> ScoredRun:
     options, files, fallback = run["options"], run.get("files", {}), run.get("fallback")
     last = "all" if options["num_frames"] is None else f"{options['num_frames']} of them"
     digests = run.get("digests", {})
+    map_path, meta_path = (Path(file) if isinstance(file := files.get(name), str) else None for name in ("map", "meta"))
     return ScoredRun(
         path=path,
         kind=SIMULATION,
         planner=f"{run['planner']}" + (f" with {fallback}" if fallback else ""),
         metrics=metrics,
         scenes=tuple((result.log, result.scene) for result in scored),
-        values=_as_array(values, len(metrics)),
+        values=np.array(values, np.float64).reshape(-1, len(metrics)),  # None becomes NaN
         counts=np.ones((len(scored), len(metrics))),
         same={
             "data": _named(digests.get("data"), run.get("data", {}).get("path")),
@@ -181,7 +192,7 @@ def _read_simulation(path: Path) -> ScoredRun:
             if result.failed
         },
         log=folder.log_path,
-        map_files=(_path_of(files, "map"), _path_of(files, "meta")),
+        map_files=(map_path, meta_path),
     )
 
 
@@ -211,7 +222,7 @@ def _read_evaluation(path: Path) -> ScoredRun:
                     if not math.isnan(value):
                         of_scene[2 * number] += value
                         of_scene[2 * number + 1] += 1
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, csv.Error) as error:
             raise CorruptedDataError(
                 f"{table}, line {lines.line_num}: {error}; evaluate again, or take another copy"
             ) from error
@@ -268,21 +279,11 @@ def _read_training(path: Path) -> ScoredRun:
         planner=path.name,
         metrics=metrics,
         scenes=(("validation", 0),),
-        values=_as_array([[means[name] for name in names]], len(names)),
+        values=np.array([[means[name] for name in names]], np.float64),
         counts=np.ones((1, len(names))),
         same={"data": ", ".join(_named(record.get("digest"), record.get("path")) for record in records)},
         facts={"l5kit": result.get("l5kit", "")},
     )
-
-
-def _as_array(rows: list[list[float | None]], num_columns: int) -> Float64Array:
-    """Return rows of numbers as an array, NaN for None, (S, M)."""
-    return np.array(rows, np.float64).reshape(-1, num_columns)
-
-
-def _path_of(files: JsonObject, name: str) -> Path | None:
-    path = files.get(name)
-    return Path(path) if isinstance(path, str) else None
 
 
 def _named(digest: str | None, path: str | None) -> str:

@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from l5kit.comparison.comparison import ALL_SCENES, Comparison, ComparisonRow
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.resampling import Estimate
+from l5kit.visualization.report_page import PageTable
 
 _MOST_COLUMNS: Final = 6
 """Planners beside each other in a table."""
@@ -23,24 +23,7 @@ _IN_LATEX: Final = {character: f"\\{character}" for character in "&%$#_{}"} | {
 }
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table of texts.
-
-    Attributes:
-        title: What it shows.
-        columns: Heads of the columns.
-        rows: Cells, row by row.
-        verdicts: For each cell whether it is ``better`` or ``worse`` than the reference; empty for neither.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    verdicts: tuple[tuple[str, ...], ...] = ()
-
-
-def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
+def overview_tables(comparison: Comparison) -> Iterator[PageTable]:
     """Yield tables of the score, of seeds, of all metrics and of the score by tag; many planners stand in several."""
     yield _score_table(comparison)
     score, seeded = comparison.metrics[0], [planner for planner in comparison.planners if len(planner.runs) > 1]
@@ -49,7 +32,7 @@ def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
         for planner in seeded:
             means = comparison.seed_means(planner.name, score.name)
             rows.append((planner.name, str(len(means)), _number(min(means), score), _number(max(means), score)))
-        yield TextTable(f"Means of seeds, {titled_metric(score)}", ("planner", "seeds", "least", "most"), tuple(rows))
+        yield PageTable(f"Means of seeds, {titled_metric(score)}", ("planner", "seeds", "least", "most"), rows)
 
     # As many planners as a table has room for, the reference among them each time.
     others = [name for name in comparison.names if name != comparison.reference]
@@ -72,7 +55,7 @@ def overview_tables(comparison: Comparison) -> Iterator[TextTable]:
             yield _table_of(title, "tag", names, zip(tags, by_tag, strict=True))
 
 
-def scene_table(comparison: Comparison, *, most: int) -> TextTable:
+def scene_table(comparison: Comparison, *, most: int) -> PageTable:
     """Return for each planner beside the reference the scenes with the largest gains and losses by the score.
 
     Args:
@@ -97,7 +80,7 @@ def scene_table(comparison: Comparison, *, most: int) -> TextTable:
             verdicts += [("", "", verdict, "", "", "", "") for _ in chosen]
     heads = ("planner", "scene", "difference", score.label, f"of {reference}", "fails", f"fails with {reference}")
     title = f"Scenes won and lost to {reference}, the largest differences first"
-    return TextTable(title, heads, tuple(rows), tuple(verdicts))
+    return PageTable(title, heads, rows, tones=verdicts, num_texts=2, is_long=True)
 
 
 def as_csv(rows: Iterable[Mapping[str, object]]) -> str:
@@ -111,7 +94,7 @@ def as_csv(rows: Iterable[Mapping[str, object]]) -> str:
     return text.getvalue()
 
 
-def as_markdown(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
+def as_markdown(tables: Iterable[PageTable], notes: Sequence[str]) -> str:
     """Return tables and notes as Markdown."""
     lines = []
     for table in tables:
@@ -120,7 +103,7 @@ def as_markdown(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
     return "\n".join([*lines, *(f"- {note}" for note in notes), *([""] if notes else [])])
 
 
-def as_latex(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
+def as_latex(tables: Iterable[PageTable], notes: Sequence[str]) -> str:
     """Return tables as LaTeX, each a ``table`` with lines of the package ``booktabs``; notes are comments."""
     lines = [r"% needs \usepackage{booktabs}", *(f"% {note}" for note in notes)]
     for table in tables:
@@ -140,7 +123,7 @@ def as_latex(tables: Iterable[TextTable], notes: Sequence[str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _score_table(comparison: Comparison) -> TextTable:
+def _score_table(comparison: Comparison) -> PageTable:
     """Return the table of the score: means, differences, whether they are more than chance, scenes won and lost."""
     score = comparison.metrics[0]
     rows, verdicts = [], []
@@ -161,7 +144,7 @@ def _score_table(comparison: Comparison) -> TextTable:
     title = f"{titled_metric(score)} {_over(comparison, comparison.table(score.name)[0].paired.num_scenes)}"
     if not comparison.is_of_trainings:
         title += f", with intervals of {100 * comparison.resampling.level:g} %"
-    return TextTable(title, heads, tuple(rows), tuple(verdicts))
+    return PageTable(title, heads, rows, tones=verdicts)
 
 
 def _over(comparison: Comparison, num_scenes: int) -> str:
@@ -173,14 +156,14 @@ def _over(comparison: Comparison, num_scenes: int) -> str:
 
 def _table_of(
     title: str, head: str, names: Sequence[str], lines: Iterable[tuple[str, Sequence[ComparisonRow]]]
-) -> TextTable:
+) -> PageTable:
     """Return a table of the means of some planners."""
     rows, verdicts = [], []
     for name, of_line in lines:
         chosen = [row for row in of_line if row.planner in names]
         rows.append((name, *(f"{_number(row.paired.mean.value, row.metric)} {row.verdict}".rstrip() for row in chosen)))
         verdicts.append(("", *(row.verdict for row in chosen)))
-    return TextTable(title, (head, *names), tuple(rows), tuple(verdicts))
+    return PageTable(title, (head, *names), rows, tones=verdicts)
 
 
 def titled_metric(metric: MetricFacts) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.editing.scene_edit import ImpossibleEditError, SceneSetting
+from l5kit.editing.scene_edit import ImpossibleEditError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 
@@ -62,11 +62,14 @@ class AvPath(ReadOnlyArrays):
             frame_arcs_m[frame] = max(arc_m + driven_m, frame_arcs_m[frame - 1])
         points_m = positions_m[kept]
 
-        # the lanes ahead of the last pose, or at least a direction
-        onward_m = _points_behind_log(positions_m[-1], float(yaws_rad[-1]), driving_map)
-        if len(onward_m) == 0:
-            heading = np.array([np.cos(yaws_rad[-1]), np.sin(yaws_rad[-1])])
-            onward_m = (points_m[-1] + _STEP_M * heading)[None]
+        # the straightest lanes ahead of the last pose, or at least a direction
+        heading = np.array([np.cos(yaws_rad[-1]), np.sin(yaws_rad[-1])])
+        onward_m = (points_m[-1] + _STEP_M * heading)[None]
+        if driving_map is not None and driving_map.num_lanes > 0:
+            last = TrackPoses(np.array([0, 1]), positions_m[-1:].copy(), yaws_rad[-1:].copy(), np.zeros(1))
+            ahead_m = make_lane_paths(last, driving_map).points_m
+            is_joined = np.linalg.norm(ahead_m - positions_m[-1], axis=1) >= _JOIN_M
+            onward_m = ahead_m[int(np.argmax(is_joined)) :] if is_joined.any() else onward_m
         points_m = np.concatenate([points_m, onward_m])
         steps_m = np.linalg.norm(np.diff(points_m, axis=0), axis=1)
         return cls(points_m, np.concatenate([[0.0], np.cumsum(steps_m)]), frame_arcs_m)
@@ -80,9 +83,8 @@ class AvPath(ReadOnlyArrays):
         """Return world x and y at lengths of the line (n,); before its begin and behind its end it goes straight on."""
         edges = np.clip(np.searchsorted(self.arcs_m, arcs_m, side="right") - 1, 0, len(self.arcs_m) - 2)
         shares = (arcs_m - self.arcs_m[edges]) / (self.arcs_m[edges + 1] - self.arcs_m[edges])
-        points_m: Float64Array = self.points_m[edges] + shares[:, None] * (
-            self.points_m[edges + 1] - self.points_m[edges]
-        )
+        steps_m = self.points_m[edges + 1] - self.points_m[edges]
+        points_m: Float64Array = self.points_m[edges] + shares[:, None] * steps_m
         return points_m
 
     def poses_at(
@@ -113,11 +115,6 @@ class AvPath(ReadOnlyArrays):
             )
 
 
-def av_path(scene: SceneArrays, setting: SceneSetting) -> AvPath:
-    """Return the path of the AV of a scene, along the lanes of its map where it has one."""
-    return AvPath.of_scene(scene, setting.driving_map)
-
-
 def lane_path_of_log(scene: SceneArrays, driving_map: DrivingMap) -> LanePaths:
     """Return the path of the AV of a scene along the middle of its lanes, as routes are.
 
@@ -142,13 +139,3 @@ def finite_poses(scene: SceneArrays) -> tuple[Float64Array, Float64Array]:
     if scene.num_frames == 0 or not (np.isfinite(positions_m).all() and np.isfinite(yaws_rad).all()):
         raise ImpossibleEditError("the scene has no frames, or poses of the AV that are not finite")
     return positions_m, yaws_rad
-
-
-def _points_behind_log(position_m: Float64Array, yaw_rad: float, driving_map: DrivingMap | None) -> Float64Array:
-    """Return the points of the straightest lanes ahead of a pose, none without lanes there, (n, 2)."""
-    if driving_map is None or driving_map.num_lanes == 0:
-        return np.zeros((0, 2))
-    last = TrackPoses(np.array([0, 1]), position_m[None].copy(), np.array([yaw_rad]), np.zeros(1))
-    points_m = make_lane_paths(last, driving_map).points_m
-    is_ahead = np.linalg.norm(points_m - position_m, axis=1) >= _JOIN_M
-    return points_m[int(np.argmax(is_ahead)) :] if is_ahead.any() else np.zeros((0, 2))

@@ -8,12 +8,10 @@ import msgspec
 
 from l5kit.configs.own_code import is_own, read_own
 from l5kit.configs.texts import did_you_mean, parse_yaml
-from l5kit.editing.cut_in import CutIn
 from l5kit.editing.goal import AnotherGoal
-from l5kit.editing.leaders import BrakingLeader, SlowLeader
+from l5kit.editing.leaders import BrakingLeader, CutIn, SlowLeader
 from l5kit.editing.lights import RedLight
-from l5kit.editing.obstacles import Cones, ParkedVehicle
-from l5kit.editing.pedestrian import PedestrianStepsOut
+from l5kit.editing.obstacles import Cones, ParkedVehicle, PedestrianStepsOut
 from l5kit.editing.population import DenserTraffic, FewerAgents
 from l5kit.editing.scene_edit import SceneEdit
 from l5kit.errors import InvalidArgumentError

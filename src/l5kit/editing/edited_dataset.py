@@ -97,7 +97,15 @@ def edit_dataset(
             files of the source would be replaced or written among; an edit returns something else than a scene.
         CorruptedDataError: A file of the log or the map is damaged.
     """
-    chosen = _as_edits(edits)
+    several: list[object] = list(edits) if isinstance(edits, Sequence) else [edits]
+    chosen = [edit for edit in several if isinstance(edit, SceneEdit)]
+    if wrong := [edit for edit in several if not isinstance(edit, SceneEdit)]:
+        raise InvalidArgumentError(
+            f"edits must be SceneEdits, such as ParkedVehicle(ahead_m=40), got {wrong[0]!r}; derive a class of your "
+            "own from SceneEdit"
+        )
+    if not chosen:
+        raise InvalidArgumentError("edits has none; name at least one, such as ParkedVehicle(ahead_m=40)")
     require_local("out", out)
     target = Path(out).absolute()
     files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
@@ -119,7 +127,11 @@ def edit_dataset(
             kept, left_out = _write_scenes(
                 writer, log, maps, scenes=wanted, edits=chosen, seed=int(seed), progress=progress
             )
-        _copy_surroundings(files, complete)
+        if files.meta is not None:
+            shutil.copyfile(files.meta, complete / "meta.json")
+        if files.aerial is not None and not is_url(path_of(files.aerial)):  # a picture on a server stays there
+            (complete / "aerial_map").mkdir()
+            shutil.copyfile(files.aerial, complete / "aerial_map" / "aerial_map.png")
         _copy_maps(files, complete, maps=maps, rows=[] if maps is None else maps.rows_of_scenes(log, kept).tolist())
         record = {
             "l5kit_version": __version__,
@@ -154,7 +166,12 @@ def _write_scenes(
     left_out: dict[int, str] = {}
     for number, scene in enumerate(scenes.tolist()):
         row = -1 if maps is None else int(maps.rows_of_scenes(log, [scene])[0])
-        setting = settings.get(row, lambda row=row: _setting_on(maps, row, log))  # type: ignore[misc]
+        setting = settings.get(
+            row,
+            lambda row=row: SceneSetting.on(  # type: ignore[misc]
+                None if maps is None else maps.map_of([row]), facts=log.facts
+            ),
+        )
         arrays = read_scene_arrays(log, scene)
         try:
             for position, edit in enumerate(edits):
@@ -175,19 +192,6 @@ def _write_scenes(
         scene, reason = next(iter(left_out.items()))
         raise ImpossibleEditError(f"the edits fit none of the {len(scenes)} scenes; scene {scene}: {reason}")
     return kept, left_out
-
-
-def _setting_on(maps: SceneMaps | None, row: int, log: ChunkedDataset) -> SceneSetting:
-    return SceneSetting.on(None if maps is None else maps.map_of([row]), facts=log.facts)
-
-
-def _copy_surroundings(files: DatasetFiles, folder: Path) -> None:
-    """Copy meta.json and the aerial picture into the folder of a dataset; a picture on a server stays there."""
-    if files.meta is not None:
-        shutil.copyfile(files.meta, folder / "meta.json")
-    if files.aerial is not None and not is_url(path_of(files.aerial)):
-        (folder / "aerial_map").mkdir()
-        shutil.copyfile(files.aerial, folder / "aerial_map" / "aerial_map.png")
 
 
 def _copy_maps(files: DatasetFiles, folder: Path, *, maps: SceneMaps | None, rows: Sequence[int]) -> None:
@@ -221,19 +225,6 @@ def _edit_as_json(edit: SceneEdit) -> JsonObject:
     params = asdict(edit) if is_dataclass(edit) else {"text": repr(edit)}
     as_json: JsonObject = json.loads(json.dumps({"edit": type(edit).__name__, **params}, default=repr))
     return as_json
-
-
-def _as_edits(edits: object) -> list[SceneEdit]:
-    several: list[object] = list(edits) if isinstance(edits, Sequence) else [edits]
-    chosen = [edit for edit in several if isinstance(edit, SceneEdit)]
-    if wrong := [edit for edit in several if not isinstance(edit, SceneEdit)]:
-        raise InvalidArgumentError(
-            f"edits must be SceneEdits, such as ParkedVehicle(ahead_m=40), got {wrong[0]!r}; derive a class of your "
-            "own from SceneEdit"
-        )
-    if not chosen:
-        raise InvalidArgumentError("edits has none; name at least one, such as ParkedVehicle(ahead_m=40)")
-    return chosen
 
 
 def _require_apart(target: Path, files: DatasetFiles) -> None:

@@ -6,20 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.editing.av_path import AvPath, av_path, lane_path_of_log
+from l5kit.editing.av_path import AvPath, lane_path_of_log
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaws_as_rotations33
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import lane_arrays, straightest_ahead
-from l5kit.lanes.lane_paths import (
-    PATH_STEP_M,
-    LanePaths,
-    make_path_of_lanes,
-    write_highest_speeds,
-)
+from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, make_path_of_lanes, write_highest_speeds
 
 _ACROSS_MPS2, _BRAKING_MPS2, _SPEEDING_UP_MPS2 = 2.0, 1.5, 1.5
 """How fast bends are driven, and how hard the AV brakes and speeds up, metres per second squared."""
@@ -77,27 +71,23 @@ class AnotherGoal(SceneEdit):
         """Return the scene in which the AV drives to the goal; see :meth:`SceneEdit.apply`."""
         map_api, driving_map = setting.require_map(self)
         wanted_mps = scene.ego_speeds_mps
-        driven_m = float(av_path(scene, setting).frame_arcs_m[-1])
+        driven_m = float(AvPath.of_scene(scene, driving_map).frame_arcs_m[-1])
         if self.speed_mps is not None:
             # from the first speed to this one as gently as before bends
             most_mps = _BRAKING_MPS2 * scene.times_s
             wanted_mps = wanted_mps[0] + np.clip(self.speed_mps - wanted_mps[0], -most_mps, most_mps)
             driven_m = self.speed_mps * float(scene.times_s[-1])
         if self.goal_m is not None:
-            return _drive(scene, self._path_to_goal(scene, map_api, driving_map), wanted_mps)
+            heading_rad = float(scene.ego_yaws_rad[0])
+            try:
+                route = map_api.find_route(scene.ego_positions_m[0], self.goal_m, heading_rad=heading_rad)
+                path = make_path_of_lanes(route.lane_rows, driving_map, start_m=route.start_m, end_m=route.end_m)
+            except InvalidArgumentError as error:  # among them RouteNotFoundError
+                raise ImpossibleEditError(f"the goal is not reached: {error}") from error
+            return _drive(scene, path, wanted_mps)
         lanes = self._lanes_of_other_exit(scene, driving_map, driven_m, np.random.default_rng(setting.seed))
         start_m = driving_map.arcs_on_lanes_m(scene.ego_positions_m[:1, :2], lanes[:1])
         return _drive(scene, make_path_of_lanes(lanes, driving_map, start_m=float(start_m[0])), wanted_mps)
-
-    def _path_to_goal(self, scene: SceneArrays, map_api: MapAPI, driving_map: DrivingMap) -> LanePaths:
-        """Return the path of the shortest route to the goal."""
-        assert self.goal_m is not None
-        heading_rad = float(scene.ego_yaws_rad[0])
-        try:
-            route = map_api.find_route(scene.ego_positions_m[0], self.goal_m, heading_rad=heading_rad)
-            return make_path_of_lanes(route.lane_rows, driving_map, start_m=route.start_m, end_m=route.end_m)
-        except InvalidArgumentError as error:  # among them RouteNotFoundError
-            raise ImpossibleEditError(f"the goal is not reached: {error}") from error
 
     def _lanes_of_other_exit(
         self, scene: SceneArrays, driving_map: DrivingMap, driven_m: float, rng: np.random.Generator
@@ -120,24 +110,19 @@ class AnotherGoal(SceneEdit):
             ahead = driving_map.ahead_of(lane).tolist()
             others = [other for other in ahead if other != taken]
             if taken in ahead and others and self.ahead_m <= fork_m <= driven_m:
-                chosen = [*lanes[: index + 1], int(rng.choice(others))]
-                return _extended(chosen, driving_map, length_m=driven_m + _MARGIN_M)
+                chosen, behind_m = [*lanes[: index + 1], int(rng.choice(others))], 0.0
+                # the straightest ones, until those behind the fork are as long as the AV drives and a margin
+                while len(chosen) < _MOST_LANES and behind_m < driven_m + _MARGIN_M:
+                    onward = int(straightest_ahead(lane_arrays(driving_map), chosen[-1]))
+                    if onward < 0:
+                        break
+                    chosen.append(onward)
+                    behind_m += float(driving_map.arc_lengths_m[onward, -1])
+                return np.array(chosen, np.int64)
         raise ImpossibleEditError(
             f"the AV of the log comes to no fork of lanes from {self.ahead_m:g} m on in the {driven_m:.1f} m that it "
             "drives; name a goal (goal_m) or a speed (speed_mps), or choose a smaller ahead_m"
         )
-
-
-def _extended(lanes: list[int], driving_map: DrivingMap, *, length_m: float) -> Int64Array:
-    """Return lanes with the straightest ones behind them, until those from the second on have a length together."""
-    arrays, reached_m = lane_arrays(driving_map), 0.0
-    while len(lanes) < _MOST_LANES and reached_m < length_m:
-        onward = int(straightest_ahead(arrays, lanes[-1]))
-        if onward < 0:
-            break
-        lanes.append(onward)
-        reached_m += float(driving_map.arc_lengths_m[onward, -1])
-    return np.array(lanes, np.int64)
 
 
 def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -> SceneArrays:

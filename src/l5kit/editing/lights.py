@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int64Array
+from l5kit._types import BoolArray, Float64Array
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
 from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import FaceRows, SceneArrays
@@ -56,9 +56,14 @@ class RedLight(SceneEdit):
             raise ImpossibleEditError(f"the scene has no frame from {self.from_s:g} s to {until_s:g} s")
         paths, frame = lane_path_of_log(scene, driving_map), int(np.argmax(is_red))
         lane = self._lit_lane(paths, scene.ego_positions_m[frame, :2], map_api, setting.facts.ego_extent_m[0])
-        return replace(scene, tl_faces=_turn_red(scene.tl_faces, is_red, _faces_of_lane(lane, map_api), map_api))
 
-    def _lit_lane(self, paths: LanePaths, position_m: np.ndarray, map_api: MapAPI, length_m: float) -> int:
+        # the faces that control the lane by id, and whether each is red
+        lights = map_api.arrays.lights
+        of_lane = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
+        faces = {lights.id_of(face): int(lights.ranks[face]) == RED for face in of_lane}
+        return replace(scene, tl_faces=_turn_red(scene.tl_faces, is_red, faces, map_api))
+
+    def _lit_lane(self, paths: LanePaths, position_m: Float64Array, map_api: MapAPI, length_m: float) -> int:
         """Return the lane whose light is the next one on the path of the AV.
 
         Raises:
@@ -67,7 +72,8 @@ class RedLight(SceneEdit):
         points_m = paths.points_of(0)
         edge, share = project_on_line(points_m, np.ascontiguousarray(position_m))
         least_m = PATH_STEP_M * (edge + share) + 0.5 * length_m + self.ahead_m
-        lit = {int(lane) for face in _red_faces(map_api) for lane in map_api.arrays.lights.lanes_of(face)}
+        lights = map_api.arrays.lights
+        lit = {int(lane) for face in np.flatnonzero(lights.ranks == RED).tolist() for lane in lights.lanes_of(face)}
         for arc_m, lanes in zip(paths.piece_arcs_m, paths.line_lanes.tolist(), strict=True):
             held = [int(lane) for lane in lanes if lane in lit]
             if arc_m >= least_m and held:
@@ -76,17 +82,6 @@ class RedLight(SceneEdit):
             f"no light with a red face is on the path of the AV, {self.ahead_m:g} m or more ahead of it at "
             f"{self.from_s:g} s; choose another from_s or a smaller ahead_m"
         )
-
-
-def _red_faces(map_api: MapAPI) -> Int64Array:
-    return np.flatnonzero(map_api.arrays.lights.ranks == RED)
-
-
-def _faces_of_lane(lane: int, map_api: MapAPI) -> dict[str, bool]:
-    """Return the faces that control a lane by id, and whether each is red."""
-    lights = map_api.arrays.lights
-    faces = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
-    return {lights.id_of(face): int(lights.ranks[face]) == RED for face in faces}
 
 
 def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api: MapAPI) -> FaceRows:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
 from l5kit.data.track_ids import NUM_TRACK_IDS
@@ -120,15 +120,22 @@ def take_rows(rows: AgentRows, is_kept: BoolArray) -> AgentRows:
     return AgentRows(starts=num_before[rows.starts].astype(np.int32), **taken)
 
 
+def boxes_of_rows(agents: AgentRows, rows: Int64Array | slice) -> Float64Array:
+    """Return the boxes of rows: world x, y, yaw, length and width, (n, 5)."""
+    return np.column_stack([agents.centroids_m[rows], agents.yaws_rad[rows], agents.extents_m[rows, :2]])
+
+
 def boxes_of_frame(scene: SceneArrays, frame: int, setting: SceneSetting) -> Float64Array:
-    """Return the boxes of the AV and all others in a frame: world x, y, yaw, length and width, (1 + n, 5)."""
-    rows = scene.agents.rows_of(frame)
-    others = np.column_stack(
-        [scene.agents.centroids_m[rows], scene.agents.yaws_rad[rows], scene.agents.extents_m[rows, :2]]
-    )
+    """Return the boxes of the AV and all others in a frame, as :func:`boxes_of_rows`, (1 + n, 5)."""
     x, y = scene.ego_positions_m[frame, :2]
     length_m, width_m, _ = setting.facts.ego_extent_m
+    others = boxes_of_rows(scene.agents, scene.agents.rows_of(frame))
     return np.concatenate([[[x, y, scene.ego_yaws_rad[frame], length_m, width_m]], others])
+
+
+def centre_ahead_m(kind: AgentKind, ahead_m: float, setting: SceneSetting) -> float:
+    """Return how far the middle of a thing is ahead of that of the AV, whose front is so far from the rear of it."""
+    return ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + kind.size_m[0])
 
 
 def has_room(box: Float64Array, others: Float64Array, *, margin_m: float = MARGIN_M) -> bool:

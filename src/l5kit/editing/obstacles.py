@@ -1,4 +1,4 @@
-"""What stands in the way of the AV: a parked vehicle, and cones that close its lane."""
+"""What stands or steps in the way of the AV: a parked vehicle, cones that close its lane, a pedestrian."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,18 @@ import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.editing.av_path import AvPath, av_path
-from l5kit.editing.new_agents import KINDS, SEARCH_M, VEHICLES, AgentKind, add_agents, boxes_of_frame, has_room
-from l5kit.editing.scene_edit import (
-    ImpossibleEditError,
-    SceneEdit,
-    SceneSetting,
-    require_in_range,
-    require_one_of,
+from l5kit.editing.av_path import AvPath
+from l5kit.editing.new_agents import (
+    KINDS,
+    SEARCH_M,
+    VEHICLES,
+    AgentKind,
+    add_agents,
+    boxes_of_frame,
+    centre_ahead_m,
+    has_room,
 )
+from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range, require_one_of
 from l5kit.errors import InvalidArgumentError
 
 
@@ -44,7 +47,7 @@ class ParkedVehicle(SceneEdit):
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
         """Return the scene with the vehicle; see :meth:`SceneEdit.apply`."""
         kind = KINDS[self.kind]
-        centre_m = self.ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + kind.size_m[0])
+        centre_m = centre_ahead_m(kind, self.ahead_m, setting)
         return _add_standing(scene, setting, [kind], arcs_m=np.array([centre_m]), left_m=np.array([self.left_m]))
 
 
@@ -89,7 +92,7 @@ class Cones(SceneEdit):
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
         """Return the scene with the cones; see :meth:`SceneEdit.apply`."""
         cone, trailer = KINDS["cone"], KINDS["trailer"]
-        first_m = self.ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + cone.size_m[0])
+        first_m = centre_ahead_m(cone, self.ahead_m, setting)
         arcs_m = np.linspace(first_m, first_m + self.length_m, self.count)
         left_m = np.linspace(self.from_left_m, self.to_left_m, self.count)
         kinds = [cone] * self.count
@@ -99,6 +102,77 @@ class Cones(SceneEdit):
             kinds, arcs_m = [*kinds, trailer], np.append(arcs_m, behind_m)
             left_m = np.append(left_m, 0.5 * (self.from_left_m + self.to_left_m))
         return _add_standing(scene, setting, kinds, arcs_m=arcs_m, left_m=left_m)
+
+
+@dataclass(frozen=True)
+class PedestrianStepsOut(SceneEdit):
+    """A pedestrian who waits beside the path of the AV and crosses it so late that the AV of the log hits them.
+
+    They are in the middle of the path when the front of the AV of the log gets there, walk on to the other side, and
+    stay there.
+
+    Attributes:
+        ahead_m: Distance along the path from the front of the AV in the first frame to where they cross.
+        side: Where they come from, ``left`` or ``right``.
+        aside_m: How far from the path they wait, and stop.
+        pace_mps: How fast they walk.
+        late_s: By how much later they are in the middle than the AV; below 0 for earlier, so that there is more time.
+
+    Raises:
+        InvalidArgumentError: A parameter is out of range.
+    """
+
+    ahead_m: float = 40.0
+    side: str = "right"
+    aside_m: float = 4.0
+    pace_mps: float = 1.6
+    late_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_in_range(self, ahead_m=(0.0, 500.0), aside_m=(1.5, 20.0), pace_mps=(0.1, 10.0), late_s=(-60.0, 60.0))
+        require_one_of(self, "side", ("left", "right"))
+
+    def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
+        """Return the scene with the pedestrian; see :meth:`SceneEdit.apply`."""
+        kind, path = KINDS["pedestrian"], AvPath.of_scene(scene, setting.driving_map)
+        half_m = 0.5 * setting.facts.ego_extent_m[0]
+        crossing_m = half_m + self.ahead_m
+
+        # when the front of the AV gets there, between two frames, and when they have to start
+        fronts_m = path.frame_arcs_m + half_m
+        if fronts_m[-1] < crossing_m:
+            raise ImpossibleEditError(
+                f"the AV of the log does not get to {self.ahead_m:g} m ahead of where it begins: it drives "
+                f"{path.frame_arcs_m[-1]:.1f} m; choose a smaller ahead_m"
+            )
+        frame = int(np.argmax(fronts_m >= crossing_m))
+        before = max(frame - 1, 0)
+        arrival_s = float(np.interp(crossing_m, fronts_m[[before, frame]], scene.times_s[[before, frame]]))
+        start_s = arrival_s + self.late_s - self.aside_m / self.pace_mps
+        if start_s < 0:
+            raise ImpossibleEditError(
+                f"the pedestrian would have to start {-start_s:.1f} s before the scene does; choose a larger "
+                "ahead_m or pace_mps, or a smaller aside_m"
+            )
+        if start_s >= scene.times_s[-1]:
+            raise ImpossibleEditError(
+                f"the pedestrian would start after {start_s:.1f} s, and the scene lasts {scene.times_s[-1]:.1f} s; "
+                "choose a smaller late_s or aside_m"
+            )
+
+        # from one side to the other, square to the path
+        walked_m = np.clip((scene.times_s - start_s) * self.pace_mps, 0.0, 2 * self.aside_m)
+        sign = 1.0 if self.side == "left" else -1.0
+        arcs_m = np.full(scene.num_frames, crossing_m)
+        positions_m, yaws_rad = path.poses_at(arcs_m, left_m=sign * (self.aside_m - walked_m))
+        yaws_rad = yaws_rad - sign * 0.5 * np.pi
+        box = np.array([*positions_m[0], yaws_rad[0], *kind.size_m[:2]])
+        if not has_room(box, boxes_of_frame(scene, 0, setting)):
+            raise ImpossibleEditError(
+                f"somebody is {self.aside_m:g} m to the {self.side} of the path, where the pedestrian would wait; "
+                "choose another ahead_m, aside_m or side"
+            )
+        return add_agents(scene, [kind], positions_m=positions_m[None], yaws_rad=yaws_rad[None])
 
 
 def _add_standing(
@@ -116,26 +190,21 @@ def _add_standing(
     Raises:
         ImpossibleEditError: The path is too short, or there is no room.
     """
-    path = av_path(scene, setting)
+    path = AvPath.of_scene(scene, setting.driving_map)
     path.require_reach(float(arcs_m.max()), "what is added")
     others = boxes_of_frame(scene, 0, setting)
     for shift_m in range(SEARCH_M + 1):
-        boxes = _boxes_on_path(path, kinds, arcs_m + shift_m, left_m)
+        positions_m, yaws_rad = path.poses_at(arcs_m + shift_m, left_m=left_m)
+        boxes = np.column_stack([positions_m, yaws_rad, [kind.size_m[:2] for kind in kinds]])
         if arcs_m.max() + shift_m <= path.length_m and all(has_room(box, others) for box in boxes):
             shape = (len(kinds), scene.num_frames)
             return add_agents(
                 scene,
                 kinds,
-                positions_m=np.broadcast_to(boxes[:, None, :2], (*shape, 2)).copy(),
-                yaws_rad=np.broadcast_to(boxes[:, None, 2], shape).copy(),
+                positions_m=np.broadcast_to(positions_m[:, None], (*shape, 2)).copy(),
+                yaws_rad=np.broadcast_to(yaws_rad[:, None], shape).copy(),
             )
     raise ImpossibleEditError(
         f"there is no room from {arcs_m.min():.1f} m to {arcs_m.max() + SEARCH_M:.1f} m along the path of the AV: "
         "others are there in the first frame; choose another ahead_m or left_m"
     )
-
-
-def _boxes_on_path(path: AvPath, kinds: list[AgentKind], arcs_m: Float64Array, left_m: Float64Array) -> Float64Array:
-    """Return world x, y, yaw, length and width of things along a path, (K, 5)."""
-    positions_m, yaws_rad = path.poses_at(arcs_m, left_m=left_m)
-    return np.column_stack([positions_m, yaws_rad, [kind.size_m[:2] for kind in kinds]])

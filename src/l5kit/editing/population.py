@@ -7,10 +7,10 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
-from l5kit.data.scene_arrays import AgentRows, SceneArrays
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.tracks import Observations
 from l5kit.editing.av_path import finite_poses
-from l5kit.editing.new_agents import boxes_of_frame, has_room, join_rows, next_track_id, take_rows
+from l5kit.editing.new_agents import boxes_of_frame, boxes_of_rows, has_room, join_rows, next_track_id, take_rows
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
 from l5kit.errors import InvalidArgumentError
 
@@ -74,10 +74,20 @@ class DenserTraffic(SceneEdit):
             frames = frames_of_rows[rows] + delay
             is_inside = (frames >= 0) & (frames < scene.num_frames)
             rows, frames = rows[is_inside], frames[is_inside]
-            copy = _boxes_of_rows(scene.agents, rows)
+            copy = boxes_of_rows(scene.agents, rows)
             if len(frames) < 2 or not _fits(scene, boxes, frames=frames, copy=copy, logged=frames_of_rows[rows]):
                 continue
-            agents = join_rows(agents, _copied(scene, rows, frames, track_id=next_id + num_copies))
+            logged = scene.agents
+            copied = Observations(
+                frame_indices=frames,
+                track_ids=np.full(len(rows), next_id + num_copies),
+                positions_m=logged.centroids_m[rows],
+                headings_rad=logged.yaws_rad[rows],
+                velocities_mps=logged.velocities_mps[rows],
+                sizes_m=logged.extents_m[rows],
+                label_probabilities=logged.label_probabilities[rows],
+            )
+            agents = join_rows(agents, copied.to_agent_rows(scene.num_frames))
             for frame, box in zip(frames.tolist(), copy, strict=True):
                 boxes[frame] = np.concatenate([boxes[frame], box[None]])
             num_copies += 1
@@ -144,10 +154,6 @@ def _rows_of_drivers(scene: SceneArrays) -> list[Int64Array]:
     return drivers
 
 
-def _boxes_of_rows(agents: AgentRows, rows: Int64Array) -> Float64Array:
-    return np.column_stack([agents.centroids_m[rows], agents.yaws_rad[rows], agents.extents_m[rows, :2]])
-
-
 def _fits(
     scene: SceneArrays, boxes: list[Float64Array], *, frames: Int64Array, copy: Float64Array, logged: Int64Array
 ) -> bool:
@@ -167,17 +173,3 @@ def _fits(
         if comes_or_goes and apart_m < _NEAR_M:
             return False
     return all(has_room(box, boxes[frame]) for frame, box in zip(frames.tolist(), copy, strict=True))
-
-
-def _copied(scene: SceneArrays, rows: Int64Array, frames: Int64Array, *, track_id: int) -> AgentRows:
-    """Return rows of a track as those of another one in other frames."""
-    agents = scene.agents
-    return Observations(
-        frame_indices=frames,
-        track_ids=np.full(len(rows), track_id),
-        positions_m=agents.centroids_m[rows],
-        headings_rad=agents.yaws_rad[rows],
-        velocities_mps=agents.velocities_mps[rows],
-        sizes_m=agents.extents_m[rows],
-        label_probabilities=agents.label_probabilities[rows],
-    ).to_agent_rows(scene.num_frames)

@@ -14,8 +14,9 @@ import pyarrow.parquet
 from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import heights_at, map_of, read_elements
+from l5kit.readers.arrow_columns import codes_of, require_columns, unpacked_bytes
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.source_bounds import FURTHEST_M, as_times_ns, is_within, require_few_states
+from l5kit.readers.source_bounds import FURTHEST_M, as_times_ns, is_within, require_few_states, require_one_state
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 
@@ -43,19 +44,18 @@ _OTHER_SIZE_M: Final = (1.0, 1.0, 1.0)
 _AV_SIZE_M: Final = (4.87, 1.85, 1.48)
 _AV: Final = "AV"
 _FOCAL, _SCORED = 3, 2
-_COLUMNS: Final = (
-    *("track_id", "object_type", "object_category", "timestep", "position_x", "position_y", "heading", "velocity_x"),
-    *("velocity_y", "start_timestamp", "end_timestamp", "num_timestamps", "city"),
-)
+_COLUMNS: Final = {
+    **dict.fromkeys(("track_id", "object_type", "city"), "text"),
+    **dict.fromkeys(("object_category", "timestep"), "whole numbers"),
+    **dict.fromkeys(("position_x", "position_y", "heading", "velocity_x", "velocity_y"), "numbers"),
+    **dict.fromkeys(("start_timestamp", "end_timestamp", "num_timestamps"), "numbers"),
+}
 _SPLITS: Final = ("train", "val", "test")
 _SCENARIO_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST_STEPS: Final = 100_000
 _MOST_ROWS: Final = 5_000_000
 _MOST_BYTES: Final = 1 << 30
 """Files are not unpacked that tell of more; those of the dataset have some 10,000 rows and 1 MB."""
-
-_TEXTS: Final = ("track_id", "object_type", "city")
-_WHOLE_NUMBERS: Final = ("object_category", "timestep")
 
 _INFO: Final = SourceInfo(
     dataset="Argoverse 2 motion forecasting",
@@ -86,20 +86,16 @@ class Argoverse2Reader:
     Args:
         source: A folder of scenarios, as they are shipped, with or without folders ``train``, ``val`` and ``test``; or
             the folder of one scenario.
+
+    Attributes:
+        source: The folder.
+        info: What holds for all scenes.
     """
 
+    info = _INFO
+
     def __init__(self, source: str | os.PathLike[str]) -> None:
-        self._source = Path(source)
-
-    @property
-    def source(self) -> Path:
-        """The folder."""
-        return self._source
-
-    @property
-    def info(self) -> SourceInfo:
-        """What holds for all scenes."""
-        return _INFO
+        self.source = Path(source)
 
     def list_scenes(self) -> list[SceneRef]:
         """Return where the scenarios are, sorted, without opening their files.
@@ -107,20 +103,20 @@ class Argoverse2Reader:
         Raises:
             DatasetNotFoundError: The folder is not there, or has no scenarios.
         """
-        if not self._source.is_dir():
-            is_file = self._source.exists()
+        if not self.source.is_dir():
+            is_file = self.source.exists()
             raise DatasetNotFoundError(
-                f"no dataset at {str(self._source)!r}: "
+                f"no dataset at {str(self.source)!r}: "
                 + ("this is a file; give the folder around it" if is_file else "this folder does not exist")
             )
-        splits = [name for name in _SPLITS if (self._source / name).is_dir()]
+        splits = [name for name in _SPLITS if (self.source / name).is_dir()]
         refs = [ref for name in splits for ref in self._refs_in(name, split=name)]
         if not splits:
-            own_name = self._source.resolve().name
+            own_name = self.source.resolve().name
             refs = list(self._refs_in("", split=own_name if own_name in _SPLITS else "sample"))
         if not refs:
             raise DatasetNotFoundError(
-                f"no scenario of Argoverse 2 motion forecasting in {str(self._source)!r}: there is no "
+                f"no scenario of Argoverse 2 motion forecasting in {str(self.source)!r}: there is no "
                 "scenario_ID.parquet in it, in its folders, or in those of train, val and test"
             )
         return sorted(refs)
@@ -133,7 +129,7 @@ class Argoverse2Reader:
         """
         columns = self._read_columns(ref.file)
         map_file = _map_file_of(ref.file, ref.name)
-        elements = read_elements(self._source, map_file)
+        elements = read_elements(self.source, map_file)
         remarks: list[str] = []
         with naming_source(ref.file):
             city = _only(columns, "city")
@@ -155,12 +151,12 @@ class Argoverse2Reader:
 
     def _refs_in(self, folder: str, *, split: str) -> Iterator[SceneRef]:
         """Yield the scenarios of a folder, which lie in it or in folders of their own."""
-        with os.scandir(self._source / folder) as entries:
+        with os.scandir(self.source / folder) as entries:
             listed = [(entry.name, entry.is_dir()) for entry in entries]
         for name, is_folder in listed:
             if is_folder:
                 file = f"{folder}/{name}/scenario_{name}.parquet".lstrip("/")
-                if _SCENARIO_FOLDER.fullmatch(name) or (self._source / file).exists():
+                if _SCENARIO_FOLDER.fullmatch(name) or (self.source / file).exists():
                     yield SceneRef(split, name, file, others=(_map_file_of(file, name),))
             elif name.startswith("scenario_") and name.endswith(".parquet"):
                 file, scenario = f"{folder}/{name}".lstrip("/"), name[len("scenario_") : -len(".parquet")]
@@ -168,17 +164,16 @@ class Argoverse2Reader:
 
     def _read_columns(self, file: str) -> dict[str, pyarrow.ChunkedArray]:
         """Return the columns of a scenario, each of the kind that it should have."""
-        path = self._source / file
+        path = self.source / file
         if not path.is_file():
             raise SourceDataError(file, "", "there is no such file, but a folder for it")
         try:
             with pyarrow.parquet.ParquetFile(path) as opened:
                 # before it is unpacked, as it might take all memory
-                metadata = opened.metadata
-                num_bytes = sum(metadata.row_group(row).total_byte_size for row in range(metadata.num_row_groups))
-                if metadata.num_rows > _MOST_ROWS or num_bytes > _MOST_BYTES:
+                num_rows, num_bytes = opened.metadata.num_rows, unpacked_bytes(opened.metadata)
+                if num_rows > _MOST_ROWS or num_bytes > _MOST_BYTES:
                     raise ValueError(
-                        f"it has {metadata.num_rows} rows of {num_bytes} bytes, but a scenario has {_MOST_ROWS} of "
+                        f"it has {num_rows} rows of {num_bytes} bytes, but a scenario has {_MOST_ROWS} of "
                         f"{_MOST_BYTES} at most"
                     )
                 names = set(opened.schema_arrow.names)
@@ -186,30 +181,11 @@ class Argoverse2Reader:
                 table = opened.read([name for name in _COLUMNS if name in names], use_threads=False)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise SourceDataError(file, "", f"it cannot be read as Parquet: {error}") from error
-        missing = [name for name in _COLUMNS if name not in table.column_names]
-        if missing:
-            raise SourceDataError(
-                file, "", f"there is no column {', '.join(missing)}; it is of another dataset or of an unknown version"
-            )
-        if not table.num_rows:
-            raise SourceDataError(file, "", "it has no rows; the scenario is empty")
-        columns = {name: table.column(name) for name in _COLUMNS}
-        # A column of another kind might be turned into wrong values in silence, or have rows without one.
         with naming_source(file):
-            for name, column in columns.items():
-                kind = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
-                is_whole = pyarrow.types.is_integer(kind)
-                if name in _TEXTS:
-                    wanted, is_right = "text", pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
-                elif name in _WHOLE_NUMBERS:
-                    wanted, is_right = "whole numbers", is_whole
-                else:
-                    wanted, is_right = "numbers", is_whole or pyarrow.types.is_floating(kind)
-                if not is_right:
-                    raise TypeError(f"column {name} must hold {wanted}, got {column.type}")
-                if column.null_count:
-                    raise ValueError(f"column {name} has {column.null_count} rows without a value")
-        return columns
+            if not num_rows:
+                raise ValueError("it has no rows; the scenario is empty")
+            require_columns(table, _COLUMNS)
+        return {name: table.column(name) for name in _COLUMNS}
 
 
 def _map_file_of(file: str, name: str) -> str:
@@ -229,8 +205,7 @@ def _scene_of(
 ) -> SourceScene:
     """Return the scene of the columns of a scenario."""
     times_ns = _times_of(columns)
-    encoded = columns["track_id"].combine_chunks().dictionary_encode()
-    codes, ids = encoded.indices.to_numpy().astype(np.int64), [str(name) for name in encoded.dictionary.to_pylist()]
+    codes, ids = codes_of(columns["track_id"])
     steps = _values_of(columns["timestep"], np.int64)
     require_few_states(len(ids), len(times_ns))
     values = _states_of(columns, codes, steps, ids, len(times_ns))
@@ -286,10 +261,7 @@ def _states_of(
     """
     if steps.min() < 0 or steps.max() >= num_steps:
         raise ValueError(f"timestep must be 0 to {num_steps - 1}, got {steps.min()} to {steps.max()}")
-    cells, counts = np.unique(codes * num_steps + steps, return_counts=True)
-    if (counts > 1).any():
-        track, step = divmod(int(cells[counts > 1][0]), num_steps)
-        raise ValueError(f"track {ids[track]!r} is in timestep {step} twice")
+    require_one_state(ids, codes, steps, num_steps, problem_of=lambda step: f"is in timestep {step} twice")
     names = ("position_x", "position_y", "heading", "velocity_x", "velocity_y")
     values = np.full((len(ids), num_steps, len(names)), np.nan)
     values[codes, steps] = np.stack([_values_of(columns[name], np.float64) for name in names], axis=1)

@@ -11,11 +11,10 @@ from l5kit._types import Float64Array, JsonObject
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.map.geometry import resample_lanes
 from l5kit.readers.reader import SourceDataError, naming_source
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line, without_last_repeated
+from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, is_line, open_outline
 
 _ELEMENTS: Final = ("lane_segments", "pedestrian_crossings", "drivable_areas")
 _BOUNDARIES: Final = ("left_lane_boundary", "right_lane_boundary")
-_FEWEST_CORNERS: Final = 3
 _LANE_KINDS: Final = {"VEHICLE": "vehicle", "BUS": "bus", "BIKE": "bike"}
 _KINDS_OF_LANE: Final = {
     "is_intersection": bool,
@@ -88,10 +87,10 @@ def map_of(file: str, elements: JsonObject, city: str, remarks: list[str]) -> So
             with naming_source(file, f"{name} {key}"):
                 # A crosswalk is given by two edges that run alike, and an area by its corners.
                 if "edge1" in element:
-                    outline_m = np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
+                    corners_m = np.concatenate([_line_of(element["edge1"]), _line_of(element["edge2"])[::-1]])
                 else:
-                    outline_m = without_last_repeated(_line_of(element["area_boundary"]), fewest=1)
-                if len(outline_m) < _FEWEST_CORNERS:
+                    corners_m = _line_of(element["area_boundary"])
+                if (outline_m := open_outline(corners_m)) is None:
                     remarks.append(f"{name} {key} has no geometry and is left out.")
                     continue
                 areas.append(SourceArea(key, "crosswalk" if "edge1" in element else "drivable_area", outline_m))

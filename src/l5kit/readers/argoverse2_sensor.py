@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -9,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from l5kit._types import Float64Array, Int64Array
-from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import map_of, read_elements
-from l5kit.readers.quaternions import forward_of, require_unit, rotations_of
+from l5kit.readers.arrow_columns import codes_of, read_arrow_table, require_columns
+from l5kit.readers.motion import forward_of, require_unit, rotations_of, rows_around
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source, require_source_folder
-from l5kit.readers.source_bounds import as_times_ns, require_few_states
+from l5kit.readers.source_bounds import as_times_ns, require_few_states, require_one_state
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 _BOXES, _POSES = "annotations.feather", "city_SE3_egovehicle.feather"
@@ -22,7 +23,16 @@ _MAP: Final = re.compile(r"log_map_archive_.*____(?P<city>[A-Z]+)_city_\d+\.json
 _ROTATION: Final = ("qw", "qx", "qy", "qz")
 _PLACE: Final = ("tx_m", "ty_m", "tz_m")
 _SIZE: Final = ("length_m", "width_m", "height_m")
-_TEXTS: Final = ("track_uuid", "category")
+_TIME: Final = "timestamp_ns"
+_POSE_COLUMNS: Final = {
+    _TIME: "whole numbers",
+    **dict.fromkeys((*_ROTATION, *_PLACE), "numbers"),
+}
+_BOX_COLUMNS: Final = {
+    **_POSE_COLUMNS,
+    **dict.fromkeys(_SIZE, "numbers"),
+    **dict.fromkeys(("track_uuid", "category"), "text"),
+}
 _SPLITS: Final = ("train", "val", "test")
 _MOST_BYTES: Final = 1 << 30
 _MOST_ROWS: Final = 5_000_000
@@ -99,20 +109,16 @@ class Argoverse2SensorReader:
 
     Args:
         source: A folder of logs, with or without folders ``train``, ``val`` and ``test``; or the folder of one log.
+
+    Attributes:
+        source: The folder.
+        info: What holds for all scenes.
     """
 
+    info = _INFO
+
     def __init__(self, source: str | os.PathLike[str]) -> None:
-        self._source = Path(source)
-
-    @property
-    def source(self) -> Path:
-        """The folder."""
-        return self._source
-
-    @property
-    def info(self) -> SourceInfo:
-        """What holds for all scenes."""
-        return _INFO
+        self.source = Path(source)
 
     def list_scenes(self) -> list[SceneRef]:
         """Return where the logs are, sorted, without opening their files.
@@ -120,20 +126,20 @@ class Argoverse2SensorReader:
         Raises:
             DatasetNotFoundError: The folder is not there, or has no logs.
         """
-        require_source_folder(self._source, called="logs")
+        require_source_folder(self.source, called="logs")
         # The source is the folder of one log, of logs, or of splits.
         folders = sorted(
-            {path.parent for pattern in ("", "*/", "*/*/") for path in self._source.glob(f"{pattern}{_POSES}")}
+            {path.parent for pattern in ("", "*/", "*/*/") for path in self.source.glob(f"{pattern}{_POSES}")}
         )
         if not folders:
             raise DatasetNotFoundError(
-                f"no sensor logs of Argoverse 2 in {str(self._source)!r}: there is no {_POSES} in it or in its folders"
+                f"no sensor logs of Argoverse 2 in {str(self.source)!r}: there is no {_POSES} in it or in its folders"
             )
         refs = []
         for folder in folders:
-            log = folder.relative_to(self._source).as_posix()
+            log = folder.relative_to(self.source).as_posix()
             name = folder.absolute().name
-            split = next((each for each in (log.partition("/")[0], self._source.name) if each in _SPLITS), "sample")
+            split = next((each for each in (log.partition("/")[0], self.source.name) if each in _SPLITS), "sample")
             maps = sorted(path.relative_to(folder).as_posix() for path in folder.glob("map/log_map_archive_*.json"))
             files = [f"{log}/{file}".removeprefix("./") for file in (_BOXES, _POSES, *maps)]
             refs.append(SceneRef(split, name, files[0], others=tuple(files[1:])))
@@ -148,11 +154,11 @@ class Argoverse2SensorReader:
         poses_file, *map_files = ref.others
         remarks: list[str] = []
         with naming_source(ref.file):
-            boxes = _read_columns(self._source / ref.file, ("timestamp_ns", *_ROTATION, *_PLACE, *_SIZE), _TEXTS)
-            row_times_ns = as_times_ns("timestamp_ns", boxes.numeric["timestamp_ns"], ns_per_unit=1.0)
+            boxes = _read_columns(self.source / ref.file, _BOX_COLUMNS)
+            row_times_ns = as_times_ns(_TIME, boxes.column(_TIME).to_numpy(), ns_per_unit=1.0)
             times_ns, steps = np.unique(row_times_ns, return_inverse=True)
         with naming_source(poses_file):
-            poses = _read_columns(self._source / poses_file, ("timestamp_ns", *_ROTATION, *_PLACE), ())
+            poses = _read_columns(self.source / poses_file, _POSE_COLUMNS)
             positions_m, rotations = _poses_at(poses, times_ns, remarks)
         with naming_source(ref.file):
             tracks = _tracks_of(boxes, steps, times_ns, positions_m, rotations, remarks)
@@ -165,7 +171,7 @@ class Argoverse2SensorReader:
             )
         match = _MAP.fullmatch(Path(map_files[0]).name)
         city = match["city"] if match else ref.name  # which is the frame of the map
-        source_map = map_of(map_files[0], read_elements(self._source, map_files[0]), city, remarks)
+        source_map = map_of(map_files[0], read_elements(self.source, map_files[0]), city, remarks)
         with naming_source(ref.file):
             offset_m = np.array([_MIDDLE_AHEAD_M, 0.0, -_AXLE_HEIGHT_M])
             return SourceScene(
@@ -184,76 +190,35 @@ class Argoverse2SensorReader:
             )
 
 
-class _Columns:
-    """Columns of a file: numbers, and texts as codes with their names.
-
-    Args:
-        numeric: Columns of numbers by their names, (N,) each.
-        texts: Codes (N,) and what they stand for, by the names of columns.
-    """
-
-    def __init__(
-        self, numeric: dict[str, Float64Array | Int64Array], texts: dict[str, tuple[Int64Array, tuple[str, ...]]]
-    ) -> None:
-        self.numeric = numeric
-        self.texts = texts
-
-    def rows(self, names: tuple[str, ...]) -> Float64Array:
-        """Return some columns of numbers side by side, (N, K)."""
-        return np.stack([self.numeric[name] for name in names], axis=1).astype(np.float64)
-
-
-def _read_columns(path: Path, numeric: tuple[str, ...], texts: tuple[str, ...]) -> _Columns:
-    """Return columns of a feather file.
+def _read_columns(path: Path, kinds: Mapping[str, str]) -> pa.Table:
+    """Return a feather file with columns of some kinds.
 
     Raises:
         TypeError: A column holds something else.
         ValueError: The file is missing, damaged or too large, or lacks a column or values in it.
     """
-    try:
-        require_regular_file(path, called="feather file")
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has {path.stat().st_size} bytes, more than {_MOST_BYTES}")
-        options = pa.ipc.IpcReadOptions(use_threads=False)
-        table = pa.ipc.open_file(pa.memory_map(str(path)), options=options).read_all()
-        table.validate(full=True)
-    except FileNotFoundError as error:
-        raise ValueError("there is no such file; logs of the test set have no annotations and are not read") from error
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"it cannot be read as feather: {' '.join(str(error).split())[:300]}") from error
+    missing = "there is no such file; logs of the test set have no annotations and are not read"
+    table = read_arrow_table(path, called="feather file", read_as="feather", most_bytes=_MOST_BYTES, missing=missing)
     if not 0 < table.num_rows <= _MOST_ROWS:
         raise ValueError(f"it has {table.num_rows} rows, must have some, and {_MOST_ROWS} at most")
-    values: dict[str, Float64Array | Int64Array] = {}
-    codes = {}
-    for name in (*numeric, *texts):
-        if name not in table.column_names:
-            raise ValueError(f"there is no column {name}; it is of another dataset or of an unknown version")
-        column = table.column(name)
-        if column.null_count:
-            raise ValueError(f"column {name} has {column.null_count} rows without a value")
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if name in texts:
-            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise TypeError(f"column {name} must hold text, got {column.type}")
-            encoded = column.cast(kind).combine_chunks().dictionary_encode()
-            codes[name] = encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
-        elif pa.types.is_integer(kind) or (pa.types.is_floating(kind) and name != "timestamp_ns"):
-            values[name] = column.to_numpy()
-        else:
-            raise TypeError(f"column {name} must hold {'whole ' * (name == 'timestamp_ns')}numbers, got {column.type}")
-    return _Columns(values, codes)
+    require_columns(table, kinds)
+    return table
 
 
-def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tuple[Float64Array, Float64Array]:
+def _rows_of(table: pa.Table, names: tuple[str, ...]) -> Float64Array:
+    """Return some columns of numbers side by side, (N, K)."""
+    return np.stack([table.column(name).to_numpy() for name in names], axis=1).astype(np.float64)
+
+
+def _poses_at(poses: pa.Table, times_ns: Int64Array, remarks: list[str]) -> tuple[Float64Array, Float64Array]:
     """Return places (T, 3) and rotations (T, 3, 3) of the AV at times; between two poses where none has the time.
 
     Raises:
         ValueError: Poses are too far from a time, or no rotations.
     """
     # Each time lies between two poses, or on one; behind the last one and before the first there is none.
-    known_ns, order = np.unique(poses.numeric["timestamp_ns"].astype(np.int64), return_index=True)
-    after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
-    before = np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after)
+    known_ns, order = np.unique(poses.column(_TIME).to_numpy().astype(np.int64), return_index=True)
+    before, after = rows_around(known_ns, times_ns)
     is_far = (known_ns[after] < times_ns) | (known_ns[before] > times_ns)
     is_far |= known_ns[after] - known_ns[before] > _LONGEST_BRACKET_NS
     if is_far.any():
@@ -265,7 +230,7 @@ def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tupl
     # rotation: the second one is taken on the side of the first, so that the turn is the shorter one. Its length does
     # not matter, as the matrix divides by it.
     parts = ((times_ns - known_ns[before]) / np.maximum(known_ns[after] - known_ns[before], 1))[:, None]
-    positions_m, turns = poses.rows(_PLACE)[order], poses.rows(_ROTATION)[order]
+    positions_m, turns = _rows_of(poses, _PLACE)[order], _rows_of(poses, _ROTATION)[order]
     require_unit(turns, "row")
     second = turns[after] * np.where((turns[before] * turns[after]).sum(axis=1) < 0, -1.0, 1.0)[:, None]
     return (
@@ -275,7 +240,7 @@ def _poses_at(poses: _Columns, times_ns: Int64Array, remarks: list[str]) -> tupl
 
 
 def _tracks_of(
-    boxes: _Columns,
+    boxes: pa.Table,
     steps: Int64Array,
     times_ns: Int64Array,
     av_positions_m: Float64Array,
@@ -287,26 +252,22 @@ def _tracks_of(
     Raises:
         ValueError: A track has two boxes in a step, or a box no rotation.
     """
-    tracks, ids = boxes.texts["track_uuid"]
-    shape = len(ids), len(times_ns)
-    require_few_states(*shape)
-    counts = np.bincount(tracks * shape[1] + steps, minlength=shape[0] * shape[1]).reshape(shape)
-    if counts.max() > 1:
-        track, step = np.argwhere(counts > 1)[0].tolist()
-        raise ValueError(f"track {ids[track]!r} has two boxes at {times_ns[step]} ns")
+    tracks, ids = codes_of(boxes.column("track_uuid"))
+    require_few_states(len(ids), len(times_ns))
+    require_one_state(
+        ids, tracks, steps, len(times_ns), problem_of=lambda step: f"has two boxes at {times_ns[step]} ns"
+    )
 
     # Boxes are told in the frame of the AV: its pose brings them to the city.
-    turns = boxes.rows(_ROTATION)
+    turns = _rows_of(boxes, _ROTATION)
     require_unit(turns, "box")
-    in_city_m = av_positions_m[steps] + np.einsum("nij,nj->ni", rotations[steps], boxes.rows(_PLACE))
+    in_city_m = av_positions_m[steps] + np.einsum("nij,nj->ni", rotations[steps], _rows_of(boxes, _PLACE))
     forward = np.einsum("nij,nj->ni", rotations[steps], forward_of(turns))
-    codes, names = boxes.texts["category"]
+    codes, names = codes_of(boxes.column("category"))
     if unknown := sorted({*names} - {*_CLASSES}):
         remarks.append(f"Boxes of the unknown categories {', '.join(unknown)[:200]} are OTHER.")
-    # The class of a track is that of its first row: written last, it stays.
-    of_tracks = np.zeros(len(ids), np.int64)
-    of_tracks[tracks[::-1]] = codes[::-1]
-    classes = [names[code] for code in of_tracks]
+    # The class of a track is that of its first row.
+    classes = [names[code] for code in codes[np.unique(tracks, return_index=True)[1]]]
     return tracks_of_boxes(
         ids,
         [name if name in _CLASSES else "OTHER" for name in classes],
@@ -314,5 +275,5 @@ def _tracks_of(
         times_ns,
         positions_m=in_city_m[:, :2],
         yaws_rad=np.arctan2(forward[:, 1], forward[:, 0]),
-        sizes_m=boxes.rows(_SIZE),
+        sizes_m=_rows_of(boxes, _SIZE),
     )

@@ -1,6 +1,5 @@
 """A map of GeoJSON: lanes are lines, crosswalks and other areas polygons, stop signs points."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from pymap3d import geodetic2enu
+from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array
 from l5kit.configs.texts import parse_json, require_regular_file
@@ -22,8 +22,8 @@ from l5kit.readers.source_map import (
     SourceMap,
     SourceSign,
     is_line,
+    open_outline,
     with_heights,
-    without_last_repeated,
 )
 
 _MOST_BYTES: Final = 1 << 30
@@ -88,7 +88,8 @@ def read_geojson(file: Path, *, name: str, origin: tuple[float, float] | None) -
             elif kind == _SIGN:
                 signs.append(SourceSign(feature_id, points_m[0], properties.names("lanes")))
             else:
-                areas.append(SourceArea(feature_id, kind, without_last_repeated(points_m)))
+                outline_m = open_outline(points_m)
+                areas.append(SourceArea(feature_id, kind, points_m if outline_m is None else outline_m))
     remarks = []
     if len(lanes) > 1 and not any(lane.successors or lane.predecessors for lane in lanes.values()):
         lanes = _with_successors(lanes)
@@ -145,21 +146,9 @@ def _lane_of(lane_id: str, points_m: Float64Array, properties: SourceFields) -> 
 
 def _with_successors(lanes: Mapping[str, SourceLane]) -> dict[str, SourceLane]:
     """Return lanes that follow those at whose end they begin."""
-    # Lanes by the cell in which they start, as wide as lanes may be apart: those near an end start in the cells around
-    # it.
-    cells: dict[tuple[int, int], list[SourceLane]] = defaultdict(list)
-    for lane in lanes.values():
-        x, y = np.floor(lane.centre_m[0, :2] / _MEETS_M).astype(int).tolist()
-        cells[x, y].append(lane)
-    connected = {}
-    for lane_id, lane in lanes.items():
-        end_m = lane.centre_m[-1, :2]
-        x, y = np.floor(end_m / _MEETS_M).astype(int).tolist()
-        near = [other for i in (-1, 0, 1) for j in (-1, 0, 1) for other in cells.get((x + i, y + j), ())]
-        after = tuple(
-            other.lane_id
-            for other in near
-            if other.lane_id != lane_id and np.hypot(*(other.centre_m[0, :2] - end_m)) <= _MEETS_M
-        )
-        connected[lane_id] = replace(lane, successors=after)
-    return connected
+    starts_m, ends_m = (np.array([lane.centre_m[end, :2] for lane in lanes.values()]) for end in (0, -1))
+    near, names = cKDTree(starts_m).query_ball_point(ends_m, _MEETS_M, return_sorted=True), list(lanes)
+    return {
+        lane_id: replace(lane, successors=tuple(names[row] for row in rows if names[row] != lane_id))
+        for (lane_id, lane), rows in zip(lanes.items(), near, strict=True)
+    }

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,20 +102,14 @@ class ImportFiles:
         return [part.read_head() for part in self.parts]
 
     @cached_property
-    def _by_split(self) -> Mapping[str, list[int]]:
+    def _by_split(self) -> dict[str, list[int]]:
         """Numbers of the parts of each split."""
-        indices = defaultdict(list)
-        for index, head in enumerate(self._heads):
-            indices[head.ref.split].append(index)
-        return dict(sorted(indices.items()))
+        return _grouped(head.ref.split for head in self._heads)
 
     @cached_property
-    def _by_map(self) -> Mapping[str, list[int]]:
+    def _by_map(self) -> dict[str, list[int]]:
         """Numbers of the parts of each map."""
-        indices = defaultdict(list)
-        for index, head in enumerate(self._heads):
-            indices[head.map_name].append(index)
-        return dict(sorted(indices.items()))
+        return _grouped(head.map_name for head in self._heads)
 
     @cached_property
     def _bounds_m(self) -> Mapping[str, Float64Array]:
@@ -223,6 +217,14 @@ def offsets_of(bounds_m: Mapping[str, Float64Array]) -> dict[str, Float64Array]:
         name: np.array([number % num_columns, number // num_columns]) * tile_m - np.round(bounds.mean(axis=0))
         for number, (name, bounds) in enumerate(bounds_m.items())
     }
+
+
+def _grouped(names: Iterable[str]) -> dict[str, list[int]]:
+    """Return the numbers of those that have each name, names in their order."""
+    rows = defaultdict(list)
+    for row, name in enumerate(names):
+        rows[name].append(row)
+    return dict(sorted(rows.items()))
 
 
 def _write_json(path: Path, content: JsonObject) -> None:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from l5kit._types import Float64Array, JsonObject
+from l5kit._types import Float64Array
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign
 
 _NEAR_M = 0.05
@@ -50,9 +53,18 @@ class JoinedMap:
             scene=scene,
         )
         for lane in piece.lanes:
-            renamed = _renamed(lane, names)
-            known = self.lanes.get(renamed.lane_id)
-            self.lanes[renamed.lane_id] = renamed if known is None else _joined(known, renamed)
+            new = _renamed(lane, names)
+            known = self.lanes.get(new.lane_id)
+            if known is not None:  # of the lanes around it counts what both pieces know
+                new = replace(
+                    known,
+                    successors=tuple(dict.fromkeys(known.successors + new.successors)),
+                    predecessors=tuple(dict.fromkeys(known.predecessors + new.predecessors)),
+                    left_neighbour=known.left_neighbour or new.left_neighbour,
+                    right_neighbour=known.right_neighbour or new.right_neighbour,
+                    is_in_junction=new.is_in_junction if known.is_in_junction is None else known.is_in_junction,
+                )
+            self.lanes[new.lane_id] = new
 
         # Areas have ids of their own for each kind, and are not changed by what is around them.
         for kind in dict.fromkeys(area.kind for area in piece.areas):
@@ -147,84 +159,32 @@ def _renamed(lane: SourceLane, names: Mapping[str, str]) -> SourceLane:
     )
 
 
-def _joined(known: SourceLane, lane: SourceLane) -> SourceLane:
-    """Return a lane with what both of its pieces know of the lanes around it."""
-    is_in_junction = lane.is_in_junction if known.is_in_junction is None else known.is_in_junction
-    return replace(
-        known,
-        successors=tuple(dict.fromkeys(known.successors + lane.successors)),
-        predecessors=tuple(dict.fromkeys(known.predecessors + lane.predecessors)),
-        left_neighbour=known.left_neighbour or lane.left_neighbour,
-        right_neighbour=known.right_neighbour or lane.right_neighbour,
-        is_in_junction=is_in_junction,
-    )
+def pack_map(piece: SourceMap) -> bytes:
+    """Return a map as bytes."""
+
+    # the points of a line, or one point, with their number of axes; numbers of NumPy become plain ones
+    def packed(value: NDArray[Any] | np.generic) -> object:
+        return msgspec.msgpack.Ext(value.ndim, value.tobytes()) if isinstance(value, np.ndarray) else value.item()
+
+    return msgspec.msgpack.encode(piece, enc_hook=packed)
 
 
-def pack_map(piece: SourceMap) -> tuple[JsonObject, Float64Array]:
-    """Return a map as JSON and the points of all its lines, one line after the other, (P, 3)."""
-    lanes = [
-        {
-            "id": lane.lane_id,
-            "lines": [None if line is None else len(line) for line in (lane.centre_m, lane.left_m, lane.right_m)],
-            "successors": list(lane.successors),
-            "predecessors": list(lane.predecessors),
-            "neighbours": [lane.left_neighbour, lane.right_neighbour],
-            "speed_limit_mps": lane.speed_limit_mps,
-            "kind": lane.kind,
-            "is_in_junction": lane.is_in_junction,
-        }
-        for lane in piece.lanes
-    ]
-    areas = [
-        {
-            "id": area.area_id,
-            "kind": area.kind,
-            "corners": len(area.outline_m),
-            "holes": [len(hole) for hole in area.holes_m],
-        }
-        for area in piece.areas
-    ]
-    signs = [{"id": sign.sign_id, "lanes": list(sign.lane_ids)} for sign in piece.signs]
-    of_lanes = [line for lane in piece.lanes for line in (lane.centre_m, lane.left_m, lane.right_m) if line is not None]
-    of_areas = [ring for area in piece.areas for ring in (area.outline_m, *area.holes_m)]
-    of_signs = [sign.position_m[None] for sign in piece.signs]
-    points = np.concatenate([np.zeros((0, 3)), *of_lanes, *of_areas, *of_signs])
-    return {"name": piece.name, "lanes": lanes, "areas": areas, "signs": signs}, points
-
-
-def unpack_map(content: JsonObject, points: Float64Array) -> SourceMap:
+def unpack_map(content: bytes) -> SourceMap:
     """Return the map that :func:`pack_map` has packed."""
-    offset = 0
 
-    def take(count: int) -> Float64Array:
-        nonlocal offset
-        offset += count
-        return points[offset - count : offset]
+    def line_of(num_axes: int, points: memoryview) -> Float64Array:
+        return np.frombuffer(points, np.float64).reshape((-1, 3)[-num_axes:]).copy()
 
-    lanes = []
-    for lane in content["lanes"]:
-        centre, left, right = (None if count is None else take(count) for count in lane["lines"])
-        lanes.append(
-            SourceLane(
-                lane_id=lane["id"],
-                centre_m=np.zeros((0, 3)) if centre is None else centre,
-                left_m=left,
-                right_m=right,
-                successors=tuple(lane["successors"]),
-                predecessors=tuple(lane["predecessors"]),
-                left_neighbour=lane["neighbours"][0],
-                right_neighbour=lane["neighbours"][1],
-                speed_limit_mps=lane["speed_limit_mps"],
-                kind=lane["kind"],
-                is_in_junction=lane["is_in_junction"],
-            )
+    decoded = msgspec.msgpack.decode(content, ext_hook=line_of)
+    kinds: dict[str, type] = {"lanes": SourceLane, "areas": SourceArea, "signs": SourceSign}
+    elements = {
+        name: tuple(
+            kind(**{field: tuple(value) if isinstance(value, list) else value for field, value in each.items()})
+            for each in decoded[name]
         )
-    areas = [
-        SourceArea(area["id"], area["kind"], take(area["corners"]), tuple(take(count) for count in area["holes"]))
-        for area in content["areas"]
-    ]
-    signs = [SourceSign(sign["id"], take(1)[0], tuple(sign["lanes"])) for sign in content["signs"]]
-    return SourceMap(content["name"], tuple(lanes), tuple(areas), tuple(signs))
+        for name, kind in kinds.items()
+    }
+    return SourceMap(decoded["name"], **elements)
 
 
 def _is_same_line(first: Float64Array, second: Float64Array) -> bool:

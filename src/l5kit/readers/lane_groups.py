@@ -10,6 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 from numba import njit
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import BoundsGrid
@@ -139,17 +141,19 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
         lanes: Lanes by their ids.
         followers: The lanes after each.
     """
-    # A forest: each lane names another of its group, and roots name themselves. Lanes of a junction and of a road are
-    # never of one group.
-    root = {name: name for name in lanes}
+    # Lanes of a junction and of a road are never of one group.
+    row_of = {name: row for row, name in enumerate(lanes)}
+    edges = []
     for first, second in _pairs(lanes, followers):
         is_inside, is_other_inside = bool(lanes[first].is_in_junction), bool(lanes[second].is_in_junction)
         has_same_limit = lanes[first].speed_limit_mps == lanes[second].speed_limit_mps
         if is_inside == is_other_inside and (is_inside or has_same_limit):
-            root[_root_of(root, second)] = _root_of(root, first)
+            edges.append((row_of[first], row_of[second]))
+    rows = np.array(edges, np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(edges), np.bool_), (rows[0], rows[1])), shape=(len(lanes), len(lanes)))
     members = defaultdict(list)
-    for name in lanes:
-        members[_root_of(root, name)].append(name)
+    for name, group in zip(lanes, connected_components(graph, directed=False)[1].tolist(), strict=True):
+        members[group].append(name)
 
     # Lanes of a road stand from left to right: from one without a neighbour on the left among those that are left, or
     # from any where they go round in a circle.
@@ -185,10 +189,3 @@ def _pairs(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str
                 sources[other].append(name)
     for names in sources.values():
         yield from pairwise(names)
-
-
-def _root_of(root: dict[str, str], name: str) -> str:
-    while root[name] != name:
-        root[name] = root[root[name]]  # halves the way for those who come after
-        name = root[name]
-    return name

@@ -1,7 +1,6 @@
 """Maps of other formats as dataset folders: a semantic map and where it lies, without scenes."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,15 +10,15 @@ import numpy as np
 from l5kit import __version__
 from l5kit._files import clear_leftovers, placed_when_complete, write_json
 from l5kit._types import Float64Array, NumericArray
-from l5kit.data.interop.exchanged_map import CROSSWALK, LIGHT, ExchangedControl, ExchangedLane, ExchangedMap, counted
+from l5kit.data.interop.exchanged_map import CROSSWALK, LIGHT, ExchangedMap, counted
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.owned_outputs import require_absent, require_own_folder
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, SourceFormat
 from l5kit.readers.import_files import IMPORT
-from l5kit.readers.lane_groups import group_lanes, with_junctions
+from l5kit.readers.lane_groups import with_junctions
 from l5kit.readers.lanelet2_map import read_lanelet2
-from l5kit.readers.map_writing import WORLD_TO_ECEF, turn_of
+from l5kit.readers.map_writing import WORLD_TO_ECEF, add_roads, turn_of
 from l5kit.readers.opendrive_map import read_opendrive
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_map import SourceLane
@@ -108,75 +107,59 @@ def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) 
     builder = MapBuilder(world_to_ecef, name=exchanged.name)
     lanes, known = exchanged.lanes, exchanged.lanes.keys() | exchanged.controls.keys()
     followers = {name: [ahead for ahead in lane.ahead if ahead in lanes] for name, lane in lanes.items()}
-    sources = {name: _source_lane(lane, lanes) for name, lane in lanes.items()}
+    sources = {
+        name: SourceLane(
+            lane.lane_id,
+            lane.centre_m,
+            lane.left_m,
+            lane.right_m,
+            left_neighbour=lane.change_left if lane.change_left in lanes else None,
+            right_neighbour=lane.change_right if lane.change_right in lanes else None,
+            speed_limit_mps=lane.speed_limit_mps,
+            kind=_KIND_OF_ACCESS.get(lane.access, "vehicle"),
+            is_in_junction=lane.is_in_junction,
+        )
+        for name, lane in lanes.items()
+    }
     if any(lane.is_in_junction is None for lane in lanes.values()):
         sources = with_junctions(sources, followers)
 
-    # A road has the course of its left lane; all of them are made in one call, which is faster than one for each.
-    groups = group_lanes(sources, followers)
-    roads = [group.lanes[0] for group in groups if not group.is_junction]
-    course_of = dict(zip(roads, builder.geodetic_lines([lanes[name].centre_m for name in roads]), strict=True))
-    for group in groups:
-        parent = f"{'junction' if group.is_junction else 'segment'}/{group.lanes[0]}"
-        while parent in known:  # a lane or control of the file may be called so
-            parent += "~"
-        for name in group.lanes:
-            lane, source = lanes[name], sources[name]
-            builder.add_lane(
-                lane.lane_id,
-                lane.left_m,
-                lane.right_m,
-                lanes_ahead=followers[name],
-                change_left=source.left_neighbour,
-                change_right=source.right_neighbour,
-                traffic_controls=lane.controls,
-                yield_to_lanes=[other for other in lane.yields_to if other in lanes],
-                parent=parent,
-                turn_type=lane.turn or (turn_of(source) if source.is_in_junction else "THROUGH"),
-                access=lane.access,
-            )
-        if group.is_junction:
-            builder.add_junction(parent, lanes=group.lanes)
-            continue
-        limit_mps = sources[group.lanes[0]].speed_limit_mps
-        builder.add_segment(
-            parent,
-            course_of[group.lanes[0]],
-            lanes=group.lanes,
-            speed_limit_mps=limit_mps or 0.0,
-            travel_direction="ONE_WAY_FORWARD",
+    def name_of(kind: str, first: str) -> str:
+        name = first if kind == "lane" else f"{kind}/{first}"
+        while kind != "lane" and name in known:  # a lane or control of the file may be called so
+            name += "~"
+        return name
+
+    def add_lane(name: str, parent: str) -> None:
+        lane, source = lanes[name], sources[name]
+        builder.add_lane(
+            lane.lane_id,
+            lane.left_m,
+            lane.right_m,
+            lanes_ahead=followers[name],
+            change_left=source.left_neighbour,
+            change_right=source.right_neighbour,
+            traffic_controls=lane.controls,
+            yield_to_lanes=[other for other in lane.yields_to if other in lanes],
+            parent=parent,
+            turn_type=lane.turn or (turn_of(source) if source.is_in_junction else "THROUGH"),
+            access=lane.access,
         )
+
+    add_roads(builder, sources, followers, offset_m=np.zeros(3), name_of=name_of, add_lane=add_lane)
     for control in exchanged.controls.values():
-        _add_control(builder, control)
+        name, kind, points_m = control.control_id, control.kind, control.points_m
+        if kind == CROSSWALK:
+            builder.add_crosswalk(name, points_m, traffic_lights=control.parts)
+        elif kind == LIGHT:
+            builder.add_traffic_light(name, points_m[0], faces=control.parts)
+        elif control.is_face:
+            builder.add_traffic_light_face(name, kind, xyz=points_m[0] if len(points_m) else None)
+        else:
+            geometry = "POLYGON" if control.is_closed else None
+            builder.add_traffic_control(name, kind, points_m, geometry_type=geometry)
     made_up = sum(sources[name].is_in_junction is True for name, lane in lanes.items() if lane.is_in_junction is None)
     return builder, counted(made_up, "lane", "taken to be of junctions, as they part, merge or cross")
-
-
-def _source_lane(lane: ExchangedLane, lanes: Mapping[str, ExchangedLane]) -> SourceLane:
-    return SourceLane(
-        lane.lane_id,
-        lane.centre_m,
-        lane.left_m,
-        lane.right_m,
-        left_neighbour=lane.change_left if lane.change_left in lanes else None,
-        right_neighbour=lane.change_right if lane.change_right in lanes else None,
-        speed_limit_mps=lane.speed_limit_mps,
-        kind=_KIND_OF_ACCESS.get(lane.access, "vehicle"),
-        is_in_junction=lane.is_in_junction,
-    )
-
-
-def _add_control(builder: MapBuilder, control: ExchangedControl) -> None:
-    name, kind, points_m = control.control_id, control.kind, control.points_m
-    if kind == CROSSWALK:
-        builder.add_crosswalk(name, points_m, traffic_lights=control.parts)
-    elif kind == LIGHT:
-        builder.add_traffic_light(name, points_m[0], faces=control.parts)
-    elif control.is_face:
-        builder.add_traffic_light_face(name, kind, xyz=points_m[0] if len(points_m) else None)
-    else:
-        geometry = "POLYGON" if control.is_closed else None
-        builder.add_traffic_control(name, kind, points_m, geometry_type=geometry)
 
 
 _READERS: Final = {SourceFormat.LANELET2: read_lanelet2, SourceFormat.OPENDRIVE: read_opendrive}

@@ -1,6 +1,7 @@
 """From joined maps of another dataset to one semantic map in the world frame, and the areas that it has no room for."""
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,47 @@ def add_map(builder: MapBuilder, joined: JoinedMap, offset_m: Float64Array) -> N
         offset_m: What is added to its x and y, (2,).
     """
     _MapWriter(builder, joined, np.append(offset_m, 0.0)).write()
+
+
+def add_roads(
+    builder: MapBuilder,
+    lanes: Mapping[str, SourceLane],
+    followers: Mapping[str, Sequence[str]],
+    *,
+    offset_m: Float64Array,
+    name_of: Callable[[str, str], str],
+    add_lane: Callable[[str, str], None],
+) -> None:
+    """Add the roads and junctions that lanes make up to the semantic map, and the lanes in them.
+
+    Args:
+        builder: The semantic map.
+        lanes: The lanes by their ids.
+        followers: The lanes after each.
+        offset_m: What is added to the course of roads, (3,).
+        name_of: Gives the id of a ``lane`` on the semantic map, and of the ``segment`` or ``junction`` of a first lane.
+        add_lane: Adds a lane to a segment or junction, by the ids of both.
+    """
+    # A road has the course of its left lane, and a junction none. All are made in one call, which is faster.
+    groups = group_lanes(lanes, followers)
+    roads = [group.lanes[0] for group in groups if not group.is_junction]
+    courses = builder.geodetic_lines([lanes[lane_id].centre_m + offset_m for lane_id in roads])
+    course_of = dict(zip(roads, courses, strict=True))
+    for group in groups:
+        parent = name_of("junction" if group.is_junction else "segment", group.lanes[0])
+        for lane_id in group.lanes:
+            add_lane(lane_id, parent)
+        names = [name_of("lane", lane_id) for lane_id in group.lanes]
+        if group.is_junction:
+            builder.add_junction(parent, lanes=names)
+            continue
+        builder.add_segment(
+            parent,
+            course_of[group.lanes[0]],
+            lanes=names,
+            speed_limit_mps=lanes[group.lanes[0]].speed_limit_mps or 0.0,  # which all lanes of a road share
+            travel_direction="ONE_WAY_FORWARD",
+        )
 
 
 def areas_as_json(joined: JoinedMap, offset_m: Float64Array) -> list[JsonObject]:
@@ -110,28 +152,25 @@ class _MapWriter:
             for lane_id in sign.lane_ids:
                 signs_of[lane_id].append(self._name("sign", sign.sign_id))
 
-        # A road has the course of its left lane, and a junction none.
         lanes = with_junctions(known, followers)
-        groups = group_lanes(lanes, followers)
-        roads = [group.lanes[0] for group in groups if not group.is_junction]
-        courses = self.builder.geodetic_lines([lanes[lane_id].centre_m + self.offset_m for lane_id in roads])
-        course_of = dict(zip(roads, courses, strict=True))
-        for group in groups:
-            parent = self._name("junction" if group.is_junction else "segment", group.lanes[0])
-            for lane_id in group.lanes:
-                self._add_lane(lanes[lane_id], followers[lane_id], signs_of[lane_id], parent)
-            names = [self._name("lane", lane_id) for lane_id in group.lanes]
-            if group.is_junction:
-                self.builder.add_junction(parent, lanes=names)
-                continue
-            limits_mps = [lanes[lane_id].speed_limit_mps or 0.0 for lane_id in group.lanes]
-            self.builder.add_segment(
-                parent,
-                course_of[group.lanes[0]],
-                lanes=names,
-                speed_limit_mps=max(limits_mps),
-                travel_direction="ONE_WAY_FORWARD",
+
+        def add_lane(lane_id: str, parent: str) -> None:
+            lane = lanes[lane_id]
+            left_m, right_m = boundaries_of(lane)
+            self.builder.add_lane(
+                self._name("lane", lane_id),
+                left_m + self.offset_m,
+                right_m + self.offset_m,
+                lanes_ahead=[self._name("lane", after) for after in followers[lane_id]],
+                change_left=self._neighbour(lane.left_neighbour),
+                change_right=self._neighbour(lane.right_neighbour),
+                traffic_controls=[*self._light_parts(lane_id), *signs_of[lane_id]],
+                parent=parent,
+                turn_type=turn_of(lane) if lane.is_in_junction else "THROUGH",
+                access=_ACCESS[lane.kind],
             )
+
+        add_roads(self.builder, lanes, followers, offset_m=self.offset_m, name_of=self._name, add_lane=add_lane)
         self._add_controls()
 
     def _name(self, kind: str, element_id: str) -> str:
@@ -142,21 +181,6 @@ class _MapWriter:
 
     def _neighbour(self, lane_id: str | None) -> str | None:
         return self._name("lane", lane_id) if lane_id in self.joined.lanes and lane_id is not None else None
-
-    def _add_lane(self, lane: SourceLane, followers: list[str], signs: list[str], parent: str) -> None:
-        left_m, right_m = boundaries_of(lane)
-        self.builder.add_lane(
-            self._name("lane", lane.lane_id),
-            left_m + self.offset_m,
-            right_m + self.offset_m,
-            lanes_ahead=[self._name("lane", lane_id) for lane_id in followers],
-            change_left=self._neighbour(lane.left_neighbour),
-            change_right=self._neighbour(lane.right_neighbour),
-            traffic_controls=[*self._light_parts(lane.lane_id), *signs],
-            parent=parent,
-            turn_type=turn_of(lane) if lane.is_in_junction else "THROUGH",
-            access=_ACCESS[lane.kind],
-        )
 
     def _light_parts(self, lane_id: str) -> list[str]:
         if lane_id not in self.joined.lights:

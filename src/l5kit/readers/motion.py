@@ -1,4 +1,7 @@
-"""Motion that a source does not tell: velocities of tracks, and poses of the AV in steps in which it is not seen."""
+"""Motion that a source does not tell: velocities, headings, poses of the AV that are missing; and turns by quaternions.
+
+Quaternions are w, x, y, z, as many datasets tell them.
+"""
 
 import numpy as np
 
@@ -7,6 +10,9 @@ from l5kit.errors import CorruptedDataError
 
 _SLOWEST_MPS = 0.5
 """Slower tracks tell nothing of their heading by their motion."""
+
+_ROTATION_TOLERANCE = 0.01
+"""By how much the length of a quaternion may differ from 1."""
 
 
 def velocities_of(positions_m: Float64Array, is_valid: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
@@ -56,6 +62,19 @@ def steps_seen(is_seen: BoolArray, who: str) -> slice:
     return slice(int(steps[0]), int(steps[-1]) + 1)
 
 
+def rows_around(known_ns: Int64Array, times_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return for each time the rows of the known times before and after it, (T,) each.
+
+    Both are the same row at a known time, and beyond the first and the last one.
+
+    Args:
+        known_ns: Ascending, (N,), N at least 1.
+        times_ns: Any times, (T,).
+    """
+    after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
+    return np.where(known_ns[after] > times_ns, np.maximum(after - 1, 0), after), after
+
+
 def filled_poses(poses: Float64Array, is_seen: BoolArray, timestamps_ns: Int64Array) -> Float64Array:
     """Return poses in all steps; those that are not seen lie evenly in time between the ones around.
 
@@ -96,3 +115,42 @@ def headings_of(velocities_mps: Float64Array, is_valid: BoolArray) -> Float64Arr
     rows = np.arange(len(is_valid))[:, None]
     held_rad = yaws_rad[rows, np.where(last >= 0, last, first[:, None])]
     return np.where(has_moved, held_rad, 0.0)
+
+
+def require_unit(rotations: Float64Array, what: str) -> None:
+    """Refuse quaternions (N, 4) that are no rotations, which would be turned into wrong headings in silence."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rotations, axis=-1)
+    is_wrong = ~(np.abs(lengths - 1.0) <= _ROTATION_TOLERANCE)
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
+        raise ValueError(
+            f"rotation must be a quaternion of length 1, got {rotations[row].tolist()} in {what} {row} of the scene"
+        )
+
+
+def forward_of(rotations: Float64Array) -> Float64Array:
+    """Return where quaternions w, x, y, z (N, 4) turn the x axis to, unit vectors, (N, 3); NaN for one of length 0."""
+    with np.errstate(invalid="ignore"):
+        w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
+    return np.stack([w * w + x * x - y * y - z * z, 2 * (x * y + w * z), 2 * (x * z - w * y)], axis=-1)
+
+
+def yaws_of(rotations: Float64Array) -> Float64Array:
+    """Return the heading of the x axis that quaternions w, x, y, z (N, 4) turn, (N,), whatever their length."""
+    w, x, y, z = np.ascontiguousarray(rotations.T)
+    yaws: Float64Array = np.arctan2(2 * (x * y + w * z), w * w + x * x - y * y - z * z)
+    return yaws
+
+
+def rotations_of(rotations: Float64Array) -> Float64Array:
+    """Return the matrices of quaternions w, x, y, z (N, 4), (N, 3, 3); NaN for one of length 0."""
+    with np.errstate(invalid="ignore"):
+        w, x, y, z = np.moveaxis(rotations / np.linalg.norm(rotations, axis=-1, keepdims=True), -1, 0)
+    # the product q v q* of the unit quaternion with each axis, as columns
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)

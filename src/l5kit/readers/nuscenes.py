@@ -9,13 +9,13 @@ import numpy as np
 
 from l5kit._types import Int64Array, PickledState
 from l5kit.errors import DatasetNotFoundError
-from l5kit.readers.city_map import CityMap
+from l5kit.readers.motion import forward_of, require_unit, yaws_of
 from l5kit.readers.nuscenes_cache import index_of
 from l5kit.readers.nuscenes_index import NuscenesIndex
 from l5kit.readers.nuscenes_map import read_city_map
 from l5kit.readers.nuscenes_tables import TABLES, file_name
-from l5kit.readers.quaternions import forward_of, require_unit, yaws_of
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.source_map import CityMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks, tracks_of_boxes
 
 MAP_REACH_M = 200.0
@@ -205,33 +205,26 @@ class NuscenesReader:
         lost = index.lost_boxes.tolist() if scene == 0 else []
         remarks += [f"{boxes_file} (record {row}): is of no key frame and no instance that is known." for row in lost]
         with naming_source(ref.file, ref.record):
-            whole = self._city(str(index.scene_locations[scene]))
-            way_m = ego.positions_m[:, :2]
+            city = str(index.scene_locations[scene])
+            if not _CITY.fullmatch(city):  # it becomes the name of a file, and must not lead elsewhere
+                problem = f"location must be the name of a city, such as boston-seaport, got {city!r}"
+                raise SourceDataError(file_name(self._folder, "log"), "", problem)
+            if city not in self._cities:
+                self._cities[city] = read_city_map(self._folder.parent / _MAPS / f"{city}.json", city)
+            piece, left_out = self._cities[city].near(ego.positions_m[:, :2], MAP_REACH_M)
             return SourceScene(
                 name=ref.name,
                 timestamps_ns=times_ns,
                 ego=ego,
                 tracks=tracks,
                 lights=SourceLights.none(len(times_ns)),
-                map=whole.near(way_m, MAP_REACH_M),
-                remarks=(*whole.left_out_near(way_m, MAP_REACH_M), *remarks),
+                map=piece,
+                remarks=(*left_out, *remarks),
             )
 
     @cached_property
     def _index(self) -> NuscenesIndex:
         return index_of(self._folder)
-
-    def _city(self, city: str) -> CityMap:
-        """Return the map of a city, which is read once."""
-        if not _CITY.fullmatch(city):  # it becomes the name of a file, and must not lead elsewhere
-            raise SourceDataError(
-                file_name(self._folder, "log"),
-                "",
-                f"location must be the name of a city, such as boston-seaport, got {city!r}",
-            )
-        if city not in self._cities:
-            self._cities[city] = read_city_map(self._folder.parent / _MAPS / f"{city}.json", city)
-        return self._cities[city]
 
     def _require_version(self) -> None:
         if not _VERSION.fullmatch(self._folder.name):

@@ -48,7 +48,6 @@ class NuscenesIndex:
     Attributes:
         scene_names: Name of each scene, text, (S,).
         scene_locations: Its city, text, (S,).
-        scene_vehicles: Its vehicle, text, (S,).
         problems: File, record and what is wrong of the first fault of each scene, empty for none, text, (S, 3).
         sample_starts: First key frame of each scene, and the end, (S + 1,).
         sample_tokens: Token of each key frame, in the order of the scene, text, (N,).
@@ -71,7 +70,6 @@ class NuscenesIndex:
 
     scene_names: NumericArray
     scene_locations: NumericArray
-    scene_vehicles: NumericArray
     problems: NumericArray
     sample_starts: Int64Array
     sample_tokens: NumericArray
@@ -93,7 +91,7 @@ class NuscenesIndex:
 
     def __post_init__(self) -> None:
         scenes, samples, boxes = len(self.scene_names), len(self.sample_tokens), len(self.box_instances)
-        require_shapes(self, scene_locations=(scenes,), scene_vehicles=(scenes,), problems=(scenes, 3))
+        require_shapes(self, scene_locations=(scenes,), problems=(scenes, 3))
         require_shapes(self, sample_starts=(scenes + 1,), timestamps_us=(samples,), box_starts=(samples + 1,))
         require_shapes(self, ego_positions_m=(samples, 3), ego_rotations=(samples, 4))
         require_shapes(self, box_positions_m=(boxes, 3), box_sizes_m=(boxes, 3), box_rotations=(boxes, 4))
@@ -117,25 +115,22 @@ def build_index(folder: Path) -> NuscenesIndex:
         SourceDataError: A table is missing or damaged, so that no scene can be read.
     """
     scenes = _Scenes(folder)
-    poses = _Poses(folder, scenes.sample_rows)
+    positions_m, rotations, problem_of = _read_poses(folder, scenes.sample_rows)
     boxes = _box_arrays(folder, scenes)
 
     # Scenes of which a key frame has no pose of the AV cannot be read.
     tokens = list(scenes.sample_rows)
-    for row in np.flatnonzero(~poses.is_known).tolist():
-        record = f"sample_token {tokens[row]!r}"
-        problem = poses.problem_of.get(row, f"the key frame has no {LIDAR_CHANNEL}, and so no pose of the AV")
-        scenes.tell(int(scenes.scene_of_row[row]), "sample_data", record, problem)
+    for row, problem in sorted(problem_of.items()):
+        scenes.tell(int(scenes.scene_of_row[row]), "sample_data", f"sample_token {tokens[row]!r}", problem)
     return NuscenesIndex(
         scene_names=_texts(scene.name for scene in scenes.records),
         scene_locations=_texts(scenes.locations),
-        scene_vehicles=_texts(scenes.vehicles),
         problems=np.array(scenes.problems, dtype=str).reshape(-1, 3),
         sample_starts=scenes.sample_starts,
         sample_tokens=_texts(scenes.sample_rows),
         timestamps_us=scenes.timestamps_us,
-        ego_positions_m=poses.positions_m,
-        ego_rotations=poses.rotations,
+        ego_positions_m=positions_m,
+        ego_rotations=rotations,
         **boxes,
     )
 
@@ -151,15 +146,14 @@ class _Scenes:
             if first.name == second.name:
                 raise SourceDataError(file_name(folder, "scene"), f"scene {first.name!r}", "is there twice")
 
-        # City and vehicle of each scene are those of its recording.
+        # The city of each scene is that of its recording.
         logs = {log.token: log for log in read_table(folder, "log", LogRecord)}
-        self.locations, self.vehicles = [], []
+        self.locations = []
         for number, scene in enumerate(self.records):
             log = logs.get(scene.log_token)
             if log is None:
                 self.tell(number, "scene", scene.name, f"log_token {scene.log_token!r} is not in log.json")
             self.locations.append(log.location if log else "")
-            self.vehicles.append(log.vehicle if log else "")
 
         # Key frames get rows in the order of their scenes; those of scenes with a fault are left out.
         samples = {sample.token: sample for sample in read_table(folder, "sample", Sample)}
@@ -212,49 +206,44 @@ class _Scenes:
         return [] if self.problems[number][2] else chain
 
 
-class _Poses:
-    """Poses of the AV at the lidar key frames."""
+def _read_poses(folder: Path, sample_rows: Mapping[str, int]) -> tuple[Float64Array, Float64Array, dict[int, str]]:
+    """Return world positions (N, 3) and rotations (N, 4) of the AV at the lidar key frames, NaN for none.
 
-    def __init__(self, folder: Path, sample_rows: dict[str, int]) -> None:
-        self.positions_m = np.full((len(sample_rows), 3), np.nan)
-        self.rotations = np.full((len(sample_rows), 4), np.nan)
-        self.problem_of: dict[int, str] = {}
+    Beside them is what is wrong with the pose of a key frame, by its row.
+    """
+    positions_m, rotations = np.full((len(sample_rows), 3), np.nan), np.full((len(sample_rows), 4), np.nan)
+    problem_of: dict[int, str] = {}
 
-        # Which pose each key frame has, by the record of the lidar, whose time is that of the key frame.
-        sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
-        mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
-        lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
-        tokens: dict[int, str] = {}
-        for _, records in table_pieces(folder, "sample_data", SampleData):
-            for data in records:
-                if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
-                    row = sample_rows[data.sample_token]
-                    if tokens.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
-                        self.problem_of[row] = f"the key frame has two poses of {LIDAR_CHANNEL}"
-        rows_of_pose: dict[str, list[int]] = {}
-        for row, token in tokens.items():
-            rows_of_pose.setdefault(token, []).append(row)
+    # Which pose each key frame has, by the record of the lidar, whose time is that of the key frame.
+    sensors = {sensor.token for sensor in read_table(folder, "sensor", Sensor) if sensor.channel == LIDAR_CHANNEL}
+    mounted = read_table(folder, "calibrated_sensor", CalibratedSensor)
+    lidars = {sensor.token for sensor in mounted if sensor.sensor_token in sensors}
+    tokens: dict[int, str] = {}
+    for _, records in table_pieces(folder, "sample_data", SampleData):
+        for data in records:
+            if data.is_key_frame and data.calibrated_sensor_token in lidars and data.sample_token in sample_rows:
+                row = sample_rows[data.sample_token]
+                if tokens.setdefault(row, data.ego_pose_token) != data.ego_pose_token:
+                    problem_of[row] = f"the key frame has two poses of {LIDAR_CHANNEL}"
+    rows_of_pose: dict[str, list[int]] = {}
+    for row, token in tokens.items():
+        rows_of_pose.setdefault(token, []).append(row)
 
-        # Where these poses are; all others of the table are passed over.
-        seen: set[str] = set()
-        for _, poses in table_pieces(folder, "ego_pose", EgoPose):
-            for pose in poses:
-                for row in rows_of_pose.get(pose.token, ()):
-                    self.positions_m[row], self.rotations[row] = pose.translation, pose.rotation
-                    if pose.token in seen:
-                        self.problem_of[row] = f"ego_pose_token {pose.token!r} is twice in ego_pose.json"
-                if pose.token in rows_of_pose:
-                    seen.add(pose.token)
-        for token in rows_of_pose.keys() - seen:
-            for row in rows_of_pose[token]:
-                self.problem_of[row] = f"ego_pose_token {token!r} is not in ego_pose.json"
-
-    @property
-    def is_known(self) -> BoolArray:
-        """Whether each key frame has a pose, (N,)."""
-        is_known: BoolArray = ~np.isnan(self.positions_m).any(axis=1)
-        is_known[np.array(list(self.problem_of), np.int64)] = False
-        return is_known
+    # Where these poses are; all others of the table are passed over.
+    seen: set[str] = set()
+    for _, poses in table_pieces(folder, "ego_pose", EgoPose):
+        for pose in poses:
+            for row in rows_of_pose.get(pose.token, ()):
+                positions_m[row], rotations[row] = pose.translation, pose.rotation
+                if pose.token in seen:
+                    problem_of[row] = f"ego_pose_token {pose.token!r} is twice in ego_pose.json"
+            if pose.token in rows_of_pose:
+                seen.add(pose.token)
+    for token in rows_of_pose.keys() - seen:
+        problem_of |= dict.fromkeys(rows_of_pose[token], f"ego_pose_token {token!r} is not in ego_pose.json")
+    for row in np.flatnonzero(np.isnan(positions_m).any(axis=1)).tolist():
+        problem_of.setdefault(row, f"the key frame has no {LIDAR_CHANNEL}, and so no pose of the AV")
+    return positions_m, rotations, problem_of
 
 
 def _read_boxes(

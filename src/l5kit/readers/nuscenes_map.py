@@ -10,10 +10,18 @@ from l5kit._types import Float64Array
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.geometry.polygon import distance_to_polygon
-from l5kit.readers.city_map import CityMap, bounds_of
 from l5kit.readers.nuscenes_lanes import ArclinePath, discretize_lane, sides_of_lane
 from l5kit.readers.reader import SourceDataError, naming_source
-from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line, with_heights
+from l5kit.readers.source_map import (
+    CityMap,
+    SourceArea,
+    SourceLane,
+    SourceMap,
+    SourceSign,
+    bounds_of,
+    open_outline,
+    with_heights,
+)
 
 OLDEST_VERSION = (1, 3)
 """Map files before this one lack arc line paths of lane connectors."""
@@ -122,10 +130,22 @@ class _Builder:
         Raises:
             SourceDataError: Two elements have one id.
         """
-        self._require_once("node", self._expansion.node, self._nodes)
-        self._require_once("polygon", self._expansion.polygon, self._polygons)
+        expansion = self._expansion
+        self._require_once("node", expansion.node, self._nodes)
+        self._require_once("polygon", expansion.polygon, self._polygons)
         lanes = self._lanes()
-        areas = self._areas()
+        areas: list[SourceArea] = []
+        of_kinds = {
+            "crosswalk": expansion.ped_crossing,
+            "walkway": expansion.walkway,
+            "carpark": expansion.carpark_area,
+        }
+        for kind, records in of_kinds.items():
+            for record in records:
+                areas += self._area(kind, record.token, record.polygon_token)
+        for area in expansion.drivable_area:
+            for number, polygon in enumerate(area.polygon_tokens):
+                areas += self._area("drivable_area", f"{area.token}-{number}", polygon)
         signs = self._signs(lanes)
         try:
             return CityMap.of(SourceMap(city, tuple(lanes), tuple(areas), tuple(signs)), self._left_out)
@@ -175,21 +195,6 @@ class _Builder:
                 kind = "lane_connector" if is_connector else "lane"
                 self._leave_out(f"{kind} {record.token!r}", str(error), outline_m)
         return lanes
-
-    def _areas(self) -> list[SourceArea]:
-        expansion = self._expansion
-        areas: list[SourceArea] = []
-        for kind, records in (
-            ("crosswalk", expansion.ped_crossing),
-            ("walkway", expansion.walkway),
-            ("carpark", expansion.carpark_area),
-        ):
-            for record in records:
-                areas += self._area(kind, record.token, record.polygon_token)
-        for area in expansion.drivable_area:
-            for number, polygon in enumerate(area.polygon_tokens):
-                areas += self._area("drivable_area", f"{area.token}-{number}", polygon)
-        return areas
 
     def _area(self, kind: str, area_id: str, polygon_token: str | None) -> list[SourceArea]:
         """Return the area with a polygon, or nothing, which is told."""
@@ -245,10 +250,7 @@ class _Builder:
         corners = [self._nodes[token] for token in node_tokens if token in self._nodes]
         if len(corners) < len(node_tokens):
             return None
-        if len(corners) > 1 and corners[0] == corners[-1]:
-            corners.pop()
-        outline_m = np.array(corners, np.float64).reshape(-1, 3)
-        return outline_m if len(outline_m) >= 3 and is_line(outline_m) else None
+        return open_outline(np.array(corners, np.float64).reshape(-1, 3))
 
     def _leave_out(self, element: str, problem: str, outline_m: Float64Array | None) -> None:
         bounds_m = np.full((2, 2), np.nan) if outline_m is None else bounds_of([outline_m])[0]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO, Generic, TypeAlias, TypeVar
+from typing import Annotated, BinaryIO, TypeAlias, TypeVar
 
 import msgspec
 
@@ -66,7 +66,6 @@ class LogRecord(_Record, frozen=True, gc=False):
     """A recording, which scenes are cut from, and the city it was made in."""
 
     location: Text
-    vehicle: Text = ""
 
 
 class Sample(_Record, frozen=True, gc=False):
@@ -169,17 +168,37 @@ def table_pieces(folder: Path, name: str, kind: type[Kind]) -> Iterator[tuple[in
     Raises:
         SourceDataError: The file is missing or damaged, or a record lacks a field.
     """
-    path = folder / f"{name}.json"
-    with naming_source(file_name(folder, name)):
+    path, called = folder / f"{name}.json", file_name(folder, name)
+    with naming_source(called):
         require_regular_file(path, called="table")
     try:
         file = path.open("rb")
     except FileNotFoundError as error:
-        raise SourceDataError(file_name(folder, name), "", "the table is missing; unpack the metadata again") from error
+        raise SourceDataError(called, "", "the table is missing; unpack the metadata again") from error
     except OSError as error:
-        raise SourceDataError(file_name(folder, name), "", f"the table cannot be read: {error.strerror}") from error
+        raise SourceDataError(called, "", f"the table cannot be read: {error.strerror}") from error
+    decoder: msgspec.json.Decoder[list[Kind]] = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+    num_records = 0
     with file:
-        yield from _Pieces(file, file_name(folder, name), kind).read()
+        held = file.read(PIECE_BYTES)
+        start = _START.match(held)
+        if not start:
+            raise SourceDataError(called, "", f"must hold a list of records in JSON, begins with {held[:20]!r}")
+        try:
+            for text in _pieces_of(file, held[start.end() :]):
+                records = decoder.decode(b"[" + text + b"]")
+                yield num_records, records
+                num_records += len(records)
+        except msgspec.ValidationError as error:
+            match = re.search(r"\$\[(\d+)\]", str(error))  # the record within the piece
+            raise SourceDataError(
+                called, f"record {num_records + int(match[1] if match else 0)}", str(error)
+            ) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            problem = f"or one after it is no JSON ({error}); copy the file again"
+            raise SourceDataError(called, f"record {num_records}", problem) from error
+        except EOFError as error:
+            raise SourceDataError(called, f"record {num_records}", str(error)) from error
 
 
 def file_name(folder: Path, name: str) -> str:
@@ -187,57 +206,34 @@ def file_name(folder: Path, name: str) -> str:
     return f"{folder.name}/{name}.json"
 
 
-class _Pieces(Generic[Kind]):
-    """Cuts the list of a file into pieces at ends of records, and decodes them."""
+def _pieces_of(file: BinaryIO, held: bytes) -> Iterator[bytes]:
+    """Yield the records of a list in pieces of whole records, cut at ends of records.
 
-    def __init__(self, file: BinaryIO, name: str, kind: type[Kind]) -> None:
-        self._file = file
-        self._name = name
-        self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-        self._num_records = 0
+    Args:
+        file: The file, read up to somewhere in the list.
+        held: What was read of the list.
 
-    def read(self) -> Iterator[tuple[int, list[Kind]]]:
-        """Yield the records."""
-        held = self._file.read(PIECE_BYTES)
-        start = _START.match(held)
-        if not start:
-            raise SourceDataError(self._name, "", f"must hold a list of records in JSON, begins with {held[:20]!r}")
-        held = held[start.end() :]
-        while True:
-            more = self._file.read(PIECE_BYTES)
-            if not more:
-                held = held.rstrip(_SPACES)
-                if not held.endswith(b"]"):
-                    raise self._error("is not followed by the end of the list; the file is cut off, copy it again")
-                yield from self._decode(held[:-1])
-                return
-            held += more
+    Raises:
+        EOFError: The list, or a record, does not end.
+    """
+    while True:
+        more = file.read(PIECE_BYTES)
+        if not more:
+            held = held.rstrip(_SPACES)
+            if not held.endswith(b"]"):
+                raise EOFError("is not followed by the end of the list; the file is cut off, copy it again")
+            yield held[:-1]
+            return
+        held += more
 
-            # It is cut where the last whole record ends, which is looked for from the end on. A text field may hold
-            # what looks like the end of a record: what is cut there is no JSON, and is told as such; no table has such
-            # texts.
-            for size in (1 << 16, len(more), len(held)):
-                ends = list(_END_OF_RECORD.finditer(held, max(0, len(held) - size)))
-                if ends:
-                    break
+        # It is cut where the last whole record ends, which is looked for from the end on. A text field may hold what
+        # looks like the end of a record: what is cut there is no JSON, and is told as such; no table has such texts.
+        for size in (1 << 16, len(more), len(held)):
+            ends = list(_END_OF_RECORD.finditer(held, max(0, len(held) - size)))
             if ends:
-                piece, held = held[: ends[-1].start() + 1], held[ends[-1].end() :]
-                yield from self._decode(piece)
-            elif len(held) > _MOST_PIECES * PIECE_BYTES:
-                raise self._error("has no end within 32 MB; the file is damaged")
-
-    def _decode(self, text: bytes) -> Iterator[tuple[int, list[Kind]]]:
-        first = self._num_records
-        try:
-            records = self._decoder.decode(b"[" + text + b"]")
-        except msgspec.ValidationError as error:
-            match = re.search(r"\$\[(\d+)\]", str(error))  # the record within the piece
-            self._num_records += int(match[1]) if match else 0
-            raise self._error(str(error)) from error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._error(f"or one after it is no JSON ({error}); copy the file again") from error
-        self._num_records += len(records)
-        yield first, records
-
-    def _error(self, problem: str) -> SourceDataError:
-        return SourceDataError(self._name, f"record {self._num_records}", problem)
+                break
+        if ends:
+            piece, held = held[: ends[-1].start() + 1], held[ends[-1].end() :]
+            yield piece
+        elif len(held) > _MOST_PIECES * PIECE_BYTES:
+            raise EOFError("has no end within 32 MB; the file is damaged")

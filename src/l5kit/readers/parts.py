@@ -6,15 +6,15 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
+import msgspec
 import numpy as np
 
 from l5kit import __version__
 from l5kit._files import replaced_when_complete
-from l5kit._types import Float64Array, JsonObject, UInt8Array
+from l5kit._types import Float64Array
 from l5kit.data.scene_records import SceneRecords
 from l5kit.readers.formats import OwnReader
 from l5kit.readers.joined_map import pack_map, unpack_map
@@ -24,7 +24,7 @@ from l5kit.readers.scene_conversion import track_ids_of
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceScene
 
-_VERSION = 4
+_VERSION = 5
 _ARRAYS = ("frames", "agents", "tl_faces")
 
 
@@ -80,16 +80,11 @@ class Part:
 
     def read_head(self) -> PartHead:
         """Return what is known of the scene."""
-        content = self._read_json("head")
-        ref = content["ref"]
-        ref |= {name: tuple(ref[name]) for name in ("key", "others")}
-        return PartHead(**content | {"ref": SceneRef(**ref)})
+        return msgspec.json.decode(self._read_bytes("head"), type=PartHead)
 
     def read_map(self) -> SourceMap:
         """Return the piece of the map."""
-        with np.load(self._path, allow_pickle=False) as arrays:
-            points: Float64Array = arrays["points"]
-        return unpack_map(self._read_json("map"), points)
+        return unpack_map(self._read_bytes("map"))
 
     def read_records(self, offset_m: Float64Array) -> SceneRecords:
         """Return the records in the world frame.
@@ -104,47 +99,30 @@ class Part:
         agents["centroid"] += offset_m
         return SceneRecords(frames, agents, tl_faces, host=host)
 
-    def _read_json(self, name: str) -> JsonObject:
+    def _read_bytes(self, name: str) -> bytes:
         with np.load(self._path, allow_pickle=False) as arrays:
-            content: JsonObject = json.loads(arrays[name].tobytes())
+            content: bytes = arrays[name].tobytes()
         return content
 
 
-@dataclass(frozen=True)
-class PartKey:
-    """What a part was made of and by: where this is as it was, the part need not be made again."""
-
-    version: int
-    l5kit: str
-    reader: str
-    ref: SceneRef
-    files: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, reader: Reader, ref: SceneRef) -> Self:
-        """Return the key of a scene, which is another one once one of its files has changed."""
-        # Size and time of the last change of each file, -1 and -1 of one that is not there.
-        files = []
-        for file in (ref.file, *ref.others):
-            try:
-                status = os.stat(reader.source / file)
-                files.append((status.st_size, status.st_mtime_ns))
-            except (OSError, ValueError):
-                files.append((-1, -1))
-        name = reader.code if isinstance(reader, OwnReader) else type(reader).__qualname__
-        return cls(_VERSION, __version__, name, ref, tuple(files))
-
-
 def part_path(parts: Path, reader: Reader, ref: SceneRef) -> Path:
-    """Return the file of the part of a scene.
+    """Return the file of the part of a scene, which is another one once one of the files of the scene has changed.
 
     Args:
         parts: Folder of the parts.
         reader: What reads the scene.
         ref: The scene.
     """
-    key = PartKey.of(reader, ref)
-    text = json.dumps(vars(key) | {"ref": vars(ref)}, sort_keys=True)  # asdict() takes ten times as long
+    # Size and time of the last change of each file, -1 and -1 of one that is not there.
+    files = []
+    for file in (ref.file, *ref.others):
+        try:
+            status = os.stat(reader.source / file)
+            files.append((status.st_size, status.st_mtime_ns))
+        except (OSError, ValueError):
+            files.append((-1, -1))
+    code = reader.code if isinstance(reader, OwnReader) else type(reader).__qualname__
+    text = json.dumps([_VERSION, __version__, code, vars(ref), files])  # asdict() takes ten times as long
     name = hashlib.sha256(text.encode()).hexdigest()[:32]
     return parts / name[:2] / f"{name[2:]}.npz"
 
@@ -161,8 +139,8 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
     Raises:
         OSError: The disk is full, or may not be written to.
     """
-    content, points = pack_map(scene.map)
-    positions_m = np.concatenate([points[:, :2], scene.ego.positions_m[:, :2], records.agents["centroid"]])
+    lines_m = [line_m[:, :2] for _, _, line_m in scene.map.lines()]
+    positions_m = np.concatenate([*lines_m, scene.ego.positions_m[:, :2], records.agents["centroid"]])
     tracks = scene.tracks
     track_ids = track_ids_of(tracks.ids)
     are_kept = [str(number) for number in track_ids.tolist()] == list(tracks.ids)
@@ -188,9 +166,8 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
     ):
         np.savez(
             file,
-            head=_as_bytes(asdict(head)),
-            map=_as_bytes(content),
-            points=points,
+            head=np.frombuffer(msgspec.json.encode(head), np.uint8),
+            map=np.frombuffer(pack_map(scene.map), np.uint8),
             host=np.array(records.host),
             **{name: getattr(records, name) for name in _ARRAYS},
         )
@@ -213,7 +190,3 @@ def naming_path(path: Path) -> Iterator[None]:
         if error.errno is None or error.filename is not None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _as_bytes(content: JsonObject) -> UInt8Array:
-    return np.frombuffer(json.dumps(content, sort_keys=True, allow_nan=False).encode("utf-8"), np.uint8)

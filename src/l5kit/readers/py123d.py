@@ -12,14 +12,12 @@ import numpy as np
 from l5kit._types import Float64Array, PickledState
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.errors import DatasetNotFoundError
-from l5kit.readers.city_map import CityMap
-from l5kit.readers.py123d_arrow import open_arrow
-from l5kit.readers.py123d_log import BOXES, EGO, LABEL_MAPPING, LIGHTS, SYNC, UNKNOWN, Py123dLog, names_of_labels
-from l5kit.readers.py123d_map import read_py123d_map
-from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source
+from l5kit.readers.py123d_arrow import open_arrow, unpack
+from l5kit.readers.py123d_log import BOXES, EGO, LABEL_MAPPING, LIGHTS, SYNC, UNKNOWN, Py123dLog
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source, require_source_folder
 from l5kit.readers.source_bounds import is_text
 from l5kit.readers.source_fields import SourceFields
-from l5kit.readers.source_map import SourceMap
+from l5kit.readers.source_map import CityMap, SourceArea, SourceLane, SourceMap, SourceSign, is_line, open_outline
 from l5kit.readers.source_scene import SourceScene
 
 MAP_REACH_M: Final = 300.0
@@ -29,16 +27,21 @@ _LOGS, _MAPS, _MAP = "logs", "maps", "map.arrow"
 _NOT_IN_NAMES: Final = re.compile(r"[^\w-]")
 _MOST_MAPS: Final = 4
 _MOST_LOOKED_AT: Final = 10
-_LICENCES: Final = {
-    "nuplan": "nuPlan: CC BY-NC-SA 4.0 with the terms of use of nuPlan",
-    "nuscenes": "nuScenes: CC BY-NC-SA 4.0 with the terms of use of nuScenes",
-    "av2": "Argoverse 2: CC BY-NC-SA 4.0",
-    "wod": "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms)",
-    "kitti360": "KITTI-360: CC BY-NC-SA 3.0",
-    "pandaset": "PandaSet: CC BY 4.0 with the terms of PandaSet",
-    "l5kit": "that of the dataset which l5kit has exported; see its facts",
+
+_LANE, _LANE_GROUP, _INTERSECTION, _STOP_ZONE = 0, 1, 2, 7
+_KIND_OF_LAYER: Final = {
+    _INTERSECTION: "drivable_area",
+    3: "crosswalk",
+    4: "walkway",
+    5: "carpark",
+    6: "drivable_area",
+    10: "speed_bump",
 }
-"""Licence of the data behind, by the beginning of the name of the dataset; conversion changes none."""
+_LINES: Final = (8, 9)
+"""Road edges and road lines, which logs have no room for."""
+
+_KIND_OF_LANE: Final = {3: "bike", 4: "bus"}
+_STOP_SIGN: Final = 2
 
 
 class Py123dReader:
@@ -46,20 +49,18 @@ class Py123dReader:
 
     Args:
         source: The data root, with the folder ``logs`` and, for most datasets, ``maps``.
+
+    Attributes:
+        source: The data root.
     """
 
     def __init__(self, source: str | os.PathLike[str]) -> None:
-        self._source = Path(source)
+        self.source = Path(source)
         self._maps: dict[str, CityMap] = {}
 
     def __getstate__(self) -> PickledState:
         """Return all but the maps, which another process reads by itself."""
         return vars(self) | {"_maps": {}}
-
-    @property
-    def source(self) -> Path:
-        """The data root."""
-        return self._source
 
     @cached_property
     def info(self) -> SourceInfo:
@@ -76,9 +77,9 @@ class Py123dReader:
         for folders in self._folders.values():
             for name in folders[:_MOST_LOOKED_AT]:
                 try:
-                    log = Py123dLog.open(self._source / name, name)
+                    log = Py123dLog.open(self.source / name, name)
                     times_ns = log.times_ns(log.frames())
-                    label_classes = _label_classes_of(log)
+                    label_classes = log.label_classes()
                 except SourceDataError:  # of which reading tells
                     continue
                 metadata = log.sync.metadata.values
@@ -93,7 +94,7 @@ class Py123dReader:
                     steps_s[round(float(np.median(np.diff(times_ns))) / 1e9, 3)] += 1
         step_time_s = min(steps_s, key=lambda step_s: (-steps_s[step_s], step_s), default=0.1)
         names = sorted(datasets) or ["unknown"]
-        licences = licences or dict.fromkeys(licence_of(name, _LICENCES) for name in names)
+        licences = licences or dict.fromkeys(licence_of(name) for name in names)
         return SourceInfo(
             dataset=f"py123d ({', '.join(names)})",
             version=", ".join(sorted(versions)) or "not told",
@@ -128,7 +129,7 @@ class Py123dReader:
             for name in folders:
                 others = [f"{name}/{each}.arrow" for each in (EGO, BOXES, LIGHTS)]
                 try:
-                    map_file = self._map_file_of(name, Py123dLog.open(self._source / name, name).sync.metadata)
+                    map_file = self._map_file_of(name, Py123dLog.open(self.source / name, name).sync.metadata)
                 except SourceDataError:  # of which reading tells
                     map_file = None
                 refs.append(
@@ -148,7 +149,7 @@ class Py123dReader:
             SourceDataError: A file is missing, damaged, or tells what cannot be.
         """
         name = ref.file.removesuffix(f"/{SYNC}.arrow")
-        log = Py123dLog.open(self._source / name, name)
+        log = Py123dLog.open(self.source / name, name)
         frames = log.frames()
         times_ns = log.times_ns(frames)
         remarks: list[str] = []
@@ -172,23 +173,21 @@ class Py123dReader:
     @cached_property
     def _folders(self) -> dict[str, list[str]]:
         """Folders of the logs of each split, relative to the data root, sorted."""
-        if not self._source.is_dir():
-            got = "this is a file" if self._source.exists() else "there is no such folder"
-            raise DatasetNotFoundError(f"no data root of py123d at {str(self._source)!r}: {got}")
+        require_source_folder(self.source, called="data root of py123d")
         folders: dict[str, list[str]] = {}
-        for path in sorted(self._source.glob(f"{_LOGS}/*/*/{SYNC}.arrow")):
+        for path in sorted(self.source.glob(f"{_LOGS}/*/*/{SYNC}.arrow")):
             folder = path.parent
-            folders.setdefault(folder.parent.name, []).append(folder.relative_to(self._source).as_posix())
+            folders.setdefault(folder.parent.name, []).append(folder.relative_to(self.source).as_posix())
         if not folders:
             raise DatasetNotFoundError(
-                f"no logs of py123d in {str(self._source)!r}: there is no {_LOGS}/SPLIT/LOG/{SYNC}.arrow in it; give "
+                f"no logs of py123d in {str(self.source)!r}: there is no {_LOGS}/SPLIT/LOG/{SYNC}.arrow in it; give "
                 f"the data root, the folder with {_LOGS} and {_MAPS}"
             )
         return folders
 
     def _map_file_of(self, name: str, metadata: SourceFields) -> str | None:
         """Return the map of a log, relative to the data root; None where it has none, or does not tell."""
-        if (self._source / name / _MAP).exists():
+        if (self.source / name / _MAP).exists():
             return f"{name}/{_MAP}"
         dataset, location = metadata.values.get("dataset"), metadata.values.get("location")
         if not (is_text(dataset) and is_text(location)) or re.search(r"[/\\]|\.\.", f"{dataset}{location}"):
@@ -199,9 +198,9 @@ class Py123dReader:
         """Return the part of the map around the AV; one without lanes where the log has none."""
         name = log.name
         file = self._map_file_of(name, log.sync.metadata)
-        if file is not None and not (self._source / file).exists() and log.sync.metadata.has("map_metadata"):
+        if file is not None and not (self.source / file).exists() and log.sync.metadata.has("map_metadata"):
             raise SourceDataError(file, "", "there is no such file, the map of the log; copy it, too")
-        if file is None or not (self._source / file).exists():
+        if file is None or not (self.source / file).exists():
             remarks.append("There is no map.")
             return SourceMap(name.removeprefix(f"{_LOGS}/"))
         if file not in self._maps:
@@ -209,12 +208,12 @@ class Py123dReader:
                 del self._maps[next(iter(self._maps))]
             is_of_log = file.endswith(f"/{_MAP}")
             called = name.removeprefix(f"{_LOGS}/") if is_of_log else Path(file).stem
-            self._maps[file] = read_py123d_map(self._source / file, file=file, name=called)
+            self._maps[file] = _read_map(self.source / file, file=file, name=called)
         whole = self._maps[file]
         if not np.isfinite(positions_m).all():
             return whole.whole
-        remarks += whole.left_out_near(positions_m[:, :2], MAP_REACH_M)
-        piece = whole.near(positions_m[:, :2], MAP_REACH_M)
+        piece, left_out = whole.near(positions_m[:, :2], MAP_REACH_M)
+        remarks += left_out
         if not any(lane.speed_limit_mps is not None for lane in piece.lanes):
             remarks.append("No lane has a speed limit.")
         return piece
@@ -224,13 +223,77 @@ _MAPPING: Final = {**LABEL_MAPPING, **{label: label for label in PERCEPTION_LABE
 """Label of each class; those of l5kit itself are in the logs that it has exported."""
 
 
-def _label_classes_of(log: Py123dLog) -> set[str]:
-    """Return the classes that boxes of a log may have."""
-    path = log.folder / f"{BOXES}.arrow"
-    if not path.exists():
-        return set()
-    with naming_source(f"{log.name}/{BOXES}.arrow"):
-        opened = open_arrow(path, BOXES)
-        if "labels" in opened.own:
-            return set(PERCEPTION_LABELS)
-        return set(names_of_labels(opened.metadata.text("box_detection_label_class", "")))
+def _read_map(path: Path, *, file: str, name: str) -> CityMap:
+    """Read a map.
+
+    Args:
+        path: The file.
+        file: What it is called in errors.
+        name: What the map is to be called.
+
+    Raises:
+        SourceDataError: It cannot be read, or tells what cannot be; the message names the object.
+    """
+    with naming_source(file):
+        opened = open_arrow(path)
+        ids = opened.numeric("object_id")
+        layers = opened.numeric("map_layer")
+        features = opened.column("features")
+        if len(set(zip(layers.tolist(), ids.tolist(), strict=True))) < len(ids):
+            raise ValueError("two objects of a layer have one object_id")
+    objects = []
+    for row, (object_id, layer) in enumerate(zip(ids.tolist(), layers.tolist(), strict=True)):
+        if layer not in _LINES:
+            with naming_source(file, f"object {object_id} of layer {layer}"):
+                objects.append((layer, str(object_id), unpack(features[row].as_py() or b"", "features")))
+    # A lane lies in an intersection where its group does; where no group does, nothing is known of any lane.
+    intersections = {
+        group: feature.values.get("intersection_id") for layer, group, feature in objects if layer == _LANE_GROUP
+    }
+    has_intersections = any(intersection is not None for intersection in intersections.values())
+    lanes, areas, signs = [], [], []
+    left_out: list[tuple[str, Float64Array]] = []
+    for layer, object_id, feature in objects:
+        with naming_source(file, f"object {object_id} of layer {layer}"):
+            if layer == _LANE:
+                group = str(feature.values.get("lane_group_id"))
+                is_inside = intersections.get(group) is not None if has_intersections else None
+                lane = _lane_of(object_id, feature, is_in_junction=is_inside)
+                if lane is None:
+                    text = f"Lane {object_id} of the map has no geometry and is left out."
+                    left_out.append((text, np.full((2, 2), np.nan)))
+                else:
+                    lanes.append(lane)
+            elif layer == _STOP_ZONE:
+                if feature.values.get("stop_zone_type") == _STOP_SIGN:
+                    position_m = feature.points("outline").mean(axis=0)
+                    signs.append(SourceSign(object_id, position_m, feature.names("lane_ids")))
+            elif layer in _KIND_OF_LAYER:
+                # Intersections and drivable areas become areas of one kind, and may have the same ids.
+                area_id = object_id if layer != _INTERSECTION else f"intersection {object_id}"
+                if (outline_m := open_outline(feature.points("outline"))) is not None:
+                    areas.append(SourceArea(area_id, _KIND_OF_LAYER[layer], outline_m))
+    with naming_source(file):
+        return CityMap.of(SourceMap(name, tuple(lanes), tuple(areas), tuple(signs)), left_out)
+
+
+def _lane_of(lane_id: str, feature: SourceFields, *, is_in_junction: bool | None) -> SourceLane | None:
+    """Return a lane; None where it has no line."""
+    left_m, right_m = feature.points("left_boundary"), feature.points("right_boundary")
+    centre_m = feature.points("centerline")
+    if not all(map(is_line, (left_m, right_m, centre_m))):
+        return None
+    limit_mps, kind = feature.number("speed_limit_mps"), feature.values.get("lane_type")
+    return SourceLane(
+        lane_id=lane_id,
+        centre_m=centre_m,
+        left_m=left_m,
+        right_m=right_m,
+        successors=feature.names("successor_ids"),
+        predecessors=feature.names("predecessor_ids"),
+        left_neighbour=feature.name_or_none("left_lane_id"),
+        right_neighbour=feature.name_or_none("right_lane_id"),
+        speed_limit_mps=limit_mps if limit_mps is not None and limit_mps > 0 else None,
+        kind=_KIND_OF_LANE.get(kind, "vehicle") if isinstance(kind, int) else "vehicle",
+        is_in_junction=is_in_junction,
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from l5kit._types import Float64Array, Int64Array, NumericArray
-from l5kit.configs.texts import require_regular_file
+from l5kit.readers.arrow_columns import read_arrow_table, require_kind
 from l5kit.readers.source_fields import SourceFields
 
 _MOST_BYTES: Final = 8 << 30
@@ -66,6 +66,18 @@ class ArrowFile:
         offsets = column.offsets.to_numpy().astype(np.int64)
         return offsets - offsets[0], column.flatten()
 
+    def values_beside(self, other: str, name: str) -> pa.Array:
+        """Return the values of the lists of a column, which are as long as those of another one.
+
+        Raises:
+            TypeError: It holds something else.
+            ValueError: A list is missing or has another length, or there is no such column.
+        """
+        starts, values = self.lists(name)
+        if not np.array_equal(starts, self.lists(other)[0]):
+            raise ValueError(f"lists of {name} have other lengths than those of {other}")
+        return values
+
 
 def open_arrow(path: Path, prefix: str = "") -> ArrowFile:
     """Open a file, which stays mapped into memory as long as its columns are used.
@@ -77,17 +89,10 @@ def open_arrow(path: Path, prefix: str = "") -> ArrowFile:
     Raises:
         ValueError: It is missing, damaged, or not one of py123d.
     """
-    try:
-        require_regular_file(path, called="Arrow file")
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has {path.stat().st_size} bytes, more than {_MOST_BYTES}")
-        options = pa.ipc.IpcReadOptions(use_threads=False)  # which take longer to start than to read
-        table = pa.ipc.open_file(pa.memory_map(str(path)), options=options).read_all()
-        table.validate(full=True)
-    except FileNotFoundError as error:
-        raise ValueError("there is no such file") from error
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"it cannot be read as an Arrow file: {' '.join(str(error).split())[:300]}") from error
+    missing = "there is no such file"
+    table = read_arrow_table(
+        path, called="Arrow file", read_as="an Arrow file", most_bytes=_MOST_BYTES, missing=missing
+    )
     metadata = table.schema.metadata or {}
     if b"metadata" not in metadata:
         raise ValueError("its schema has no metadata, so it is no file of py123d, or of an unknown version")
@@ -140,10 +145,7 @@ def numeric_values(column: pa.Array, name: str) -> NumericArray:
         TypeError: They are something else.
         ValueError: There are holes.
     """
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise TypeError(f"column {name} must hold numbers, got {column.type}")
-    if column.null_count:
-        raise ValueError(f"column {name} has {column.null_count} rows without a value")
+    require_kind(column, name, "numbers")
     values: NumericArray = column.to_numpy(zero_copy_only=False)
     return values
 

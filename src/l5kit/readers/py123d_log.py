@@ -1,6 +1,7 @@
 """Logs of py123d: the AV, boxes with classes and lights of lanes, each frame as a row of several files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,73 +10,64 @@ import numpy as np
 import pyarrow as pa
 
 from l5kit._types import Int64Array, NumericArray
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.readers.motion import require_unit, rotations_of, yaws_of
 from l5kit.readers.py123d_arrow import ArrowFile, numeric_values, open_arrow, rows_of
-from l5kit.readers.quaternions import require_unit, rotations_of, yaws_of
 from l5kit.readers.reader import naming_source
-from l5kit.readers.source_bounds import as_times_ns, require_few_states
+from l5kit.readers.source_bounds import as_times_ns, require_few_states, require_one_state
 from l5kit.readers.source_scene import LightState, SourceEgo, SourceLights, SourceTracks, tracks_of_boxes
 
 UNKNOWN: Final = "unknown"
 """The class of numbers and label classes that are not known."""
 
-_CAR, _BUS, _TRUCK, _OTHER_VEHICLE = "CAR", "BUS", "TRUCK", "OTHER_VEHICLE"
-_PERSON, _CYCLIST, _MOTORCYCLIST, _ANIMAL, _NONE = "PEDESTRIAN", "CYCLIST", "MOTORCYCLIST", "ANIMAL", "UNKNOWN"
-_BICYCLE, _MOTORCYCLE, _TRAM, _EMERGENCY = "BICYCLE", "MOTORCYCLE", "TRAM", "EMERGENCY_VEHICLE"
-
-_CLASSES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+_CLASSES: Final = {
     "DefaultBoxDetectionLabel": (
-        ("ego", _CAR), ("vehicle", _CAR), ("train", _TRAM), ("two-wheeler", _CYCLIST), ("person", _PERSON),
-        ("animal", _ANIMAL), ("traffic sign", _NONE), ("traffic cone", _NONE), ("traffic light", _NONE),
-        ("barrier", _NONE), ("generic object", _NONE), ("other", _NONE),
+        "ego CAR, vehicle CAR, train TRAM, two-wheeler CYCLIST, person PEDESTRIAN, animal ANIMAL, "
+        "traffic sign UNKNOWN, traffic cone UNKNOWN, traffic light UNKNOWN, barrier UNKNOWN, generic object UNKNOWN, "
+        "other UNKNOWN"
     ),
     "AV2SensorBoxDetectionLabel": (
-        ("animal", _ANIMAL), ("articulated bus", _BUS), ("bicycle", _BICYCLE), ("bicyclist", _CYCLIST),
-        ("bollard", _NONE), ("box truck", _TRUCK), ("bus", _BUS), ("construction barrel", _NONE),
-        ("construction cone", _NONE), ("dog", _ANIMAL), ("large vehicle", _OTHER_VEHICLE),
-        ("message board trailer", _NONE), ("mobile pedestrian crossing sign", _NONE), ("motorcycle", _MOTORCYCLE),
-        ("motorcyclist", _MOTORCYCLIST), ("official signaler", _PERSON), ("pedestrian", _PERSON),
-        ("railed vehicle", _TRAM), ("regular vehicle", _CAR), ("school bus", _BUS), ("sign", _NONE),
-        ("stop sign", _NONE), ("stroller", _PERSON), ("traffic light trailer", _NONE), ("truck", _TRUCK),
-        ("truck cab", _TRUCK), ("vehicular trailer", _OTHER_VEHICLE), ("wheelchair", _PERSON),
-        ("wheeled device", _NONE), ("wheeled rider", _CYCLIST),
+        "animal ANIMAL, articulated bus BUS, bicycle BICYCLE, bicyclist CYCLIST, bollard UNKNOWN, box truck TRUCK, "
+        "bus BUS, construction barrel UNKNOWN, construction cone UNKNOWN, dog ANIMAL, large vehicle OTHER_VEHICLE, "
+        "message board trailer UNKNOWN, mobile pedestrian crossing sign UNKNOWN, motorcycle MOTORCYCLE, "
+        "motorcyclist MOTORCYCLIST, official signaler PEDESTRIAN, pedestrian PEDESTRIAN, railed vehicle TRAM, "
+        "regular vehicle CAR, school bus BUS, sign UNKNOWN, stop sign UNKNOWN, stroller PEDESTRIAN, "
+        "traffic light trailer UNKNOWN, truck TRUCK, truck cab TRUCK, vehicular trailer OTHER_VEHICLE, "
+        "wheelchair PEDESTRIAN, wheeled device UNKNOWN, wheeled rider CYCLIST"
     ),
     "KITTI360BoxDetectionLabel": (
-        ("bicycle", _BICYCLE), ("box", _NONE), ("bus", _BUS), ("car", _CAR), ("caravan", _OTHER_VEHICLE),
-        ("lamp", _NONE), ("motorcycle", _MOTORCYCLE), ("person", _PERSON), ("pole", _NONE), ("rider", _CYCLIST),
-        ("small pole", _NONE), ("stop", _NONE), ("traffic light", _NONE), ("traffic sign", _NONE),
-        ("trailer", _OTHER_VEHICLE), ("train", _TRAM), ("trash bin", _NONE), ("truck", _TRUCK),
-        ("vending machine", _NONE),
+        "bicycle BICYCLE, box UNKNOWN, bus BUS, car CAR, caravan OTHER_VEHICLE, lamp UNKNOWN, motorcycle MOTORCYCLE, "
+        "person PEDESTRIAN, pole UNKNOWN, rider CYCLIST, small pole UNKNOWN, stop UNKNOWN, traffic light UNKNOWN, "
+        "traffic sign UNKNOWN, trailer OTHER_VEHICLE, train TRAM, trash bin UNKNOWN, truck TRUCK, "
+        "vending machine UNKNOWN"
     ),
     "NuPlanBoxDetectionLabel": (
-        ("vehicle", _CAR), ("cyclist", _CYCLIST), ("pedestrian", _PERSON), ("traffic cone", _NONE),
-        ("barrier", _NONE), ("construction sign", _NONE), ("generic object", _NONE),
+        "vehicle CAR, cyclist CYCLIST, pedestrian PEDESTRIAN, traffic cone UNKNOWN, barrier UNKNOWN, "
+        "construction sign UNKNOWN, generic object UNKNOWN"
     ),
     "NuScenesBoxDetectionLabel": (
-        ("car", _CAR), ("truck", _TRUCK), ("bendy bus", _BUS), ("rigid bus", _BUS),
-        ("construction vehicle", _OTHER_VEHICLE), ("ambulance", _EMERGENCY), ("police car", _EMERGENCY),
-        ("trailer", _OTHER_VEHICLE), ("bicycle", _BICYCLE), ("motorcycle", _MOTORCYCLE), ("adult", _PERSON),
-        ("child", _PERSON), ("construction worker", _PERSON), ("personal mobility", _PERSON),
-        ("police officer", _PERSON), ("stroller", _PERSON), ("wheelchair", _PERSON), ("traffic cone", _NONE),
-        ("barrier", _NONE), ("pushable", _NONE), ("debris", _NONE), ("bicycle rack", _NONE), ("animal", _ANIMAL),
+        "car CAR, truck TRUCK, bendy bus BUS, rigid bus BUS, construction vehicle OTHER_VEHICLE, "
+        "ambulance EMERGENCY_VEHICLE, police car EMERGENCY_VEHICLE, trailer OTHER_VEHICLE, bicycle BICYCLE, "
+        "motorcycle MOTORCYCLE, adult PEDESTRIAN, child PEDESTRIAN, construction worker PEDESTRIAN, "
+        "personal mobility PEDESTRIAN, police officer PEDESTRIAN, stroller PEDESTRIAN, wheelchair PEDESTRIAN, "
+        "traffic cone UNKNOWN, barrier UNKNOWN, pushable UNKNOWN, debris UNKNOWN, bicycle rack UNKNOWN, "
+        "animal ANIMAL"
     ),
     "PandasetBoxDetectionLabel": (
-        ("bird", _ANIMAL), ("animal", _ANIMAL), ("bicycle", _BICYCLE), ("bus", _BUS), ("car", _CAR),
-        ("cones", _NONE), ("construction signs", _NONE), ("emergency vehicle", _EMERGENCY),
-        ("medium-sized truck", _TRUCK), ("motorcycle", _MOTORCYCLE), ("motorized scooter", _MOTORCYCLIST),
-        ("construction vehicle", _OTHER_VEHICLE), ("pedicab", _CYCLIST), ("uncommon vehicle", _OTHER_VEHICLE),
-        ("pedestrian", _PERSON), ("pedestrian with object", _PERSON), ("personal mobility", _PERSON),
-        ("pickup truck", _CAR), ("pylons", _NONE), ("road barriers", _NONE), ("rolling containers", _NONE),
-        ("semi-truck", _TRUCK), ("signs", _NONE), ("temporary barriers", _NONE), ("towed object", _OTHER_VEHICLE),
-        ("train", _TRAM), ("tram", _TRAM),
+        "bird ANIMAL, animal ANIMAL, bicycle BICYCLE, bus BUS, car CAR, cones UNKNOWN, construction signs UNKNOWN, "
+        "emergency vehicle EMERGENCY_VEHICLE, medium-sized truck TRUCK, motorcycle MOTORCYCLE, "
+        "motorized scooter MOTORCYCLIST, construction vehicle OTHER_VEHICLE, pedicab CYCLIST, "
+        "uncommon vehicle OTHER_VEHICLE, pedestrian PEDESTRIAN, pedestrian with object PEDESTRIAN, "
+        "personal mobility PEDESTRIAN, pickup truck CAR, pylons UNKNOWN, road barriers UNKNOWN, "
+        "rolling containers UNKNOWN, semi-truck TRUCK, signs UNKNOWN, temporary barriers UNKNOWN, "
+        "towed object OTHER_VEHICLE, train TRAM, tram TRAM"
     ),
     "WODPerceptionBoxDetectionLabel": (
-        ("unset", _NONE), ("vehicle", _CAR), ("pedestrian", _PERSON), ("sign", _NONE), ("cyclist", _CYCLIST),
+        "unset UNKNOWN, vehicle CAR, pedestrian PEDESTRIAN, sign UNKNOWN, cyclist CYCLIST"
     ),
-    "WODMotionBoxDetectionLabel": (
-        ("unset", _NONE), ("vehicle", _CAR), ("pedestrian", _PERSON), ("cyclist", _CYCLIST), ("other", _NONE),
-    ),
-}  # fmt: skip
+    "WODMotionBoxDetectionLabel": "unset UNKNOWN, vehicle CAR, pedestrian PEDESTRIAN, cyclist CYCLIST, other UNKNOWN",
+}
 """Name and label of each number, in the order of the numbers, by the name of the label class in version 0.7."""
 
 
@@ -86,19 +78,19 @@ def names_of_labels(label_class: str) -> tuple[str, ...]:
         label_class: Its name, alone or with that of its module.
     """
     short = label_class.rpartition(".")[2]
-    return tuple(f"{short.removesuffix('BoxDetectionLabel')} {name}" for name, _ in _CLASSES.get(short, ()))
+    members = _CLASSES[short].split(", ") if short in _CLASSES else []
+    return tuple(f"{short.removesuffix('BoxDetectionLabel')} {each.rpartition(' ')[0]}" for each in members)
 
 
 LABEL_MAPPING: Final = {
     **{
-        name: f"PERCEPTION_LABEL_{label}"
+        name: f"PERCEPTION_LABEL_{member.rpartition(' ')[2]}"
         for label_class, members in _CLASSES.items()
-        for name, (_, label) in zip(names_of_labels(label_class), members, strict=True)
+        for name, member in zip(names_of_labels(label_class), members.split(", "), strict=True)
     },
     UNKNOWN: "PERCEPTION_LABEL_UNKNOWN",
 }
 """Label of each class of each label class, and of what is not known."""
-
 
 SYNC: Final = "sync"
 EGO, BOXES, LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
@@ -162,8 +154,7 @@ class Py123dLog:
         Raises:
             SourceDataError: The file is missing or damaged.
         """
-        with naming_source(f"{self.name}/{EGO}.arrow"):
-            opened = open_arrow(self.folder / f"{EGO}.arrow", EGO)
+        with self._opened(EGO) as opened:
             metadata = opened.metadata
             sizes_m = {key: metadata.number(key) for key in ("length", "width", "height")}
             for key, each_m in sizes_m.items():
@@ -200,12 +191,24 @@ class Py123dLog:
         Raises:
             SourceDataError: The file is damaged, or has a track twice in a frame.
         """
-        if not (self.folder / f"{BOXES}.arrow").exists():
+        if not self._has(BOXES):
             remarks.append("There are no boxes: nobody but the AV is seen.")
             return SourceTracks.none(len(frames))
-        with naming_source(f"{self.name}/{BOXES}.arrow"):
-            opened = open_arrow(self.folder / f"{BOXES}.arrow", BOXES)
+        with self._opened(BOXES) as opened:
             return _tracks_of(opened, self._rows_of(BOXES)[frames], times_ns, known, remarks)
+
+    def label_classes(self) -> set[str]:
+        """Return the classes that boxes may have.
+
+        Raises:
+            SourceDataError: The file is damaged.
+        """
+        if not self._has(BOXES):
+            return set()
+        with self._opened(BOXES) as opened:
+            if "labels" in opened.own:  # as l5kit writes them
+                return set(PERCEPTION_LABELS)
+            return set(names_of_labels(opened.metadata.text("box_detection_label_class", "")))
 
     def lights(self, frames: Int64Array) -> SourceLights:
         """Return the lights of lanes in some frames; each stands at the end of its lane.
@@ -213,15 +216,12 @@ class Py123dLog:
         Raises:
             SourceDataError: The file is damaged.
         """
-        if not (self.folder / f"{LIGHTS}.arrow").exists():
+        if not self._has(LIGHTS):
             return SourceLights.none(len(frames))
-        with naming_source(f"{self.name}/{LIGHTS}.arrow"):
-            opened = open_arrow(self.folder / f"{LIGHTS}.arrow", LIGHTS)
+        with self._opened(LIGHTS) as opened:
             rows = self._rows_of(LIGHTS)[frames]
             starts, lanes = opened.lists("lane_id")
-            status_starts, statuses = opened.lists("status")
-            if not np.array_equal(status_starts, starts):
-                raise ValueError("lists of status have other lengths than those of lane_id")
+            statuses = opened.values_beside("lane_id", "status")
             lists = _Lists.of(starts, rows)
             lane_ids, light_rows = np.unique(numeric_values(lanes, "lane_id")[lists.indices], return_inverse=True)
 
@@ -231,6 +231,15 @@ class Py123dLog:
             states = np.full((len(lane_ids), len(rows)), LightState.ABSENT, np.uint8)
             states[light_rows, lists.steps] = shown[status]
             return SourceLights(tuple(map(str, lane_ids.tolist())), states, np.full((len(lane_ids), 3), np.nan))
+
+    def _has(self, modality: str) -> bool:
+        return (self.folder / f"{modality}.arrow").exists()
+
+    @contextmanager
+    def _opened(self, modality: str) -> Iterator[ArrowFile]:
+        """Yield the file of a modality, which errors in the block name."""
+        with naming_source(f"{self.name}/{modality}.arrow"):
+            yield open_arrow(self.folder / f"{modality}.arrow", modality)
 
     def _rows_of(self, modality: str) -> Int64Array:
         """Return the row of each frame in the file of a modality, -1 where it has none, (N,)."""
@@ -255,12 +264,9 @@ class _Lists:
         """Return those of rows of a file, -1 where a frame has none."""
         if rows.max(initial=-1) >= len(starts) - 1:
             raise ValueError(f"it has {len(starts) - 1} rows, but {SYNC}.arrow names row {rows.max()}")
-        # Values of a list follow each other: its start, and how many values of the same list came before each.
         counts = np.where(rows >= 0, np.diff(starts)[rows], 0) if len(starts) > 1 else np.zeros(len(rows), np.int64)
         steps = np.repeat(np.arange(len(rows)), counts)
-        ends = np.cumsum(counts)
-        indices = np.arange(len(steps)) - np.repeat(ends - counts, counts) + np.repeat(starts[rows], counts)
-        return cls(steps, indices)
+        return cls(steps, expand_ranges(starts[rows], counts))
 
 
 def _tracks_of(
@@ -268,37 +274,27 @@ def _tracks_of(
 ) -> SourceTracks:
     """Return the boxes in some rows of the file as tracks."""
     starts, boxes = opened.lists("bounding_box_se3")
-    for name in ("track_token", "label"):
-        if not np.array_equal(opened.lists(name)[0], starts):
-            raise ValueError(f"lists of {name} have other lengths than those of bounding_box_se3")
+    column, label_column = (opened.values_beside("bounding_box_se3", name) for name in ("track_token", "label"))
     lists = _Lists.of(starts, rows)
     values = rows_of(boxes, "bounding_box_se3", 10)[lists.indices]
 
     # the number of the track of each box, and the ids of tracks in the order in which they come
-    column = opened.lists("track_token")[1]
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
         raise TypeError(f"column track_token must hold text in all rows, got {column.type}")
     encoded = column.take(pa.array(lists.indices)).dictionary_encode()
     tracks, ids = encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
-    shape = len(ids), len(times_ns)
-    if not shape[0]:
+    if not ids:
         return SourceTracks.none(len(times_ns))
-    require_few_states(*shape, called="frames")
-    counts = np.bincount(tracks * shape[1] + lists.steps, minlength=shape[0] * shape[1]).reshape(shape)
-    if counts.max() > 1:
-        track, step = np.argwhere(counts > 1)[0].tolist()
-        raise ValueError(f"track {ids[track]!r} has two boxes in frame {step}")
+    require_few_states(len(ids), len(times_ns), called="frames")
+    require_one_state(ids, tracks, lists.steps, len(times_ns), problem_of=lambda step: f"has two boxes in frame {step}")
     require_unit(values[:, _ROTATION], "box")
 
-    labels = numeric_values(opened.lists("label")[1], "label").astype(np.int64)
-    # The class of a track is that of its first box: written last, it stays.
-    firsts = np.zeros(len(ids), np.int64)
-    firsts[tracks[::-1]] = lists.indices[::-1]
-    classes = _classes_of(opened, labels, firsts, remarks)
+    labels = numeric_values(label_column, "label").astype(np.int64)
+    # The class of a track is that of its first box.
+    firsts = np.unique(tracks, return_index=True)[1]
+    classes = _classes_of(opened, labels, lists.indices[firsts], remarks)
 
-    velocity_starts, velocities = opened.lists("velocity_3d")
-    if not np.array_equal(velocity_starts, starts):
-        raise ValueError("lists of velocity_3d have other lengths than those of bounding_box_se3")
+    velocities = opened.values_beside("bounding_box_se3", "velocity_3d")
     velocities_mps = None
     if velocities.null_count:
         remarks.append("Velocities are differences of places, as the log does not tell all.")

@@ -14,6 +14,19 @@ from l5kit.readers.source_scene import SourceScene
 _LONGEST_REASON: Final = 2000
 """Characters of an error of Python in ours; values of a source may be long."""
 
+_LICENCES: Final = {
+    "nuplan": "nuPlan: CC BY-NC-SA 4.0 with the terms of use of nuPlan",
+    "nuscenes": "nuScenes: CC BY-NC-SA 4.0 with the terms of use of nuScenes",
+    **dict.fromkeys(("av2", "argoverse"), "Argoverse 2: CC BY-NC-SA 4.0"),
+    **dict.fromkeys(("wod", "waymo"), "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms)"),
+    "kitti360": "KITTI-360: CC BY-NC-SA 3.0",
+    "pandaset": "PandaSet: CC BY 4.0 with the terms of PandaSet",
+    "l5kit": "that of the dataset which l5kit has exported; see its facts",
+    **dict.fromkeys(("lyft", "l5"), "Lyft Level 5: CC BY-NC-SA 4.0"),
+    **dict.fromkeys(("pg", "metadrive"), "made scenes of MetaDrive: Apache 2.0"),
+}
+"""Licence of the data of a dataset that somebody has converted, by the beginning of its name."""
+
 
 class SourceDataError(L5KitError, ValueError):
     """A file of another dataset is damaged, of an unknown version, or tells what cannot be.
@@ -129,14 +142,9 @@ class SourceInfo:
         return type(self), (*texts, self.step_time_s, mapping, self.missing, self.made_up)
 
 
-def licence_of(dataset: str, licences: Mapping[str, str]) -> str:
-    """Return the licence of a dataset that somebody has converted, which changes none.
-
-    Args:
-        dataset: Its name.
-        licences: Licences by the beginning of names.
-    """
-    known = next((licence for start, licence in licences.items() if dataset.startswith(start)), None)
+def licence_of(dataset: str) -> str:
+    """Return the licence of a dataset that somebody has converted, which changes none, by the beginning of its name."""
+    known = next((licence for start, licence in _LICENCES.items() if dataset.startswith(start)), None)
     return known if known is not None else f"{dataset}: that of the dataset, which l5kit does not know"
 
 

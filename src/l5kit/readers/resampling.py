@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation, Slerp
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array
 from l5kit.data.layout import is_group, logs_in
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.map_folder import MAPS_FOLDER
 from l5kit.data.progress import Progress
@@ -62,9 +63,9 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
         rotations = turns(np.clip((pairs.times_ns - start_ns) / 1e9, 0.0, known_s[-1])).as_matrix()
 
     # Lights show what they did in the frame before.
-    faces = scene.tl_faces
-    rows = [np.arange(faces.starts[frame], faces.starts[frame + 1]) for frame in pairs.before]
-    taken, starts = np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int32)
+    faces, firsts = scene.tl_faces, scene.tl_faces.starts.astype(np.int64)
+    counts = np.diff(firsts)[pairs.before]
+    taken, starts = expand_ranges(firsts[pairs.before], counts), np.cumsum([0, *counts], dtype=np.int32)
     return SceneArrays(
         host=scene.host,
         timestamps_ns=pairs.times_ns,

@@ -14,13 +14,14 @@ import numpy as np
 from l5kit._types import Int64Array, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.motion import steps_seen
 from l5kit.readers.plain_pickle import load_plain_pickle
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, licence_of, naming_source, require_source_folder
 from l5kit.readers.scenarionet_map import read_lights, read_map
-from l5kit.readers.scenarionet_tracks import CLASSES, read_tracks
-from l5kit.readers.scenarionet_windows import Window, join_windows, windows_of_logs
+from l5kit.readers.scenarionet_tracks import CLASSES, ego_of, read_tracks
+from l5kit.readers.scenarionet_windows import Window, join_windows, reported_times_s, windows_of_logs
 from l5kit.readers.source_bounds import as_times_ns, is_text
-from l5kit.readers.source_fields import SourceFields, as_floats
+from l5kit.readers.source_fields import SourceFields
 from l5kit.readers.source_scene import SourceScene
 
 _SUMMARY, _MAPPING = "dataset_summary.pkl", "dataset_mapping.pkl"
@@ -33,18 +34,6 @@ _SINCE_1970_S: Final = 1e8
 """Times from here on count from 1970."""
 
 _USUAL_STEP_S: Final = 0.1
-_LICENCES: Final = {
-    "waymo": "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms)",
-    "nuscenes": "nuScenes: CC BY-NC-SA 4.0 with the terms of use of nuScenes",
-    "nuplan": "nuPlan: CC BY-NC-SA 4.0 with the terms of use of nuPlan",
-    "argoverse": "Argoverse 2: CC BY-NC-SA 4.0",
-    "av2": "Argoverse 2: CC BY-NC-SA 4.0",
-    "lyft": "Lyft Level 5: CC BY-NC-SA 4.0",
-    "l5": "Lyft Level 5: CC BY-NC-SA 4.0",
-    "pg": "made scenes of MetaDrive: Apache 2.0",
-    "metadrive": "made scenes of MetaDrive: Apache 2.0",
-}
-"""Licence of the data that a set was made of, by the beginning of its name; conversion changes none."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +55,18 @@ class ScenarionetReader:
     Args:
         source: The folder, with ``dataset_summary.pkl`` or with files ``sd_*.pkl`` in it or in folders within.
         joins: Whether windows that were cut out of one log, one after the other, become one scene.
+
+    Attributes:
+        source: The folder.
     """
 
     def __init__(self, source: str | os.PathLike[str], *, joins: bool = False) -> None:
-        self._source = Path(source)
+        self.source = Path(source)
         self._joins = joins
 
     def __getstate__(self) -> PickledState:
         """Return all but what was listed, which is large; what holds for all scenes goes along."""
         return {name: value for name, value in vars(self).items() if name != "_listing"}
-
-    @property
-    def source(self) -> Path:
-        """The folder."""
-        return self._source
 
     @cached_property
     def info(self) -> SourceInfo:
@@ -94,7 +81,7 @@ class ScenarionetReader:
         return SourceInfo(
             dataset=f"ScenarioNet ({', '.join(names)})",
             version=", ".join(versions[:10]) or "not told by its files",
-            licence="; ".join(dict.fromkeys(licence_of(name, _LICENCES) for name in names)),
+            licence="; ".join(dict.fromkeys(licence_of(name) for name in names)),
             step_time_s=self._step_time_s(),
             label_mapping=CLASSES,
             missing=(
@@ -135,7 +122,7 @@ class ScenarionetReader:
             # The part of the dataset is told by the folders of a file, the nearest first, or else by that of the
             # source.
             file, *others = (files[name] for name in names)
-            folders = (*reversed(PurePosixPath(file).parts[:-1]), self._source.absolute().name)
+            folders = (*reversed(PurePosixPath(file).parts[:-1]), self.source.absolute().name)
             split = next((known[1] for name in folders if (known := _SPLIT.search(name.lower()))), "sample")
             record = "" if not others else f"{len(names)} windows of one log, the first of them"
             refs.append(SceneRef(split, PurePosixPath(names[0]).stem, file, record, others=tuple(others)))
@@ -158,10 +145,10 @@ class ScenarionetReader:
 
     @cached_property
     def _listing(self) -> _Listing:
-        require_source_folder(self._source, called="scenarios of ScenarioNet")
+        require_source_folder(self.source, called="scenarios of ScenarioNet")
         listed_files = {
-            path.name: path.relative_to(self._source).as_posix()
-            for path in sorted(self._source.rglob("sd_*.pkl"), reverse=True)
+            path.name: path.relative_to(self.source).as_posix()
+            for path in sorted(self.source.rglob("sd_*.pkl"), reverse=True)
         }
         metadata = self._read_names(_SUMMARY)
         folders = self._read_names(_MAPPING)
@@ -178,7 +165,7 @@ class ScenarionetReader:
             files.setdefault(name, name)
         if not files:
             raise DatasetNotFoundError(
-                f"no scenarios of ScenarioNet in {str(self._source)!r}: there is no {_SUMMARY} in it, and no sd_*.pkl "
+                f"no scenarios of ScenarioNet in {str(self.source)!r}: there is no {_SUMMARY} in it, and no sd_*.pkl "
                 "in it or in folders within"
             )
         summaries = {name: SourceFields(each, name) for name, each in metadata.items() if isinstance(each, dict)}
@@ -186,10 +173,10 @@ class ScenarionetReader:
 
     def _read_names(self, file: str) -> dict[str, object]:
         """Return what a file of the folder tells of each scenario by its name; nothing where there is none."""
-        if not (self._source / file).exists():
+        if not (self.source / file).exists():
             return {}
         with naming_source(file):
-            content = _load(self._source / file)
+            content = _load(self.source / file)
             return {str(name): value for name, value in SourceFields.of(content).values.items()}
 
     def _step_time_s(self) -> float:
@@ -201,7 +188,7 @@ class ScenarionetReader:
         if not counts:
             for file in list(self._listing.files.values())[:10]:
                 try:
-                    scenario = SourceFields.of(_load(self._source / file))
+                    scenario = SourceFields.of(_load(self.source / file))
                     counts[_step_of(scenario.fields("metadata"))] += 1
                 except (OSError, ValueError, TypeError):  # of which reading tells
                     continue
@@ -211,7 +198,7 @@ class ScenarionetReader:
         return min(counts, key=lambda step_s: (-counts[step_s], step_s), default=_USUAL_STEP_S)
 
     def _read_window(self, file: str) -> Window:
-        scenario = SourceFields.of(_load(self._source / file))
+        scenario = SourceFields.of(_load(self.source / file))
         metadata = scenario.fields("metadata")
         name, dataset = PurePosixPath(file).stem, _dataset_of(PurePosixPath(file).name, metadata)
         remarks = []
@@ -219,8 +206,8 @@ class ScenarionetReader:
         if isinstance(scenario_id, str | int) and str(scenario_id) not in name:
             remarks.append(f"The file is called {name}, but its scenario {str(scenario_id)[:80]}; was it renamed?")
         times_ns = _times_of(metadata, scenario, remarks)
-        tracks = read_tracks(scenario, metadata, len(times_ns))
-        steps = tracks.ego_steps()
+        tracks, originals = read_tracks(scenario, metadata, len(times_ns))
+        steps = steps_seen(tracks.is_valid[tracks.ego_row], f"the AV, track {tracks.ids[tracks.ego_row]!r},")
         if steps.stop - steps.start < len(times_ns):
             remarks.append(
                 f"Steps {steps.start} to {steps.stop - 1} of {len(times_ns)} are kept, those in which the AV is."
@@ -245,13 +232,13 @@ class ScenarionetReader:
         scene = SourceScene(
             name=name,
             timestamps_ns=times_ns,
-            ego=tracks.to_ego(steps, times_ns, remarks, is_middle=is_middle),
+            ego=ego_of(tracks, steps, times_ns, remarks, is_middle=is_middle),
             tracks=tracks.to_source(steps, times_ns),
             lights=replace(lights, states=lights.states[:, steps]),
             map=source_map,
             remarks=(*tracks.remarks, *remarks),
         )
-        return Window(scene, dict(zip(tracks.ids, tracks.originals, strict=True)))
+        return Window(scene, originals)
 
 
 def _load(path: Path) -> object:
@@ -285,14 +272,9 @@ def _dataset_of(name: str, metadata: SourceFields | None) -> str:
 
 def _step_of(metadata: SourceFields) -> float:
     """Return the usual time between two steps, whole milliseconds; 0 where it is not told."""
-    times = metadata.values.get("ts")
-    if isinstance(times, np.ndarray | list | tuple) and len(times) > 1:
-        try:
-            step_s = round(float(np.median(np.diff(as_floats(times, "ts").ravel()))), 3)
-        except TypeError:
-            return 0.0
-        return step_s if 0 < step_s < np.inf else 0.0
-    return 0.0
+    times_s = reported_times_s(metadata)
+    step_s = 0.0 if times_s is None else round(float(np.median(np.diff(times_s))), 3)
+    return step_s if 0 < step_s < np.inf else 0.0
 
 
 def _times_of(metadata: SourceFields, scenario: SourceFields, remarks: list[str]) -> Int64Array:

@@ -17,12 +17,12 @@ from l5kit.readers.source_map import (
     SourceMap,
     SourceSign,
     is_line,
+    open_outline,
     with_heights,
-    without_last_repeated,
 )
 from l5kit.readers.source_scene import LightState, SourceLights
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
-from l5kit.readers.womd_map import lines_or_none
+from l5kit.readers.womd_map import lines_or_none, longest_beside
 
 _KINDS_OF_LANE: Final = {"LANE_BIKE_LANE": "bike", "LANE_BUS_LANE": "bus"}
 _JUNCTION_LANE: Final = "LANE_SURFACE_UNSTRUCTURE"
@@ -38,7 +38,6 @@ _AREA_KINDS: Final = {
 _LINE_TYPES: Final = ("ROAD_LINE", "ROAD_EDGE", "BOUNDARY_LINE", "BOUNDARY_MEDIAN")
 _MOST_NAMED: Final = 20
 _MOST_POINTS: Final = 1_000_000_000
-_FEWEST_CORNERS: Final = 3
 _STATES: Final = {
     "GO": LightState.GREEN,
     "GREEN": LightState.GREEN,
@@ -80,8 +79,7 @@ def read_map(features: SourceFields, name: str, shift_m: Float64Array, remarks: 
                 lines[feature_id] = _points_of(feature, "polyline", shift_m)
             continue
         elif kind in _AREA_KINDS and feature.has("polygon"):
-            outline_m = without_last_repeated(_points_of(feature, "polygon", shift_m))
-            if is_line(outline_m) and len(outline_m) >= _FEWEST_CORNERS:
+            if (outline_m := open_outline(_points_of(feature, "polygon", shift_m))) is not None:
                 areas.append(SourceArea(feature_id, _AREA_KINDS[kind], outline_m))
                 continue
         elif kind == "STOP_SIGN" and feature.has("position"):
@@ -170,16 +168,17 @@ def _lanes_of(
     for row, (lane_id, (feature, centre_m)) in enumerate(lanes.items()):
         kind = feature.text("type")
         left_m, right_m = lefts_m[row], rights_m[row]
+        polygon_m = None
         if left_m is None and right_m is None and feature.has("polygon"):
+            polygon_m = open_outline(_points_of(feature, "polygon", shift_m))
+        if polygon_m is not None:
             # The sides of its polygon are as high as the lane on average, as polygons may have no heights.
-            outline_m = without_last_repeated(_points_of(feature, "polygon", shift_m))
-            if len(outline_m) >= _FEWEST_CORNERS and np.isfinite(outline_m).all():
-                height_m = centre_m[:, 2].mean()
-                sides_m = sides_of_lane(without_repeats(centre_m)[:, :2], outline_m[:, :2])
-                left_m, right_m = (
-                    None if side is None else np.column_stack([side, np.full(len(side), height_m)]) for side in sides_m
-                )
-                left_m, right_m = (side_m if is_line(side_m) else None for side_m in (left_m, right_m))
+            height_m = centre_m[:, 2].mean()
+            sides_m = (
+                None if side is None else np.column_stack([side, np.full(len(side), height_m)])
+                for side in sides_of_lane(without_repeats(centre_m)[:, :2], polygon_m[:, :2])
+            )
+            left_m, right_m = (side_m if is_line(side_m) else None for side_m in sides_m)
         limit_mps = None  # that in km/h counts more, and 0 is none
         for key, unit_mps in (("speed_limit_mph", MPS_OF_MPH), ("speed_limit_kmh", MPS_OF_KMH)):
             limit = feature.number(key)
@@ -243,5 +242,4 @@ def _neighbour_of(feature: SourceFields, key: str, lanes: Mapping[str, object]) 
         first, last = each.get("self_start_index"), each.get("self_end_index")
         length = last - first if _is_index(first) and _is_index(last) else 0
         beside.append((length, str(each.get("feature_id"))))
-    _, lane = max((candidate for candidate in beside if candidate[1] in lanes), default=(0, None))
-    return lane
+    return longest_beside(beside, lanes)

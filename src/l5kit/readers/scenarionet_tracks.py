@@ -1,16 +1,14 @@
 """Tracks of a ScenarioNet scenario: the AV and the other road users, as arrays."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.data.array_shapes import require_shapes
-from l5kit.readers.motion import filled_poses, steps_seen, velocities_of
+from l5kit._types import BoolArray, Int64Array
+from l5kit.readers.scenario_tracks import ScenarioTracks
 from l5kit.readers.source_bounds import require_few_states
 from l5kit.readers.source_fields import SourceFields
-from l5kit.readers.source_scene import SourceEgo, SourceTracks
+from l5kit.readers.source_scene import SourceEgo
 
 CLASSES: Final = {
     "VEHICLE": "PERCEPTION_LABEL_CAR",
@@ -27,94 +25,10 @@ _USUAL_AV_M: Final = (4.87, 1.85, 1.48)
 _SWAPPED: Final = "nuscenes"
 
 
-@dataclass(frozen=True)
-class ScenarioTracks:
-    """All K tracks of a scenario through its T steps, the AV among them.
-
-    Attributes:
-        ids: What the set calls each, of length K.
-        originals: What the dataset behind it calls each, of length K.
-        types: Type of each, of length K.
-        is_valid: Whether it is seen, bool, (K, T).
-        positions_m: Middle of its box, x, y and z, (K, T, 3).
-        yaws_rad: Heading, (K, T).
-        velocities_mps: x and y, (K, T, 2).
-        sizes_m: Length, width and height, (K, T, 3).
-        ego_row: Row of the AV.
-        is_target: Whether its future is to be predicted, bool, (K,); None where nothing is told.
-        remarks: What was made up or mended.
-    """
-
-    ids: tuple[str, ...]
-    originals: tuple[str, ...]
-    types: tuple[str, ...]
-    is_valid: BoolArray
-    positions_m: Float64Array
-    yaws_rad: Float64Array
-    velocities_mps: Float64Array
-    sizes_m: Float64Array
-    ego_row: int
-    is_target: BoolArray | None
-    remarks: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        shape = len(self.ids), self.is_valid.shape[1]
-        require_shapes(self, is_valid=shape, positions_m=(*shape, 3), yaws_rad=shape, velocities_mps=(*shape, 2))
-        require_shapes(self, sizes_m=(*shape, 3))
-
-    def ego_steps(self) -> slice:
-        """Return the steps from the first to the last one in which the AV is seen.
-
-        Raises:
-            ValueError: It is seen in none.
-        """
-        return steps_seen(self.is_valid[self.ego_row], f"the AV, track {self.ids[self.ego_row]!r},")
-
-    def to_ego(self, steps: slice, times_ns: Int64Array, remarks: list[str], *, is_middle: bool) -> SourceEgo:
-        """Return the AV in some steps.
-
-        Args:
-            steps: From :meth:`ego_steps`.
-            times_ns: Time of each of these steps.
-            remarks: Where to tell what was made up.
-            is_middle: Whether z is that of the middle of boxes, and not of the ground.
-        """
-        seen = self.is_valid[self.ego_row, steps]
-        poses = np.column_stack([self.positions_m[self.ego_row, steps], self.yaws_rad[self.ego_row, steps]])
-        size_m = np.median(self.sizes_m[self.ego_row, steps][seen], axis=0)
-        if not (size_m > 0).all():
-            remarks.append("The AV has no size, and got one of 4.87 x 1.85 x 1.48 m.")
-            size_m = np.array(_USUAL_AV_M)
-        if is_middle:
-            poses[:, 2] -= size_m[2] / 2.0
-        if holes := (np.flatnonzero(~seen) + steps.start).tolist():
-            remarks.append(f"The AV is not seen in steps {', '.join(map(str, holes))}; its poses lie between others.")
-        whole = filled_poses(poses, seen, times_ns)
-        return SourceEgo(whole[:, :3], whole[:, 3], size_m)
-
-    def to_source(self, steps: slice, times_ns: Int64Array) -> SourceTracks:
-        """Return the others in some steps, those that are seen in one of them; velocities that are missing are made."""
-        others = np.flatnonzero(self.is_valid[:, steps].any(axis=1))
-        others = others[others != self.ego_row]
-        is_valid, positions_m = self.is_valid[others, steps], self.positions_m[others, steps, :2]
-        velocities_mps = self.velocities_mps[others, steps]
-        if np.isnan(velocities_mps[is_valid]).any():
-            made = velocities_of(positions_m, is_valid, times_ns)
-            velocities_mps = np.where(np.isnan(velocities_mps), made, velocities_mps)
-        return SourceTracks(
-            ids=tuple(self.ids[row] for row in others),
-            classes=tuple(self.types[row] if self.types[row] in CLASSES else "OTHER" for row in others),
-            is_valid=is_valid,
-            positions_m=positions_m,
-            yaws_rad=self.yaws_rad[others, steps],
-            velocities_mps=velocities_mps,
-            sizes_m=self.sizes_m[others, steps],
-            is_target=None if self.is_target is None else self.is_target[others],
-        )
-
-
-def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) -> ScenarioTracks:
-    """Read the tracks of a scenario.
+def read_tracks(
+    scenario: SourceFields, metadata: SourceFields, num_steps: int
+) -> tuple[ScenarioTracks, dict[str, str]]:
+    """Read the tracks of a scenario, and what the dataset behind the set calls each, by its id.
 
     Args:
         scenario: The scenario.
@@ -136,10 +50,7 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
     for row, (_, track) in enumerate(items):  # positions may lack heights, and states velocities
         state = track.fields("state")
         is_valid[row] = state.floats("valid", num_steps) > 0
-        track_m = state.floats("position", num_steps, None)
-        if track_m.shape[1] not in (2, 3):
-            raise ValueError(f"{state.path}.position must have 2 or 3 columns, got {track_m.shape[1]}")
-        positions_m[row, :, : track_m.shape[1]] = track_m
+        positions_m[row] = state.points("position", num_steps)
         yaws_rad[row] = state.floats("heading", num_steps)
         if state.has("velocity"):
             velocities_mps[row] = state.floats("velocity", num_steps, 2)
@@ -149,11 +60,11 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
             sizes_m[row, :, column] = state.floats(name, num_steps)
     velocities_mps[~has_velocities] = np.nan
     types = tuple(track.text("type", "UNSET") for _, track in items)
-    originals = []
+    originals = {}
     for name, track in items:
         track_metadata = track.values.get("metadata")
         original = track_metadata.get("original_id") if isinstance(track_metadata, dict) else None
-        originals.append(name if original is None else str(original))
+        originals[name] = name if original is None else str(original)
     unknown = sorted({kind[:40] for kind in types} - {*CLASSES})
     remarks = [f"Tracks of the unknown types {', '.join(unknown)} are OTHER."] if unknown else []
     if not has_velocities.all():
@@ -168,10 +79,9 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         remarks.append("Length and width of boxes are swapped in this set, and were put right.")
         sizes_m = sizes_m[..., [1, 0, 2]]
     ego_row, is_target = _roles_of(metadata, ids)
-    return ScenarioTracks(
+    tracks_read = ScenarioTracks(
         ids=ids,
-        originals=tuple(originals),
-        types=types,
+        classes=tuple(kind if kind in CLASSES else "OTHER" for kind in types),
         is_valid=is_valid,
         positions_m=positions_m,
         yaws_rad=yaws_rad,
@@ -181,6 +91,28 @@ def read_tracks(scenario: SourceFields, metadata: SourceFields, num_steps: int) 
         is_target=is_target,
         remarks=tuple(remarks),
     )
+    return tracks_read, originals
+
+
+def ego_of(
+    tracks: ScenarioTracks, steps: slice, times_ns: Int64Array, remarks: list[str], *, is_middle: bool
+) -> SourceEgo:
+    """Return the AV in some steps.
+
+    Args:
+        tracks: All tracks.
+        steps: From the first to the last one in which it is seen.
+        times_ns: Time of each of these steps.
+        remarks: Where to tell what was made up.
+        is_middle: Whether z is that of the middle of boxes, and not of the ground.
+    """
+    size_m = np.median(tracks.sizes_m[tracks.ego_row, steps][tracks.is_valid[tracks.ego_row, steps]], axis=0)
+    if not (size_m > 0).all():
+        remarks.append("The AV has no size, and got one of 4.87 x 1.85 x 1.48 m.")
+        size_m = np.array(_USUAL_AV_M)
+    if missing := tracks.missing_steps(steps):
+        remarks.append(f"The AV is not seen in steps {', '.join(map(str, missing))}; its poses lie between others.")
+    return tracks.to_ego(steps, times_ns, size_m, ground_m=size_m[2] / 2.0 if is_middle else 0.0)
 
 
 def _roles_of(metadata: SourceFields, ids: tuple[str, ...]) -> tuple[int, BoolArray | None]:

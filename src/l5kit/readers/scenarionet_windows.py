@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -43,12 +43,13 @@ def windows_of_logs(metadata: Mapping[str, SourceFields | None]) -> list[list[st
     logs: dict[tuple[str, ...], list[tuple[float, float, float, str]]] = defaultdict(list)
     alone = []
     for name, fields in metadata.items():
-        span_s = None if fields is None else _span_of(fields)
-        if fields is None or span_s is None or not (keys := [key for key in _LOG_KEYS if fields.has(key)]):
+        times_s = None if fields is None else reported_times_s(fields)
+        keys = [] if fields is None else [key for key in _LOG_KEYS if fields.has(key)]
+        if fields is None or not keys or times_s is None or not np.isfinite(times_s).all():
             alone.append([name])
         else:
             log = str(fields.values[keys[0]]), str(fields.values.get("dataset")), str(fields.values.get("map"))
-            logs[log].append((*span_s, name))
+            logs[log].append((float(times_s[0]), float(times_s[-1]), float(np.median(np.diff(times_s))), name))
     groups = alone
     for windows in logs.values():
         windows.sort()
@@ -91,7 +92,7 @@ def join_windows(name: str, windows: Sequence[Window]) -> SourceScene:
             )
         av_m[at] = scene.ego.positions_m[:, :2]
     joined = JoinedMap(scenes[0].map.name)
-    renamed = [joined.add(replace(scene.map, name=joined.name), scene=scene.name) for scene in scenes]
+    renamed = [joined.add(scene.map, scene=scene.name) for scene in scenes]
     remarks = dict.fromkeys(remark for scene in scenes for remark in scene.remarks)
     return SourceScene(
         name=name,
@@ -110,18 +111,13 @@ def join_windows(name: str, windows: Sequence[Window]) -> SourceScene:
     )
 
 
-def _span_of(metadata: SourceFields) -> tuple[float, float, float] | None:
-    """Return first and last time and the time between two steps, seconds; None where they are not told."""
-    times = metadata.values.get("ts")
-    if not isinstance(times, np.ndarray | list | tuple) or len(times) < 2:
-        return None
+def reported_times_s(metadata: SourceFields) -> Float64Array | None:
+    """Return the times of steps that metadata tells, two or more, seconds; None where there are none."""
     try:
-        times_s = as_floats(times, "ts").ravel()
+        times_s = as_floats(metadata.values.get("ts"), "ts").ravel()
     except TypeError:
         return None
-    if not np.isfinite(times_s).all():
-        return None
-    return float(times_s[0]), float(times_s[-1]), float(np.median(np.diff(times_s)))
+    return times_s if len(times_s) > 1 else None
 
 
 def _tracks_of(windows: Sequence[Window], steps: Sequence[Int64Array], num_steps: int) -> SourceTracks:

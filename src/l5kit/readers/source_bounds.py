@@ -5,6 +5,7 @@ and the semantic map to a centimetre, times fit into an int64 with all differenc
 their own find room side by side.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Final, TypeGuard
 
 import numpy as np
@@ -145,3 +146,24 @@ def require_few_states(num_tracks: int, num_steps: int, *, called: str = "steps"
         raise ValueError(
             f"it has {num_tracks} tracks and {num_steps} {called}, more than {MOST_STATES} states in all{advice}"
         )
+
+
+def require_one_state(
+    ids: Sequence[str], tracks: Int64Array, steps: Int64Array, num_steps: int, *, problem_of: Callable[[int], str]
+) -> None:
+    """Refuse a track that a source lists twice in a step.
+
+    Args:
+        ids: Ids of the tracks.
+        tracks: Track of each row, (M,).
+        steps: Its step, (M,).
+        num_steps: Steps of the scene, which has so few states that all of them can be counted.
+        problem_of: Says what is wrong in a step.
+
+    Raises:
+        ValueError: There is one; the message names the first.
+    """
+    counts = np.bincount(tracks * num_steps + steps)
+    if counts.max(initial=0) > 1:
+        track, step = divmod(int(np.argmax(counts > 1)), num_steps)
+        raise ValueError(f"track {ids[track]!r} {problem_of(step)}")

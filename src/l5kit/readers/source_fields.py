@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray
+from l5kit.readers.source_map import with_heights
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,22 @@ class SourceFields:
             wanted = ", ".join("any" if size is None else str(size) for size in axes)
             raise ValueError(f"{self._name_of(key)} must have the shape ({wanted}), got {values.shape}")
         return values
+
+    def points(self, key: str, num_points: int | None = None) -> Float64Array:
+        """Return points of two or three numbers, (n, 3); those without a height have 0.
+
+        Args:
+            key: Their name.
+            num_points: How many there are; None for any number.
+
+        Raises:
+            TypeError: They are no numbers.
+            ValueError: They are missing, or have another shape.
+        """
+        points_m = self.floats(key, num_points, None)
+        if points_m.shape[1] not in (2, 3):
+            raise ValueError(f"{self._name_of(key)} must have 2 or 3 columns, got {points_m.shape[1]}")
+        return with_heights(points_m)
 
     def _name_of(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key

@@ -1,11 +1,15 @@
-"""What a reader gives for the map of a scene: lanes, areas and signs in metres, in the frame of the scene, checked."""
+"""What a reader gives for the map of a scene: lanes, areas and signs in metres, in the frame of the scene, checked.
+
+Of the map of a city scenes get the piece around them.
+"""
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from l5kit._types import Float64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, FURTHEST_M, is_within, require_text, require_within
 
@@ -175,16 +179,8 @@ class SourceMap:
         Raises:
             InvalidArgumentError: There is one; the message names it and the point.
         """
-        # Name of each line, of what it is, and its points; all points at once before, as most maps have none too far
-        # away.
-        of_lanes = [
-            (name, f"lane {lane.lane_id!r}", getattr(lane, name))
-            for lane in self.lanes
-            for name in ("centre_m", "left_m", "right_m")
-        ]
-        of_areas = [("outline_m", f"{area.kind} {area.area_id!r}", area.outline_m) for area in self.areas]
-        of_signs = [("position_m", f"sign {sign.sign_id!r}", sign.position_m[None]) for sign in self.signs]
-        lines = [line for line in (*of_lanes, *of_areas, *of_signs) if line[2] is not None]
+        # all points at once before, as most maps have none too far away
+        lines = list(self.lines())
         points_m = [line_m for _, _, line_m in lines]
         if not points_m or is_within(np.concatenate(points_m), FURTHEST_FROM_AV_M, around=position_m).all():
             return
@@ -192,6 +188,18 @@ class SourceMap:
             require_within(
                 name, f"{of_what} of map {self.name!r}", line_m, FURTHEST_FROM_AV_M, unit="m", around=position_m
             )
+
+    def lines(self) -> Iterator[tuple[str, str, Float64Array]]:
+        """Yield the name of each line, of what it is, and its points, (n, 3); a sign is a line of one point."""
+        for lane in self.lanes:
+            for name in ("centre_m", "left_m", "right_m"):
+                if (line_m := getattr(lane, name)) is not None:
+                    yield name, f"lane {lane.lane_id!r}", line_m
+        for area in self.areas:
+            yield "outline_m", f"{area.kind} {area.area_id!r}", area.outline_m
+            yield from (("holes_m", f"{area.kind} {area.area_id!r}", hole_m) for hole_m in area.holes_m)
+        for sign in self.signs:
+            yield "position_m", f"sign {sign.sign_id!r}", sign.position_m[None]
 
 
 def is_line(points_m: NumericArray | None) -> bool:
@@ -208,15 +216,11 @@ def with_heights(points_m: Float64Array) -> Float64Array:
     return points_m if points_m.shape[1] == 3 else np.column_stack([points_m, np.zeros(len(points_m))])
 
 
-def without_last_repeated(corners_m: Float64Array, *, fewest: int = _FEWEST_CORNERS) -> Float64Array:
-    """Return the corners of a polygon without the first one at its end.
-
-    Args:
-        corners_m: x, y and z, (n, 3).
-        fewest: So many corners or fewer stay as they are.
-    """
-    is_closed = len(corners_m) > fewest and bool((corners_m[0] == corners_m[-1]).all())
-    return corners_m[:-1] if is_closed else corners_m
+def open_outline(corners_m: Float64Array) -> Float64Array | None:
+    """Return the corners of a polygon without the first one at its end, (n, 3); None where there is no area in them."""
+    is_closed = len(corners_m) > 1 and bool((corners_m[0] == corners_m[-1]).all())
+    outline_m = corners_m[:-1] if is_closed else corners_m
+    return outline_m if len(outline_m) >= _FEWEST_CORNERS and is_line(outline_m) else None
 
 
 def _require_unique(what: str, ids: list[str]) -> None:
@@ -226,3 +230,65 @@ def _require_unique(what: str, ids: list[str]) -> None:
         if name in seen:
             raise InvalidArgumentError(f"the map has {what.partition(' ')[2]} {name!r} twice")
         seen.add(name)
+
+
+@dataclass(frozen=True)
+class CityMap:
+    """All elements of a city, and the boxes that hold each, so that those near a scene are found.
+
+    Attributes:
+        whole: The whole map.
+        lane_bounds_m: Least and greatest x and y of each lane, (L, 2, 2).
+        area_bounds_m: Those of each area, (A, 2, 2).
+        sign_bounds_m: Those of each sign, (S, 2, 2).
+        left_out: What was left out, one sentence each, and the bounds of what has any, else NaN, (2, 2).
+    """
+
+    whole: SourceMap
+    lane_bounds_m: Float64Array
+    area_bounds_m: Float64Array
+    sign_bounds_m: Float64Array
+    left_out: tuple[tuple[str, Float64Array], ...] = field(repr=False, default=())
+
+    @classmethod
+    def of(cls, whole: SourceMap, left_out: Iterable[tuple[str, Float64Array]] = ()) -> "CityMap":
+        """Return a map with the bounds of its elements."""
+        return cls(
+            whole,
+            bounds_of([lane.centre_m for lane in whole.lanes]),
+            bounds_of([area.outline_m for area in whole.areas]),
+            bounds_of([sign.position_m[None] for sign in whole.signs]),
+            tuple(left_out),
+        )
+
+    def near(self, positions_m: Float64Array, reach_m: float) -> tuple[SourceMap, list[str]]:
+        """Return the elements, each whole, that come near some positions, and what was left out there.
+
+        With what was left out is that of which nobody knows where it is.
+
+        Args:
+            positions_m: World x and y, (N, 2).
+            reach_m: Elements belong to it whose bounds are no farther from the bounds of the positions.
+        """
+        window_m = np.stack([positions_m.min(axis=0) - reach_m, positions_m.max(axis=0) + reach_m])
+        piece = SourceMap(
+            self.whole.name,
+            tuple(self.whole.lanes[row] for row in np.flatnonzero(_overlap(self.lane_bounds_m, window_m)).tolist()),
+            tuple(self.whole.areas[row] for row in np.flatnonzero(_overlap(self.area_bounds_m, window_m)).tolist()),
+            tuple(self.whole.signs[row] for row in np.flatnonzero(_overlap(self.sign_bounds_m, window_m)).tolist()),
+        )
+        is_near = [np.isnan(bounds_m).any() or _overlap(bounds_m, window_m) for _, bounds_m in self.left_out]
+        return piece, [text for (text, _), near in zip(self.left_out, is_near, strict=True) if near]
+
+
+def bounds_of(lines_m: Sequence[Float64Array]) -> Float64Array:
+    """Return the least and greatest x and y of lines, (N, 2, 2)."""
+    bounds = [(line[:, :2].min(axis=0), line[:, :2].max(axis=0)) for line in lines_m]
+    return np.array(bounds, np.float64).reshape(-1, 2, 2)
+
+
+def _overlap(bounds_m: Float64Array, window_m: Float64Array) -> BoolArray:
+    """Return which bounds (..., 2, 2) meet a window (2, 2)."""
+    # two boxes meet unless one ends before the other begins, in x or in y
+    meets: BoolArray = ((bounds_m[..., 0, :] <= window_m[1]) & (bounds_m[..., 1, :] >= window_m[0])).all(axis=-1)
+    return meets

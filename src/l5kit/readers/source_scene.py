@@ -300,21 +300,8 @@ class SourceScene:
                 f"AV, tracks and lights have {lengths} steps, but there are {len(times_ns)} times"
             )
         object.__setattr__(self, "remarks", tuple(self.remarks))
-        self._require_near()
 
-        # An AV that leaps from step to step is damaged.
-        steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
-        speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
-        if (speeds_mps > GREATEST_AV_SPEED_MPS).any():
-            step = int(np.argmax(speeds_mps > GREATEST_AV_SPEED_MPS)) + 1
-            raise InvalidArgumentError(
-                f"positions_m of the AV must be reached with {GREATEST_AV_SPEED_MPS:g} m/s at most, got "
-                f"{speeds_mps[step - 1]:g} m/s from {self.ego.positions_m[step - 1].tolist()} to "
-                f"{self.ego.positions_m[step].tolist()} in step {step}"
-            )
-
-    def _require_near(self) -> None:
-        """Refuse tracks and elements of the map that are too far from the AV."""
+        # Tracks and elements of the map are not too far from the AV.
         first_m = self.ego.positions_m[0]
         self.map.require_near(first_m)
         for lane, position_m in zip(self.lights.lane_ids, self.lights.positions_m, strict=True):
@@ -331,6 +318,17 @@ class SourceScene:
                 f"{step}"
             )
         require_within("positions_m", "the AV", self.ego.positions_m, FURTHEST_FROM_AV_M, unit="m", around=first_m)
+
+        # An AV that leaps from step to step is damaged.
+        steps_m = np.linalg.norm(np.diff(self.ego.positions_m, axis=0), axis=1)
+        speeds_mps = steps_m / (np.diff(self.timestamps_ns) / 1e9)
+        if (speeds_mps > GREATEST_AV_SPEED_MPS).any():
+            step = int(np.argmax(speeds_mps > GREATEST_AV_SPEED_MPS)) + 1
+            raise InvalidArgumentError(
+                f"positions_m of the AV must be reached with {GREATEST_AV_SPEED_MPS:g} m/s at most, got "
+                f"{speeds_mps[step - 1]:g} m/s from {self.ego.positions_m[step - 1].tolist()} to "
+                f"{self.ego.positions_m[step].tolist()} in step {step}"
+            )
 
 
 def _as_floats(holder: object, *names: str) -> None:

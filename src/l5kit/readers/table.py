@@ -32,15 +32,18 @@ class TableReader:
         source: The folder of the tables; those in folders ``train``, ``val`` and ``test`` are of these splits.
         columns: What their columns mean; None for ``columns.yaml`` in the folder.
 
+    Attributes:
+        source: The folder.
+
     Raises:
         ConfigError: The column map is not as it should be.
         DatasetNotFoundError: There is no folder, or no column map.
     """
 
     def __init__(self, source: str | os.PathLike[str], columns: str | os.PathLike[str] | None = None) -> None:
-        self._source = Path(source)
-        require_source_folder(self._source, called="tables")
-        self._columns_file = (self._source / COLUMNS_FILE if columns is None else Path(columns)).absolute()
+        self.source = Path(source)
+        require_source_folder(self.source, called="tables")
+        self._columns_file = (self.source / COLUMNS_FILE if columns is None else Path(columns)).absolute()
         if not self._columns_file.exists():
             raise DatasetNotFoundError(
                 f"there is no column map {str(self._columns_file)!r}, which tells what the columns of the tables mean; "
@@ -53,11 +56,6 @@ class TableReader:
         """Return all but the rows that were read last."""
         left_out = ("_last_read", "_map")
         return {name: value for name, value in vars(self).items() if name not in left_out} | {"_last_read": None}
-
-    @property
-    def source(self) -> Path:
-        """The folder."""
-        return self._source
 
     @cached_property
     def info(self) -> SourceInfo:
@@ -105,20 +103,19 @@ class TableReader:
             path = PurePosixPath(file)
             split = path.parts[0] if len(path.parts) > 1 and path.parts[0] in _SPLITS else "sample"
             stem = path.with_suffix("").as_posix()
-            whole = SceneRef(split, stem, file, others=others)
             if "scene" not in columns.names and columns.scene_s is None:
-                refs.append(whole)
+                refs.append(SceneRef(split, stem, file, others=others))
                 continue
+            # Each value of the column of scenes is one, and each of these may be cut into pieces.
             try:
                 rows = self._rows_of(file)
-            except (ValueError, TypeError):  # of which reading tells
-                refs.append(whole)
+                num_cut = len(rows.scene_names) if columns.scene_s is not None else 0
+                counts = [len(self._pieces_of(rows, scene)) for scene in range(num_cut)]
+            except (ValueError, TypeError):  # of which reading a piece tells
+                refs.append(SceneRef(split, stem, file, key=(0, 0), others=others))
                 continue
-
-            # Each value of the column of scenes is one, and each of these may be cut into pieces.
             for scene, scene_name in enumerate(rows.scene_names):
-                pieces = len(self._pieces_of(rows, scene)) if columns.scene_s is not None else 0
-                for piece in range(pieces) if pieces else (-1,):
+                for piece in range(counts[scene]) if counts else (-1,):
                     name = stem + (f"/{scene_name}" if scene_name else "") + (f"/{piece:04d}" if piece >= 0 else "")
                     parts = ([f"scene {scene_name!r}"] if scene_name else []) + (
                         [f"piece {piece}"] if piece >= 0 else []
@@ -146,13 +143,13 @@ class TableReader:
         """Tables of the folder, sorted."""
         suffixes = SUFFIXES if self._columns.mcap is None else MCAP_SUFFIXES
         files = sorted(
-            path.relative_to(self._source).as_posix()
-            for path in self._source.rglob("*")
+            path.relative_to(self.source).as_posix()
+            for path in self.source.rglob("*")
             if path.suffix in suffixes and path.is_file()
         )
         if not files:
             raise DatasetNotFoundError(
-                f"there are no tables in {str(self._source)!r}: no file in it or in folders within ends in "
+                f"there are no tables in {str(self.source)!r}: no file in it or in folders within ends in "
                 f"{' or '.join(suffixes)}"
             )
         return files
@@ -169,7 +166,7 @@ class TableReader:
         """Return the rows of a file; those of the last one are kept, as it may have many scenes."""
         last = self._last_read
         if last is None or last[0] != file:
-            last = file, read_rows(self._source / file, self._columns)
+            last = file, read_rows(self.source / file, self._columns)
             self._last_read = last
         return last[1]
 

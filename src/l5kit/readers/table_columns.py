@@ -143,6 +143,12 @@ def read_columns(file: Path) -> TableColumns:
         raise ConfigError(
             f"{called}: av must be the id of the track of the AV, or {NO_AV} where there is none, got {av!r:.80}"
         )
+    origin = content.get("map_origin")
+    is_origin = isinstance(origin, list) and len(origin) == 2 and all(isinstance(each, int | float) for each in origin)
+    if origin is not None and not (is_origin and abs(origin[0]) <= 90 and abs(origin[1]) <= 180):
+        raise ConfigError(
+            f"{called}: map_origin must be [latitude, longitude] of x = y = 0 in degrees, got {origin!r:.80}"
+        )
     return TableColumns(
         names=names,
         av=str(av),
@@ -153,7 +159,7 @@ def read_columns(file: Path) -> TableColumns:
         step_s=_seconds_of(content, "step", called),
         scene_s=_seconds_of(content, "scene_seconds", called),
         map_file=None if map_file is None else file.absolute().parent / map_file,
-        map_origin=_origin_of(content.get("map_origin"), called),
+        map_origin=None if origin is None else (float(origin[0]), float(origin[1])),
         dataset=_text_of(content, "name", called, "tables") or "tables",
         licence=_text_of(content, "licence", called, "not told") or "not told",
         mcap=mcap,
@@ -251,14 +257,3 @@ def _text_of(content: Mapping[object, object], key: str, called: str, default: s
     if not is_text(value):
         raise ConfigError(f"{called}: {key} must be text, got {value!r:.80}")
     return str(value)
-
-
-def _origin_of(value: object, called: str) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    is_right = isinstance(value, list) and len(value) == 2 and all(isinstance(each, int | float) for each in value)
-    if not is_right or not isinstance(value, list) or abs(value[0]) > 90 or abs(value[1]) > 180:
-        raise ConfigError(
-            f"{called}: map_origin must be [latitude, longitude] of x = y = 0 in degrees, got {value!r:.80}"
-        )
-    return float(value[0]), float(value[1])

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.errors import MissingDependencyError, install_command
-from l5kit.readers.quaternions import require_unit, rotations_of
+from l5kit.readers.motion import require_unit, rotations_of, rows_around
 from l5kit.readers.table_columns import OTHER_CLASS, McapTopics
 
 _SCENES, _POSE, _TRANSFORM, _TRANSFORMS = (
@@ -35,24 +34,16 @@ class _Message(NamedTuple):
     content: Any
 
 
-@dataclass
-class _Rows:
-    """Boxes of messages, column by column."""
+class _Box(NamedTuple):
+    """A box of a message: when and of which track and class it is, its frame, pose in it, and size."""
 
-    times_ns: list[int] = field(default_factory=list)
-    tracks: list[str] = field(default_factory=list)
-    classes: list[str] = field(default_factory=list)
-    frames: list[str] = field(default_factory=list)
-    positions_m: list[list[float]] = field(default_factory=list)
-    rotations: list[list[float]] = field(default_factory=list)
-    sizes_m: list[list[float]] = field(default_factory=list)
-
-    def add(self, time_ns: int, track: str, kind: str, frame: str, pose: Any, size_m: list[float]) -> None:
-        """Take one box."""
-        position_m, rotation = _pose_of(pose)
-        values = (time_ns, track, kind, frame, position_m, rotation, size_m)
-        for column, value in zip(vars(self).values(), values, strict=True):
-            column.append(value)
+    time_ns: int
+    track: str
+    kind: str
+    frame: str
+    position_m: list[float]
+    rotation: list[float]
+    size_m: list[float]
 
 
 class _Frames:
@@ -82,8 +73,7 @@ class _Frames:
             known = sorted(self._transforms[frame], key=lambda each: each[0])
             known_ns = np.array([each[0] for each in known], np.int64)
             # of a frame that moves the transform that is nearest in time, if it is near
-            after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
-            before = np.maximum(after - 1, 0)
+            before, after = rows_around(known_ns, times_ns)
             nearest = np.where(times_ns - known_ns[before] <= known_ns[after] - times_ns, before, after)
             away_ns = np.abs(known_ns[nearest] - times_ns)
             if len(known_ns) > 1 and (away_ns > _STALE_NS).any():
@@ -113,11 +103,11 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
         MissingDependencyError: The library ``mcap`` is missing.
         ValueError: The file is none, cut off or damaged, a topic is missing, or a message does not tell what it should.
     """
-    rows, frames, known, keys = _Rows(), _Frames(), dict[str, str](), set[str]()
+    boxes, frames, known, keys = list[_Box](), _Frames(), dict[str, str](), set[str]()
     for message in _messages_of(path):
         known[message.topic] = message.schema
         try:
-            keys |= _take(message, topics, av, rows, frames)
+            keys |= _take(message, topics, av, boxes, frames)
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"topic {message.topic!r} at {message.time_ns} ns: {error}") from error
     for topic in (*topics.objects, *([] if topics.av_pose is None else [topics.av_pose])):
@@ -126,18 +116,18 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
             is_there = f"has {known[topic]}" if topic in known else f"is not there{did_you_mean(topic, known)}"
             listed = ", ".join(f"{name} ({schema})" for name, schema in sorted(known.items())[:30])
             raise ValueError(f"topic {topic!r} must have {' or '.join(allowed)}, but it {is_there}; topics: {listed}")
-    if topics.class_key is not None and topics.class_key not in keys and set(rows.tracks) - {av}:
+    if topics.class_key is not None and topics.class_key not in keys and {box.track for box in boxes} - {av}:
         listed = ", ".join(sorted(keys)[:30]) or "none"
         raise ValueError(
             f"mcap.class is {topics.class_key!r}, which no entity has{did_you_mean(topics.class_key, keys)}; keys of "
             f"their metadata: {listed}"
         )
     # All in the frame that transforms lead to, which must be one.
-    times_ns = np.array(rows.times_ns, np.int64)
-    positions_m = np.array(rows.positions_m, np.float64).reshape(-1, 3)
-    rotations = rotations_of(np.array(rows.rotations, np.float64).reshape(-1, 4))
-    roots, of_frames = dict[str, str](), np.array(rows.frames, np.str_)
-    for frame in dict.fromkeys(rows.frames):
+    times_ns = np.array([box.time_ns for box in boxes], np.int64)
+    positions_m = np.array([box.position_m for box in boxes], np.float64).reshape(-1, 3)
+    rotations = rotations_of(np.array([box.rotation for box in boxes], np.float64).reshape(-1, 4))
+    roots, of_frames = dict[str, str](), np.array([box.frame for box in boxes], np.str_)
+    for frame in dict.fromkeys(box.frame for box in boxes):
         own = np.flatnonzero(of_frames == frame)
         roots[frame], positions_m[own], rotations[own] = frames.to_root(
             frame, times_ns[own], positions_m[own], rotations[own]
@@ -145,28 +135,28 @@ def read_messages(path: Path, topics: McapTopics, *, av: str) -> pa.Table:
     if len(set(roots.values())) > 1:
         listed = ", ".join(f"{frame!r} in {root!r}" for frame, root in roots.items())
         raise ValueError(f"boxes and poses are in frames that no transform joins: {listed}")
-    sizes_m = np.array(rows.sizes_m, np.float64).reshape(-1, 3)
-    columns = {"time": times_ns, "track": pa.array(rows.tracks, pa.string())}
-    columns |= {"class": pa.array(rows.classes, pa.string())}
+    sizes_m = np.array([box.size_m for box in boxes], np.float64).reshape(-1, 3)
+    columns = {"time": times_ns, "track": pa.array([box.track for box in boxes], pa.string())}
+    columns |= {"class": pa.array([box.kind for box in boxes], pa.string())}
     columns |= dict(zip("xyz", positions_m.T, strict=True))
     columns |= {"heading": np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0])}
     columns |= dict(zip(("length", "width", "height"), sizes_m.T, strict=True))
     return pa.table(columns)
 
 
-def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _Frames) -> set[str]:
+def _take(message: _Message, topics: McapTopics, av: str, boxes: list[_Box], frames: _Frames) -> set[str]:
     """Put what a message tells to the rows, or to the transforms; return the keys of the metadata of its entities."""
-    keys: set[str] = set()
+    keys, av_size_m = set[str](), list(topics.av_size_m)
     if message.schema in (_TRANSFORM, _TRANSFORMS):
         several = message.schema == _TRANSFORMS
         for transform in _value(message.content, "transforms") if several else [message.content]:
             frames.add(message.time_ns, transform)
             if message.topic == topics.av_pose and _value(transform, "child_frame_id") == av:
                 time_ns, frame = _time_of(transform, message.time_ns), _text(transform, "parent_frame_id")
-                rows.add(time_ns, av, OTHER_CLASS, frame, _as_pose(transform), list(topics.av_size_m))
+                boxes.append(_Box(time_ns, av, OTHER_CLASS, frame, *_pose_of(_as_pose(transform)), av_size_m))
     elif message.schema == _POSE and message.topic == topics.av_pose:
         time_ns, frame = _time_of(message.content, message.time_ns), _text(message.content, "frame_id")
-        rows.add(time_ns, av, OTHER_CLASS, frame, _value(message.content, "pose"), list(topics.av_size_m))
+        boxes.append(_Box(time_ns, av, OTHER_CLASS, frame, *_pose_of(_value(message.content, "pose")), av_size_m))
     elif message.schema == _SCENES and message.topic in topics.objects:
         for entity in _value(message.content, "entities", ()):
             cubes = _value(entity, "cubes", ())
@@ -180,7 +170,7 @@ def _take(message: _Message, topics: McapTopics, av: str, rows: _Rows, frames: _
             kind = OTHER_CLASS if topics.class_key is None else facts.get(topics.class_key, OTHER_CLASS)
             size_m = [_number(_value(_value(cubes[0], "size"), axis), "size") for axis in "xyz"]
             time_ns, frame = _time_of(entity, message.time_ns), _text(entity, "frame_id")
-            rows.add(time_ns, track, kind, frame, _value(cubes[0], "pose"), size_m)
+            boxes.append(_Box(time_ns, track, kind, frame, *_pose_of(_value(cubes[0], "pose")), size_m))
     return keys
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.array_shapes import require_shapes
+from l5kit.readers.arrow_columns import unpacked_bytes, value_type
 from l5kit.readers.source_bounds import as_times_ns
 from l5kit.readers.table_columns import OTHER_CLASS, TableColumns
 from l5kit.readers.table_mcap import read_messages
@@ -119,11 +120,10 @@ def _read_table(path: Path, names: list[str]) -> pa.Table:
             )
         if path.suffix == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as opened:
-                metadata = opened.metadata
-                num_bytes = sum(metadata.row_group(row).total_byte_size for row in range(metadata.num_row_groups))
-                if num_bytes > _MOST_BYTES or metadata.num_rows > _MOST_ROWS:
+                num_rows, num_bytes = opened.metadata.num_rows, unpacked_bytes(opened.metadata)
+                if num_bytes > _MOST_BYTES or num_rows > _MOST_ROWS:
                     raise ValueError(
-                        f"it has {metadata.num_rows} rows of {num_bytes} bytes, more than {_MOST_ROWS} of {_MOST_BYTES}"
+                        f"it has {num_rows} rows of {num_bytes} bytes, more than {_MOST_ROWS} of {_MOST_BYTES}"
                     )
                 _require_columns(opened.schema_arrow.names, names)
                 return opened.read(list(dict.fromkeys(names)), use_threads=False)
@@ -164,7 +164,7 @@ def _require_whole(column: pa.ChunkedArray, name: str) -> None:
 def _codes_of(column: pa.ChunkedArray, name: str) -> tuple[Int64Array, tuple[str, ...]]:
     """Return the number of the text of each row, and the texts in order; whole numbers are text, and in their order."""
     _require_whole(column, name)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = value_type(column)
     if pa.types.is_floating(kind):
         values = column.to_numpy()
         if (values != np.rint(values)).any() or np.abs(values).max(initial=0.0) > 2**53:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.readers.motion import filled_poses, headings_of, steps_seen, velocities_of
-from l5kit.readers.source_bounds import require_few_states
+from l5kit.readers.motion import filled_poses, headings_of, rows_around, steps_seen, velocities_of
+from l5kit.readers.source_bounds import require_few_states, require_one_state
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from l5kit.readers.table_columns import NO_AV, OTHER_CLASS, TableColumns
@@ -134,10 +134,9 @@ def _shared_grid(
     times_ns, steps = np.unique(row_times_ns, return_inverse=True)
     shape = len(ids), len(times_ns)
     require_few_states(*shape, advice=_ADVICE)
-    cells, counts = np.unique(tracks * len(times_ns) + steps, return_counts=True)
-    if (counts > 1).any():
-        track, step = divmod(int(cells[counts > 1][0]), len(times_ns))
-        raise ValueError(f"track {ids[track]!r} has two rows at {times_ns[step]} ns (step {step})")
+    require_one_state(
+        ids, tracks, steps, len(times_ns), problem_of=lambda step: f"has two rows at {times_ns[step]} ns (step {step})"
+    )
     is_valid = np.zeros(shape, np.bool_)
     is_valid[tracks, steps] = True
     numeric = {}
@@ -167,8 +166,7 @@ def _even_grid(
 
         # A step is valid near a row, and between two rows that are no further apart than 1.9 times the usual ones of
         # the track, or than 1.9 steps where these are longer.
-        after = np.clip(np.searchsorted(known_ns, times_ns), 0, len(known_ns) - 1)
-        before = np.clip(np.searchsorted(known_ns, times_ns, side="right") - 1, 0, None)
+        before, after = rows_around(known_ns, times_ns)
         is_near = np.minimum(np.abs(known_ns[after] - times_ns), np.abs(known_ns[before] - times_ns)) <= near_ns
         longest_ns = _LONGEST_BRACKET * max(float(np.median(gaps_ns)), step_ns) if len(gaps_ns) else 0.0
         is_inside = (times_ns >= known_ns[0]) & (times_ns <= known_ns[-1])

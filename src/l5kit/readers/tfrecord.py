@@ -120,8 +120,8 @@ def read_record(path: str | os.PathLike[str], record: RecordSpan) -> bytes:
         if current.length != record.length:
             problem = f"it has {current.length} bytes and had {record.length} before; the file was changed meanwhile"
             raise _damaged(record.start, problem)
-        content, crc = file.read(current.length), file.read(_CRC_SIZE)
-    if masked_crc32c(content) != int.from_bytes(crc, "little"):
+        content = _content_of(file, record)
+    if content is None:
         raise _damaged(record.start, "its content does not fit its checksum")
     return content
 
@@ -147,6 +147,13 @@ def _record_at(file: BinaryIO, number: int, start: int, size: int) -> tuple[Reco
     if record.end > size:
         return None, f"the file ends {record.end - size} bytes before the record does"
     return record, ""
+
+
+def _content_of(file: BinaryIO, record: RecordSpan) -> bytes | None:
+    """Return the content of a record; None where it does not fit its checksum."""
+    file.seek(record.start + _HEAD_SIZE)
+    content, crc = file.read(record.length), file.read(_CRC_SIZE)
+    return content if masked_crc32c(content) == int.from_bytes(crc, "little") else None
 
 
 @dataclass
@@ -182,12 +189,6 @@ class _Search:
                 self.bytes_left -= record.length
                 if self.bytes_left < 0:
                     return size
-                if _content_fits(file, record):
+                if _content_of(file, record) is not None:
                     return record.start
         return size
-
-
-def _content_fits(file: BinaryIO, record: RecordSpan) -> bool:
-    file.seek(record.start + _HEAD_SIZE)
-    content, crc = file.read(record.length), file.read(_CRC_SIZE)
-    return masked_crc32c(content) == int.from_bytes(crc, "little")

@@ -2,25 +2,43 @@
 
 import re
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError
+from l5kit.readers.motion import steps_seen
 from l5kit.readers.reader import SceneRef, SourceInfo, naming_source
-from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M, as_times_ns
+from l5kit.readers.scenario_tracks import ScenarioTracks
+from l5kit.readers.source_bounds import (
+    FURTHEST_FROM_AV_M,
+    FURTHEST_M,
+    GREATEST_ANGLE_RAD,
+    GREATEST_SIZE_M,
+    GREATEST_SPEED_MPS,
+    as_times_ns,
+)
 from l5kit.readers.source_scene import LightState, SourceLights, SourceScene
 from l5kit.readers.tfrecord import RecordSpan, list_records, read_record
 from l5kit.readers.womd_map import read_map
-from l5kit.readers.womd_scenario_pb2 import Scenario
-from l5kit.readers.womd_tracks import read_tracks
+from l5kit.readers.womd_rows import BOOL, DOUBLE, FLOAT, RowSchema, read_rows
+from l5kit.readers.womd_scenario_pb2 import Scenario, Track
 
 _SPLIT = re.compile(r"(?:^|_)((?:training|validation|testing)(?:_interactive|_20s)?)$")
 
 _START_NS = 1_000_000_000
 """When a scenario starts, as logs know no time 0."""
+
+_CLASSES = {
+    "unset": "PERCEPTION_LABEL_UNKNOWN",
+    "vehicle": "PERCEPTION_LABEL_CAR",
+    "pedestrian": "PERCEPTION_LABEL_PEDESTRIAN",
+    "cyclist": "PERCEPTION_LABEL_CYCLIST",
+    "other": "PERCEPTION_LABEL_UNKNOWN",
+}
+"""Name of each number of ``object_type``, and its label."""
 
 _INFO = SourceInfo(
     dataset="Waymo Open Motion Dataset",
@@ -30,13 +48,7 @@ _INFO = SourceInfo(
         "made from it; name the Waymo Open Dataset and Waymo LLC"
     ),
     step_time_s=0.1,
-    label_mapping={
-        "unset": "PERCEPTION_LABEL_UNKNOWN",
-        "vehicle": "PERCEPTION_LABEL_CAR",
-        "pedestrian": "PERCEPTION_LABEL_PEDESTRIAN",
-        "cyclist": "PERCEPTION_LABEL_CYCLIST",
-        "other": "PERCEPTION_LABEL_UNKNOWN",
-    },
+    label_mapping=_CLASSES,
     missing=(
         "Where on earth and when a scenario was recorded: each has a frame of its own, and times from its start.",
         "Which vehicles are trucks, buses or motorcycles: all are cars.",
@@ -70,6 +82,16 @@ _STATES = (
 """What each number of ``state`` shows; greater ones are not known."""
 
 
+_COLUMNS = RowSchema(3, (*zip(range(2, 5), repeat(DOUBLE)), *zip(range(5, 11), repeat(FLOAT)), (11, BOOL)))
+"""Columns of the states of a track: these, and whether it is seen."""
+
+_CENTRE, _SIZE, _HEADING, _VELOCITY, _VALID = slice(0, 3), slice(3, 6), 6, slice(7, 9), 9
+_NAMES = ("center_x", "center_y", "center_z", "length", "width", "height", "heading", "velocity_x", "velocity_y")
+_GREATEST = np.array([*[FURTHEST_FROM_AV_M] * 3, *[GREATEST_SIZE_M] * 3, GREATEST_ANGLE_RAD, *[GREATEST_SPEED_MPS] * 2])
+"""How great a value of a state may be; places are counted from the AV."""
+_GREATEST.setflags(write=False)
+
+
 @dataclass(frozen=True)
 class WomdReader:
     """Reads the scenarios of a folder of TFRecord files, ``training.tfrecord-00000-of-01000`` for example.
@@ -79,17 +101,14 @@ class WomdReader:
 
     Attributes:
         source: The folder; files in folders within are read, too.
+        info: What holds for all scenarios.
     """
 
     source: Path
+    info = _INFO
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", Path(self.source))
-
-    @property
-    def info(self) -> SourceInfo:
-        """What holds for all scenarios."""
-        return _INFO
 
     def list_scenes(self) -> list[SceneRef]:
         """Return where the scenarios are, and where a damaged stretch of a file is, of which :meth:`read` tells.
@@ -169,10 +188,12 @@ def _to_scene(scenario: Scenario) -> SourceScene:
         what = "tracks" if name else "scenario_id"
         raise CorruptedDataError(f"the record has no {what}, so it is no Scenario; {_WANTED}")
     tracks = read_tracks(scenario)
-    steps = tracks.ego_steps()
+    steps = steps_seen(tracks.is_valid[tracks.ego_row], f"the AV, track {tracks.ids[tracks.ego_row]},")
+    first_m = tracks.positions_m[tracks.ego_row, steps.start]
     times_s = np.array(scenario.timestamps_seconds)
-    mapped = read_map(scenario, name, tracks.first_position_m)
-    starts_m = {lane.lane_id: lane.centre_m[0] for lane in mapped.map.lanes}
+    map_remarks: list[str] = []
+    source_map = read_map(scenario, name, first_m, map_remarks)
+    starts_m = {lane.lane_id: lane.centre_m[0] for lane in source_map.lanes}
 
     # What the signal of each lane that the map has shows in each step, lanes in the order of their ids.
     all_states = scenario.dynamic_map_states
@@ -181,10 +202,8 @@ def _to_scene(scenario: Scenario) -> SourceScene:
             f"there are {len(all_states)} dynamic_map_states for {len(times_s)} times; allowed are 0, too"
         )
     seen = [(step, signal) for step, each in enumerate(all_states) for signal in each.lane_states]
-    rows = {
-        lane: row
-        for row, lane in enumerate(sorted({signal.lane for _, signal in seen if str(signal.lane) in starts_m}))
-    }
+    lit_lanes = sorted({signal.lane for _, signal in seen if str(signal.lane) in starts_m})
+    rows = {lane: row for row, lane in enumerate(lit_lanes)}
     states = np.full((len(rows), len(times_s)), LightState.ABSENT, np.uint8)
     for step, signal in seen:
         if (row := rows.get(signal.lane)) is not None:
@@ -198,16 +217,92 @@ def _to_scene(scenario: Scenario) -> SourceScene:
     for lane, point in points.items():
         if lane in rows:
             lights_m[rows[lane]] = point.x, point.y, point.z
-    is_known = (np.abs(lights_m - tracks.first_position_m) <= FURTHEST_FROM_AV_M).all(axis=1)
+    is_known = (np.abs(lights_m - first_m) <= FURTHEST_FROM_AV_M).all(axis=1)
     lane_ids = tuple(map(str, rows))
     for row in np.flatnonzero(~is_known).tolist():
         lights_m[row] = starts_m[lane_ids[row]]
+
+    # The AV has its usual size, and in each step the ground is half of the height that it has then below its middle.
+    remarks: list[str] = []
+    sizes_m = tracks.sizes_m[tracks.ego_row, steps]
+    if steps.stop - steps.start < len(times_s):
+        first, last = steps.start, steps.stop - 1
+        remarks.append(f"steps {first} to {last} of {len(times_s)} were taken: the AV is not seen in the others")
+    if missing := tracks.missing_steps(steps):
+        remarks.append(f"poses of the AV were made up in steps {', '.join(map(str, missing))}, in which it is not seen")
+    times_ns = as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps]
+    size_m = np.median(sizes_m[tracks.is_valid[tracks.ego_row, steps]], axis=0)
     return SourceScene(
         name=name,
-        timestamps_ns=as_times_ns("timestamps_seconds", times_s, ns_per_unit=1e9, start_ns=_START_NS)[steps],
-        ego=tracks.to_ego(steps, times_s[steps]),
-        tracks=tracks.to_source(steps),
+        timestamps_ns=times_ns,
+        ego=tracks.to_ego(steps, times_ns, size_m, ground_m=sizes_m[:, 2] / 2.0),
+        tracks=tracks.to_source(steps, times_ns),
         lights=SourceLights(lane_ids, states[:, steps], lights_m),
-        map=mapped.map,
-        remarks=(*tracks.remarks(steps), *mapped.remarks),
+        map=source_map,
+        remarks=(*remarks, *tracks.remarks, *map_remarks),
+    )
+
+
+def read_tracks(scenario: Scenario) -> ScenarioTracks:
+    """Return the tracks of a scenario.
+
+    Raises:
+        CorruptedDataError: A track is damaged, has another number of states than there are times or a state that cannot
+            be, or there is no AV, or it is never seen.
+        google.protobuf.message.DecodeError: A track is no message.
+    """
+    serialized = list(scenario.tracks)
+    num_tracks, num_steps = len(serialized), len(scenario.timestamps_seconds)
+    rows = read_rows(serialized, _COLUMNS, what="track")
+    if (wrong := np.flatnonzero(rows.counts != num_steps)).size:
+        raise CorruptedDataError(
+            f"track {wrong[0]} has {rows.counts[wrong[0]]} states for {num_steps} times; each needs one for each time"
+        )
+    if not scenario.HasField("sdc_track_index") or not 0 <= scenario.sdc_track_index < num_tracks:
+        raise CorruptedDataError(
+            f"sdc_track_index, the track of the AV, must be from 0 to {num_tracks - 1}, got "
+            f"{scenario.sdc_track_index if scenario.HasField('sdc_track_index') else 'none'}"
+        )
+    targets = np.array([wanted.track_index for wanted in scenario.tracks_to_predict], np.int64)
+    is_wrong = (targets < 0) | (targets >= num_tracks)
+    if is_wrong.any():
+        raise CorruptedDataError(
+            f"tracks_to_predict has track {targets[is_wrong][0]}; there are tracks 0 to {num_tracks - 1}"
+        )
+    is_target = np.zeros(num_tracks, np.bool_)
+    is_target[targets] = True
+    heads = [Track.FromString(track) for track in serialized]
+    states, ids = rows.values.reshape(num_tracks, num_steps, _VALID + 1), tuple(str(head.id) for head in heads)
+    is_valid, ego_row = states[..., _VALID] > 0, scenario.sdc_track_index
+
+    # Places, sizes and velocities are finite and not beyond all measure where tracks are seen; places count from where
+    # the AV is first seen.
+    seen = steps_seen(is_valid[ego_row], f"the AV, track {ids[ego_row]},")
+    centre = np.zeros(_VALID)
+    centre[_CENTRE] = states[ego_row, seen.start, _CENTRE]
+    if not (np.abs(centre) <= FURTHEST_M).all():
+        raise CorruptedDataError(f"the AV must be within {FURTHEST_M:g} m, got {centre[_CENTRE].tolist()}")
+    is_wrong = is_valid[..., None] & ~(np.abs(states[..., :_VALID] - centre) <= _GREATEST)
+    if is_wrong.any():
+        row, step, column = np.argwhere(is_wrong)[0].tolist()
+        from_av = " of that of the AV" if column < _CENTRE.stop else ""
+        raise CorruptedDataError(
+            f"{_NAMES[column]} of track {ids[row]} must be within {_GREATEST[column]:g}{from_av}, got "
+            f"{states[row, step, column]} in step {step}"
+        )
+    types, names = [head.object_type for head in heads], list(_CLASSES)
+    unknown = sorted({*types} - {*range(len(names))})
+    return ScenarioTracks(
+        ids=ids,
+        classes=tuple(names[number] if 0 <= number < len(names) else names[0] for number in types),
+        is_valid=is_valid,
+        positions_m=states[..., _CENTRE],
+        yaws_rad=states[..., _HEADING],
+        velocities_mps=states[..., _VELOCITY],
+        sizes_m=states[..., _SIZE],
+        ego_row=ego_row,
+        is_target=is_target,
+        remarks=(f"tracks of unknown object_type {', '.join(map(str, unknown))} were taken for unset ones",)
+        if unknown
+        else (),
     )

@@ -1,6 +1,6 @@
 """Map of a scenario of the Waymo Open Motion Dataset: lanes with boundaries, areas and stop signs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,15 +8,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
 from l5kit.readers.source_bounds import FURTHEST_FROM_AV_M
-from l5kit.readers.source_map import (
-    MPS_OF_MPH,
-    SourceArea,
-    SourceLane,
-    SourceMap,
-    SourceSign,
-    is_line,
-    without_last_repeated,
-)
+from l5kit.readers.source_map import MPS_OF_MPH, SourceArea, SourceLane, SourceMap, SourceSign, is_line, open_outline
 from l5kit.readers.womd_boundaries import LEFT, RIGHT, Polylines, find_boundaries
 from l5kit.readers.womd_rows import DOUBLE, MessageRows, RowSchema, read_rows
 from l5kit.readers.womd_scenario_pb2 import LaneCenter, LaneNeighbor, MapFeature, Scenario
@@ -31,14 +23,6 @@ _AREA_KINDS: Final = ("crosswalk", "speed_bump", "driveway")
 
 
 @dataclass(frozen=True)
-class MapWithRemarks:
-    """A map, and what of it was left out, one sentence each."""
-
-    map: SourceMap
-    remarks: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Lanes:
     """L lanes of a map that have a centre line: their ids, messages and lines."""
 
@@ -47,7 +31,7 @@ class _Lanes:
     lines: Polylines
 
 
-def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRemarks:
+def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: list[str]) -> SourceMap:
     """Read the map of a scenario.
 
     Args:
@@ -55,6 +39,7 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRe
         name: What the map is to be called.
         around_m: x, y and z of the AV, (3,): points more than
             :data:`~l5kit.readers.source_bounds.FURTHEST_FROM_AV_M` away are damaged, as those that are not finite.
+        remarks: Where to tell what was left out.
 
     Raises:
         CorruptedDataError: A feature is damaged.
@@ -64,7 +49,6 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRe
     features: dict[str | None, list[MapFeature]] = {}
     for feature in scenario.map_features:
         features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
-    remarks: list[str] = []
     lanes = _read_lanes(features.get("lane", []), around_m, remarks)
     areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, around_m, remarks)]
     signs, without_position = [], []
@@ -91,7 +75,7 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array) -> MapWithRe
     ]
     table = np.array(stretches, np.int64).reshape(-1, 5)
     boundaries_m = find_boundaries(lanes.lines, Polylines(points.values, points.starts), table[table[:, 4] >= 0])
-    return MapWithRemarks(SourceMap(name, _to_source(lanes, boundaries_m), tuple(areas), tuple(signs)), tuple(remarks))
+    return SourceMap(name, _to_source(lanes, boundaries_m), tuple(areas), tuple(signs))
 
 
 def _read_points(parents: Sequence[bytes], schema: RowSchema, around_m: Float64Array, *, what: str) -> MessageRows:
@@ -163,10 +147,13 @@ def lines_or_none(boundaries: Polylines) -> list[Float64Array | None]:
 
 def _neighbour(neighbours: Iterable[LaneNeighbor], known: set[str]) -> str | None:
     """Return the lane of the map that is beside for most of the points; None where there is none."""
-    beside = [
-        (neighbour.self_end_index - neighbour.self_start_index, str(neighbour.feature_id)) for neighbour in neighbours
-    ]
-    _, lane = max((candidate for candidate in beside if candidate[1] in known), default=(0, None))
+    beside = ((each.self_end_index - each.self_start_index, str(each.feature_id)) for each in neighbours)
+    return longest_beside(beside, known)
+
+
+def longest_beside(lanes: Iterable[tuple[int, str]], known: Container[str]) -> str | None:
+    """Return the lane that is beside for most points of another, of those that are known; None where there is none."""
+    _, lane = max((each for each in lanes if each[1] in known), default=(0, None))
     return lane
 
 
@@ -177,8 +164,7 @@ def _read_areas(
     rows = _read_points([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, around_m, what=kind)
     areas, left_out = [], []
     for row, feature in enumerate(features):
-        outline_m = without_last_repeated(rows.of_parent(row))
-        if is_line(outline_m) and len(outline_m) >= 3:
+        if (outline_m := open_outline(rows.of_parent(row))) is not None:
             areas.append(SourceArea(str(feature.id), kind, outline_m))
         else:
             left_out.append(feature.id)
