@@ -262,7 +262,7 @@ class _KernelModel:
         _require_actions(states, actions, self.action_names, step_time_s)
         parameters, step_s = self.parameters(step_time_s), float(step_time_s)
         moved = move_vehicles(self.kind, kernel_arrays(states), _plain(actions), parameters, step_s)
-        return VehicleStates(*moved, states.lengths_m)
+        return VehicleStates(*[*moved, states.lengths_m])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array, FloatArray, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -86,7 +86,7 @@ class FullThrottle:
         return Actions(poses_ahead(state.actor_states, times_s, self.acceleration_mps2))
 
 
-def poses_ahead(states: VehicleStates, times_s: Float64Array, acceleration_mps2: float = 0.0) -> Float64Array:
+def poses_ahead(states: VehicleStates, times_s: FloatArray, acceleration_mps2: float = 0.0) -> Float64Array:
     """Return where K vehicles are that go straight on and speed up evenly, world poses (K, T, 3) at times (T,)."""
     distances_m = states.speeds_mps[:, None] * times_s + acceleration_mps2 * times_s**2 / 2
     poses = np.empty((*distances_m.shape, 3))
