@@ -347,8 +347,9 @@ def test_a_perturbation_is_left_out(near_and_far: EgoDataset) -> None:
         sim = simulated(perturbed)
     assert perturbed.perturbation is perturbation
     assert_same_samples(sim, simulated(near_and_far))
-    with pytest.warns(RuntimeWarning, match="perturbation"):
+    with pytest.warns(RuntimeWarning, match="perturbation") as caught:
         sim = SimulationDataset({0: perturbed.get_scene_dataset(0)}, FAR)
+    assert [warning.filename for warning in caught] == [__file__]
     assert_same_samples(sim, simulated(near_and_far))
 
 

@@ -10,8 +10,7 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.dataset import EgoDataset
 from l5kit.environment.gym_metric_set import CLEMetricSet
 from l5kit.simulation.dataset import SimulationConfig
-from l5kit.simulation.engine.actions import Actions
-from l5kit.simulation.engine.kept_plans import KeptPlans
+from l5kit.simulation.engine.actions import Actions, KeptPlans
 from l5kit.simulation.unroll import ClosedLoopSimulator, SimulationOutput, TrajectoryStateIndices
 from support.logs import make_scene
 from support.rule_models import step_model

@@ -10,9 +10,9 @@ from l5kit.data import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.simulation.trajectory_tracker import TrackerParams, TrajectoryTracker
-from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleGeometry, log_states
+from l5kit.simulation.vehicle_models import KinematicBicycle, VehicleGeometry
 from support.tolerances import FLOAT64, FLOAT64_LONG
-from support.vehicles import AV_LENGTH_M, bytes_of, random_states, states_of
+from support.vehicles import AV_LENGTH_M, bytes_of, log_states, random_states, states_of
 
 STEP_S = 0.1
 REAR_M = 0.2823 * AV_LENGTH_M

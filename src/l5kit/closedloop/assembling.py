@@ -20,8 +20,8 @@ from l5kit.data.progress import Progress
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.evaluation.epdms.params import EpdmsParams
 from l5kit.geometry.transform import round_world
+from l5kit.simulation.engine.actions import join_times, plans_at
 from l5kit.simulation.engine.driven_scenes import LEAST_WAY_M
-from l5kit.simulation.engine.kept_plans import join_times, plans_at
 from l5kit.simulation.folder.simulation_folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE
 
 _MIDNIGHT = (1980, 1, 1, 0, 0, 0)

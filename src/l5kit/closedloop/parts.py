@@ -18,7 +18,7 @@ from l5kit.data.owned_outputs import LOG_FILES
 from l5kit.data.receipts import find_damage, read_receipt, write_receipt
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.simulation.engine.kept_plans import join_times, plans_at
+from l5kit.simulation.engine.actions import join_times, plans_at
 
 PARTS_FOLDER: Final = "parts"
 

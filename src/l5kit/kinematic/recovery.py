@@ -9,8 +9,8 @@ from dataclasses import astuple, dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.configs.runs import RECOVERY_CLIP, RECOVERY_STD
 from l5kit.errors import InvalidArgumentError
@@ -423,7 +423,7 @@ class _Path(NamedTuple):
     is_moved: BoolArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fading_offset(x: float, length: float, offset: float, slope: float) -> tuple[float, float]:
     """Return an offset and its slope at ``x``: given ones at 0, none from ``length`` on, and none up to ``-length``.
 
@@ -445,7 +445,7 @@ def _fading_offset(x: float, length: float, offset: float, slope: float) -> tupl
     return value, -left * left * (left * (b + 2.0 * c * q) - 3.0 * inner) / length
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> tuple[float, ...]:
     """Return x, y, yaw and curvature after a distance on the path through knots (distance, x, y, yaw).
 
@@ -484,7 +484,7 @@ def _on_path(knots: Float64Array, distance_m: float, most_curvature: float) -> t
     return x, y, before[3] + u * (after[3] - before[3]), curvature
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, float, float]:
     """Return most braking, acceleration along and across, and curvature on a path (N, 3) of the rear axle."""
     braking = along = across = bend = 0.0
@@ -505,7 +505,7 @@ def _extremes(path: Float64Array, times_s: Float64Array) -> tuple[float, float, 
     return braking, along, across, bend
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
     """Return whether the log of a window is one that the AV can be moved on, and that log."""
     current, num = logs.counts[0, window] - 1, logs.counts[0, window] + logs.counts[1, window]
@@ -540,7 +540,7 @@ def _read_log(logs: _Logs, window: int, car: _Car) -> tuple[bool, _Log]:
     return is_usable, _Log(car, window, columns, current, x_m, y_m, times_s, poses, distances_m, knots, speed_mps)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_knots(poses: Float64Array, distances_m: Float64Array, current: int) -> Float64Array:
     """Return frames that lie apart, the current one among them, as knots (distance, x, y, yaw), (K, 4)."""
     first = current  # backwards from the current frame, and then, from there on, forwards
@@ -562,7 +562,7 @@ def _find_knots(poses: Float64Array, distances_m: Float64Array, current: int) ->
     return knots
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[float, float, float, float]:
     """Return metres to the left and ahead, radians and m/s of a draw, of six uniform numbers."""
     std, most = drawing.std, drawing.most
@@ -584,7 +584,7 @@ def _draw(drawing: _Drawing, uniforms: Float64Array, speed_mps: float) -> tuple[
     return left_m, ahead_m, turn_rad, max(faster_mps, -speed_mps)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[bool, _Path]:
     """Return whether there is a path of the AV with a draw, and that path."""
     left_m, ahead_m, turn_rad, faster_mps = drawn
@@ -620,7 +620,7 @@ def _lead_back(log: _Log, drawn: tuple[float, float, float, float]) -> tuple[boo
     return True, _Path(path, is_moved)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _overlaps(log: _Log, path: _Path, boxes: _Boxes) -> bool:
     """Tell whether the AV overlaps on its path an agent that it does not overlap in the log."""
     length_m, width_m, rear_m, _ = log.car
@@ -655,7 +655,7 @@ def _overlaps(log: _Log, path: _Path, boxes: _Boxes) -> bool:
     return False
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _move_paths(logs: _Logs, boxes: _Boxes, drawing: _Drawing, moved: _Moved) -> None:
     """Move the AV in windows."""
     counted = moved.counted

@@ -24,9 +24,8 @@ from l5kit.planning.checkpoint_files import (
     FACTS_KEY,
     MODEL_KEY,
     checksum_of,
-    config_of,
-    facts_of,
     is_safetensors,
+    object_of,
     read_pickle,
     read_safetensors,
     read_torchscript,
@@ -258,7 +257,7 @@ def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False)
         )
     if is_safetensors(file):
         tensors, metadata = read_safetensors(file)
-        config, facts = config_of(metadata, file), facts_of(metadata, file)
+        config, facts = object_of(metadata, CONFIG_KEY, file), object_of(metadata, FACTS_KEY, file)
         return Checkpoint(file, "safetensors", tensors, config, metadata.get(MODEL_KEY), facts)
     if is_archive(file) and is_torchscript(file):
         return Checkpoint(file, "TorchScript", read_torchscript(file))

@@ -111,25 +111,12 @@ def sort_header(path: Path) -> None:
         file.write(text.ljust(length))
 
 
-def config_of(metadata: Mapping[str, str], path: Path) -> JsonObject:
-    """Return the configuration in the metadata of a safetensors file, an empty dict if there is none.
+def object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
+    """Return what the metadata of a safetensors file has under a key, an empty dict if that is nothing.
 
     Raises:
         CheckpointError: It is no JSON object.
     """
-    return _object_of(metadata, CONFIG_KEY, path)
-
-
-def facts_of(metadata: Mapping[str, str], path: Path) -> JsonObject:
-    """Return what the metadata of a safetensors file tells about its weights, an empty dict if that is nothing.
-
-    Raises:
-        CheckpointError: It is no JSON object.
-    """
-    return _object_of(metadata, FACTS_KEY, path)
-
-
-def _object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
     try:
         value = json.loads(metadata.get(key, "{}"))
     except (ValueError, RecursionError) as error:

@@ -1,8 +1,10 @@
-"""Inputs of networks: the part of a batch that they see in evaluations and simulations, on their device."""
+"""Networks in evaluations and simulations: the part of a batch that they see, on their device, in eval mode."""
 
+import warnings
 from collections.abc import Mapping
 
 import torch
+from torch import nn
 
 _TRUTH_PREFIXES = ("target_", "all_other_agents_future_", "future_")
 _TRUTH_KEYS = ("speed",)
@@ -14,6 +16,23 @@ def network_inputs(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return {
         key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES) and key not in _TRUTH_KEYS
     }
+
+
+def warn_of_training(name: str, model: nn.Module, *, stacklevel: int) -> None:
+    """Warn of a model with weights that is to drive and is in training mode, in which it is left.
+
+    Args:
+        name: What the argument is called.
+        model: The model.
+        stacklevel: Whose line the ``RuntimeWarning`` names, 2 for that of whoever calls this.
+    """
+    if model.training and any(True for _ in model.parameters()):
+        warnings.warn(
+            f"{name} is in training mode, in which dropout and batch norm make it drive differently each time; call "
+            f"{name}.eval() before",
+            RuntimeWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def tensors_on(device: torch.device, batch: Mapping[str, object]) -> dict[str, torch.Tensor]:

@@ -12,6 +12,19 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 
 
+class _TakenArray:
+    """An array of a buffered scene, taken out of the buffer when somebody asks for it."""
+
+    def __set_name__(self, owner: type["BufferedScene"], name: str) -> None:
+        self._name = name
+
+    def __get__(self, scene: "BufferedScene", owner: type["BufferedScene"]) -> RecordArray:
+        return scene.array(self._name)
+
+    def __set__(self, scene: "BufferedScene", array: RecordArray) -> None:
+        scene.replace(self._name, array)
+
+
 class BufferedScene(ChunkedDataset):
     """One scene of a buffer as a dataset in memory, as scripts of L5Kit 1.5 read and change it.
 
@@ -22,6 +35,15 @@ class BufferedScene(ChunkedDataset):
         buffer: The buffer.
         scene: The scene, counted in it.
     """
+
+    frames: Any = _TakenArray()
+    """Frames of the scene, with intervals that count from 0."""
+
+    agents: Any = _TakenArray()
+    """Agents of all frames."""
+
+    tl_faces: Any = _TakenArray()
+    """Traffic light faces of all frames."""
 
     def __init__(self, buffer: RecordBuffer, scene: int) -> None:
         super().__init__("")
@@ -44,33 +66,6 @@ class BufferedScene(ChunkedDataset):
         """Whether the arrays were handed out, and hold what the buffer need not."""
         return self._taken is not None
 
-    @property
-    def frames(self) -> Any:
-        """Frames of the scene, with intervals that count from 0."""
-        return self._array("frames")
-
-    @frames.setter
-    def frames(self, array: RecordArray) -> None:
-        self._replace("frames", array)
-
-    @property
-    def agents(self) -> Any:
-        """Agents of all frames."""
-        return self._array("agents")
-
-    @agents.setter
-    def agents(self, array: RecordArray) -> None:
-        self._replace("agents", array)
-
-    @property
-    def tl_faces(self) -> Any:
-        """Traffic light faces of all frames."""
-        return self._array("tl_faces")
-
-    @tl_faces.setter
-    def tl_faces(self, array: RecordArray) -> None:
-        self._replace("tl_faces", array)
-
     def put_back(self) -> None:
         """Copy arrays that were handed out, and may have been changed since, to the buffer.
 
@@ -91,13 +86,15 @@ class BufferedScene(ChunkedDataset):
         self._buffer.replace_agents(rows, scene.agents, np.diff(scene.frames[AGENT_INTERVAL], axis=1)[:, 0])
         self._buffer.replace_tl_faces(rows, scene.tl_faces, np.diff(scene.frames[FACE_INTERVAL], axis=1)[:, 0])
 
-    def _array(self, name: str) -> RecordArray:
+    def array(self, name: str) -> RecordArray:
+        """Return one of the arrays, which are all handed out now."""
         if self._taken is None:
             self._taken = self._buffer.scene(self._scene)
         array: RecordArray = self._changed.get(name, getattr(self._taken, name))
         return array
 
-    def _replace(self, name: str, array: RecordArray) -> None:
+    def replace(self, name: str, array: RecordArray) -> None:
+        """Take another array for one of them."""
         if hasattr(self, "_changed"):  # the constructor of the base class sets empty arrays
-            self._array(name)
+            self.array(name)
             self._changed[name] = array

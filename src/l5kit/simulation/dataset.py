@@ -1,22 +1,14 @@
 """Dataset of a simulation: scenes of a batch that change frame by frame, and the samples of what they are now."""
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l5kit._types import (
-    Column,
-    Int64Array,
-    NumericArray,
-    RecordArray,
-    Sample,
-)
+from l5kit._types import Column, Int64Array, NumericArray, RecordArray, Sample
 from l5kit.configs.parameters import read_filter_agents_threshold
-from l5kit.configs.texts import did_you_mean
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import join_records
@@ -26,14 +18,14 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch, collate, tensors_of
 from l5kit.dataset.sample_indices import SampleIndices
-from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
+from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, L5KitError
 from l5kit.geometry.transform import yaw_as_rotation33
 from l5kit.lanes.routes import FollowedRoutes
 from l5kit.simulation.buffered_scene import BufferedScene
 from l5kit.simulation.engine.agent_control import AgentControl, DrivenTracks
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
-from l5kit.simulation.engine.buffer_samples import samples_of_buffer
-from l5kit.simulation.engine.track_table import CLASSES, Classes, TrackTable
+from l5kit.simulation.engine.buffer_samples import samples_of_buffer, unperturbed
+from l5kit.simulation.engine.track_table import Classes, TrackTable, require_classes
 from l5kit.simulation.utils import disable_agents, get_frames_subset, hide_records, insert_agent
 
 if TYPE_CHECKING:
@@ -77,11 +69,7 @@ class SimulationConfig:
     keep_labels_and_velocities: bool = False
 
     def __post_init__(self) -> None:
-        if self.controlled_classes not in CLASSES:
-            raise InvalidArgumentError(
-                f"controlled_classes is {self.controlled_classes!r}{did_you_mean(self.controlled_classes, CLASSES)}; "
-                f"it must be one of {', '.join(CLASSES)}"
-            )
+        require_classes("controlled_classes", self.controlled_classes)
 
 
 class SimulationDataset:
@@ -109,7 +97,9 @@ class SimulationDataset:
         if len(scene_dataset_batch) == 0:
             raise InvalidArgumentError("scene_dataset_batch must hold at least one scene, got none")
         self.sim_cfg = sim_cfg
-        self.scene_dataset_batch = {scene: _unperturbed(each) for scene, each in scene_dataset_batch.items()}
+        self.scene_dataset_batch = dict(scene_dataset_batch)
+        for scene, each in scene_dataset_batch.items():
+            self.scene_dataset_batch[scene] = unperturbed(each, stacklevel=3)
         thresholds = {read_filter_agents_threshold(each.cfg) for each in self.scene_dataset_batch.values()}
         if len(thresholds) > 1:
             raise InvalidArgumentError(
@@ -170,8 +160,8 @@ class SimulationDataset:
         for scene in scene_indices:
             if not 0 <= scene < num_scenes:
                 raise InvalidArgumentError(f"scene_indices has {scene}; there are scenes 0 to {num_scenes - 1}")
-        unperturbed = _unperturbed(dataset)
-        take = unperturbed.view_scene if isinstance(unperturbed, BaseEgoDataset) else unperturbed.get_scene_dataset
+        plain = unperturbed(dataset, stacklevel=4)
+        take = plain.view_scene if isinstance(plain, BaseEgoDataset) else plain.get_scene_dataset
         return SimulationDataset({scene: take(scene) for scene in scene_indices}, sim_cfg)  # copies what it changes
 
     def get_min_len(self) -> int:
@@ -306,8 +296,7 @@ class SimulationDataset:
             raise InvalidArgumentError(
                 f"ego_translations and ego_yaws must be of all {len(self._faces)} scenes, got {len(ego_yaws)}"
             )
-        if not 0 <= state_index < len(self):
-            raise InvalidArgumentError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+        self._require_frame(state_index, InvalidArgumentError)
         positions_m = np.asarray(ego_translations)[:, output_index, :2].astype(np.float64)
         yaws_rad = np.asarray(ego_yaws)[:, output_index].astype(np.float64)
         self._take_over_logs()
@@ -327,8 +316,7 @@ class SimulationDataset:
         Raises:
             InvalidArgumentError: There is no such scene or frame, or a value is not one record.
         """
-        if not 0 <= state_index < len(self):
-            raise InvalidArgumentError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
+        self._require_frame(state_index, InvalidArgumentError)
         for (scene, _), agent in agents_infos.items():
             if scene not in self._position:
                 raise InvalidArgumentError(f"agents_infos has scene {scene}; there are {list(self._position)}")
@@ -466,21 +454,9 @@ class SimulationDataset:
         rows: Int64Array = self._buffer.scene_starts + state_index
         return rows
 
-    def _require_frame(self, state_index: int) -> None:
+    def _require_frame(self, state_index: int, error: type[L5KitError] = IndexOutOfRangeError) -> None:
         if not 0 <= state_index < len(self):
-            raise IndexOutOfRangeError(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
-
-
-def _unperturbed(dataset: Any) -> Any:
-    """Return a dataset without its perturbation, which would move the AV away from where the simulation puts it."""
-    if getattr(dataset, "perturbation", None) is None:
-        return dataset
-    warnings.warn("the perturbation of the dataset is left out in simulation", RuntimeWarning, stacklevel=4)
-    if isinstance(dataset, BaseEgoDataset):
-        return dataset.with_draws(None)
-    other = copy.copy(dataset)
-    other.perturbation = None
-    return other
+            raise error(f"state_index is {state_index}; there are frames 0 to {len(self) - 1}")
 
 
 def _set_log(dataset: Any, log: ChunkedDataset) -> None:

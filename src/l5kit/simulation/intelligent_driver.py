@@ -8,11 +8,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.simulation.parameter_checks import require_positive
+from l5kit.simulation.parameter_checks import require_positive, require_step_time
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,7 @@ def intelligent_driver_step(
     Raises:
         InvalidArgumentError: The step time is not above 0.
     """
-    if not 0 < step_time_s < math.inf:
-        raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")
+    require_step_time(step_time_s)
     accelerations_mps2 = intelligent_driver_accelerations(seen, params)
     speeds_mps = np.maximum(0.0, seen.speeds_mps + accelerations_mps2 * step_time_s)
     is_stopped = (speeds_mps == 0) & (accelerations_mps2 < 0)
@@ -144,7 +143,7 @@ def _require_all(name: str, values: Float64Array, *, lowest: float = -math.inf) 
         raise InvalidArgumentError(f"Following: {name} of vehicle {vehicle} is {values[vehicle]}; it must be {allowed}")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _accelerations(arrays: tuple[Float64Array, ...], parameters: tuple[float, ...]) -> Float64Array:
     """Return accelerations (N,), see :func:`intelligent_driver_accelerations`."""
     speeds_mps, gaps_m, leader_speeds_mps, wanted_speeds_mps = arrays
@@ -156,7 +155,7 @@ def _accelerations(arrays: tuple[Float64Array, ...], parameters: tuple[float, ..
     return accelerations
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def wanted_gap(
     speed_mps: float,
     leader_speed_mps: float,
@@ -170,7 +169,7 @@ def wanted_gap(
     return standing_gap_m + max(closing_m + speed_mps * headway_s, 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def driver_acceleration(
     speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, parameters: tuple[float, ...]
 ) -> float:
@@ -182,7 +181,7 @@ def driver_acceleration(
     return min(max(acceleration, -parameters[3]), parameters[2])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def unbounded_acceleration(
     speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, parameters: tuple[float, ...]
 ) -> float:

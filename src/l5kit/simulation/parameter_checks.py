@@ -1,9 +1,19 @@
-"""Checks of the parameters of drivers, trackers and lane changes."""
+"""Checks of the parameters of drivers, trackers and vehicle models."""
 
 import math
 from collections.abc import Collection
 
 from l5kit.errors import InvalidArgumentError
+
+
+def require_step_time(step_time_s: float) -> None:
+    """Refuse a step time that is not finite and above 0.
+
+    Raises:
+        InvalidArgumentError: As above.
+    """
+    if not 0 < step_time_s < math.inf:
+        raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")
 
 
 def require_positive(parameters: object, *, may_be_0: Collection[str] = ()) -> None:

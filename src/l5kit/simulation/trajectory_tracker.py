@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
@@ -192,7 +192,7 @@ def speed_fit_matrix(num_steps: int, step_time_s: float, jerk_weight: float) -> 
     return fit
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _track(
     arrays: tuple[Float64Array, ...],
     plan: Float64Array,
@@ -242,7 +242,7 @@ def _track(
     return actions
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_path(plan: Float64Array, now: Float64Array, is_joined: bool, grid: _Grid, path: Float64Array) -> None:
     """Write the poses of a plan at the times of the grid into the first columns of a path (M + 1, 5)."""
     knots, shares = grid
@@ -254,13 +254,13 @@ def _read_path(plan: Float64Array, now: Float64Array, is_joined: bool, grid: _Gr
             path[k, column] = start + share * (way if column < 2 else _wrapped(way))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _wrapped(angle_rad: float) -> float:
     """Return an angle in [-pi, pi); one that lies there stays to the bit, which the remainder would round."""
     return angle_rad if -math.pi <= angle_rad < math.pi else wrap_angle(angle_rad)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
     """Move poses (K, 5) back along their headings, and write the cosine and the sine of these."""
     for k in range(poses.shape[0]):
@@ -269,7 +269,7 @@ def move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
         poses[k, 1] -= rear_m * poses[k, 4]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array) -> None:
     """Write the speeds (M,) of the steps of a path, see :func:`speed_fit_matrix`."""
     speeds[:] = 0.0
@@ -279,7 +279,7 @@ def fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array
             speeds[k] += speed_fit[j, k] * way_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def fit_curvatures(
     path: Float64Array,
     speeds: Float64Array,
@@ -309,7 +309,7 @@ def fit_curvatures(
         curvatures[k] = min(max(curvatures[k], -max_curvature), max_curvature)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def best_steering_rate(
     now: Float64Array,
     planned: Float64Array,

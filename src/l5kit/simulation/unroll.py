@@ -18,6 +18,7 @@ from l5kit.dataset.utils import move_to_device
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.scene_states import ego_states_of_poses
 from l5kit.geometry.transform import rotations33_as_yaws, round_world, transform_points
+from l5kit.planning.network_inputs import warn_of_training
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 
 __all__ = [
@@ -242,8 +243,19 @@ class ClosedLoopSimulator:
         Raises:
             InvalidArgumentError: A scene is named twice or is not there, or has too few frames.
         """
-        self._warn_of_training()
-        self._warn_of_steps()
+        if not self.sim_cfg.use_ego_gt:
+            warn_of_training("model_ego", self.model_ego, stacklevel=3)
+        if not self.sim_cfg.use_agents_gt:
+            warn_of_training("model_agents", self.model_agents, stacklevel=3)
+        cfg = getattr(self.dataset, "cfg", None)
+        stride = cfg.get("model_params", {}).get("future_step_size", 1) if isinstance(cfg, Mapping) else 1
+        if stride != 1:
+            warnings.warn(
+                f"future_step_size is {stride}, so that models say where to be after {stride} frames; here they are "
+                "driven there within one, as in L5Kit 1.5, and thus too fast; l5kit simulate reads the times of a plan",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         sim_dataset = SimulationDataset.from_dataset_indices(self.dataset, scene_indices, self.sim_cfg)
         agents_ins_outs: defaultdict[int, list[list[UnrollInputOutput]]] = defaultdict(list)
         ego_ins_outs: defaultdict[int, list[UnrollInputOutput]] = defaultdict(list)
@@ -295,29 +307,6 @@ class ClosedLoopSimulator:
             batch = move_to_device(batch, self.device)
         outputs = model(batch)
         return _as_arrays(batch), _as_arrays(outputs)
-
-    def _warn_of_training(self) -> None:
-        named = {"model_ego": self.sim_cfg.use_ego_gt, "model_agents": self.sim_cfg.use_agents_gt}
-        for name, is_replayed in named.items():
-            model = getattr(self, name)
-            if not is_replayed and model.training and any(True for _ in model.parameters()):
-                warnings.warn(
-                    f"{name} is in training mode, in which dropout and batch norm make it drive differently each time; "
-                    f"call {name}.eval() before",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-
-    def _warn_of_steps(self) -> None:
-        cfg = getattr(self.dataset, "cfg", None)
-        stride = cfg.get("model_params", {}).get("future_step_size", 1) if isinstance(cfg, Mapping) else 1
-        if stride != 1:
-            warnings.warn(
-                f"future_step_size is {stride}, so that models say where to be after {stride} frames; here they are "
-                "driven there within one, as in L5Kit 1.5, and thus too fast; l5kit simulate reads the times of a plan",
-                RuntimeWarning,
-                stacklevel=3,
-            )
 
     @staticmethod
     def first_poses(

@@ -11,13 +11,14 @@ from dataclasses import InitVar, dataclass, field, fields
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import REAR_AXLE_SHARE
+from l5kit.simulation.parameter_checks import require_step_time
 from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, UNICYCLE, step_vehicle
 
 _Arrays: TypeAlias = tuple[Float64Array, ...]
@@ -147,6 +148,16 @@ class VehicleStates:
         return cls(positions_m, yaws_rad, speeds_mps, np.zeros(len(boxes)), np.zeros(len(boxes)), lengths_m)
 
     @property
+    def poses(self) -> Float64Array:
+        """World x and y in metres and heading in radians, (N, 3)."""
+        return np.column_stack([self.positions_m, self.yaws_rad])
+
+    @property
+    def motions(self) -> Float64Array:
+        """Headings, speeds, accelerations and steering, in rows, (4, N)."""
+        return np.stack([self.yaws_rad, self.speeds_mps, self.accelerations_mps2, self.steering_rad])
+
+    @property
     def velocities_mps(self) -> Float64Array:
         """World velocities, along the headings, (N, 2)."""
         headings = np.stack([np.cos(self.yaws_rad), np.sin(self.yaws_rad)], axis=-1)
@@ -207,7 +218,7 @@ class PoseModel:
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return the next poses, which are the actions, exactly; see :class:`InvertibleModel`."""
         _require_pair(states, next_states, step_time_s)
-        return np.column_stack([next_states.positions_m, next_states.yaws_rad])
+        return next_states.poses
 
 
 class PoseChange:
@@ -231,8 +242,31 @@ class PoseChange:
         return np.column_stack([_turned(displacements_m, _plain(-states.yaws_rad)), dyaws_rad])
 
 
+class _KernelModel:
+    """Vehicles that a kernel moves by actions of two numbers.
+
+    Attributes:
+        kind: Which of the models of :mod:`l5kit.simulation.vehicle_steps` it is.
+        action_names: What the two numbers are.
+    """
+
+    kind: ClassVar[int]
+    action_names: ClassVar[tuple[str, str]]
+
+    def parameters(self, step_time_s: float) -> tuple[float, ...]:
+        """Return what kernels take for a step."""
+        raise NotImplementedError
+
+    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
+        """Return the states after the actions; see :class:`VehicleModel`."""
+        _require_actions(states, actions, self.action_names, step_time_s)
+        parameters, step_s = self.parameters(step_time_s), float(step_time_s)
+        moved = move_vehicles(self.kind, kernel_arrays(states), _plain(actions), parameters, step_s)
+        return VehicleStates(*[*moved, states.lengths_m])
+
+
 @dataclass(frozen=True)
-class Unicycle:
+class Unicycle(_KernelModel):
     """Vehicles that turn about their centre and go where they then head, as the unicycle of L5Kit 1.5.
 
     An action is acceleration (m/s2) and yaw rate (rad/s), (N, 2). Both are cut to their limits; then
@@ -248,7 +282,8 @@ class Unicycle:
         InvalidArgumentError: Limits are not finite or do not hold 0 between them.
     """
 
-    kind: ClassVar[int] = UNICYCLE
+    kind = UNICYCLE
+    action_names = ("acceleration_mps2", "yaw_rate_radps")
     accelerations_mps2: tuple[float, float] = (-6.0, 6.0)
     yaw_rates_radps: tuple[float, float] = (-math.pi / 4, math.pi / 4)
 
@@ -279,7 +314,7 @@ class Unicycle:
         Raises:
             InvalidArgumentError: The step time is not above 0, or limits are wrong.
         """
-        _require_step_time(step_time_s)
+        require_step_time(step_time_s)
         return cls(
             (speed_changes_mpstep[0] / step_time_s**2, speed_changes_mpstep[1] / step_time_s**2),
             (yaw_changes_rad[0] / step_time_s, yaw_changes_rad[1] / step_time_s),
@@ -288,11 +323,6 @@ class Unicycle:
     def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
         """Return what kernels take for a step: lowest and highest acceleration and yaw rate, and nothing."""
         return kernel_parameters(*self.accelerations_mps2, *self.yaw_rates_radps, 0.0)
-
-    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
-        """Return the states after accelerating, turning and moving; see :class:`VehicleModel`."""
-        _require_actions(states, actions, ("acceleration_mps2", "yaw_rate_radps"), step_time_s)
-        return _moved_by(self, states, actions, step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and yaw rates from two poses and the speed before; see :class:`InvertibleModel`.
@@ -309,7 +339,7 @@ class Unicycle:
 
 
 @dataclass(frozen=True)
-class InvertibleBicycle:
+class InvertibleBicycle(_KernelModel):
     """Vehicles that accelerate and follow a curvature (Gulino et al., Waymax, arXiv 2310.08710).
 
     An action is acceleration (m/s2) and curvature (1/m, left positive), (N, 2), both cut to their limits. The rear axle
@@ -328,7 +358,8 @@ class InvertibleBicycle:
         InvalidArgumentError: A limit is out of range.
     """
 
-    kind: ClassVar[int] = CURVATURE
+    kind = CURVATURE
+    action_names = ("acceleration_mps2", "curvature_1pm")
     max_acceleration_mps2: float = 6.0
     max_curvature_1pm: float = 0.3
     max_log_acceleration_mps2: float = 10.4
@@ -349,11 +380,6 @@ class InvertibleBicycle:
             self.geometry.wheel_base_share,
             0.0,
         )
-
-    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
-        """Return the states after the actions; see :class:`VehicleModel`."""
-        _require_actions(states, actions, ("acceleration_mps2", "curvature_1pm"), step_time_s)
-        return _moved_by(self, states, actions, step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and curvatures from two poses with their speeds; see :class:`InvertibleModel`.
@@ -387,7 +413,7 @@ class InvertibleBicycle:
 
 
 @dataclass(frozen=True)
-class KinematicBicycle:
+class KinematicBicycle(_KernelModel):
     """Vehicles with rear axle, steered front wheels and lags (the kinematic bicycle model of the nuPlan devkit).
 
     An action is what is wanted: acceleration (m/s2) and steering rate (rad/s), (N, 2). Acceleration a and steering d
@@ -406,7 +432,8 @@ class KinematicBicycle:
         InvalidArgumentError: A value is out of range.
     """
 
-    kind: ClassVar[int] = BICYCLE
+    kind = BICYCLE
+    action_names = ("acceleration_mps2", "steering_rate_radps")
     max_steering_rad: float = math.pi / 3
     acceleration_lag_s: float = 0.2
     steering_lag_s: float = 0.05
@@ -424,11 +451,6 @@ class KinematicBicycle:
             self.geometry.rear_axle_share,
             self.geometry.wheel_base_share,
         )
-
-    def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
-        """Return the states after the actions; see :class:`VehicleModel`."""
-        _require_actions(states, actions, ("acceleration_mps2", "steering_rate_radps"), step_time_s)
-        return _moved_by(self, states, actions, step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return wanted accelerations and steering rates, from speeds and steering; see :class:`InvertibleModel`.
@@ -489,36 +511,6 @@ class KinematicBicycle:
         )
 
 
-def log_states(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array) -> tuple[VehicleStates, ...]:
-    """Return states of vehicles of a log at each of its times.
-
-    Speeds are central differences of the centres over the times, one-sided at both ends, negative where the centre
-    moves against the heading. Accelerations are the same differences of the speeds. The steering is 0.
-
-    Args:
-        poses: x, y in metres and yaw in radians of the centres, (N, T, 3) float64, T at least 2.
-        times_s: Times of the poses, rising, (T,).
-        lengths_m: Lengths of the vehicles, (N,) float64.
-
-    Returns:
-        T states of N vehicles.
-
-    Raises:
-        InvalidArgumentError: Shapes do not fit, times do not rise, or a value is not finite.
-    """
-    _steps_of_log(poses, times_s, lengths_m)
-    velocities_mps = _differences(poses[..., :2].swapaxes(1, 2), times_s).swapaxes(1, 2)
-    ahead_mps = velocities_mps[..., 0] * np.cos(poses[..., 2]) + velocities_mps[..., 1] * np.sin(poses[..., 2])
-    speeds_mps = np.copysign(np.sqrt((velocities_mps**2).sum(axis=-1)), ahead_mps)
-    accelerations_mps2 = _differences(speeds_mps, times_s)
-    return tuple(
-        VehicleStates(
-            poses[:, i, :2], poses[:, i, 2], speeds_mps[:, i], accelerations_mps2[:, i], np.zeros(len(poses)), lengths_m
-        )
-        for i in range(len(times_s))
-    )
-
-
 def kernel_arrays(states: VehicleStates) -> _Arrays:
     """Return the arrays of states in the order of the fields, each such that kernels are compiled only once."""
     # as `_plain` does, without a call for each
@@ -533,18 +525,6 @@ def kernel_parameters(*values: float) -> tuple[float, ...]:
 def _plain(array: Float64Array) -> Float64Array:
     """Return the array itself if it is contiguous and writable, else a copy that is."""
     return array if array.flags.carray else array.copy(order="C")
-
-
-def _moved_by(
-    model: Unicycle | InvertibleBicycle | KinematicBicycle,
-    states: VehicleStates,
-    actions: Float64Array,
-    step_time_s: float,
-) -> VehicleStates:
-    parameters, step_s = model.parameters(step_time_s), float(step_time_s)
-    moved = move_vehicles(model.kind, kernel_arrays(states), _plain(actions), parameters, step_s)
-    positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad = moved
-    return VehicleStates(positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, states.lengths_m)
 
 
 def _moved_to(
@@ -565,14 +545,6 @@ def _curvatures(dyaws_rad: Float64Array, distances_m: Float64Array, speeds_mps: 
     return np.where(is_turning, dyaws_rad / np.where(is_turning, distances_m, 1.0), 0.0)
 
 
-def _differences(values: Float64Array, times_s: Float64Array) -> Float64Array:
-    """Return central differences along the last axis, one-sided at its ends."""
-    before = np.maximum(np.arange(len(times_s)) - 1, 0)
-    after = np.minimum(np.arange(len(times_s)) + 1, len(times_s) - 1)
-    differences: Float64Array = (values[..., after] - values[..., before]) / (times_s[after] - times_s[before])
-    return differences
-
-
 def _steps_of_log(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array) -> Float64Array:
     """Return the time steps (T - 1,) of a log, after a look at what was given."""
     if poses.shape != (len(lengths_m), len(times_s), 3) or len(times_s) < 2:
@@ -586,13 +558,8 @@ def _steps_of_log(poses: Float64Array, times_s: Float64Array, lengths_m: Float64
     return steps_s
 
 
-def _require_step_time(step_time_s: float) -> None:
-    if not 0 < step_time_s < math.inf:
-        raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")
-
-
 def _require_actions(states: VehicleStates, actions: Float64Array, names: Sequence[str], step_time_s: float) -> None:
-    _require_step_time(step_time_s)
+    require_step_time(step_time_s)
     if actions.shape != (len(states), len(names)) or actions.dtype != np.float64:
         raise InvalidArgumentError(
             f"actions are {actions.dtype} of shape {actions.shape}; for {len(states)} vehicles pass float64 of shape "
@@ -605,14 +572,14 @@ def _require_actions(states: VehicleStates, actions: Float64Array, names: Sequen
 
 
 def _require_pair(states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> None:
-    _require_step_time(step_time_s)
+    require_step_time(step_time_s)
     if len(states) != len(next_states):
         raise InvalidArgumentError(
             f"next_states are of {len(next_states)} vehicles and states of {len(states)}; pass the same vehicles"
         )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _first_broken(arrays: _Arrays) -> int:
     """Return the first vehicle with a value that is not finite or without a length, -1 if there is none."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
@@ -624,7 +591,7 @@ def _first_broken(arrays: _Arrays) -> int:
     return -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
     """Return the first two columns of vectors (N, >= 2) turned by angles, (N, 2)."""
     turned_m = np.empty((vectors_m.shape[0], 2))
@@ -635,7 +602,7 @@ def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
     return turned_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def move_vehicles(
     kind: int, arrays: _Arrays, actions: Float64Array, parameters: tuple[float, ...], step_s: float
 ) -> _Arrays:

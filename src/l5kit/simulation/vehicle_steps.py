@@ -6,7 +6,7 @@ The formulas stand in the docstrings of the classes of :mod:`l5kit.simulation.ve
 import math
 from typing import TypeAlias
 
-from numba import njit
+from l5kit._kernels import kernel_jit
 
 VehicleNow: TypeAlias = tuple[float, float, float, float, float, float, float]
 """World x and y of the centre in m, yaw in rad, speed, acceleration, steering in rad, and length in m."""
@@ -21,7 +21,7 @@ UNICYCLE, CURVATURE, BICYCLE = range(3)
 """Models: ``Unicycle``, ``InvertibleBicycle`` and ``KinematicBicycle``."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def step_vehicle(kind: int, now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of a model, one of those above, whose ``parameters`` these are."""
     if kind == UNICYCLE:
@@ -31,7 +31,7 @@ def step_vehicle(kind: int, now: VehicleNow, action: Action, parameters: tuple[f
     return _step_bicycle(now, action, parameters, step_s)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _step_unicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of a ``Unicycle``, whose ``parameters`` are its limits."""
     x, y, yaw, speed, _, steering, _ = now
@@ -42,7 +42,7 @@ def _step_unicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...
     return x, y, yaw, speed, acceleration, steering
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _step_by_curvature(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of an ``InvertibleBicycle``; ``parameters`` are limits and shares of the axles."""
     x, y, yaw, speed, _, _, length_m = now
@@ -54,7 +54,7 @@ def _step_by_curvature(now: VehicleNow, action: Action, parameters: tuple[float,
     return x, y, after, speed + acceleration * step_s, acceleration, math.atan(curvature * parameters[3] * length_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _step_bicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of a ``KinematicBicycle``; ``parameters`` are those of its method."""
     x, y, yaw, speed, acceleration, steering, length_m = now
@@ -66,7 +66,7 @@ def _step_bicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...]
     return x, y, after, speed + acceleration * step_s, acceleration, min(max(turned, -parameters[0]), parameters[0])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _moved_centre(
     before_m: tuple[float, float], way_m: float, yaws_rad: tuple[float, float], rear_m: float
 ) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.red_lights import RED, read_lane_colors
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.drivers.lane_seat import KeptStates
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -38,7 +39,7 @@ class Spy:
         seat = state.memory["intelligent driver"]
         tracks = state.actor_tracks
         halves = state.agents.boxes[state.actors, 3] / 2
-        before = seat._before[tracks]
+        before = seat.kept.before[0][tracks]
         after = seat.motions[tracks]
         scenes = state.scenes[state.actor_scenes]
         self.seat = seat
@@ -49,6 +50,20 @@ class Spy:
                 (scenes[row], frame, track, begin + halves[row], after[row, 0] + halves[row], before[row, 4])
             )
         return actions
+
+
+def test_asked_again_in_a_frame_a_driver_starts_from_what_it_kept():
+    numbers, vehicles, frames = np.zeros((3, 2)), np.array([0, 2]), np.array([4, 7])
+    kept = KeptStates(numbers)
+    for _ in range(2):
+        assert kept.begin(vehicles, frames).tolist() == [True, True]
+        assert not numbers.any()
+        numbers[vehicles] = 1.0
+    assert kept.begin(vehicles, frames + 1).tolist() == [False, False]
+    assert numbers[:, 0].tolist() == [1.0, 0.0, 1.0]
+    kept.forget(vehicles[1:])
+    assert kept.begin(vehicles, frames + 2).tolist() == [False, True]
+    assert kept.begin(vehicles[:1], frames[:1] + 4).tolist() == [True]  # a frame was left out
 
 
 def test_no_vehicle_runs_a_red_light_that_it_could_stop_at(scenes, city_road):

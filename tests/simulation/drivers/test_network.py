@@ -193,13 +193,15 @@ def test_what_a_driver_warns_of(log):
     cfg = make_cfg()
     perturbation = AckermanPerturbation(ReplayRandomGenerator(np.ones((4, 3))), 1.0)
     perturbed = EgoDataset(cfg, log, None, perturbation)
-    with pytest.warns(RuntimeWarning, match="perturbation"):
+    with pytest.warns(RuntimeWarning, match="perturbation") as caught:
         driver = NetworkDriver(Small().eval(), perturbed)
+    assert [warning.filename for warning in caught] == [__file__]
     assert driver.dataset.perturbation is None
     assert perturbed.perturbation is perturbation
     model = Small()
-    with pytest.warns(RuntimeWarning, match="training mode"):
+    with pytest.warns(RuntimeWarning, match="training mode") as caught:
         NetworkDriver(model, EgoDataset(cfg, log, None))
+    assert [warning.filename for warning in caught] == [__file__]
     assert model.training
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -11,14 +11,18 @@ from l5kit.evaluation.driving.map_scores import find_distances_off_road
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
 from l5kit.evaluation.driving.time_to_collision import counts_ahead
 from l5kit.lanes.road_surface import write_corners
-from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers import proposal_scores as scores
 from l5kit.simulation.drivers.proposal_choice import choose
-from l5kit.simulation.drivers.proposal_forecasts import forecast_others
-from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
-from l5kit.simulation.drivers.proposal_scores import first_step_off_road, is_across, mark_collisions, road_arrays
+from l5kit.simulation.drivers.proposal_scores import (
+    Tracking,
+    first_step_off_road,
+    is_across,
+    mark_collisions,
+    road_arrays,
+    roll_out,
+)
 from l5kit.simulation.engine.actions import Actions, TrackedPlans
-from l5kit.simulation.lanes.lane_forecasts import forecast_lanes
+from l5kit.simulation.lanes.lane_forecasts import forecast_lanes, forecast_others
 from l5kit.simulation.trajectory_tracker import speed_fit_matrix
 from l5kit.simulation.vehicle_models import VehicleStates
 from support.driving import make_road_map
@@ -37,7 +41,7 @@ def driving_map(tmp_path_factory):
 
 def straight_states(start_m, yaw_rad, speed_mps):
     """Return states (T + 1, 7) of a drive straight on."""
-    states = np.zeros((STEPS + 1, rollout.NUM_COLUMNS))
+    states = np.zeros((STEPS + 1, scores.NUM_STATE_COLUMNS))
     ways_m = 0.1 * speed_mps * np.arange(STEPS + 1)
     states[:, 0], states[:, 1] = start_m[0] + ways_m * np.cos(yaw_rad), start_m[1] + ways_m * np.sin(yaw_rad)
     states[:, 2], states[:, 3] = yaw_rad, speed_mps
@@ -50,9 +54,9 @@ def as_scene(states):
         timestamps_s=0.1 * np.arange(len(states))[None],
         is_there=np.ones((1, len(states)), np.bool_),
         positions_m=states[None, :, :2].copy(),
-        yaws_rad=states[None, :, rollout.YAW].copy(),
-        speeds_mps=np.abs(states[None, :, rollout.SPEED]),
-        accelerations_mps2=states[None][..., [rollout.ACCELERATION, rollout.ACROSS]],
+        yaws_rad=states[None, :, scores.YAW].copy(),
+        speeds_mps=np.abs(states[None, :, scores.SPEED]),
+        accelerations_mps2=states[None][..., [scores.ACCELERATION, scores.ACROSS]],
         body=BODY,
     )
 
@@ -97,10 +101,10 @@ def test_comfort_is_that_of_the_score():
     for _ in range(60):
         states = straight_states((0.0, 0.0), 0.0, 8.0)
         roughness = rng.uniform(0, 1.2)
-        states[:, rollout.ACCELERATION] = np.cumsum(rng.normal(0, 0.4 * roughness, STEPS + 1))
-        states[:, rollout.ACROSS] = np.cumsum(rng.normal(0, 0.4 * roughness, STEPS + 1))
-        states[:, rollout.YAW] = np.cumsum(np.cumsum(rng.normal(0, 0.004 * roughness, STEPS + 1)))
-        along, across, yaws = (states[:, column] for column in (rollout.ACCELERATION, rollout.ACROSS, rollout.YAW))
+        states[:, scores.ACCELERATION] = np.cumsum(rng.normal(0, 0.4 * roughness, STEPS + 1))
+        states[:, scores.ACROSS] = np.cumsum(rng.normal(0, 0.4 * roughness, STEPS + 1))
+        states[:, scores.YAW] = np.cumsum(np.cumsum(rng.normal(0, 0.004 * roughness, STEPS + 1)))
+        along, across, yaws = (states[:, column] for column in (scores.ACCELERATION, scores.ACROSS, scores.YAW))
         found.append(is_drive_comfortable(along, across, yaws, 0.1, filters, ComfortBounds()))
         assert found[-1] == (comfort(as_scene(states))[0] == 1.0)
     assert 10 < sum(found) < 55
@@ -120,7 +124,7 @@ def test_collisions_are_those_of_the_score(driving_map):
         agents = random_others(rng)
         ego = np.concatenate([states[0, :6], [LENGTH_M, WIDTH_M]])
         others = forecast_others(ego, agents, (1000.0, 0.0), lanes, STEPS, 0.1)
-        marks, is_met = np.empty(scores.NUM_COLUMNS), np.zeros(4, np.bool_)
+        marks, is_met = np.empty(scores.NUM_MARKS), np.zeros(4, np.bool_)
         scene, (boxes, velocities_mps, groups) = as_scene(states), agents
         moved = np.repeat(boxes[None], STEPS + 1, axis=0)
         moved[..., :2] += 0.1 * np.arange(STEPS + 1)[:, None, None] * velocities_mps
@@ -155,7 +159,7 @@ def test_time_to_collision_counts_up_to_1_s(gap_m, speed_mps, is_free):
     agents = (np.array([[front_m + gap_m + 1.0, 0, 0, 2.0, 2.0]]), np.zeros((1, 2)), np.zeros(1, np.int64))
     ego = np.concatenate([states[0, :6], [LENGTH_M, WIDTH_M]])
     others = forecast_others(ego, agents, (1000.0, 0.0), forecast_lanes(None), 2, 0.1)
-    marks = np.empty(scores.NUM_COLUMNS)
+    marks = np.empty(scores.NUM_MARKS)
     mark_collisions(states[:2], SIZES, others, np.zeros(1, np.bool_), road_arrays(None), marks)
     assert (marks[AHEAD_FREE] == 1.0) == is_free
 
@@ -198,12 +202,12 @@ def test_the_first_step_of_a_roll_out_is_that_of_the_simulation():
     moved = model.move(state, Actions(plan, ahead_s), 0.1)
     tracker = model.tracker
     fit = speed_fit_matrix(50, 0.1, tracker.params.jerk_weight)
-    states = np.zeros((1, 2, rollout.NUM_COLUMNS))
+    states = np.zeros((1, 2, scores.NUM_STATE_COLUMNS))
     states[0, 0, :6] = 0.0, 0.1, 0.02, 5.5, 0.3, 0.01
     roll_out(plan, LENGTH_M, Tracking(fit, 10, *tracker.parameters, tracker.bicycle.parameters(0.1)), states)
     wanted = (*moved.positions_m[0], moved.yaws_rad[0], moved.speeds_mps[0], moved.accelerations_mps2[0])
     np.testing.assert_allclose(states[0, 1, :6], [*wanted, moved.steering_rad[0]], atol=1e-12)
-    assert states[0, 1, rollout.ACROSS] == pytest.approx(moved.speeds_mps[0] * (moved.yaws_rad[0] - 0.02) / 0.1)
+    assert states[0, 1, scores.ACROSS] == pytest.approx(moved.speeds_mps[0] * (moved.yaws_rad[0] - 0.02) / 0.1)
 
 
 FINE = {"NO_FAULT": 1.0, "FAULT_STEP": np.inf, "IS_AHEAD_FREE": 1.0, "OFF_STEP": np.inf, "IS_COMFORTABLE": 1.0}
@@ -240,7 +244,7 @@ FINE = {"NO_FAULT": 1.0, "FAULT_STEP": np.inf, "IS_AHEAD_FREE": 1.0, "OFF_STEP":
 )
 def test_the_best_proposal(changes, last_shift_m, best):
     """Four proposals: two parts of the speed in the middle, two 1 m to the left."""
-    marks = np.zeros((4, scores.NUM_COLUMNS))
+    marks = np.zeros((4, scores.NUM_MARKS))
     for number in range(4):
         for name, value in {**FINE, "WAY_M": 40.0, **changes.get(number, {})}.items():
             marks[number, getattr(scores, name)] = value

@@ -8,8 +8,7 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.simple import ConstantVelocity, Standing
 from l5kit.simulation.engine.actions import PlannedPoses
-from l5kit.simulation.engine.agent_control import AgentControl
-from l5kit.simulation.engine.entering import find_blocked
+from l5kit.simulation.engine.agent_control import AgentControl, find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego

@@ -141,7 +141,7 @@ def test_who_turns_left_waits_for_oncoming_ones_who_come_later(other_m):
         params=np.array([YIELDING.params.kernel_parameters]),
         limit_parts=np.ones(1),
         bends_mps=np.empty((1, 0)),
-        of_tracks=np.zeros(2, np.int64),
+        of_vehicles=np.zeros(2, np.int64),
         step_s=0.1,
     )
     of_left, of_other = (_gap_to_give_way(index, 2, courses, objects, styles, np.ones(1, np.bool_)) for index in (0, 1))

@@ -19,8 +19,14 @@ from l5kit.simulation.engine.driven_scenes import score_drives
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.simulation.vehicle_models import Unicycle
-from l5kit.simulation.windows.drive_windows import driven_in_all_frames, find_window_starts, present_states
-from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of, plan_by_rules
+from l5kit.simulation.windows.drive_windows import (
+    driven_in_all_frames,
+    find_window_starts,
+    follow_plans,
+    kept_plans_of,
+    plan_by_rules,
+    present_states,
+)
 from l5kit.simulation.windows.scored_windows import score_windows_of
 
 PARAMS = EpdmsParams()

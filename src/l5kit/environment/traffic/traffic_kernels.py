@@ -14,8 +14,7 @@ from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, Numeri
 from l5kit.device.backend import DeviceArray
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_positions import points_around
-from l5kit.simulation.engine.agent_control import is_near
-from l5kit.simulation.engine.entering import mark_blocked_rows
+from l5kit.simulation.engine.agent_control import is_near, mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import Drive, SceneRows, drive_on, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.losses import missing_criterion
-from l5kit.planning.modes import losses_of_winners, mode_costs, mode_outputs
+from l5kit.planning.losses import losses_of_winners, missing_criterion, mode_costs, mode_outputs
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
 
 

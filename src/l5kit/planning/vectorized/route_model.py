@@ -7,8 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.losses import missing_criterion
-from l5kit.planning.modes import losses_of_winners, mode_costs, mode_outputs
+from l5kit.planning.losses import losses_of_winners, missing_criterion, mode_costs, mode_outputs
 from l5kit.planning.vectorized.global_graph import MLP
 from l5kit.planning.vectorized.route_features import RouteInputs
 from l5kit.planning.vectorized.trajectory_decoder import DecoderKind, TrajectoryDecoder

@@ -9,9 +9,8 @@ from l5kit._types import BoolArray
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.rule_planner import RulePlanner
-from l5kit.simulation.engine.actions import Actions, Controls
+from l5kit.simulation.engine.actions import Actions, Controls, reaching_plans
 from l5kit.simulation.engine.asking import ask
-from l5kit.simulation.engine.kept_plans import reaching_plans
 from l5kit.simulation.engine.traffic_state import Driver, TrafficState
 
 _MEMORY: Final = "planner with a fallback"
@@ -63,7 +62,7 @@ class FallbackPlanner:
             actions = self.controls.plan(state.ego, actions, step_time_s=state.step_time_s)
         # what is not finite is judged as if it stood, and told to the engine afterwards
         is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=(1, 2))
-        now = np.concatenate([state.ego.positions_m, state.ego.yaws_rad[:, None]], axis=1)[:, None]
+        now = state.ego.poses[:, None]
         values = np.where(is_broken[:, None, None], now, actions.values)
         times_s = self.rules.times_s
         given = reaching_plans(now, Actions(values, actions.times_of(state.step_time_s)), times_s)

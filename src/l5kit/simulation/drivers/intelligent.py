@@ -18,7 +18,7 @@ from l5kit.simulation.engine.scene_simulation import AgentSeat
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER, IntelligentDriverParams
 from l5kit.simulation.lanes.lane_changing import LaneChangeParams
-from l5kit.simulation.lanes.lane_following import Styles, drive_agents, drive_avs
+from l5kit.simulation.lanes.lane_following import Drivers, Styles, drive_vehicles
 from l5kit.simulation.lanes.track_poses import find_lane_followers
 
 _MEMORY = "intelligent driver"
@@ -77,33 +77,25 @@ class IntelligentDriver:
             InvalidArgumentError: An agent is on no lane in the log, or there is no map; or AVs are to give way or to
                 change lanes, which only agents do.
         """
-        state = behind_view(state)
-        if state.actors is not None:
-            return drive_by_style(state, (self,), np.zeros(len(state.batch.tracks), np.int64))
-        if self.gives_way or self.lane_changes is not None:
+        if state.actors is None and (self.gives_way or self.lane_changes is not None):
             raise InvalidArgumentError(
                 "IntelligentDriver: gives_way and lane_changes are for agents, but this one drives AVs; leave them out"
             )
-        seat = state.memory.get(_MEMORY)
-        if seat is None:
-            seat = state.memory[_MEMORY] = LaneSeat.of_avs(state.batch, self.unknown_limit_mps)
-        params = self.params or AV_DRIVER
-        bends_mps = seat.bends_of(self.max_lateral_mps2, params.max_braking_mps2)
-        drive = (params.kernel_parameters, float(self.limit_part), float(state.step_time_s), bends_mps)
-        vehicles = seat.locate(state)
-        poses = np.empty((len(state), self.num_steps, 3))
-        rows, ego = state.agents.scene_rows, state.ego_rows
-        drive_avs(seat.arrays, seat.motions, vehicles, rows, ego, state.colors, seat.num_lanes, drive, poses)
-        return Actions(poses)
+        is_av = state.actors is None
+        of_vehicles = np.zeros(len(state.batch) if is_av else len(state.batch.tracks), np.int64)
+        return drive_by_style(state, (self,), of_vehicles, num_steps=self.num_steps if is_av else 1)
 
 
-def drive_by_style(state: TrafficState, drivers: Sequence[IntelligentDriver], styles: Int64Array) -> Actions:
-    """Return the poses of the next step of agents, (K, 1, 3), each of which drives as one of several drivers does.
+def drive_by_style(
+    state: TrafficState, drivers: Sequence[IntelligentDriver], styles: Int64Array, *, num_steps: int = 1
+) -> Actions:
+    """Return the poses of the next steps of vehicles, (K, T, 3), each of which drives as one of several drivers does.
 
     Args:
         state: What they see; its memory is that of one call for each step.
         drivers: How they drive, the same in each step.
-        styles: Which of these each track of the batch drives as, (T,), the same in each step.
+        styles: Which of these each track of the batch drives as, (T,), or each AV, (S,), the same in each step.
+        num_steps: How many steps are planned.
 
     Raises:
         InvalidArgumentError: An agent is on no lane in the log, there is no map, or drivers differ in
@@ -118,53 +110,54 @@ def drive_by_style(state: TrafficState, drivers: Sequence[IntelligentDriver], st
                 f"IntelligentDriver: unknown_limit_mps is {sorted(limits_mps)} for the drivers of one traffic; use one "
                 "value"
             )
-        has_avs = any(driver.gives_way or driver.lane_changes is not None for driver in drivers)
-        seat = LaneSeat.of_agents(state.batch, limits_mps.pop(), has_avs=has_avs)
+        if state.actors is None:
+            seat = LaneSeat.of_avs(state.batch, limits_mps.pop())
+        else:
+            has_avs = any(driver.gives_way or driver.lane_changes is not None for driver in drivers)
+            seat = LaneSeat.of_agents(state.batch, limits_mps.pop(), has_avs=has_avs)
         state.memory[_MEMORY] = seat
     vehicles = seat.locate(state)
+    params = [driver.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER) for driver in drivers]
     changes = [driver.lane_changes for driver in drivers]
     if any(each is not None for each in changes):
-        seat.change_lanes(state, changes, _kernel_styles(seat, drivers, styles, state))
-    kernel_styles = _kernel_styles(seat, drivers, styles, state)
+        seat.change_lanes(state, changes, _kernel_styles(seat, drivers, params, styles, state.step_time_s))
+    kernel_styles = _kernel_styles(seat, drivers, params, styles, state.step_time_s)
     gives_way: BoolArray = np.array([driver.gives_way for driver in drivers], np.bool_)
-    gaps_m = seat.give_way_gaps(state, kernel_styles, gives_way)
-    poses = np.empty((len(state), 1, 3))
-    drive_agents(
+    rows = np.full(len(state), -1) if state.actors is None else np.ascontiguousarray(state.actors)
+    poses = np.empty((len(state), num_steps, 3))
+    drive_vehicles(
+        state.arrays,
+        Drivers(state.actor_scenes, rows, vehicles, seat.routes[vehicles]),
         seat.arrays,
         seat.motions,
-        np.ascontiguousarray(state.actors),
-        seat.routes[vehicles],
-        state.agents.scene_rows,
-        state.agents.track_rows,
-        state.ego_rows,
-        state.colors,
-        seat.num_lanes,
         kernel_styles,
-        gaps_m,
+        seat.give_way_gaps(state, kernel_styles, gives_way),
         poses,
     )
     return Actions(poses)
 
 
 def _kernel_styles(
-    seat: LaneSeat, drivers: Sequence[IntelligentDriver], styles: Int64Array, state: TrafficState
+    seat: LaneSeat,
+    drivers: Sequence[IntelligentDriver],
+    params: Sequence[IntelligentDriverParams],
+    of_vehicles: Int64Array,
+    step_time_s: float,
 ) -> Styles:
     """Return drivers as kernels take them, on the paths that there are now."""
-    params = [driver.params or AGENT_DRIVER for driver in drivers]
     bends = [
         seat.bends_of(driver.max_lateral_mps2, each.max_braking_mps2)
         for driver, each in zip(drivers, params, strict=True)
     ]
-    num_points = max(map(len, bends))
-    bends_mps: Float64Array = np.full((len(drivers), num_points), np.inf)
+    bends_mps: Float64Array = np.full((len(drivers), max(map(len, bends))), np.inf)
     for style, of_style in enumerate(bends):
         bends_mps[style, : len(of_style)] = of_style
     return Styles(
         params=np.array([each.kernel_parameters for each in params]),
         limit_parts=np.array([driver.limit_part for driver in drivers], np.float64),
         bends_mps=bends_mps,
-        of_tracks=styles,
-        step_s=float(state.step_time_s),
+        of_vehicles=of_vehicles,
+        step_s=float(step_time_s),
     )
 
 

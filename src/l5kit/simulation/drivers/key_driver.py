@@ -143,13 +143,10 @@ class KeyDriver:
         egos, actions = state.actor_states, np.empty((len(state), 2))
         steps = state.frame_indices - state.batch.starts[state.scenes]
         for row, step in enumerate(steps.tolist()):
-            vehicle = tuple(
-                float(values[row])
-                for values in (egos.speeds_mps, egos.accelerations_mps2, egos.steering_rad, egos.lengths_m)
-            )
+            speed, acceleration, steering = egos.motions[1:, row].tolist()
             actions[row] = action_of_keys(
                 self.keys[step] if step < len(self.keys) else 0,
-                (vehicle[0], vehicle[1], vehicle[2], vehicle[3]),
+                (speed, acceleration, steering, float(egos.lengths_m[row])),
                 step_s=state.step_time_s,
                 bicycle=self.bicycle,
                 response=self.response,

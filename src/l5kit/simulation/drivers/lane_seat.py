@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.lane_choice import lane_arrays
 from l5kit.lanes.lane_paths import (
@@ -29,8 +29,43 @@ from l5kit.simulation.lanes.path_bends import PathBends
 from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 
 _NEVER = -2
+"""Before all frames, and not right before the first one."""
+
 _BESIDE_M = 0.5
 """Who is farther beside its path comes onto that first, before it changes lanes."""
+
+
+class KeptStates:
+    """Numbers of V vehicles that a driver keeps from frame to frame.
+
+    Asked again in a frame, as after an error in another scene, a driver starts from the same numbers as before.
+
+    Args:
+        *arrays: The numbers, (V, ...) each, into which the driver writes.
+
+    Attributes:
+        before: What they were when the current frame of each vehicle began.
+    """
+
+    def __init__(self, *arrays: NumericArray) -> None:
+        self._arrays, self.before = arrays, [array.copy() for array in arrays]
+        self._frames: Int64Array = np.full(len(arrays[0]), _NEVER, np.int64)
+        self._is_before_new: BoolArray = np.zeros(len(arrays[0]), np.bool_)
+
+    def begin(self, vehicles: Int64Array, frames: Int64Array) -> BoolArray:
+        """Begin with the current frames of vehicles, both (K,); return which were not driven in the frame before."""
+        is_again = self._frames[vehicles] == frames
+        is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
+        again = vehicles[is_again]
+        for now, before in zip(self._arrays, self.before, strict=True):
+            now[again] = before[again]
+            before[vehicles] = now[vehicles]
+        self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
+        return is_new
+
+    def forget(self, vehicles: Int64Array) -> None:
+        """Take vehicles (K,) for ones that were never driven."""
+        self._frames[vehicles] = _NEVER
 
 
 class LaneSeat:
@@ -47,7 +82,7 @@ class LaneSeat:
         arrays: These, as kernels take them.
         routes: The path that each vehicle follows now, (S,) or (T,).
         motions: Where it is, (S, 7) or (T, 7).
-        num_lanes: Lanes of the map, at least 1.
+        kept: Motions and routes, as they are kept from frame to frame.
     """
 
     def __init__(
@@ -60,17 +95,13 @@ class LaneSeat:
     ) -> None:
         self.paths = paths
         self.arrays: PathArrays = paths.arrays
-        self.num_lanes = 1 if batch.driving_map is None else max(batch.driving_map.num_lanes, 1)
         self.motions: Float64Array = np.zeros((num_vehicles, NUM_COLUMNS))
         self.routes: Int64Array = np.arange(num_vehicles)
         self._batch, self._unknown_limit_mps = batch, unknown_limit_mps
         self._has_path: BoolArray = paths.has_path[:num_vehicles].copy()
         self._settled_m: Float64Array = np.zeros(len(paths))  # from where on a path nobody changes onto it any more
         self._bends: dict[tuple[float | None, float], PathBends] = {}
-        self._before = self.motions.copy()
-        self._routes_before = self.routes.copy()
-        self._frames: Int64Array = np.full(num_vehicles, _NEVER, np.int64)
-        self._is_before_new: BoolArray = np.zeros(num_vehicles, np.bool_)
+        self.kept = KeptStates(self.motions, self.routes)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "LaneSeat":
         """Return itself: asked again in a frame, it starts from what it knew before."""
@@ -105,10 +136,7 @@ class LaneSeat:
         return cls(batch, paths, len(batch.tracks), unknown_limit_mps=unknown_limit_mps)
 
     def locate(self, state: TrafficState) -> Int64Array:
-        """Bring the motions of the vehicles to where they are now, and return which ones they are.
-
-        A driver that is asked twice in one frame, as after an error in another scene, starts from the same motions.
-        """
+        """Bring the motions of the vehicles to where they are now, and return which ones they are."""
         is_av = state.actors is None
         vehicles = state.scenes if is_av else state.actor_tracks
         is_lost = ~self._has_path[vehicles]
@@ -121,16 +149,8 @@ class LaneSeat:
                 "tracks=driver.tracks"
             )
 
-        # who was not located in the frame before is looked for on the whole path; asked again, as it was the first time
-        frames = state.frame_indices[state.actor_scenes]
-        is_again = self._frames[vehicles] == frames
-        is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
-
-        again = vehicles[is_again]
-        self.motions[again], self.routes[again] = self._before[again], self._routes_before[again]
-        self._before[vehicles], self._routes_before[vehicles] = self.motions[vehicles], self.routes[vehicles]
-        self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
-
+        # who was not located in the frame before is looked for on the whole path
+        is_new = self.kept.begin(vehicles, state.frame_indices[state.actor_scenes])
         boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
         speeds_mps = state.actor_states.speeds_mps
         locate_vehicles(self.arrays, self.routes[vehicles], vehicles, boxes, speeds_mps, is_new, self.motions)
@@ -153,12 +173,8 @@ class LaneSeat:
         if gives_way.any():
             write_give_way_gaps(
                 np.ascontiguousarray(state.actors),
-                state.agents.scene_rows,
-                state.agents.track_rows,
-                state.ego_rows,
+                state.arrays,
                 self._kernel_routes(state),
-                state.colors,
-                self.num_lanes,
                 styles,
                 gives_way,
                 gaps_m,
@@ -177,7 +193,7 @@ class LaneSeat:
         # each style thinks of it every so many frames, 0 for never, and its tracks take turns by their ids
         step_s = state.step_time_s
         frames_between = [0 if each is None else max(round(each.every_s / step_s), 1) for each in changes]
-        every = np.array(frames_between)[styles.of_tracks[tracks]]
+        every = np.array(frames_between)[styles.of_vehicles[tracks]]
         frames = state.frame_indices[state.actor_scenes] + (state.batch.tracks.track_ids[tracks] % 1024).astype(
             np.int64
         )
@@ -193,9 +209,7 @@ class LaneSeat:
         choose_changes(
             np.ascontiguousarray(state.actors),
             may_change,
-            state.agents.scene_rows,
-            state.agents.track_rows,
-            state.ego_rows,
+            state.arrays,
             self._kernel_routes(state),
             styles,
             rules,
@@ -204,7 +218,7 @@ class LaneSeat:
         )
         chosen = np.flatnonzero(targets >= 0)
         if len(chosen):
-            durations_s = rules.durations_s[styles.of_tracks[tracks[chosen]]]
+            durations_s = rules.durations_s[styles.of_vehicles[tracks[chosen]]]
             changes_m = np.maximum(state.actor_states.speeds_mps[chosen] * durations_s, LEAST_CHANGE_M)
             positions_m = state.agents.boxes[state.actors][chosen, :2]
             self._follow_new_paths(state, tracks[chosen], targets[chosen], poses[chosen], positions_m, changes_m)

@@ -1,6 +1,5 @@
 """Network driver: a trained network drives AVs or agents, whose samples it takes as in L5Kit 1.5."""
 
-import warnings
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -12,10 +11,11 @@ from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import tensors_of
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.planning.network_inputs import network_inputs, tensors_on
+from l5kit.planning.network_inputs import network_inputs, tensors_on, warn_of_training
 from l5kit.planning.network_plans import Headings, read_plans
 from l5kit.simulation.drivers.simple import poses_ahead
 from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.buffer_samples import unperturbed
 from l5kit.simulation.engine.traffic_state import TrafficState
 
 InputsOf = Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
@@ -80,10 +80,7 @@ class NetworkDriver:
             )
         self.device = torch.device(device)
         self.model = model.to(self.device)
-        if dataset.perturbation is not None:
-            # it would move the actors that the network sees from where they are
-            warnings.warn("the perturbation of the dataset is left out in simulation", RuntimeWarning, stacklevel=2)
-        self.dataset = dataset if dataset.perturbation is None else dataset.with_draws(None)
+        self.dataset: BaseEgoDataset = unperturbed(dataset, stacklevel=3)
         params = getattr(dataset.sample_function, "params", None)
         if not isinstance(params, SamplingParams | VectorSamplingParams):
             raise UnsupportedValueError(
@@ -92,13 +89,7 @@ class NetworkDriver:
             )
         self.step_time_s = params.step_time_s * params.future_step_size
         self._inputs, self._headings, self._max_batch = inputs, headings, max_batch
-        if model.training and any(True for _ in model.parameters()):
-            warnings.warn(
-                "model is in training mode, in which dropout and batch norm make it drive differently each time; call "
-                "model.eval() before",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        warn_of_training("model", model, stacklevel=3)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {type(self.model).__name__} on {self.device}>"
@@ -126,6 +117,5 @@ class NetworkDriver:
         if not columns.is_made.all():
             # who has no sample goes straight on
             states = state.actor_states.taken(among).taken(~columns.is_made)
-            times_s = self.step_time_s * np.arange(1, poses.shape[1] + 1)
-            poses[~columns.is_made] = poses_ahead(states, states.speeds_mps[:, None] * times_s)
+            poses[~columns.is_made] = poses_ahead(states, self.step_time_s * np.arange(1, poses.shape[1] + 1))
         return poses

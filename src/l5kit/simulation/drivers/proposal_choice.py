@@ -4,33 +4,42 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array
 from l5kit.evaluation.driving.comfort import ComfortBounds, ComfortFilters, is_drive_comfortable
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED
-from l5kit.simulation.drivers import proposal_rollout as rollout
-from l5kit.simulation.drivers.proposal_forecasts import Agents, Others, forecast_others
 from l5kit.simulation.drivers.proposal_paths import NUM_COLUMNS as OBSTACLE_COLUMNS
-from l5kit.simulation.drivers.proposal_paths import Way, write_obstacles
-from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out
+from l5kit.simulation.drivers.proposal_paths import (
+    Way,
+    write_driver_distances,
+    write_emergency_distances,
+    write_obstacles,
+    write_plan,
+)
 from l5kit.simulation.drivers.proposal_scores import (
+    ACCELERATION,
+    ACROSS,
     FAULT_STEP,
     IS_AHEAD_FREE,
     IS_COMFORTABLE,
     NO_FAULT,
-    NUM_COLUMNS,
+    NUM_MARKS,
+    NUM_STATE_COLUMNS,
     OFF_STEP,
+    SPEED,
     WAY_M,
+    YAW,
     RoadArrays,
+    Tracking,
     first_step_off_road,
     mark_collisions,
+    roll_out,
 )
-from l5kit.simulation.drivers.proposal_speeds import write_driver_distances, write_emergency_distances, write_plan
 from l5kit.simulation.lanes.lane_following import DriverParameters
-from l5kit.simulation.lanes.lane_forecasts import Lanes
+from l5kit.simulation.lanes.lane_forecasts import Agents, Lanes, Others, forecast_others
 
 GIVEN, EMERGENCY = -2, -1
 """In place of the number of a proposal: the plan that was given, and emergency braking."""
@@ -106,7 +115,7 @@ _SLOW_MPS, _LEAST_START_M, _LEAST_PART = 1.0, 4.0, 0.5
 _MOST_WAITS = 10
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def see(
     way: Way,
     ego: Float64Array,
@@ -121,7 +130,7 @@ def see(
     return Situation(way, ego, end_m, lines, reach_m, others)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def keep_or_plan(
     given: Float64Array,
     situation: Situation,
@@ -165,7 +174,7 @@ def keep_or_plan(
     return chosen, waits
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def plan_scene(
     situation: Situation, scoring: Scoring, driving: Driving, last_shift_m: float, plan: Float64Array
 ) -> tuple[int, Float64Array]:
@@ -195,7 +204,7 @@ def plan_scene(
     return chosen, marks
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_proposals(
     situation: Situation, driving: Driving, step_s: float, driven_m: Float64Array, plans: Float64Array
 ) -> None:
@@ -215,7 +224,7 @@ def _write_proposals(
         write_plan(way, shift_m, driven_m[number], plans[number])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def score_plans(
     plans: Float64Array, ego: Float64Array, others: Others, scoring: Scoring, margin_m: float
 ) -> Float64Array:
@@ -225,10 +234,10 @@ def score_plans(
     """
     tracking = scoring.tracking
     rear_share, base_share, _ = tracking.vehicle
-    states = np.empty((len(plans), scoring.num_steps + 1, rollout.NUM_COLUMNS))
+    states = np.empty((len(plans), scoring.num_steps + 1, NUM_STATE_COLUMNS))
     states[:, 0, :6] = ego[:6]
     # v^2 k, with the curvature k = tan(steering) / wheel base
-    states[:, 0, rollout.ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / (base_share * ego[6])
+    states[:, 0, ACROSS] = ego[3] * ego[3] * math.tan(ego[5]) / (base_share * ego[6])
     roll_out(plans, ego[6], tracking, states)
     body = (ego[6], ego[7], rear_share * ego[6])
     wide = (body[0], body[1] + 2.0 * margin_m, body[2])
@@ -240,29 +249,29 @@ def score_plans(
     for row in range(len(is_met_now)):
         is_met_now[row] = boxes_overlap(box, others.boxes[row])
 
-    marks = np.empty((len(plans), NUM_COLUMNS))
+    marks = np.empty((len(plans), NUM_MARKS))
     for number in range(len(plans)):
         mark_collisions(states[number], wide, others, is_met_now.copy(), scoring.road, marks[number])
         marks[number, OFF_STEP] = first_step_off_road(states[number], body, scoring.road)
         marks[number, IS_COMFORTABLE] = is_drive_comfortable(
-            states[number, :, rollout.ACCELERATION],
-            states[number, :, rollout.ACROSS],
-            states[number, :, rollout.YAW],
+            states[number, :, ACCELERATION],
+            states[number, :, ACROSS],
+            states[number, :, YAW],
             scoring.step_s,
             scoring.filters,
             scoring.bounds,
         )
-        marks[number, WAY_M] = scoring.step_s * states[number, 1:, rollout.SPEED].sum()
+        marks[number, WAY_M] = scoring.step_s * states[number, 1:, SPEED].sum()
     return marks
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _has_no_fault(marks: Float64Array) -> bool:
     """Return whether a plan with some marks collides with nobody, stays on the road, and leaves time to collisions."""
     return bool(marks[NO_FAULT] == 1.0 and marks[OFF_STEP] == np.inf and marks[IS_AHEAD_FREE] == 1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> int:
     """Return the best of proposals; where all collide the one that does so last, and among these the slowest.
 

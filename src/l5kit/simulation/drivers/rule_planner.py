@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
@@ -14,18 +14,17 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths, write_highest_speeds
 from l5kit.lanes.path_positions import find_on_path, points_around
 from l5kit.lanes.red_lights import ColorRows
+from l5kit.simulation.drivers.lane_seat import KeptStates
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
-from l5kit.simulation.drivers.proposal_forecasts import Agents
 from l5kit.simulation.drivers.proposal_paths import Way, fade_length_m, write_stop_lines
-from l5kit.simulation.drivers.proposal_rollout import tracking_of
-from l5kit.simulation.drivers.proposal_scores import road_arrays
+from l5kit.simulation.drivers.proposal_scores import road_arrays, tracking_of
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import TrafficState
 from l5kit.simulation.intelligent_driver import IntelligentDriverParams
 from l5kit.simulation.lanes.lane_following import SceneRows, mark_lights
-from l5kit.simulation.lanes.lane_forecasts import forecast_lanes
+from l5kit.simulation.lanes.lane_forecasts import Agents, forecast_lanes
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 
@@ -35,8 +34,6 @@ _NUM_STEPS = 40
 _NUM_PLANNED = 50
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
-_NEVER = -2
-"""Before all frames, and not right before the first one."""
 _LENGTH, _SHIFT, _WAITS = range(3)
 """Columns of path states: where on its path an AV was, which line it drove, and for how long it waits."""
 
@@ -148,10 +145,10 @@ class RulePlanner:
         driving = Driving(self.params.kernel_parameters, offsets_m, parts)
 
         ego = state.ego
-        motion = (ego.yaws_rad, ego.speeds_mps, ego.accelerations_mps2, ego.steering_rad)
         sizes_m = np.broadcast_to(np.array(state.batch.facts.ego_extent_m[:2], np.float64), (len(ego), 2))
-        egos = np.ascontiguousarray(np.column_stack([ego.positions_m, *motion, sizes_m]))
-        now = _Now(state.scenes, memory.begin(state), egos, rows_with_vanished(state), state.colors)
+        egos = np.ascontiguousarray(np.column_stack([ego.positions_m, *ego.motions, sizes_m]))
+        is_new = memory.kept.begin(state.scenes, state.frame_indices)
+        now = _Now(state.scenes, is_new, egos, rows_with_vanished(state), state.colors)
         plans, chosen = np.empty((len(state), _NUM_STEPS, 3)), np.empty(len(state), np.int64)
         _plan_scenes(memory.known, now, given, scoring, driving, memory.path_states, plans, chosen)
         return plans, chosen
@@ -205,33 +202,19 @@ class _Memory:
         self.known = _Known(paths.arrays, speeds_mps, first_mps, num_lanes)
         self.road = (road_arrays(driving_map), forecast_lanes(driving_map))
         self.path_states: Float64Array = np.zeros((len(batch), 3))
-        self._before: Float64Array = self.path_states.copy()
-        self._is_before_new: BoolArray = np.zeros(len(batch), np.bool_)
-        self._frames: Int64Array = np.full(len(batch), _NEVER, np.int64)
+        self.kept = KeptStates(self.path_states)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Memory":
         """Return itself: asked again in a frame, it starts from what it knew before."""
         return self
 
-    def begin(self, state: TrafficState) -> BoolArray:
-        """Return which AVs were not planned in the frame before.
-
-        A planner that is asked twice in one frame, as after an error in another scene, starts from the same states.
-        """
-        scenes, frames = state.scenes, state.frame_indices
-        is_again = self._frames[scenes] == frames
-        is_new: BoolArray = np.where(is_again, self._is_before_new[scenes], self._frames[scenes] != frames - 1)
-        self.path_states[scenes[is_again]] = self._before[scenes[is_again]]
-        self._before[scenes] = self.path_states[scenes]
-        self._is_before_new[scenes], self._frames[scenes] = is_new, frames
-        return is_new
-
     def forget(self, scenes: Int64Array) -> None:
         """Forget where the AVs of scenes were, and which lines they drove."""
-        self.path_states[scenes], self._frames[scenes] = 0.0, _NEVER
+        self.path_states[scenes] = 0.0
+        self.kept.forget(scenes)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _plan_scenes(
     known: _Known,
     now: _Now,
@@ -306,7 +289,7 @@ def rows_with_vanished(state: TrafficState) -> SceneRows:
     return _join(state.agents.scene_rows, past.scene_rows, past.track_rows, is_seen)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _join(now: SceneRows, past: SceneRows, past_tracks: Int64Array, is_seen: BoolArray) -> SceneRows:
     """Return rows with those of the past that have vanished."""
     size = len(now.groups) + len(past.groups)

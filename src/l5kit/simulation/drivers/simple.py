@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array, FloatArray, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.traffic_state import TrafficState
@@ -49,8 +49,7 @@ class Standing:
 
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses of now, (K, T, 3)."""
-        states = state.actor_states
-        return Actions(poses_ahead(states, np.zeros((len(states), self.num_steps))))
+        return Actions(np.repeat(state.actor_states.poses[:, None], self.num_steps, axis=1))
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class ConstantVelocity:
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses straight ahead, (K, T, 3)."""
         times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
-        return Actions(poses_ahead(state.actor_states, state.actor_states.speeds_mps[:, None] * times_s))
+        return Actions(poses_ahead(state.actor_states, times_s))
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,12 @@ class FullThrottle:
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses straight ahead, (K, T, 3)."""
         times_s = state.step_time_s * np.arange(1, self.num_steps + 1)
-        states = state.actor_states
-        distances_m = states.speeds_mps[:, None] * times_s + self.acceleration_mps2 * times_s**2 / 2
-        return Actions(poses_ahead(states, distances_m))
+        return Actions(poses_ahead(state.actor_states, times_s, self.acceleration_mps2))
 
 
-def poses_ahead(states: VehicleStates, distances_m: Float64Array) -> Float64Array:
-    """Return world poses straight ahead of K vehicles, (K, T, 3), by some distances in metres (K, T)."""
+def poses_ahead(states: VehicleStates, times_s: FloatArray, acceleration_mps2: float = 0.0) -> Float64Array:
+    """Return where K vehicles are that go straight on and speed up evenly, world poses (K, T, 3) at times (T,)."""
+    distances_m = states.speeds_mps[:, None] * times_s + acceleration_mps2 * times_s**2 / 2
     poses = np.empty((*distances_m.shape, 3))
     poses[..., 0] = states.positions_m[:, :1] + distances_m * np.cos(states.yaws_rad)[:, None]
     poses[..., 1] = states.positions_m[:, 1:] + distances_m * np.sin(states.yaws_rad)[:, None]

@@ -12,10 +12,10 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import tensors_of
 from l5kit.dataset.sample_indices import SampleIndices
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.geometry.angle import angular_distance
 from l5kit.planning.network_inputs import network_inputs, tensors_on
+from l5kit.planning.network_plans import NetworkPlans
 from l5kit.simulation.drivers.simple import poses_ahead
-from l5kit.simulation.engine.actions import Actions
+from l5kit.simulation.engine.actions import Actions, poses_between
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.traffic_state import TrafficState
 
@@ -171,8 +171,7 @@ class TokenTraffic:
 
                 # agents that the sample leaves out go straight on
                 states = state.actor_states.taken(actors)
-                times_s = self.step_time_s * np.arange(1, self.num_steps + 1)
-                poses = poses_ahead(states, states.speeds_mps[:, None] * times_s)
+                poses = poses_ahead(states, self.step_time_s * np.arange(1, self.num_steps + 1))
 
                 # the rows of the others, by their tracks, which a sample has in an order of its own
                 own_ids = state.batch.tracks.track_ids[state.actor_tracks[actors]].astype(np.int64)
@@ -207,13 +206,10 @@ class TokenTraffic:
                 first_is_greedy=False,
             )
         trajectories = np.asarray(rollouts.poses[:, 0].cpu().double().numpy(), np.float64)
-        matrices = np.asarray(columns["world_from_agent"], np.float64)[:, None, None]
-        x_m, y_m = trajectories[..., 0], trajectories[..., 1]
-        world = np.empty_like(trajectories)
-        for axis in range(2):
-            world[..., axis] = matrices[..., axis, 0] * x_m + matrices[..., axis, 1] * y_m + matrices[..., axis, 2]
-        world[..., 2] = trajectories[..., 2] + np.asarray(columns["yaw"], np.float64)[:, None, None]
-        return batch["all_other_agents_track_ids"].cpu().numpy(), world
+        poses = trajectories.reshape(len(trajectories), -1, 3)  # of all agents of a sample one after the other
+        matrices, yaws_rad = (np.asarray(columns[key], np.float64) for key in ("world_from_agent", "yaw"))
+        world = NetworkPlans(poses[..., :2], poses[..., 2]).in_world(matrices, yaws_rad)
+        return batch["all_other_agents_track_ids"].cpu().numpy(), world.reshape(trajectories.shape)
 
     def _poses_at(
         self, state: TrafficState, poses: Float64Array, times_s: Float64Array, num_followed: Int64Array
@@ -228,13 +224,9 @@ class TokenTraffic:
         # a token that has just begun leads on from where the agent is
         rows = np.arange(len(poses))
         ends = poses[rows, after - 1]
-        now = np.column_stack([state.actor_states.positions_m, state.actor_states.yaws_rad])
         is_first: BoolArray = (after == 1) & (num_followed == 0)
-        starts = np.where(is_first[:, None], now, poses[rows, np.maximum(after - 2, 0)])
+        starts = np.where(is_first[:, None], state.actor_states.poses, poses[rows, np.maximum(after - 2, 0)])
 
-        # headings turn the short way round
-        turns = angular_distance(ends[:, 2], starts[:, 2])
-        between: Float64Array = starts + parts[:, None] * (ends - starts)
-        between[:, 2] = starts[:, 2] + parts * turns
+        between = poses_between(starts, ends, parts[:, None])
         between[parts == 1.0] = ends[parts == 1.0]
         return between

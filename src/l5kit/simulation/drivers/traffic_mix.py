@@ -144,8 +144,7 @@ class TrafficMix:
             else:
                 actions = ask(drivers[0], part)
             moved = model.move(part.actor_states, actions, state.step_time_s)
-            columns = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
-            values[actors] = np.column_stack([moved.positions_m, *columns])
+            values[actors] = np.column_stack([moved.positions_m, *moved.motions])
         return Actions(values)
 
     @cached_property

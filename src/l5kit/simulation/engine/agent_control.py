@@ -1,21 +1,21 @@
-"""Control of agents: which of them a driver moves, from when on, and what their records hold then."""
+"""Control of agents: which of them a driver moves, from when on, who finds room, and what records hold then."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
-from l5kit.configs.texts import did_you_mean
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.simulation.engine.agent_rows import AgentsNow
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.engine.track_table import CLASSES, Classes
+from l5kit.simulation.engine.track_table import Classes, require_classes
 from l5kit.simulation.vehicle_models import VehicleStates
 
 _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
@@ -77,11 +77,7 @@ class AgentControl:
     keeps_rows: bool = False
 
     def __post_init__(self) -> None:
-        if self.classes not in CLASSES:
-            raise InvalidArgumentError(
-                f"classes is {self.classes!r}{did_you_mean(self.classes, CLASSES)}; "
-                f"it must be one of {', '.join(CLASSES)}"
-            )
+        require_classes("classes", self.classes)
         for name in ("near_m", "far_m"):
             if not getattr(self, name) >= 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}; it must be a distance from 0 on")
@@ -161,14 +157,14 @@ class AgentControl:
         return after
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def is_near(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
     """Return whether a road user, whose box has a length, is nearer to the AV than some metres, as drivers must be."""
     x_m, y_m = box[0] - ego_position_m[0], box[1] - ego_position_m[1]
     return bool(box[3] > 0 and math.sqrt(x_m * x_m + y_m * y_m) < reach_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_chosen(
     agents: tuple[Int64Array, Int64Array],
     boxes: Float64Array,
@@ -185,3 +181,62 @@ def _mark_chosen(
             if track < 0 or not may_drive[track]:
                 continue
             is_chosen[row] = is_near(boxes[row], ego_positions_m[scene], far_m if is_driven[track] else near_m)
+
+
+def find_blocked(
+    starts: Int64Array, boxes: Float64Array, ego_boxes: Float64Array, is_there: BoolArray, is_new: BoolArray
+) -> Int64Array:
+    """Return the agents that would appear where a box stands, ascending, (K,).
+
+    Of several that appear at the same place, the first in the order of the rows does.
+
+    Args:
+        starts: First of the N rows of each of R scenes and the end of the last one, (R + 1,).
+        boxes: World x and y, yaw, length and width, (N, 5).
+        ego_boxes: Those of the AVs, (R, 5).
+        is_there: Which rows are road users that take room, (N,).
+        is_new: Which of the rows appear, (N,).
+    """
+    is_blocked = np.zeros(len(boxes), np.bool_)
+    if is_new.any():
+        mark_blocked(starts, boxes, ego_boxes, is_there, is_new, is_blocked)
+    return np.flatnonzero(is_blocked)
+
+
+@kernel_jit
+def mark_blocked(
+    starts: Int64Array,
+    boxes: Float64Array,
+    ego_boxes: Float64Array,
+    is_there: BoolArray,
+    is_new: BoolArray,
+    is_blocked: BoolArray,
+) -> None:
+    """Mark the rows that appear where a box stands; arguments as for :func:`find_blocked`."""
+    for scene in range(len(starts) - 1):
+        ends = starts[scene], starts[scene + 1]
+        mark_blocked_rows(ends[0], ends[1], boxes, ego_boxes[scene], is_there, is_new, is_blocked)
+
+
+@kernel_jit
+def mark_blocked_rows(
+    first: int,
+    stop: int,
+    boxes: Float64Array,
+    ego_box: Float64Array,
+    is_there: BoolArray,
+    is_new: BoolArray,
+    is_blocked: BoolArray,
+) -> None:
+    """Mark the rows of a scene that appear where a box stands; they are those from ``first`` to ``stop``."""
+    for row in range(first, stop):
+        if not is_new[row]:
+            continue
+        is_blocked[row] = boxes_overlap(boxes[row], ego_box)
+        for other in range(first, stop):
+            if is_blocked[row]:
+                break
+            # of those that appear only the ones before it, and only if they found room themselves
+            stands = is_there[other] and other != row and not is_blocked[other]
+            if stands and (other < row or not is_new[other]):
+                is_blocked[row] = boxes_overlap(boxes[row], boxes[other])

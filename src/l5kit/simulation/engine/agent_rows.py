@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.frame_rows import expand_ranges
@@ -155,7 +155,7 @@ class _Records(NamedTuple):
     velocities_mps: NumericArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_tracks(
     frames: _Frames,
     record_ids: NumericArray,
@@ -191,7 +191,7 @@ def _find_tracks(
             track_rows[row] = low if low < stop and track_ids[low] == wanted else -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_motions(
     rows: Int64Array,
     records: _Records,
@@ -209,7 +209,7 @@ def _read_motions(
         velocities_mps[index, 1] = records.velocities_mps[row, 1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_groups(
     rows: Int64Array,
     records: tuple[NumericArray, NumericArray],

@@ -3,16 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
 from l5kit.lanes.driving_map import FARTHEST_LANE_M
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays
-from l5kit.lanes.path_positions import line_at
-from l5kit.simulation.lanes.lane_following import ARC, ENTRY, NUM_COLUMNS, OFFSET, SLOPE, X, locate_vehicles
+from l5kit.lanes.path_positions import find_on_path, line_at, points_around
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 _BRAKING_MPS2 = -COMFORT_BOUNDS["accelerations_along_mps2"][0]
@@ -23,7 +22,7 @@ _BESIDE_M = 0.25
 """The corridor ahead of the AV is wider than it by this on either side."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def stopping_gap_m(speed_mps: float) -> float:
     """Return the gap in which the AV stops 2 m before what stands there: v^2 / 8.1 + 0.5 v + 2, metres."""
     return speed_mps * speed_mps / (2.0 * _BRAKING_MPS2) + _REACTION_S * speed_mps + _STANDING_GAP_M
@@ -64,7 +63,7 @@ def find_gaps_at_appearance(
     return gaps_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_gaps(
     egos: EgoArrays,
     others: RoadUserArrays,
@@ -75,24 +74,19 @@ def _write_gaps(
 ) -> None:
     """Lower the gaps of rows that appear close; ``last_frames`` is room for a number of each track."""
     boxes, speeds_mps, tracks, other_boxes = egos.boxes, egos.speeds_mps, others.tracks, others.boxes
-    motions = np.zeros((len(paths.lengths_m), NUM_COLUMNS))
-    objects, is_new = np.empty((1, OBJECT_FIELDS)), np.empty(1, np.bool_)
+    objects = np.empty((1, OBJECT_FIELDS))
     for scene in range(len(egos.num_frames)):
         last_frames[:] = -2
-        path = path_of_scene[scene]
-        motion = motions[path]
-        motion[X] = np.nan  # as nobody drives along the path here, the AV is never where its motion says
+        path, arc_m = path_of_scene[scene], 0.0
         points_m = paths.points_m[paths.starts[path] : paths.starts[path + 1]]
         for frame in range(egos.num_frames[scene]):
             ego, speed_mps = boxes[scene, frame], speeds_mps[scene, frame]
             reach_m = stopping_gap_m(speed_mps)
             # in every frame, as the search goes on from the position before
-            is_new[0] = frame == 0
-            one_path, one_box = path_of_scene[scene : scene + 1], boxes[scene, frame : frame + 1]
-            locate_vehicles(paths, one_path, one_path, one_box, speeds_mps[scene, frame : frame + 1], is_new, motions)
-            position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
-            line = line_at(points_m, motion[ARC])
-            is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(motion[SLOPE]) < 1.0
+            first, stop = points_around(arc_m, len(points_m)) if frame else (0, len(points_m))
+            arc_m, offset_m, slope = find_on_path(points_m, first, stop, (ego[0], ego[1], ego[2]))
+            position, line = (arc_m, arc_m, offset_m, slope), line_at(points_m, arc_m)
+            is_on_path = math.hypot(ego[0] - line[0], ego[1] - line[1]) <= FARTHEST_LANE_M and abs(slope) < 1.0
 
             # who was not there in the frame before, and is near enough that a search along the path is needed
             number = scene * boxes.shape[1] + frame
@@ -115,7 +109,7 @@ def _write_gaps(
                     gaps_m[row] = gap_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _points_ahead(pose: Float64Array, length_m: float) -> Float64Array:
     """Return points of a straight path from x, y and yaw on, at least as long, (p, 2)."""
     points_m = np.empty((int(length_m / PATH_STEP_M) + 3, 2))

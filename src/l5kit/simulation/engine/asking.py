@@ -182,8 +182,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     is_thrown[kept] = ~(distances_m <= _LONGEST_STEP_M)
     refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
     is_lost: BoolArray = np.zeros(len(state), np.bool_)
-    columns = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
-    is_lost[kept] = ~np.all(np.isfinite(np.stack(columns)), axis=0) & ~is_thrown[kept]
+    is_lost[kept] = ~np.all(np.isfinite(moved.motions), axis=0) & ~is_thrown[kept]
     refusals += _refuse(is_lost, state, lambda _: f"the state after a step of {type(model).__name__} is not finite")
     if is_thrown.any() or is_lost.any():
         is_left = np.isin(kept, _of_other_scenes(refusals, state))

@@ -1,6 +1,8 @@
-"""Samples of record buffers: what a dataset makes of scenes as a simulation has them now."""
+"""Datasets in simulations: without their perturbation, and the samples that they make of scenes as they are now."""
 
-from typing import TYPE_CHECKING, Literal
+import copy
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 from l5kit._types import Int64Array
 from l5kit.configs.parameters import read_disable_traffic_light_faces
@@ -11,6 +13,25 @@ from l5kit.sampling.sample_columns import SampleColumns
 if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
     from l5kit.dataset.sample_indices import SampleIndices
+
+
+def unperturbed(dataset: Any, *, stacklevel: int) -> Any:
+    """Return a dataset without its perturbation, which would move the AV away from where the simulation puts it.
+
+    Args:
+        dataset: A dataset of :mod:`l5kit.dataset`, or one like it; it is not changed.
+        stacklevel: Whose line the ``RuntimeWarning`` names, 2 for that of whoever calls this.
+    """
+    from l5kit.dataset.base import BaseEgoDataset  # here, as datasets bring torch
+
+    if getattr(dataset, "perturbation", None) is None:
+        return dataset
+    warnings.warn("the perturbation of the dataset is left out in simulation", RuntimeWarning, stacklevel=stacklevel)
+    if isinstance(dataset, BaseEgoDataset):
+        return dataset.with_draws(None)
+    other = copy.copy(dataset)
+    other.perturbation = None
+    return other
 
 
 def samples_of_buffer(

@@ -1,7 +1,7 @@
 """Driven scenes: what became of the scenes of a batch, what went wrong in which of them, and how those driven score."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -100,20 +100,15 @@ class DrivenScenes:
         Args:
             scenes: Scenes of the batch; None for those that were driven to their end.
         """
-        chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
-        batch = self.batch
-        poses = stack_ego_frames([self._frames(scene) for scene in chosen.tolist()])
+        chosen = self._chosen(scenes)
+        states = stack_ego_frames([self._frames(scene) for scene in chosen.tolist()]).states(self.batch.body)
         if self.motion is None:
-            return poses.states(batch.body)
-        num_frames = poses.is_there.shape[1]
-        return EgoStates(
-            timestamps_s=poses.timestamps_s,
-            is_there=poses.is_there,
-            positions_m=poses.positions_m,
-            yaws_rad=poses.yaws_rad,
-            speeds_mps=self.motion.speeds_mps[chosen, :num_frames].copy(),
-            accelerations_mps2=self.motion.accelerations_mps2[chosen, :num_frames].copy(),
-            body=batch.body,
+            return states
+        frames = slice(states.is_there.shape[1])
+        return replace(
+            states,
+            speeds_mps=self.motion.speeds_mps[chosen, frames],
+            accelerations_mps2=self.motion.accelerations_mps2[chosen, frames],
         )
 
     def road_users(
@@ -129,7 +124,7 @@ class DrivenScenes:
         Raises:
             InvalidArgumentError: A road user has a value that is not finite.
         """
-        chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
+        chosen = self._chosen(scenes)
         frames = [self._frames(scene) for scene in chosen.tolist()]
         return join_road_users(
             (AgentColumns.of_records(each, self.buffer.agents) for each in frames),
@@ -140,8 +135,11 @@ class DrivenScenes:
 
     def expert(self, scenes: Int64Array | None = None) -> EgoStates:
         """Return how the log drove in the same scenes; ``scenes`` as in :meth:`ego_states`."""
-        chosen = self.finished if scenes is None else np.asarray(scenes, np.int64)
-        return self.batch.expert.taken(chosen)
+        return self.batch.expert.taken(self._chosen(scenes))
+
+    def _chosen(self, scenes: Int64Array | None) -> Int64Array:
+        """Return scenes of the batch, None standing for those that were driven to their end."""
+        return self.finished if scenes is None else np.asarray(scenes, np.int64)
 
     def _frames(self, scene: int) -> RecordArray:
         """Return the frames of a scene that were simulated, a view."""

@@ -10,13 +10,11 @@ from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.simulation.engine.actions import ActionModel, PlannedPoses, TrackedPlans
-from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.engine.actions import ActionModel, KeptPlans, PlannedPoses, TrackedPlans
+from l5kit.simulation.engine.agent_control import AgentControl, find_blocked
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.asking import OwnMemory, Refusal, decide
 from l5kit.simulation.engine.driven_scenes import DrivenScenes, EgoMotion, SceneFault
-from l5kit.simulation.engine.entering import find_blocked
-from l5kit.simulation.engine.kept_plans import KeptPlans
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
@@ -177,12 +175,9 @@ class SceneSimulation:
         egos = self._ego_states
         if moved_egos is None:
             # AVs that are replayed: their frames are there already
-            log, motion, frames = self.batch.ego_log, self.batch.logged_motion, self.frame_indices[scenes] + 1
-            egos.positions_m[scenes], egos.yaws_rad[scenes] = (
-                log.positions_m[scenes, frames],
-                log.yaws_rad[scenes, frames],
-            )
-            egos.speeds_mps[scenes] = motion.speeds_mps[scenes, frames]
+            motion, frames = self.batch.logged_motion, self.frame_indices[scenes] + 1
+            for name in ("positions_m", "yaws_rad", "speeds_mps"):
+                getattr(egos, name)[scenes] = getattr(motion, name)[scenes, frames]
             egos.accelerations_mps2[scenes] = motion.accelerations_mps2[scenes, frames, 0]
         else:
             driven, moved = moved_egos
@@ -288,8 +283,7 @@ class SceneSimulation:
             goes_on &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
         if not goes_on.all():
             rows, moved, tracks, of_rows = rows[goes_on], moved.taken(goes_on), tracks[goes_on], of_rows[goes_on]
-        kept = (moved.yaws_rad, moved.speeds_mps, moved.accelerations_mps2, moved.steering_rad)
-        self._kept[:, tracks] = np.stack(kept)
+        self._kept[:, tracks] = moved.motions
         before = as_bytes(self.buffer.agents)[agents.buffer_rows[rows]].view(self.buffer.agents.dtype)
         records = control.moved_records(before, moved)
         try:

@@ -1,12 +1,13 @@
 """Start of a simulation: states of the AVs in their first frames, and what records need before they are driven on."""
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.track_ids import number_tracks
+from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.engine.scene_batch import EgoLog, SceneBatch
@@ -32,7 +33,7 @@ def logged_states(batch: SceneBatch, rows: Int64Array, now: Int64Array) -> tuple
 
 
 def states_of_poses(
-    log: EgoLog, rows: Int64Array, now: Int64Array, *, length_m: float
+    log: EgoLog | EgoStates, rows: Int64Array, now: Int64Array, *, length_m: float
 ) -> tuple[VehicleStates, Float64Array]:
     """Return the states of AVs of which only poses are known, and their yaw rates, rad/s, (K,).
 
@@ -104,7 +105,7 @@ def fill_velocities(buffer: RecordBuffer) -> None:
             )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _bound_tracks(
     track_indices: Int64Array,
     positions_m: NumericArray,

@@ -5,19 +5,33 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.configs.texts import did_you_mean
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.track_ids import number_tracks
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, group_of_row, groups_of_labels
 
 Classes = Literal["cars", "vehicles", "all"]
 """Cars by the label of each row, as in L5Kit 1.5; all vehicles, or all road users, by the class of the track."""
 
 CLASSES: tuple[str, ...] = get_args(Classes)
+
+
+def require_classes(name: str, value: str) -> None:
+    """Refuse an argument that names none of ``CLASSES``.
+
+    Raises:
+        InvalidArgumentError: As above.
+    """
+    if value not in CLASSES:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}{did_you_mean(value, CLASSES)}; it must be one of {', '.join(CLASSES)}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +120,7 @@ def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArra
     return ids, groups, first_frames, last_frames
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _note_rows(
     intervals: Int64Array,
     track_indices: Int64Array,

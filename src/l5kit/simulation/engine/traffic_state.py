@@ -15,7 +15,7 @@ from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import AgentsNow
 from l5kit.simulation.engine.buffer_samples import samples_of_buffer
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.simulation.lanes.lane_following import EgoRows
+from l5kit.simulation.lanes.lane_following import EgoRows, TrafficArrays
 from l5kit.simulation.vehicle_models import VehicleStates
 
 if TYPE_CHECKING:
@@ -101,6 +101,13 @@ class TrafficState:
     def ego_rows(self) -> EgoRows:
         """The boxes of the AVs, (R, 5), and their world velocities, (R, 2), as kernels take them."""
         return self.ego_boxes, self.ego.velocities_mps
+
+    @cached_property
+    def arrays(self) -> TrafficArrays:
+        """The agents, the AVs and the lights, as kernels of drivers on lanes take them."""
+        driving_map = self.batch.driving_map
+        num_lanes = 1 if driving_map is None else max(driving_map.num_lanes, 1)
+        return TrafficArrays(self.agents.scene_rows, self.agents.track_rows, self.ego_rows, self.colors, num_lanes)
 
     def samples(
         self,

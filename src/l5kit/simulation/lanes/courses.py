@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays
 from l5kit.lanes.path_positions import pose_at
@@ -20,9 +20,8 @@ from l5kit.simulation.lanes.lane_following import (
     OFFSET,
     SLOPE,
     SPEED,
-    EgoRows,
-    SceneRows,
     Styles,
+    TrafficArrays,
     gap_to_line,
     limit_at,
     put_on_path,
@@ -87,7 +86,7 @@ class Routes(NamedTuple):
     av_accelerations_mps2: Float64Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def make_courses(size: int) -> Courses:
     """Return room for the courses of some road users."""
     return Courses(
@@ -103,13 +102,11 @@ def make_courses(size: int) -> Courses:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_courses(
     scene: int,
-    rows: SceneRows,
-    tracks: Int64Array,
+    traffic: TrafficArrays,
     is_driven: BoolArray,
-    ego: EgoRows,
     routes: Routes,
     ranks: Int64Array,
     styles: Styles,
@@ -120,23 +117,21 @@ def write_courses(
 
     Args:
         scene: One of R scenes.
-        rows: Agent rows of all of them.
-        tracks: Track of each row, -1 for none.
-        is_driven: Which rows are driven.
-        ego: The AVs.
+        traffic: All of them.
+        is_driven: Which rows of agents are driven.
         routes: Who takes which path.
         ranks: Light of each lane of the map, 0 for none.
         styles: How drivers drive.
         courses: Takes the courses.
         objects: Takes rows of :data:`l5kit.simulation.lanes.leaders.OBJECT_FIELDS`, in the same order.
     """
-    elsewhere, count = np.zeros(NUM_COLUMNS), 0
+    rows, elsewhere, count = traffic.rows, np.zeros(NUM_COLUMNS), 0
     for row in range(rows.starts[scene], rows.starts[scene + 1]):
         if rows.groups[row] < 0:
             continue
-        track = tracks[row]
+        track = traffic.tracks[row]
         route = routes.of_tracks[track] if track >= 0 else -1
-        style = styles.of_tracks[track] if is_driven[row] else -1
+        style = styles.of_vehicles[track] if is_driven[row] else -1
         motion = routes.motions[track] if style >= 0 else elsewhere
         box, velocity = rows.boxes[row], rows.velocities_mps[row]
         courses.styles[count], courses.agent_rows[count] = style, row
@@ -148,13 +143,13 @@ def write_courses(
     courses.accelerations_mps2[:count] = 0.0
     courses.styles[count], courses.agent_rows[count] = -1, -1
     courses.accelerations_mps2[count] = routes.av_accelerations_mps2[scene]
-    box, velocity = ego[0][scene], ego[1][scene]
+    box, velocity = traffic.ego[0][scene], traffic.ego[1][scene]
     _write_course(count, box, velocity, elsewhere, routes.of_avs[scene], routes.paths, ranks, styles, courses)
     write_object(objects, count, box, velocity)
     return count + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_course(
     index: int,
     box: Float64Array,

@@ -11,13 +11,12 @@ replayed vehicles) always goes first. Red lights hold others back, too.
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M
-from l5kit.lanes.red_lights import ColorRows
 from l5kit.simulation.lanes.courses import MOVES_MPS, Courses, Routes, make_courses, write_courses
-from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows, Styles, mark_lights
+from l5kit.simulation.lanes.lane_following import Styles, TrafficArrays, mark_lights
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader
 
 _AHEAD_S, _BEHIND_S = 0.75, 0.5
@@ -35,15 +34,11 @@ _BRAKES_MPS2 = 0.5
 _TURNS_RAD, _INTO_M = 0.5, 6.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_give_way_gaps(
     actors: Int64Array,
-    rows: SceneRows,
-    tracks: Int64Array,
-    ego: EgoRows,
+    traffic: TrafficArrays,
     routes: Routes,
-    colors: ColorRows,
-    num_lanes: int,
     styles: Styles,
     gives_way: BoolArray,
     gaps_m: Float64Array,
@@ -52,26 +47,23 @@ def write_give_way_gaps(
 
     Args:
         actors: Rows of agents that are driven, ascending, (K,).
-        rows: Agent rows of R scenes.
-        tracks: Track of each row, -1 for none.
-        ego: The AVs of these scenes.
+        traffic: R scenes.
         routes: Who takes which path.
-        colors: Lights of these scenes.
-        num_lanes: Lanes of the map.
         styles: How drivers drive.
         gives_way: Which of the styles give way, (N,).
         gaps_m: Takes the gaps, (K,).
     """
+    rows, colors = traffic.rows, traffic.colors
     gaps_m[:] = np.inf
     is_driven = np.zeros(len(rows.groups), np.bool_)
     is_driven[actors] = True
     courses, objects = make_courses(len(rows.groups) + 1), np.empty((len(rows.groups) + 1, OBJECT_FIELDS))
-    ranks, actor = np.zeros(num_lanes, np.int64), 0
+    ranks, actor = np.zeros(traffic.num_lanes, np.int64), 0
     for scene in range(len(rows.starts) - 1):
         if actor == len(actors) or actors[actor] >= rows.starts[scene + 1]:
             continue
         mark_lights(colors, scene, True, ranks)
-        count = write_courses(scene, rows, tracks, is_driven, ego, routes, ranks, styles, courses, objects)
+        count = write_courses(scene, traffic, is_driven, routes, ranks, styles, courses, objects)
         mark_lights(colors, scene, False, ranks)
         for index in range(count):
             if courses.styles[index] >= 0:
@@ -80,7 +72,7 @@ def write_give_way_gaps(
                 actor += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _gap_to_give_way(
     index: int, count: int, courses: Courses, objects: Float64Array, styles: Styles, gives_way: BoolArray
 ) -> float:
@@ -126,7 +118,7 @@ def _gap_to_give_way(
     return gap_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _turn_rank(index: int, span_m: tuple[float, float], courses: Courses) -> int:
     """Return 0 for who goes straight into a stretch that others need, 1 for who turns right, 2 for who turns left."""
     points_m, last = courses.points_m[index], courses.counts[index] - 1
@@ -142,7 +134,7 @@ def _turn_rank(index: int, span_m: tuple[float, float], courses: Courses) -> int
     return 2 if turn > 0 else 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _is_in_way(index: int, other: int, courses: Courses, objects: Float64Array) -> bool:
     """Return whether the box of a road user is on the course of another one now."""
     size = (courses.sizes_m[other, 0], courses.sizes_m[other, 1])
@@ -153,7 +145,7 @@ def _is_in_way(index: int, other: int, courses: Courses, objects: Float64Array) 
     return gap_m < np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float, float, float, bool]:
     """Return where two road users come to the first stretch that both of them need, and where they leave it.
 
@@ -201,7 +193,7 @@ def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float,
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _same_way(
     first_m: Float64Array, point: int, count: int, second_m: Float64Array, other: int, other_count: int
 ) -> bool:
@@ -214,7 +206,7 @@ def _same_way(
     return bool(x * other_x + y * other_y > _SAME_WAY * lengths_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _times_at(
     index: int, span_m: tuple[float, float], merges: bool, courses: Courses, styles: Styles
 ) -> tuple[float, float]:
@@ -229,7 +221,7 @@ def _times_at(
     return comes_s, min(goes_s, comes_s + _MERGED_S) if merges else goes_s
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _time_for(way_m: float, speed_mps: float, acceleration_mps2: float, highest_mps: float) -> float:
     """Return the time for a way, speeding up evenly to a highest speed, or braking; infinite for who stops before."""
     if way_m <= 0:

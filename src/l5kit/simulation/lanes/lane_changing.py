@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
@@ -32,9 +32,8 @@ from l5kit.simulation.lanes.lane_following import (
     OFFSET,
     SLOPE,
     DriverParameters,
-    EgoRows,
-    SceneRows,
     Styles,
+    TrafficArrays,
     params_of,
 )
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
@@ -102,13 +101,11 @@ class ChangeRules(NamedTuple):
     is_in_junction: BoolArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def choose_changes(
     actors: Int64Array,
     may_change: BoolArray,
-    rows: SceneRows,
-    tracks: Int64Array,
-    ego: EgoRows,
+    traffic: TrafficArrays,
     routes: Routes,
     styles: Styles,
     rules: ChangeRules,
@@ -122,15 +119,14 @@ def choose_changes(
     Args:
         actors: Rows of agents that are driven, ascending, (K,).
         may_change: Which of them think of it, (K,).
-        rows: Agent rows of R scenes.
-        tracks: Track of each row, -1 for none.
-        ego: The AVs of these scenes.
+        traffic: R scenes.
         routes: Who takes which path.
         styles: How drivers drive.
         rules: When they change.
         targets: Takes the lanes, (K,).
         poses: Takes world x, y and yaw on these lanes beside the vehicle, (K, 3).
     """
+    rows = traffic.rows
     targets[:] = -1
     is_driven = np.zeros(len(rows.groups), np.bool_)
     is_driven[actors] = True
@@ -143,10 +139,10 @@ def choose_changes(
             actor += 1
         if not may_change[first:actor].any():
             continue
-        count = write_courses(scene, rows, tracks, is_driven, ego, routes, dark, styles, courses, objects)
+        count = write_courses(scene, traffic, is_driven, routes, dark, styles, courses, objects)
         for index in range(count - 1):
             boxes[index] = rows.boxes[courses.agent_rows[index]]
-        boxes[count - 1] = ego[0][scene]
+        boxes[count - 1] = traffic.ego[0][scene]
 
         # courses of who is driven are in the order of the actors
         num_objects, member = count, first
@@ -154,7 +150,7 @@ def choose_changes(
             if courses.styles[index] < 0:
                 continue
             if may_change[member]:
-                track = tracks[actors[member]]
+                track = traffic.tracks[actors[member]]
                 targets[member] = _lane_to_change_to(
                     index, track, count, num_objects, courses, objects, boxes, routes, styles, rules, poses[member]
                 )
@@ -166,7 +162,7 @@ def choose_changes(
             member += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _lane_to_change_to(
     index: int,
     track: int,
@@ -225,7 +221,7 @@ def _lane_to_change_to(
     return best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _box_beside(box: Float64Array, target: int, change_m: float, rules: ChangeRules) -> Float64Array:
     """Return the box of a vehicle moved onto the lane beside it, (5,); of length 0 where it cannot change to that."""
     beside, lanes = box.copy(), rules.lanes
@@ -247,7 +243,7 @@ def _box_beside(box: Float64Array, target: int, change_m: float, rules: ChangeRu
     return beside
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _gain_of_others(
     index: int,
     beside: Float64Array,

@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, piece_at
 from l5kit.lanes.path_positions import find_on_path, points_around, pose_at
@@ -34,25 +34,25 @@ class Styles(NamedTuple):
         limit_parts: The part of the limit that each wants to drive, (N,).
         bends_mps: How fast each may be at each point of all paths for the bends ahead, infinite where bends do not
             matter, (N, P); (N, 0) where they matter to none.
-        of_tracks: The style of each track, (T,).
+        of_vehicles: The style of each vehicle, (V,).
         step_s: Length of a step.
     """
 
     params: Float64Array
     limit_parts: Float64Array
     bends_mps: Float64Array
-    of_tracks: Int64Array
+    of_vehicles: Int64Array
     step_s: float
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def params_of(styles: Styles, style: int) -> DriverParameters:
     """Return the parameters of a style."""
     row = styles.params[style]
     return row[0], row[1], row[2], row[3], row[4]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def drive_of(styles: Styles, style: int) -> Drive:
     """Return how a vehicle of a style drives."""
     return params_of(styles, style), styles.limit_parts[style], styles.step_s, styles.bends_mps[style]
@@ -63,7 +63,7 @@ _LEAST_LOOK_M = 20.0
 _MOVED_M = 1e-4
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def locate_vehicles(
     paths: PathArrays,
     routes: Int64Array,
@@ -100,7 +100,7 @@ def locate_vehicles(
         put_on_path(points_m, first, stop, (x, y, boxes[vehicle, 2]), speeds_mps[vehicle], motion)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def put_on_path(
     points_m: Float64Array,
     first: int,
@@ -115,14 +115,14 @@ def put_on_path(
     motion[OFFSET], motion[SLOPE], motion[SPEED] = position[1], position[2], max(speed_mps, 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def limit_at(paths: PathArrays, track: int, arc_m: float) -> float:
     """Return the speed limit at a position on a path."""
     limit_mps: float = paths.piece_limits_mps[piece_at(paths, track, paths.piece_starts[track], arc_m)]
     return limit_mps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def gap_to_line(
     paths: PathArrays,
     track: int,
@@ -152,7 +152,7 @@ def gap_to_line(
     return end_m if end_m < reach_m else np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def acceleration_behind(
     speed_mps: float,
     gap_m: float,
@@ -178,7 +178,7 @@ def acceleration_behind(
     return acceleration
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def drive_on(
     paths: PathArrays,
     track: int,
@@ -266,7 +266,41 @@ EgoRows = tuple[Float64Array, Float64Array]
 """Boxes of the AVs, x, y, yaw, length and width, (R, 5), and their velocities (R, 2)."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+class TrafficArrays(NamedTuple):
+    """R scenes as they are now.
+
+    Attributes:
+        rows: The agents, N of them.
+        tracks: Track of each, -1 for none, (N,).
+        ego: The AVs.
+        colors: The lights.
+        num_lanes: Lanes of the map, at least 1.
+    """
+
+    rows: SceneRows
+    tracks: Int64Array
+    ego: EgoRows
+    colors: ColorRows
+    num_lanes: int
+
+
+class Drivers(NamedTuple):
+    """K vehicles that are driven, scene by scene.
+
+    Attributes:
+        scenes: Which of the R scenes each is in, ascending, (K,).
+        rows: Its row of the agents, -1 for the AV of the scene, ascending, (K,).
+        vehicles: Which of V vehicles it is, (K,).
+        routes: Its path, (K,).
+    """
+
+    scenes: Int64Array
+    rows: Int64Array
+    vehicles: Int64Array
+    routes: Int64Array
+
+
+@kernel_jit
 def write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_rows: Int64Array) -> int:
     """Write the road users of a scene, and the number of each of its rows, -1 for none; return how many there are."""
     starts, groups, boxes, velocities_mps = rows
@@ -280,7 +314,7 @@ def write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_row
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -> None:
     """Write the lights of the lanes of a scene, or put them out.
 
@@ -296,86 +330,53 @@ def mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -
         ranks[lane] = max(ranks[lane], colors.ranks[slot]) if is_on else 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def drive_agents(
+@kernel_jit
+def drive_vehicles(
+    traffic: TrafficArrays,
+    drivers: Drivers,
     paths: PathArrays,
     motions: Float64Array,
-    actors: Int64Array,
-    routes: Int64Array,
-    rows: SceneRows,
-    tracks: Int64Array,
-    ego: EgoRows,
-    colors: ColorRows,
-    num_lanes: int,
     styles: Styles,
     give_way_m: Float64Array,
     poses: Float64Array,
 ) -> None:
-    """Move agents for some steps.
+    """Move vehicles for some steps, each with what it sees now.
 
     Args:
+        traffic: R scenes.
+        drivers: Who is moved.
         paths: All paths.
-        motions: Motions of all tracks, which are changed, (T, 7).
-        actors: Rows of agents that are moved, ascending, (K,).
-        routes: The path of each of them, (K,).
-        rows: Agent rows of R scenes.
-        tracks: Track of each agent row.
-        ego: The AVs of these scenes.
-        colors: Lights of these scenes.
-        num_lanes: Lanes of the map.
-        styles: How they drive.
+        motions: Motions of all vehicles, which are changed, (V, 7).
+        styles: How vehicles drive.
         give_way_m: Gap to where each lets somebody pass, infinite for nowhere, (K,).
         poses: Takes world x, y and yaw after each step, (K, T, 3).
     """
+    rows, (ego_boxes, ego_velocities_mps) = traffic.rows, traffic.ego
     objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
-    ranks = np.zeros(num_lanes, np.int64)
-    actor = 0
-    for scene in range(len(rows.starts) - 1):
-        if actor == len(actors) or actors[actor] >= rows.starts[scene + 1]:
-            continue
+    ranks = np.zeros(traffic.num_lanes, np.int64)
+    index = 0
+    while index < len(drivers.scenes):
+        scene = drivers.scenes[index]
         count = write_objects(objects, scene, rows, object_rows)
-        write_object(objects, count, ego[0][scene], ego[1][scene])
-        mark_lights(colors, scene, True, ranks)
-        while actor < len(actors) and actors[actor] < rows.starts[scene + 1]:
-            row = actors[actor]
-            track = tracks[row]
-            size = (0.5 * rows.boxes[row, 3], 0.5 * rows.boxes[row, 4])
+        write_object(objects, count, ego_boxes[scene], ego_velocities_mps[scene])
+        mark_lights(traffic.colors, scene, True, ranks)
+        while index < len(drivers.scenes) and drivers.scenes[index] == scene:
+            # the AV is the object behind the agents
+            row, box, own_row = drivers.rows[index], ego_boxes[scene], count
+            if row >= 0:
+                box, own_row = rows.boxes[row], object_rows[row]
+            vehicle = drivers.vehicles[index]
             drive_on(
                 paths,
-                routes[actor],
-                motions[track],
-                size,
+                drivers.routes[index],
+                motions[vehicle],
+                (0.5 * box[3], 0.5 * box[4]),
                 objects[: count + 1],
-                object_rows[row],
+                own_row,
                 ranks,
-                drive_of(styles, styles.of_tracks[track]),
-                give_way_m[actor],
-                poses[actor],
+                drive_of(styles, styles.of_vehicles[vehicle]),
+                give_way_m[index],
+                poses[index],
             )
-            actor += 1
-        mark_lights(colors, scene, False, ranks)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def drive_avs(
-    paths: PathArrays,
-    motions: Float64Array,
-    tracks: Int64Array,
-    rows: SceneRows,
-    ego: EgoRows,
-    colors: ColorRows,
-    num_lanes: int,
-    drive: Drive,
-    poses: Float64Array,
-) -> None:
-    """Plan the AVs of R scenes for some steps; as :func:`drive_agents`, with motions and paths by ``tracks`` (R,)."""
-    objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
-    ranks = np.zeros(num_lanes, np.int64)
-    for scene in range(len(rows.starts) - 1):
-        count = write_objects(objects, scene, rows, object_rows)
-        mark_lights(colors, scene, True, ranks)
-        size = (0.5 * ego[0][scene, 3], 0.5 * ego[0][scene, 4])
-        track = tracks[scene]
-        motion = motions[track]
-        drive_on(paths, track, motion, size, objects[:count], -1, ranks, drive, np.inf, poses[scene])
-        mark_lights(colors, scene, False, ranks)
+            index += 1
+        mark_lights(traffic.colors, scene, False, ranks)

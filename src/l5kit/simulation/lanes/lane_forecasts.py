@@ -1,19 +1,50 @@
-"""Forecasts of vehicles along lanes: each keeps its speed and follows the lane that it is on."""
+"""Forecasts of road users: each keeps its speed, and vehicles follow the lane that they are on."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from l5kit._types import Float64Array
+from l5kit._kernels import kernel_jit
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
+from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.geometry.polygon import edge_at
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import LaneArrays, arc_on_lane, choose_lane, lane_arrays, straightest_ahead
 from l5kit.lanes.road_surface import no_surface
+from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
+
+class Others(NamedTuple):
+    """The road users that may come near an AV.
+
+    Attributes:
+        boxes: World x, y, yaw, length and width now, (n, 5).
+        poses: World poses from now on, (n, T + 1, 3).
+        groups: What they are, (n,).
+        objects: Rows of ``OBJECT_FIELDS`` now, (n, 9).
+    """
+
+    boxes: Float64Array
+    poses: Float64Array
+    groups: Int64Array
+    objects: Float64Array
+
+
+class Agents(NamedTuple):
+    """The agents of a scene now: world x, y, yaw, length and width, velocities, and what they are."""
+
+    boxes: Float64Array
+    velocities_mps: Float64Array
+    groups: Int64Array
+
+
+RADIUS = 8
+"""Column of objects with half their diagonal."""
+
+_VEHICLE = int(RoadUserGroup.VEHICLE)
 _MOVES_MPS = 0.5
 _DRIFT_S = 3.0
 """Time within which a vehicle that is turned against its lane comes to drive along it."""
@@ -37,7 +68,7 @@ def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
     return Lanes(arrays, no_surface().grid)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_lane_forecast(
     box: Float64Array, velocity_mps: Float64Array, lanes: Lanes, step_s: float, poses: Float64Array
 ) -> bool:
@@ -84,7 +115,7 @@ def write_lane_forecast(
     return True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _line_at(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float, float, float]:
     """Return world x and y of a centre line at a length, also beyond its end, and the unit vector along it there."""
     line, lengths_m = lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane]
@@ -93,3 +124,47 @@ def _line_at(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float, 
     along_x, along_y = (line[edge + 1, 0] - line[edge, 0]) / step_m, (line[edge + 1, 1] - line[edge, 1]) / step_m
     part_m = arc_m - lengths_m[edge]
     return line[edge, 0] + part_m * along_x, line[edge, 1] + part_m * along_y, along_x, along_y
+
+
+@kernel_jit
+def forecast_others(
+    ego: Float64Array,
+    agents: Agents,
+    reach: tuple[float, float],
+    lanes: Lanes,
+    num_steps: int,
+    step_s: float,
+) -> Others:
+    """Return the road users that may come near an AV, and where they will be.
+
+    Args:
+        ego: The state of the AV, its position first.
+        agents: The agents of the scene.
+        reach: Who is farther away than so many metres and seconds at their own speed is left out.
+        lanes: Lanes of the map.
+        num_steps: T.
+        step_s: Time of a step.
+    """
+    boxes, velocities_mps, groups = agents
+    rows, count = np.empty(len(boxes), np.int64), 0
+    for row in range(len(boxes)):
+        if groups[row] >= 0:
+            speed = math.sqrt(velocities_mps[row, 0] ** 2 + velocities_mps[row, 1] ** 2)
+            far_m = math.sqrt((boxes[row, 0] - ego[0]) ** 2 + (boxes[row, 1] - ego[1]) ** 2)
+            if far_m <= reach[0] + reach[1] * speed + 0.5 * (boxes[row, 3] + boxes[row, 4]):
+                rows[count] = row
+                count += 1
+    poses, objects = np.empty((count, num_steps + 1, 3)), np.empty((count, OBJECT_FIELDS))
+    for index in range(count):
+        row = rows[index]
+        write_object(objects, index, boxes[row], velocities_mps[row])
+        is_on_lane = False
+        if groups[row] == _VEHICLE:
+            is_on_lane = write_lane_forecast(boxes[row], velocities_mps[row], lanes, step_s, poses[index])
+        if not is_on_lane:
+            for step in range(num_steps + 1):
+                poses[index, step, 0] = boxes[row, 0] + step * step_s * velocities_mps[row, 0]
+                poses[index, step, 1] = boxes[row, 1] + step * step_s * velocities_mps[row, 1]
+                poses[index, step, 2] = boxes[row, 2]
+    chosen = rows[:count]
+    return Others(boxes[chosen], poses, groups[chosen], objects)

@@ -8,8 +8,8 @@ centre is not ahead of the centre of the vehicle is none, so that two vehicles t
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 from l5kit.lanes.path_positions import FADE_M, line_at, offset_at
@@ -27,7 +27,7 @@ _ROUNDING_M = 1e-6
 """What circles are wider than the boxes in them, so that no rounding leaves one out that the box itself would not."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_object(objects: Float64Array, row: int, box: Float64Array, velocity: Float64Array) -> None:
     """Write a row of :data:`OBJECT_FIELDS` from x, y, yaw, length and width of a box, and its velocity."""
     objects[row, 0], objects[row, 1] = box[0], box[1]
@@ -37,7 +37,7 @@ def write_object(objects: Float64Array, row: int, box: Float64Array, velocity: F
     objects[row, 8] = 0.5 * math.sqrt(box[3] * box[3] + box[4] * box[4])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def find_leader(
     points_m: Float64Array,
     position: tuple[float, float, float, float],
@@ -114,7 +114,7 @@ def find_leader(
     return best_m - arc_m - size[0], best_speed
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _frame_of(points_m: Float64Array, first: int, last: int) -> tuple[float, float, float, float]:
     """Return a point of a path and the unit vector from there to another, any one where they are in the same place."""
     x, y = points_m[last, 0] - points_m[first, 0], points_m[last, 1] - points_m[first, 1]
@@ -124,7 +124,7 @@ def _frame_of(points_m: Float64Array, first: int, last: int) -> tuple[float, flo
     return points_m[first, 0], points_m[first, 1], x / length_m, y / length_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _bounds_of(
     points_m: Float64Array, first: int, last: int, frame: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float, bool]:
@@ -140,7 +140,7 @@ def _bounds_of(
     return low_ahead, high_ahead, low_left, high_left, goes_ahead
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def first_contact(
     points_m: Float64Array,
     position: tuple[float, float, float, float],
@@ -195,7 +195,7 @@ def first_contact(
     return np.inf, 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _nearest_in_strip(
     centre: tuple[float, float],
     direction: tuple[float, float],

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, FloatArray, Int64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.geometry.relative_pose import wrap_angle
@@ -59,7 +59,7 @@ _SPAN_M = 2.0
 """The curvature of the route is how it turns from so far behind a position to so far ahead of it."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _highest_speed(paths: PathArrays, route: int, points_m: Float64Array, arc_m: float, speed_mps: float) -> float:
     """Return how fast a vehicle may be at a length of its route, so that bends and limits ahead are met by braking.
 
@@ -78,7 +78,7 @@ def _highest_speed(paths: PathArrays, route: int, points_m: Float64Array, arc_m:
     return highest_mps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def track_route(
     paths: PathArrays,
     route: int,
@@ -145,7 +145,7 @@ def track_route(
     return acceleration, min(max(wanted, now - most), now + most)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _track_all(
     paths: PathArrays,
     routes: Int64Array,

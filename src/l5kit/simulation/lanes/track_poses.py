@@ -1,8 +1,8 @@
 """Logged poses of the tracks and AVs of a batch of scenes, the paths of the AVs, and which vehicles follow lanes."""
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import GridArrays
@@ -95,7 +95,7 @@ def _find_lane_followers(batch: SceneBatch) -> BoolArray:
     return is_follower
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _sort_rows(
     track_indices: Int64Array,
     centroids_m: Float64Array,
@@ -113,7 +113,7 @@ def _sort_rows(
             ends[track_indices[row]] = target_row + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_on_lanes(poses: TrackArrays, lanes: LaneArrays, grid: GridArrays, is_marked: BoolArray) -> None:
     """Take the marks from tracks whose first row is on no lane."""
     for track in range(len(is_marked)):

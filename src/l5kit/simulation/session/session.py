@@ -212,7 +212,7 @@ class Session:
         now_ns, half_ns = int(moment.timestamp_ns), self._step_ns // 2
         since_begin_s = 0.0 if self._batch is None else (self._frame - self._batch.starts[0]) * self.facts.step_time_s
         if self._batch is None or (self._route is None and since_begin_s >= _RENEWED_S):
-            pose = np.array([*ego.positions_m[0], ego.yaws_rad[0]])
+            pose = ego.poses[0]
             start, route = 0, self._route
             if route is None:
                 # an AV that nobody tells where to go: its pose, and that of a step later, held; paths follow the lane

@@ -1,16 +1,27 @@
-"""Windows of driven scenes: which frames they begin in, and what was driven before and in them."""
+"""Windows of driven scenes: which frames they begin in, what was driven in them, and plans from there, rolled out."""
 
+import math
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
-from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.epdms.params import STEP_S, EpdmsParams
+from l5kit.simulation.drivers import proposal_scores as proposals
+from l5kit.simulation.drivers.rule_planner import RulePlanner
+from l5kit.simulation.engine.actions import Actions, reaching_plans
+from l5kit.simulation.engine.agent_rows import read_agents
 from l5kit.simulation.engine.driven_scenes import DrivenScenes, ScoredDrives
-from l5kit.simulation.engine.scene_batch import EgoLog
 from l5kit.simulation.engine.starting import states_of_poses
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import VehicleStates
+
+MOTION_ARRAYS: Final = ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2")
+"""The arrays of :class:`EgoStates` that say how an AV drove."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,22 +64,12 @@ def driven_in_all_frames(driven: DrivenScenes, drives: ScoredDrives) -> EgoState
     states, logged = drives.details.states, driven.batch.logged_motion
     starts, num_frames = driven.batch.starts[drives.scenes], states.is_there.shape[1]
     end = int((starts + num_frames).max())
-    whole = replace(
-        logged,
-        timestamps_s=logged.timestamps_s[drives.scenes, :end].copy(),
-        is_there=np.arange(end) < (starts + num_frames)[:, None],
-        positions_m=logged.positions_m[drives.scenes, :end].copy(),
-        yaws_rad=logged.yaws_rad[drives.scenes, :end].copy(),
-        speeds_mps=logged.speeds_mps[drives.scenes, :end].copy(),
-        accelerations_mps2=logged.accelerations_mps2[drives.scenes, :end].copy(),
-    )
+    arrays = {name: getattr(logged, name)[drives.scenes, :end] for name in ("timestamps_s", *MOTION_ARRAYS)}
     # from the start on as it was driven
     frames = starts[:, None] + np.arange(num_frames)
-    rows, arrays = np.arange(len(starts))[:, None], {}
-    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
-        arrays[name] = getattr(whole, name).copy()
-        arrays[name][rows, frames] = getattr(states, name)
-    return replace(whole, **arrays)
+    for name in MOTION_ARRAYS:
+        arrays[name][np.arange(len(starts))[:, None], frames] = getattr(states, name)
+    return replace(logged, is_there=np.arange(end) < (starts + num_frames)[:, None], **arrays)
 
 
 def present_states(driven: DrivenScenes, whole: EgoStates, window_starts: WindowStarts) -> VehicleStates:
@@ -79,9 +80,8 @@ def present_states(driven: DrivenScenes, whole: EgoStates, window_starts: Window
         whole: The AVs in all frames, as :func:`driven_in_all_frames` returns them.
         window_starts: The windows.
     """
-    log = EgoLog(whole.is_there, whole.timestamps_s, whole.positions_m, whole.yaws_rad)
     length_m = float(driven.batch.facts.ego_extent_m[0])
-    states, _ = states_of_poses(log, window_starts.rows, window_starts.scene_frames, length_m=length_m)
+    states, _ = states_of_poses(whole, window_starts.rows, window_starts.scene_frames, length_m=length_m)
     if driven.motion is None:
         return states
     return replace(
@@ -96,3 +96,118 @@ def with_even_times(states: EgoStates, first: int) -> EgoStates:
     """Return states whose times are steps of a window, of which the present one is 0; ``first`` is the first step."""
     times_s: Float64Array = STEP_S * np.arange(first, first + states.is_there.shape[1])
     return replace(states, timestamps_s=np.broadcast_to(times_s, states.is_there.shape).copy())
+
+
+def kept_plans_of(
+    driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, num_steps: int
+) -> tuple[Float64Array, Float64Array]:
+    """Return the plans of windows in steps from now on, (W, num_steps + 1, 3), and which part is planned, (W,).
+
+    One that ends before goes on with the speed and turn of its end. Where there is none, the AV stays where it is and
+    the part is 0.
+
+    Args:
+        driven: The scenes.
+        window_starts: The windows.
+        present: The AVs in their first frames.
+        num_steps: Steps of a window.
+    """
+    plans = np.repeat(present.poses[:, None], num_steps + 1, axis=1)
+    planned = np.zeros(len(window_starts))
+    if driven.plans is None or driven.plan_times_s is None:
+        return plans, planned
+    kept = driven.plans[window_starts.scenes, window_starts.frames].astype(np.float64)
+    is_known: BoolArray = np.all(np.isfinite(kept), axis=-1)
+    # plans of one kind have the same times, which most often all have
+    kinds, kind_of = np.unique(is_known, axis=0, return_inverse=True)
+    for number, kind in enumerate(kinds):
+        if kind.any():
+            of_kind, times_s = np.flatnonzero(kind_of.reshape(-1) == number), driven.plan_times_s[kind]
+            actions = Actions(np.ascontiguousarray(kept[of_kind][:, kind]), times_s)
+            plans[of_kind] = plans_from_now(present.taken(of_kind), actions, num_steps)
+            planned[of_kind] = min(float(times_s[-1]) / (STEP_S * num_steps), 1.0)
+    return plans, planned
+
+
+def plans_from_now(present: VehicleStates, actions: Actions, num_steps: int) -> Float64Array:
+    """Return plans of K AVs in steps from now on, (K, num_steps + 1, 3), as windows are rolled out by."""
+    return reaching_plans(present.poses[:, None], actions, STEP_S * np.arange(num_steps + 1.0))
+
+
+def follow_plans(plans: Float64Array, present: VehicleStates, body: EgoBody) -> EgoStates:
+    """Return the states of W AVs that follow plans behind the tracker, (W, T + 1).
+
+    Args:
+        plans: World poses of the centres in steps from now on, (W, T + 1, 3).
+        present: The AVs now.
+        body: Their box.
+    """
+    # the first states, whose sideways acceleration follows from the steering, as that of all others does
+    tracking = _tracking(plans.shape[1] - 1)
+    states = np.empty((*plans.shape[:2], proposals.NUM_STATE_COLUMNS))
+    wheel_base_m = tracking.vehicle[1] * body.length_m
+    across_mps2 = present.speeds_mps**2 * np.tan(present.steering_rad) / wheel_base_m
+    states[:, 0] = np.column_stack([present.positions_m, *present.motions, across_mps2])
+    proposals.roll_out(plans, body.length_m, tracking, states)
+    times_s = np.broadcast_to(STEP_S * np.arange(states.shape[1]), states.shape[:2])
+    return EgoStates(
+        timestamps_s=times_s.copy(),
+        is_there=np.ones(states.shape[:2], np.bool_),
+        positions_m=np.stack([states[..., proposals.X], states[..., proposals.Y]], axis=-1),
+        yaws_rad=states[..., proposals.YAW].copy(),
+        speeds_mps=np.abs(states[..., proposals.SPEED]),
+        accelerations_mps2=np.stack([states[..., proposals.ACCELERATION], states[..., proposals.ACROSS]], axis=-1),
+        body=body,
+    )
+
+
+@cache
+def _tracking(num_steps: int) -> proposals.Tracking:
+    """Return the tracker and its bicycle for plans of some steps."""
+    tracker = TrajectoryTracker()
+    if not math.isclose(tracker.params.step_time_s, STEP_S):
+        raise AssertionError("the tracker reads plans in other steps than windows have")
+    return proposals.tracking_of(tracker, num_steps)
+
+
+def plan_by_rules(
+    driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, *, rules: RulePlanner, num_steps: int
+) -> Float64Array:
+    """Return what the rule planner plans in the first frame of each window, as if it drove from there on.
+
+    Each window is planned by itself; those that begin in the same frame of several scenes are planned together.
+
+    Args:
+        driven: The scenes, with the others as they were driven.
+        window_starts: The windows.
+        present: The AVs in their first frames.
+        rules: The planner.
+        num_steps: Steps of a window.
+
+    Returns:
+        World poses in steps from now on, (W, num_steps + 1, 3).
+    """
+    plans = np.empty((len(window_starts), num_steps + 1, 3))
+    memory: dict[str, object] = {}
+    for frame in np.unique(window_starts.frames).tolist():
+        # the drivers of simulations see one frame of each scene at a time
+        windows = np.flatnonzero(window_starts.frames == frame)
+        scenes, now = window_starts.scenes[windows], window_starts.scene_frames[windows]
+        egos, buffer, batch = present.taken(windows), driven.buffer, driven.batch
+        records = buffer.frames[buffer.scene_starts[scenes] + now]
+        state = TrafficState(
+            batch=batch,
+            scenes=scenes,
+            frame_indices=now,
+            step_time_s=batch.facts.step_time_s,
+            ego=egos,
+            agents=read_agents(buffer.agents, records, batch.tracks, scenes, batch.threshold),
+            actors=None,
+            actor_states=egos,
+            memory=memory,
+            buffer=buffer,
+        )
+        planned = rules.plan_anew(state)
+        actions = Actions(planned, rules.times_s[1 : planned.shape[1] + 1])
+        plans[windows] = plans_from_now(egos, actions, num_steps)
+    return plans

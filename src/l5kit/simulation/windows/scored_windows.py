@@ -22,13 +22,16 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.starting import logged_states
 from l5kit.simulation.lanes.track_poses import poses_of_avs
 from l5kit.simulation.windows.drive_windows import (
+    MOTION_ARRAYS,
     WindowStarts,
     driven_in_all_frames,
     find_window_starts,
+    follow_plans,
+    kept_plans_of,
+    plan_by_rules,
     present_states,
     with_even_times,
 )
-from l5kit.simulation.windows.plan_rollouts import follow_plans, kept_plans_of, plan_by_rules
 
 
 def score_windows_of(
@@ -72,7 +75,7 @@ def score_windows_of(
     as_driven = with_even_times(whole.windows(window_starts.rows, window_starts.scene_frames, num_steps + 1), 0)
     states, has_plan = follow_plans(plans, present, body), planned > 0
     arrays = {}
-    for name in ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2"):
+    for name in MOTION_ARRAYS:
         values = getattr(states, name)
         is_planned = has_plan.reshape(-1, *[1] * (values.ndim - 1))
         arrays[name] = np.where(is_planned, values, getattr(as_driven, name))

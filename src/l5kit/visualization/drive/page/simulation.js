@@ -2,7 +2,7 @@
 /**
  * A scene that is driven: the AV by keys, vehicles on lanes by the IDM, all others as in the log, 0.1 s a step.
  * Mirrors `simulation/engine/scene_simulation.py` (SceneSimulation.step), `engine/agent_control.py` (choose, is_near,
- * moved_records), `engine/entering.py` (mark_blocked_rows) and `drivers/intelligent.py` (IntelligentDriver.drive).
+ * moved_records, mark_blocked_rows) and `drivers/intelligent.py` (IntelligentDriver.drive).
  */
 
 import { boxesOverlap } from "l5kit/drive/boxes_apart";
@@ -236,7 +236,7 @@ export class DriveSimulation {
     if (isBlocked.includes(true)) this.rows[this.frame] = rows.filter((_, index) => !isBlocked[index]);
   }
 
-  /** Mirrors `drive_avs`: what `idm` would do from here. @returns {[number, number, number][]} poses of the next steps */
+  /** Mirrors `drive_vehicles`: what `idm` would do from here. @returns {[number, number, number][]} poses of the next steps */
   plan() {
     if (!this.avPath) return [];
     const { step_s } = this.model;

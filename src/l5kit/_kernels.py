@@ -1,0 +1,6 @@
+"""How kernels are compiled: the options of numba that all of them have."""
+
+from numba import njit
+
+kernel_jit = njit(nogil=True, cache=True, error_model="numpy")
+"""Compiles a kernel, without the lock of Python, kept on disk, where a division by 0 gives what NumPy gives."""
