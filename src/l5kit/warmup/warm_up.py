@@ -22,8 +22,8 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.device.opening import open_backend
-from l5kit.environment.actions import choose_controls, scale_actions
 from l5kit.environment.episode_roads import EpisodeRoads
+from l5kit.environment.model_actions import choose_controls, scale_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_state import RouteRows, SeenMap, VehicleRows, write_compact_states
 from l5kit.environment.observations.compact_view import CompactView
