@@ -12,7 +12,7 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.key_driver import KeyDriver

@@ -6,14 +6,8 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from l5kit.data.records import FRAME_INTERVAL
-from l5kit.environment.episode_choice import (
-    EpisodeChoice,
-    EpisodeStart,
-    frames_of_scenes,
-    read_masked_options,
-    read_options,
-)
-from l5kit.environment.episode_draws import EpisodeDraws
+from l5kit.environment.episode_choice import EpisodeChoice, EpisodeDraws, EpisodeStart, frames_of_scenes
+from l5kit.environment.gym_types import read_masked_options, read_options
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from support.logs import make_several_scenes_log
 

@@ -7,10 +7,10 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.actors.vehicle_choice import choose_actors
-from l5kit.environment.compact_sight import CompactSight
+from l5kit.environment.actors import choose_actors
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset

@@ -18,7 +18,7 @@ from l5kit.reinforcement import imitation
 def town_of(*scenes):
     """A town whose scenes are sound."""
     choice = SimpleNamespace(sound_scenes=list(scenes))
-    return SimpleNamespace(simulation_config=None, episode_choice=lambda *_, **__: choice)
+    return SimpleNamespace(choice=choice)
 
 
 def test_rounds_drive_other_scenes_and_learn_from_all_that_was_seen(monkeypatch):

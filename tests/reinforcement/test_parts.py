@@ -1,9 +1,12 @@
 """Parts of a training of a driver: figures of evaluations, networks, progress."""
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -11,7 +14,8 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.feature_extractor import CustomFeatureExtractor
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, InvalidArgumentError
+from l5kit.reinforcement import policy
 from l5kit.reinforcement.course import DriverProgress, Pace, drive_scenes
 from l5kit.reinforcement.environments import make_environments, scenes_to_evaluate, share_scales
 from l5kit.reinforcement.policy import make_algorithm
@@ -148,6 +152,24 @@ def test_networks_fit_what_is_seen(space, extractor):
     model = make_algorithm(params, observing(space))
     assert type(model.policy.features_extractor).__name__ == extractor
     assert [layer.out_features for layer in model.policy.mlp_extractor.policy_net[::2]] == [8, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("own.weight", torch.tensor([torch.nan]), id="no number"),
+        pytest.param("own.weight", torch.ones(1, device="meta"), id="no values"),
+        pytest.param("own.weight", torch.ones(1).to_sparse(), id="not strided"),
+        pytest.param("own.weight", 1.0, id="no tensor"),
+        pytest.param("own.deviations", torch.zeros(1), id="divides by 0"),
+    ],
+)
+def test_weights_that_cannot_be_used_are_told_before_a_network_that_does_not_fit(monkeypatch, name, value):
+    options = object()
+    monkeypatch.setattr(policy, "find_beginning", Path)
+    monkeypatch.setattr(policy, "read_weights", lambda _: ({"others": torch.zeros(1), name: value}, options))
+    with pytest.raises(InvalidArgumentError, match=rf"a\.zip is broken \({name} holds no finite numbers"):
+        policy.take_weights(SimpleNamespace(policy=torch.nn.Linear(1, 1)), "a.zip", options)
 
 
 def test_lines_are_told_where_there_is_no_terminal(monkeypatch):

@@ -21,8 +21,8 @@ from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.data import ChunkedDataset
 from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.observations.compact_layout import CompactLayout
+from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.policy_driver import PolicyDriver, RoutePolicyPlanner
 from l5kit.environment.policy_options import POLICY_OPTIONS, PolicyOptions
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError

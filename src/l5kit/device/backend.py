@@ -44,11 +44,11 @@ class Backend(ABC):
     is_serial: bool
 
     @abstractmethod
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> DeviceArray:
         """Return a C-contiguous array with undefined content, of numbers or of records."""
 
     @abstractmethod
-    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> DeviceArray:
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float64) -> DeviceArray:
         """Return a C-contiguous array of numbers that are all the same."""
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Backend(ABC):
         copied: _Parts = _with_arrays(parts, sent)
         return copied
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> DeviceArray:
         """Return a C-contiguous array of zeros."""
         return self.full(shape, 0, dtype)
 

@@ -51,14 +51,14 @@ class CudaBackend(Backend):
         """Return what opens the device where this arrives."""
         return type(self), (self.device,)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> DeviceArray:
         """Return an array with undefined content."""
         shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         dtype = np.dtype(dtype)
         num_bytes = dtype.itemsize * math.prod(shape)
         return _as_array(torch.empty(max(num_bytes, 1), dtype=torch.uint8, device=self.device), 0, shape, dtype)
 
-    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> DeviceArray:
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float64) -> DeviceArray:
         """Return an array of numbers that are all the same."""
         array = self.empty(shape, dtype)
         self.tensor(array).fill_(value)
@@ -190,33 +190,23 @@ def _tensors_in(value: object) -> Iterator[torch.Tensor]:
         yield from itertools.chain.from_iterable(map(_tensors_in, value))
 
 
-class _Interface:
-    """What numba-cuda asks an array for."""
-
-    def __init__(self, pointer: int, shape: tuple[int, ...], typestr: str) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": shape,
-            "typestr": typestr,
-            "data": (pointer, False),
+def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+    """Return an array in a tensor of bytes, which it keeps alive."""
+    # numba-cuda takes no empty arrays and no records through the interface; records are bytes there
+    if math.prod(shape) == 0:
+        array: Any = cuda.device_array(shape, dtype)
+    else:
+        is_plain = dtype.names is None
+        interface = {
+            "shape": shape if is_plain else (math.prod(shape) * dtype.itemsize,),
+            "typestr": dtype.str if is_plain else "|u1",
+            "data": (memory.data_ptr() + start, False),
             "strides": None,
             "stream": None,
             "version": 3,
         }
-
-
-def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
-    """Return an array in a tensor of bytes, which it keeps alive."""
-    pointer = memory.data_ptr() + start
-    # numba-cuda takes no empty arrays and no records through the interface
-    if math.prod(shape) == 0:
-        array: Any = cuda.device_array(shape, dtype)
-    elif dtype.names is None:
-        array = cuda.from_cuda_array_interface(
-            _Interface(pointer, shape, dtype.str).__cuda_array_interface__, owner=memory, sync=False
-        )
-    else:
-        raw = _Interface(pointer, (math.prod(shape) * dtype.itemsize,), "|u1").__cuda_array_interface__
-        array = cuda.from_cuda_array_interface(raw, owner=memory, sync=False).view(dtype).reshape(shape)
+        array = cuda.from_cuda_array_interface(interface, owner=memory, sync=False)
+        array = array if is_plain else array.view(dtype).reshape(shape)
     array.l5kit_memory = (memory, start, dtype)
     return array
 

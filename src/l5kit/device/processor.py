@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 from l5kit._types import NumericArray, RecordArray
 from l5kit.device.backend import Backend, Kernel, KernelArguments
-from l5kit.device.uncounted import uncounted
+from l5kit.device.kernels import uncounted
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +30,11 @@ class ProcessorBackend(Backend):
     device = "cpu"
     is_serial = True
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NumericArray:
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NumericArray:
         """Return an array with undefined content."""
         return np.empty(shape, dtype)
 
-    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike) -> NumericArray:
+    def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float64) -> NumericArray:
         """Return an array of numbers that are all the same."""
         return np.full(shape, value, dtype)
 

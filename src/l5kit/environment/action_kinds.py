@@ -1,5 +1,6 @@
 """Kinds of actions of environments: their space, and how they move the AVs of many episodes in one step."""
 
+import math
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -7,14 +8,40 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.environment.actions import checked_actions, scaled_controls
 from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
-from l5kit.environment.model_actions import EgosNow, ModelActions, RouteActions, box_space
+from l5kit.environment.model_actions import EgosNow, ModelActions, RouteActions, box_space, checked_actions
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover, is_moving
 from l5kit.environment.utils import KinematicActionRescaleParams, NonKinematicActionRescaleParams
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.vehicle_models import VehicleStates
+
+MAX_ACC = 6
+"""What the action 1 stands for in kinematic mode, metres per second squared."""
+
+MAX_STEER = math.radians(45)
+"""What it stands for in steering, radians per second."""
+
+
+def kinematic_scales(step_time_s: float, *, acceleration_per_step: bool) -> KinematicActionRescaleParams:
+    """Return what the actions of kinematic mode stand for in a step.
+
+    Args:
+        step_time_s: Seconds of a step.
+        acceleration_per_step: Whether acceleration is scaled by the square of that, as speeds are metres per step; else
+            by itself, as in L5Kit 1.5.
+    """
+    return KinematicActionRescaleParams(
+        MAX_STEER * step_time_s, MAX_ACC * step_time_s ** (2 if acceleration_per_step else 1)
+    )
+
+
+def scaled_controls(actions: NumericArray, scales: KinematicActionRescaleParams) -> NumericArray:
+    """Return the steering and acceleration (..., 3), the third unused, that actions stand for, in their own type."""
+    scaled = actions.copy()
+    for column, scale in enumerate((scales.steer_scale, scales.acc_scale)):
+        scaled[..., column] = scale * actions[..., column].astype(np.float64)
+    return scaled
 
 
 class ActionKind(Protocol):
@@ -46,7 +73,20 @@ class ActionKind(Protocol):
         """
 
 
-class PoseActions:
+class _LegacyActions:
+    """Actions of three numbers, as L5Kit 1.5 has them."""
+
+    @property
+    def space(self) -> AnySpace:
+        """Space of the actions of one environment."""
+        return box_space(3)
+
+    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
+        """Return actions (N, 3) in floating point; see :class:`ActionKind`."""
+        return checked_actions(actions, 3, of=of)
+
+
+class PoseActions(_LegacyActions):
     """Actions that are the next pose as seen from the AV: x and y in metres and heading in radians, as in L5Kit 1.5.
 
     Args:
@@ -59,11 +99,6 @@ class PoseActions:
     def __init__(self, scales: NonKinematicActionRescaleParams | None = None) -> None:
         self.scales = scales
         self.said: dict[str, NumericArray] = {}
-        self.space = box_space(3)
-
-    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return actions (N, 3) in floating point; see :class:`ActionKind`."""
-        return checked_actions(actions, 3, of=of)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
         """Do nothing: a pose does not hang on what was before."""
@@ -81,7 +116,7 @@ class PoseActions:
         return egos.ahead(self.said, step_time_s)
 
 
-class UnicycleActions:
+class UnicycleActions(_LegacyActions):
     """Actions that are steering and acceleration of a unicycle, the third value unused, as in L5Kit 1.5.
 
     Args:
@@ -94,13 +129,8 @@ class UnicycleActions:
         self, num_slots: int, model: UnicycleModel, scales: KinematicActionRescaleParams | None = None
     ) -> None:
         self.model, self.scales = model, scales
-        self.space = box_space(3)
         self._steps_m: Float64Array = np.full(num_slots, np.nan)
         self._speeds_mps: Float64Array = np.zeros(num_slots)
-
-    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return actions (N, 3) in floating point; see :class:`ActionKind`."""
-        return checked_actions(actions, 3, of=of)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:
         """Begin with speeds."""
@@ -119,7 +149,7 @@ class UnicycleActions:
         return moved
 
 
-class KinematicModelActions:
+class KinematicModelActions(_LegacyActions):
     """Actions that are steering and acceleration for a kinematic model of L5Kit 1.5, of a single environment.
 
     Args:
@@ -136,12 +166,7 @@ class KinematicModelActions:
     ) -> None:
         self.model, self.scales = model, scales
         self.said: dict[str, NumericArray] = {}
-        self.space = box_space(3)
         self._step_time_s = step_time_s
-
-    def checked(self, actions: ArrayLike, of: BoolArray | None) -> NumericArray:
-        """Return actions (1, 3) in floating point; see :class:`ActionKind`."""
-        return checked_actions(actions, 3, of=of)
 
     def begin(self, slots: Int64Array, speeds_mps: Float64Array) -> None:  # noqa: ARG002
         """Begin with a speed."""
@@ -197,7 +222,7 @@ class ActionMover(ModelMover):
         super().__init__(num_slots, kind.model, step_time_s=step_time_s, backend=backend, follows_routes=is_route)
         self._kind, self._refuses = kind, refuses
         self._limits = backend.shared(kind.control_kernel()[1])
-        self._controls: DeviceArray = backend.zeros((num_slots, _NUM_CONTROLS), np.float64)
+        self._controls: DeviceArray = backend.zeros((num_slots, _NUM_CONTROLS))
 
     def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
         """Return the AVs of slots one step later; see :class:`ModelMover`."""

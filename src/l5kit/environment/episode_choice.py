@@ -1,21 +1,20 @@
-"""Choice of episodes: which scene is driven next, and from which of its frames on."""
+"""Choice of episodes: which scene is driven next, and from which of its frames on, in one environment or in many."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from gymnasium.utils import seeding
 
-from l5kit._types import Int64Array
-from l5kit.configs.environment import EnvironmentParams
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.gym_types import ResetOptions
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault, find_record_fault
@@ -25,8 +24,12 @@ FIRST_FRAME = 1
 
 FEWEST_FRAMES = FIRST_FRAME + 2
 
-_OPTIONS = ("scene_id", "start_frame_index")
 _MOST_SCENES_MEASURED = 10
+
+_FORGETTING = 0.1
+
+_SELDOM = 0.01
+"""Scenes in which a smaller share of episodes has failed are as all others."""
 
 
 class EpisodeStart(NamedTuple):
@@ -72,54 +75,6 @@ class EpisodeChoice:
     too_short: set[int] = field(default_factory=set)
     _checked: set[int] = field(default_factory=set, repr=False)
 
-    @classmethod
-    def from_params(
-        cls,
-        params: EnvironmentParams,
-        lengths: Int64Array,
-        *,
-        train: bool,
-        randomize_start: bool | None,
-        num_frames: int | None,
-        first_frame: int = 0,
-        check_scene: Callable[[int], None] = lambda _: None,
-        strict: bool = False,
-    ) -> "EpisodeChoice":
-        """Return what a configuration says, and arguments that win over it.
-
-        Args:
-            params: The configuration.
-            lengths: Number of frames of each scene, (S,).
-            train: Whether episodes are of the training data; those of validation start where they are told.
-            randomize_start: Whether they start anywhere; None for the configuration.
-            num_frames: Frames of an episode; None for all of the scene.
-            first_frame: As in the class, like the next ones.
-            check_scene: Raises an error for a damaged scene.
-            strict: Whether one is an error.
-
-        Raises:
-            InvalidArgumentError: The log does not have the scenes.
-        """
-        requested = params.max_scene_id if train else params.max_val_scene_id
-        num_scenes = len(lengths) if requested is None else requested
-        if not 1 <= num_scenes <= len(lengths):
-            raise InvalidArgumentError(f"gym_params asks for {num_scenes} scenes, but the log has {len(lengths)}")
-        if params.overfit and params.overfit_id >= len(lengths):
-            raise InvalidArgumentError(
-                f"gym_params.overfit_id is {params.overfit_id}; there are scenes 0 to {len(lengths) - 1}"
-            )
-        wanted = params.randomize_start_frame if randomize_start is None else bool(randomize_start)
-        return cls(
-            lengths,
-            num_scenes,
-            params.overfit_id if params.overfit else None,
-            wanted and train,
-            num_frames,
-            first_frame,
-            check_scene,
-            strict,
-        )
-
     @property
     def measured_scenes(self) -> list[int]:
         """The scenes that the scales of actions are measured in: the first ones that are not damaged.
@@ -159,7 +114,7 @@ class EpisodeChoice:
 
         Args:
             generator: Draws.
-            wanted: What :func:`read_options` returned.
+            wanted: What :func:`~l5kit.environment.gym_types.read_options` returned.
             next_id: The next scene of those that come in their order; None for any.
 
         Raises:
@@ -281,6 +236,84 @@ class EpisodeChoice:
         return drawn if requested is None else requested
 
 
+class EpisodeDraws:
+    """What N environments draw; the same seed gives the same episodes, whatever the others do.
+
+    Args:
+        choice: What is drawn.
+        num_envs: N.
+        failed_share: Share of the episodes that are of scenes in which episodes have failed lately, the likelier the
+            more of them have; what the environments draw then hangs on all of them. 0 to 1.
+    """
+
+    def __init__(self, choice: EpisodeChoice, num_envs: int, *, failed_share: float = 0.0) -> None:
+        self._choice, self._failed_share = choice, failed_share
+        self._failures: Float64Array = np.zeros(len(choice.lengths))
+        self._generators = [seeding.np_random(None)[0] for _ in range(num_envs)]
+
+    def seed(self, slots: Int64Array, seed: int | Sequence[int | None] | None) -> None:
+        """Seed the generators of environments (B,).
+
+        Args:
+            slots: Which ones.
+            seed: One for each of the N environments, a number for the first one and those that follow it, or None to go
+                on.
+
+        Raises:
+            InvalidArgumentError: There are other numbers of seeds.
+        """
+        seeds = self._seeds_of(seed)
+        seeded = {slot: seeding.np_random(seeds[slot])[0] for slot in slots.tolist() if seeds[slot] is not None}
+        for slot, generator in seeded.items():
+            self._generators[slot] = generator
+
+    def draw(self, slots: Int64Array, wanted: Mapping[str, int]) -> Int64Array:
+        """Return scenes, first frames and numbers of frames of the next episodes of environments (B,), (3, B).
+
+        Args:
+            slots: Which ones.
+            wanted: What is asked of the episodes, as :func:`~l5kit.environment.gym_types.read_options` returns it.
+
+        Raises:
+            InvalidArgumentError: There is no such scene or frame, or too few frames are left.
+            CorruptedDataError: The scene that is wanted is damaged, or all are.
+        """
+        starts = [self._choice.draw(self._generators[slot], self._wanted_of(slot, wanted)) for slot in slots.tolist()]
+        return np.ascontiguousarray(np.array(starts, np.int64).T)
+
+    def note(self, scenes: Int64Array, is_failed: BoolArray) -> None:
+        """Remember how episodes of scenes (B,) have ended: a mean that forgets, over about ten of them each."""
+        if self._failed_share == 0:
+            return
+        for scene, failed in zip(scenes.tolist(), is_failed.tolist(), strict=True):
+            self._failures[scene] += _FORGETTING * (failed - self._failures[scene])
+
+    def _wanted_of(self, slot: int, wanted: Mapping[str, int]) -> Mapping[str, int]:
+        """Return what is asked of the next episode of an environment: maybe a scene in which others have failed."""
+        if wanted or self._failed_share == 0:
+            return wanted
+        # with a probability that is in proportion to how often episodes of the scene have failed
+        failures = np.where(self._failures > _SELDOM, self._failures, 0.0)
+        if not failures.any():
+            return wanted
+        generator = self._generators[slot]
+        if generator.random() >= self._failed_share:
+            return wanted
+        return {"scene_id": int(generator.choice(len(self._failures), p=failures / failures.sum()))}
+
+    def _seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+        num_envs = len(self._generators)
+        if seed is None:
+            return [None] * num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + index for index in range(num_envs)]
+        if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
+            raise InvalidArgumentError(f"seed is {seed!r}; pass a whole number, a list of them, or None")
+        if len(seed) != num_envs:
+            raise InvalidArgumentError(f"seed must be one for each of {num_envs} environments, got {len(seed)}")
+        return [int(each) if isinstance(each, np.integer) else each for each in seed]
+
+
 def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
     """Return the number of frames of each scene of a log, (S,); 0 of those whose frames the log does not have."""
     bounds = np.asarray(column_of(log.scenes, FRAME_INTERVAL), np.int64)
@@ -325,30 +358,3 @@ def _refuse(fault: RecordFault | None) -> None:
     if fault is not None:
         track = "" if fault.track_id is None else f", track {fault.track_id}"
         raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")
-
-
-def read_masked_options(options: ResetOptions | None) -> tuple[Any, dict[str, int]]:
-    """Return ``reset_mask`` of options, None where it is missing, and what :func:`read_options` returns of the rest."""
-    if not isinstance(options, Mapping):
-        return None, read_options(options)
-    return options.get("reset_mask"), read_options({key: options[key] for key in options if key != "reset_mask"})
-
-
-def read_options(options: ResetOptions | None) -> dict[str, int]:
-    """Return what is asked of the next episode.
-
-    Raises:
-        InvalidArgumentError: These are no options, there is no such one, or a value is no whole number.
-    """
-    if options is not None and not isinstance(options, Mapping):
-        raise InvalidArgumentError(f"options is {options!r}; pass a dictionary, or None")
-    requested = dict(options or {})
-    unknown = requested.keys() - set(_OPTIONS)
-    if unknown:
-        raise InvalidArgumentError(
-            f"options has {', '.join(sorted(map(str, unknown)))}; it may have {' and '.join(_OPTIONS)}"
-        )
-    for name, value in requested.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool):
-            raise InvalidArgumentError(f"options[{name!r}] is {value!r}; it must be a whole number")
-    return {name: int(value) for name, value in requested.items()}

@@ -7,6 +7,7 @@ from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
+from l5kit.device.kernels import kernel_njit
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
@@ -192,12 +193,12 @@ def _make_positions(backend: Backend, size: int) -> RoutePositions:
     return RoutePositions(
         frames=backend.full(size, -1, np.int64),
         routes=backend.full(size, -1, np.int64),
-        positions=backend.zeros((size, 3), np.float64),
-        expert_arcs_m=backend.zeros(size, np.float64),
+        positions=backend.zeros((size, 3)),
+        expert_arcs_m=backend.zeros(size),
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def follow_avs(item: int, arguments: KernelArguments) -> None:
     """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
 

@@ -24,6 +24,15 @@ __all__ = ["CLEMetricSet", "L2DisplacementYawMetricSet"]
 
 _COLLISIONS = ("collision_front", "collision_side", "collision_rear")
 
+_LIMITS: dict[str, tuple[type[SupportsMetricCompute], float]] = {
+    "displacement_error_l2": (DisplacementErrorL2Metric, 30),
+    "distance_ref_trajectory": (DistanceToRefTrajectoryMetric, 4),
+    "collision_front": (CollisionFrontMetric, 0),
+    "collision_rear": (CollisionRearMetric, 0),
+    "collision_side": (CollisionSideMetric, 0),
+}
+"""By the names of validators, metrics and the most that they may be, metres or collisions."""
+
 
 class L2DisplacementYawMetricSet(L5MetricSet):
     """Metric set of the errors of position and heading.
@@ -69,24 +78,14 @@ class CLEMetricSet(L5MetricSet):
     def build_validators(self) -> list[SupportsMetricValidate]:
         """Return the validators of distances in metres, of collisions, and of speed in metres per second."""
         return [
-            RangeValidator("displacement_error_l2", DisplacementErrorL2Metric, max_value=30),
-            RangeValidator("distance_ref_trajectory", DistanceToRefTrajectoryMetric, max_value=4),
-            RangeValidator("collision_front", CollisionFrontMetric, max_value=0),
-            RangeValidator("collision_rear", CollisionRearMetric, max_value=0),
-            RangeValidator("collision_side", CollisionSideMetric, max_value=0),
+            *(RangeValidator(name, metric, max_value=limit) for name, (metric, limit) in _LIMITS.items()),
             _speed_validator("passive_ego", min_value=-5.0),
             _speed_validator("aggressive_ego", max_value=5.0),
         ]
 
     def get_validator_interventions(self) -> list[str]:
         """Return the names of the validators of distances and collisions."""
-        return [
-            "displacement_error_l2",
-            "distance_ref_trajectory",
-            "collision_front",
-            "collision_rear",
-            "collision_side",
-        ]
+        return list(_LIMITS)
 
     def build_composite_metrics(self) -> list[SupportsCompositeMetricCompute]:
         """Return the miles passed and in total, of the simulated AV and of the recorded one."""

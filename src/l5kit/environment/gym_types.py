@@ -1,9 +1,14 @@
-"""Types that Gymnasium and PettingZoo leave open, by what they are in environments of l5kit."""
+"""What Gymnasium and PettingZoo leave open: types, by what they are in environments of l5kit, and options of resets."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from l5kit.errors import InvalidArgumentError
 
 Observation: TypeAlias = Any
 """What is observed: an array, or a dictionary of arrays by key, as the space of the environment says."""
@@ -15,4 +20,40 @@ Infos: TypeAlias = dict[str, Any]
 """What is told of a step: numbers, arrays and dictionaries of such by name."""
 
 ResetOptions: TypeAlias = Mapping[str, Any]
-"""What a reset is asked for, by name; :func:`~l5kit.environment.episode_choice.read_options` checks it."""
+"""What a reset is asked for, by name; :func:`read_options` checks it."""
+
+EPISODE_OPTIONS = ("scene_id", "start_frame_index")
+"""What may be asked of the next episode."""
+
+
+def set_spaces(env: VectorEnv[Any, Any, Any], seen: AnySpace, done: AnySpace) -> None:
+    """Give a vector environment the spaces of what is seen and done in each of its environments, and in all of them."""
+    env.single_observation_space, env.single_action_space = seen, done
+    env.observation_space, env.action_space = (batch_space(each, env.num_envs) for each in (seen, done))
+
+
+def read_masked_options(options: ResetOptions | None) -> tuple[Any, dict[str, int]]:
+    """Return ``reset_mask`` of options, None where it is missing, and what :func:`read_options` returns of the rest."""
+    if not isinstance(options, Mapping):
+        return None, read_options(options)
+    return options.get("reset_mask"), read_options({key: options[key] for key in options if key != "reset_mask"})
+
+
+def read_options(options: ResetOptions | None) -> dict[str, int]:
+    """Return what is asked of the next episode.
+
+    Raises:
+        InvalidArgumentError: These are no options, there is no such one, or a value is no whole number.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidArgumentError(f"options is {options!r}; pass a dictionary, or None")
+    requested = dict(options or {})
+    unknown = requested.keys() - set(EPISODE_OPTIONS)
+    if unknown:
+        raise InvalidArgumentError(
+            f"options has {', '.join(sorted(map(str, unknown)))}; it may have {' and '.join(EPISODE_OPTIONS)}"
+        )
+    for name, value in requested.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            raise InvalidArgumentError(f"options[{name!r}] is {value!r}; it must be a whole number")
+    return {name: int(value) for name, value in requested.items()}

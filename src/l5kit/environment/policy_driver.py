@@ -10,9 +10,9 @@ from typing import Final, Protocol
 import numpy as np
 
 from l5kit._types import Float32Array, NumericArray
-from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.model_actions import ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_state import RouteRows
+from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.policy_file import find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError

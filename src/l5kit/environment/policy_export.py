@@ -15,8 +15,8 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.compact_sight import CompactSight
-from l5kit.environment.observations.compact_layout import MOST_NORMALISED
+from l5kit.environment.models import SetFeatures, compact_features
+from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.policy_file import Layer, PolicyNetwork, find_policy_file, read_policy
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.errors import InvalidArgumentError
@@ -46,27 +46,17 @@ class PolicyModule(nn.Module):
         if self.encoder is not None:
             self.register_buffer("scales", torch.from_numpy(self.encoder.scales.copy()))
             self.own = _linear(self.encoder.own)
-            sets = self.encoder.sets.items()
-            self.each = nn.ModuleDict({name: nn.ModuleList(map(_linear, parts[:2])) for name, parts in sets})
-            self.mixes = nn.ModuleDict({name: _linear((parts[2], None)) for name, parts in sets})
+            self.sets = nn.ModuleDict()
+            for name, (first, second, mix) in self.encoder.sets.items():
+                self.sets[name] = SetFeatures(_linear(first), _linear(second), _linear((mix, None)))
         self.eval()
 
     def forward(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return ``actions`` (B, O) of ``observations`` (B, D), both float32."""
-        seen = values = batch[_SEEN]
+        values = batch[_SEEN]
         if self.encoder is not None:
-            # as `CompactEncoder.encode`: of each part that is a set, the largest value over who is there
-            scales = self.get_buffer("scales")
-            values = ((seen - scales[0]) / scales[1]).clamp(-MOST_NORMALISED, MOST_NORMALISED)
-            mixed = self.own(values[:, : self.own.in_features])
-            for name in self.encoder.sets:
-                columns, (count, width) = self.encoder.layout.parts[name]
-                rows = values[:, columns].reshape(-1, count, width)
-                for layer in self.each[name].children():
-                    rows = torch.relu(layer(rows))
-                is_there = seen[:, columns].reshape(-1, count, width)[..., -1:]
-                mixed = mixed + self.mixes[name]((rows * is_there).amax(dim=1))
-            values = torch.tanh(mixed)
+            scales, parts = self.get_buffer("scales"), self.encoder.layout.parts
+            values = compact_features(values, (scales[0], scales[1]), own=self.own, sets=self.sets, parts=parts)
         for index, layer in enumerate(self.layers):
             values = layer(values if index == 0 else torch.tanh(values))
         return {_ACTIONS: values}

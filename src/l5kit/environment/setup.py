@@ -9,7 +9,6 @@ from typing import get_args
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
@@ -22,9 +21,7 @@ from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
-from l5kit.device.backend import Backend
-from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions
-from l5kit.environment.actions import kinematic_scales
+from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions, kinematic_scales
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
     frames_of_scenes,
@@ -40,7 +37,6 @@ from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView, raster_space, vector_space
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
-from l5kit.environment.simulation_config import SimulationConfigGym
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlot, SceneSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
@@ -67,6 +63,18 @@ _NO_PICTURE = {
 _METHODS = {"actions": ("space", "checked", "begin", "move"), "reward": ("terms", "begin", "of_step")}
 
 
+@dataclass
+class SimulationConfigGym(SimulationConfig):
+    """What is simulated in an episode: of its frames the first tells the speed, and actions begin in the second.
+
+    Attributes:
+        num_simulation_steps: Number of frames; None for all of the scene. An episode has two steps less.
+    """
+
+    use_agents_gt: bool = True
+    num_simulation_steps: int | None = 33
+
+
 @dataclass(frozen=True)
 class EnvironmentOptions:
     """What an environment is asked for beside the data; what is None is what the configuration says.
@@ -80,6 +88,10 @@ class EnvironmentOptions:
         rescale_action: Whether poses and kinematic actions are scaled.
         acceleration_per_step: Whether kinematic acceleration is scaled by the square of the step time.
         kin_model: Limits of the unicycle that kinematic actions move.
+        randomize_start: Whether episodes of training start anywhere; None for the configuration.
+        strict: Whether a damaged scene is an error. Else it is left out with a warning.
+        draws: Whether pictures are drawn that are not what is seen.
+        has_actors: Whether vehicles of the log may be told what to do.
 
     Raises:
         InvalidArgumentError: A value is none of these.
@@ -93,6 +105,10 @@ class EnvironmentOptions:
     rescale_action: bool = True
     acceleration_per_step: bool = False
     kin_model: UnicycleModel | None = None
+    randomize_start: bool | None = None
+    strict: bool = False
+    draws: bool = False
+    has_actors: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -151,40 +167,38 @@ class EnvironmentParts:
         cfg: The configuration.
         params: Its scenes and starts.
         options: What is seen, done and paid for.
+        sim_cfg: How long episodes are, where they start that start nowhere else, and who moves.
+        train: Whether episodes are of the training data; those of validation start where they are told.
         data_manager: Finds data.
         log: The log that episodes are of.
-        draws: Whether pictures are drawn that are not what is seen.
-        has_actors: Whether vehicles of the log may be told what to do.
     """
 
     cfg: JsonObject
     params: EnvironmentParams
     options: EnvironmentOptions
+    sim_cfg: SimulationConfig
+    train: bool
     data_manager: LocalDataManager
     log: ChunkedDataset
-    draws: bool = False
-    has_actors: bool = False
 
     @classmethod
     def open(
         cls,
         env_config_path: str | None,
         dmg: LocalDataManager | None,
+        sim_cfg: SimulationConfig | None = None,
         *,
         train: bool,
         options: EnvironmentOptions | None = None,
-        draws: bool = False,
-        has_actors: bool = False,
     ) -> "EnvironmentParts":
         """Open what a configuration names.
 
         Args:
             env_config_path: YAML file.
             dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
+            sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
             train: Whether episodes are of the training data, which they are as well where there is one scene only.
             options: What is asked for beside it.
-            draws: Whether pictures are drawn that are not what is seen.
-            has_actors: Whether vehicles of the log may be told what to do.
 
         Raises:
             InvalidArgumentError: There is no configuration, or options do not go together.
@@ -201,7 +215,9 @@ class EnvironmentParts:
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
         completed = (options or EnvironmentOptions()).of_params(params)
-        return cls(cfg, params, completed, data_manager, log, draws, has_actors)
+        usual = SimulationConfigGym(num_simulation_steps=params.num_simulation_steps)
+        copied = usual if sim_cfg is None else replace(sim_cfg)
+        return cls(cfg, params, completed, copied, train, data_manager, log)
 
     @cached_property
     def rasterizer(self) -> Rasterizer:
@@ -216,7 +232,7 @@ class EnvironmentParts:
     @property
     def _picture_cfg(self) -> JsonObject:
         """The configuration, with smallest pictures of nothing where nobody looks at any and it need not say how."""
-        if self.options.observation == "raster" or self.draws:
+        if self.options.observation == "raster" or self.options.draws:
             return self.cfg
         of_nothing = {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}
         return {
@@ -254,18 +270,13 @@ class EnvironmentParts:
                 f"model_params.step_time is {self.step_time_s}, but {self.log.path!r} says that {logged_s} s lie "
                 "between its frames; set step_time to that"
             )
-        drives_agents = self.has_actors or options.driver is not None
+        drives_agents = options.has_actors or options.driver is not None
         return SceneBank(self.log, road=self.road, threshold=threshold, drives_agents=drives_agents)
 
     @property
     def layout(self) -> CompactLayout:
         """Layout of compact observations."""
         return CompactLayout(**vars(self.params.compact))
-
-    @property
-    def weights(self) -> DrivingWeights:
-        """Weights of the driving reward."""
-        return DrivingWeights(**vars(self.params.driving))
 
     @property
     def step_time_s(self) -> float:
@@ -279,31 +290,31 @@ class EnvironmentParts:
             return EgoDatasetVectorized(self.cfg, self.log, build_vectorizer(self.cfg, self.data_manager))
         return self.dataset
 
-    @property
-    def simulation_config(self) -> SimulationConfigGym:
-        """What is simulated, where nobody says it."""
-        return SimulationConfigGym(num_simulation_steps=self.params.num_simulation_steps)
+    @cached_property
+    def choice(self) -> EpisodeChoice:
+        """What episodes are drawn.
 
-    def episode_choice(
-        self, sim_cfg: SimulationConfig, *, train: bool, randomize_start: bool | None, strict: bool
-    ) -> EpisodeChoice:
-        """Return what episodes are drawn.
-
-        Args:
-            sim_cfg: Says how long they are, and where they start that start nowhere else.
-            train: Whether they are of the training data; those of validation start where they are told.
-            randomize_start: Whether they start anywhere; None for the configuration.
-            strict: Whether a damaged scene is an error.
+        Raises:
+            InvalidArgumentError: The log does not have the scenes.
         """
-        return EpisodeChoice.from_params(
-            self.params,
-            frames_of_scenes(self.log),
-            train=train,
-            randomize_start=randomize_start,
-            num_frames=sim_cfg.num_simulation_steps,
-            first_frame=sim_cfg.start_frame_index,
+        params, lengths, wanted = self.params, frames_of_scenes(self.log), self.options.randomize_start
+        requested = params.max_scene_id if self.train else params.max_val_scene_id
+        num_scenes = len(lengths) if requested is None else requested
+        if not 1 <= num_scenes <= len(lengths):
+            raise InvalidArgumentError(f"gym_params asks for {num_scenes} scenes, but the log has {len(lengths)}")
+        if params.overfit and params.overfit_id >= len(lengths):
+            raise InvalidArgumentError(
+                f"gym_params.overfit_id is {params.overfit_id}; there are scenes 0 to {len(lengths) - 1}"
+            )
+        return EpisodeChoice(
+            lengths,
+            num_scenes,
+            params.overfit_id if params.overfit else None,
+            is_anywhere=self.train and bool(params.randomize_start_frame if wanted is None else wanted),
+            num_frames=self.sim_cfg.num_simulation_steps,
+            first_frame=self.sim_cfg.start_frame_index,
             check_scene=self._require_sound,
-            strict=strict,
+            strict=self.options.strict,
         )
 
     def _require_sound(self, scene: int) -> None:
@@ -312,20 +323,19 @@ class EnvironmentParts:
         if self.bank is not None:
             require_drivable_scene(self.bank, scene)
 
-    def simulator(self, sim_cfg: SimulationConfig, simnet_model_path: str | None) -> ClosedLoopSimulator:
+    def simulator(self, simnet_model_path: str | None) -> ClosedLoopSimulator:
         """Return what drives agents that do not do what the log says.
 
         Args:
-            sim_cfg: Says whether there are such.
-            simnet_model_path: TorchScript file of the network that does it; needed then.
+            simnet_model_path: TorchScript file of the network that does it; needed where there are such.
 
         Raises:
             InvalidArgumentError: It is missing, or the AV is to be replayed.
             UnsupportedValueError: What is seen, or paid for, knows nothing of such agents.
         """
+        sim_cfg, device, model = self.sim_cfg, torch.device("cpu"), None
         if self.bank is not None:
             require_logged_agents(sim_cfg)
-        device, model = torch.device("cpu"), None
         if not sim_cfg.use_agents_gt:
             if simnet_model_path is None:
                 raise InvalidArgumentError(
@@ -335,61 +345,52 @@ class EnvironmentParts:
             model = torch.jit.load(simnet_model_path, map_location=device).eval()  # type: ignore[no-untyped-call]
         return ClosedLoopSimulator(sim_cfg, self.dataset, device, model_agents=model, mode=ClosedLoopSimulatorModes.GYM)
 
-    def scene_slot(
-        self,
-        choice: EpisodeChoice,
-        sim_cfg: SimulationConfig,
-        simulator: ClosedLoopSimulator | None,
-        *,
-        moves_ego: bool,
-    ) -> SceneSlot:
+    def scene_slot(self, simulator: ClosedLoopSimulator | None, *, moves_ego: bool) -> SceneSlot:
         """Return the frames of one episode, which can be simulated.
 
         Args:
-            choice: What episodes are drawn.
-            sim_cfg: What is simulated.
             simulator: Drives agents; None where somebody else does.
             moves_ego: Whether the AV leaves the log.
         """
         return SceneSlot(
             self.seen,
             self.seen if self.options.observation == "vectors" else self.dataset,
-            int(choice.lengths.max()),
-            sim_cfg=sim_cfg,
+            int(self.choice.lengths.max()),
+            sim_cfg=self.sim_cfg,
             simulator=simulator,
             moves_ego=moves_ego,
         )
 
-    def slots(
-        self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig, simnet_model_path: str | None
-    ) -> LogSlots | SceneSlots | None:
+    def slots(self, num_envs: int, simnet_model_path: str | None) -> LogSlots | SceneSlots | None:
         """Return the frames of N episodes; None where nobody looks at records. Arguments as in :meth:`simulator`."""
-        if sim_cfg.use_agents_gt and not sim_cfg.disable_new_agents:
-            return None if self.options.observation == "compact" else LogSlots(self.seen, num_envs, choice.longest)
-        simulator = self.simulator(sim_cfg, simnet_model_path)
-        make_slot = partial(self.scene_slot, choice, sim_cfg, None, moves_ego=True)
-        return SceneSlots(num_envs, make_slot, None if sim_cfg.use_agents_gt else simulator)
+        is_logged = self.sim_cfg.use_agents_gt
+        if is_logged and not self.sim_cfg.disable_new_agents:
+            is_seen = self.options.observation != "compact"
+            return LogSlots(self.seen, num_envs, self.choice.longest) if is_seen else None
+        simulator = self.simulator(simnet_model_path)
+        make_slot = partial(self.scene_slot, None, moves_ego=True)
+        return SceneSlots(num_envs, make_slot, None if is_logged else simulator)
 
-    def actions(self, num_envs: int, choice: EpisodeChoice, sim_cfg: SimulationConfig) -> ActionKind:
+    def actions(self, num_envs: int) -> ActionKind:
         """Return what actions are, with scales measured in the log where they are poses."""
         kind, options = self.options.actions, self.options
         if not isinstance(kind, str):
             assert kind is not None
             return kind
         if kind == "poses":
-            return PoseActions(measure_scales(self.dataset, choice, sim_cfg) if options.rescale_action else None)
+            scales = measure_scales(self.dataset, self.choice, self.sim_cfg) if options.rescale_action else None
+            return PoseActions(scales)
         if kind == "kinematic":
-            scales = kinematic_scales(self.step_time_s, acceleration_per_step=options.acceleration_per_step)
-            return UnicycleActions(
-                num_envs, options.kin_model or UnicycleModel(), scales if options.rescale_action else None
-            )
+            of_steps = kinematic_scales(self.step_time_s, acceleration_per_step=options.acceleration_per_step)
+            model = options.kin_model or UnicycleModel()
+            return UnicycleActions(num_envs, model, of_steps if options.rescale_action else None)
         return model_actions(kind)
 
     def reward(self) -> StepReward:
         """Return what steps are worth."""
         reward = self.options.reward
         if reward == "driving":
-            return DrivingReward(self.weights, ends_at=frozenset(self.options.ends_at or ()))
+            return DrivingReward(DrivingWeights(**vars(self.params.driving)), ends_at=self.options.ends_at or ())
         if isinstance(reward, str) or reward is None:
             return DisplacementReward()
         return deepcopy(reward) if isinstance(reward, DrivingReward) else reward  # it remembers things of its slots
@@ -399,12 +400,6 @@ class EnvironmentParts:
         """Length and width of the AV."""
         length_m, width_m, _ = ego_extent_of(self.log)
         return length_m, width_m
-
-    def roads(self, num_envs: int, backend: Backend | None = None) -> EpisodeRoads | None:
-        """Return what is around N AVs, on the processor or a device; None where nobody asks for it."""
-        if self.bank is None:
-            return None
-        return EpisodeRoads(self.bank, num_envs, drives=self.options.driver, backend=backend)
 
     def episode_parts(
         self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | SceneSlots | None
@@ -417,14 +412,15 @@ class EnvironmentParts:
             reward: What steps are worth.
             log: The frames of the episodes; None where nobody looks at records.
         """
-        roads = self.roads(num_envs)
+        roads = None if self.bank is None else EpisodeRoads(self.bank, num_envs, drives=self.options.driver)
         view: LogView | CompactView
         if self.options.observation == "compact":
             assert roads is not None
             view = CompactView(roads, self.layout)
         else:
             assert log is not None
-            view = LogView(log, self.observation_space_of(log.dataset))
+            is_vector = self.options.observation == "vectors"
+            view = LogView(log, vector_space(log.dataset) if is_vector else raster_space(self.cfg, self.rasterizer))
         frames = self.params.frames_per_action
         if frames > 1 and not isinstance(actions, ModelActions):
             raise UnsupportedValueError(
@@ -432,12 +428,6 @@ class EnvironmentParts:
                 f"set actions to one of {', '.join(MODEL_ACTIONS)}, or frames_per_action to 1"
             )
         return EpisodeParts(view, actions, reward, log, roads, self.ego_size_m, self.step_time_s, frames)
-
-    def observation_space_of(self, seen: BaseEgoDataset) -> spaces.Dict:
-        """Return the space of samples that are seen."""
-        if self.options.observation == "vectors":
-            return vector_space(seen)
-        return raster_space(self.cfg, self.rasterizer)
 
 
 def named_actions(actions: str | ActionKind | None, *, use_kinematic: bool) -> str | ActionKind | None:

@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array
-from l5kit.data.layout import is_group, logs_in
 from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.layout import is_group, logs_in
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.map_folder import MAPS_FOLDER
 from l5kit.data.progress import Progress

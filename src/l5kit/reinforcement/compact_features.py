@@ -10,24 +10,11 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
 from l5kit._types import Float32Array
-from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
+from l5kit.environment.models import SetFeatures, compact_features
+from l5kit.environment.observations.compact_layout import SET_PARTS, CompactLayout
 
 _NUM_STEPS = 30
 _LEAST_DEVIATION = 0.05
-
-
-class _SetFeatures(nn.Module):
-    """Features of rows in any order, (B, K, columns) to (B, features), of those that are there, (B, K, 1)."""
-
-    def __init__(self, columns: int, width: int, features: int) -> None:
-        super().__init__()
-        self.each = nn.Sequential(nn.Linear(columns, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
-        self.mix = nn.Linear(width, features, bias=False)
-
-    def forward(self, rows: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
-        """Return their features."""
-        mixed: torch.Tensor = self.mix((self.each(rows) * is_there).amax(dim=1))
-        return mixed
 
 
 class CompactFeatures(BaseFeaturesExtractor):
@@ -59,25 +46,20 @@ class CompactFeatures(BaseFeaturesExtractor):
     ) -> None:
         super().__init__(space, features)
         self._parts = CompactLayout(**layout).parts  # type: ignore[arg-type]
-        self._num_own = self._parts[SET_PARTS[0]][0].start
         self.register_buffer("means", torch.as_tensor(scales[0]))
         self.register_buffer("deviations", torch.as_tensor(scales[1]))
-        self.own = nn.Linear(self._num_own, features)
+        self.own = nn.Linear(self._parts[SET_PARTS[0]][0].start, features)
         self.sets = nn.ModuleDict()
         for name in SET_PARTS:
             _, (count, columns) = self._parts[name]
             if count:
-                self.sets[name] = _SetFeatures(columns, width, features)
+                each = nn.Linear(columns, width), nn.Linear(width, width)
+                self.sets[name] = SetFeatures(*each, nn.Linear(width, features, bias=False))
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """Return features, (B, features)."""
-        values = ((observations - self.means) / self.deviations).clamp(-MOST_NORMALISED, MOST_NORMALISED)
-        mixed: torch.Tensor = self.own(values[:, : self._num_own])
-        for name, layers in self.sets.items():
-            columns, shape = self._parts[name]
-            is_there = observations[:, columns].reshape(-1, *shape)[..., -1:]
-            mixed = mixed + layers(values[:, columns].reshape(-1, *shape), is_there)
-        return torch.tanh(mixed)
+        scales = self.means, self.deviations
+        return compact_features(observations, scales, own=self.own, sets=self.sets, parts=self._parts)
 
 
 def measure_scales(env: VecEnv, layout: CompactLayout, *, seed: int) -> Float32Array:

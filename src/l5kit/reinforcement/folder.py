@@ -10,7 +10,6 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -39,48 +38,25 @@ _ENTRIES: Final = ("data", "policy.pth", "policy.optimizer.pth")
 _CHECKPOINT: Final = re.compile(r"step_(\d+)\.zip")
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """Files of a training.
 
-    Attributes:
+    Args:
         path: Where they are.
+
+    Attributes:
+        path: As above.
+        config: The configuration, as it was given.
+        driver: The policy at the end.
+        first: The policy before the first step.
+        best: The policy that was worth the most in an evaluation.
+        curves: Folder of the events of TensorBoard.
     """
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """The configuration, as it was given."""
-        return self.path / "config.yaml"
-
-    @property
-    def driver(self) -> Path:
-        """The policy at the end."""
-        return self.path / "driver.zip"
-
-    @property
-    def first(self) -> Path:
-        """The policy before the first step."""
-        return self.path / "first.zip"
-
-    @property
-    def best(self) -> Path:
-        """The policy that was worth the most in an evaluation."""
-        return self.path / "best.zip"
-
-    @property
-    def curves(self) -> Path:
-        """Folder of the events of TensorBoard."""
-        return self.path / "curves"
-
-    @property
-    def _checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def _evaluations(self) -> Path:
-        return self.path / "evaluations.csv"
+    def __init__(self, path: Path) -> None:
+        self.path, self.config, self.curves = path, path / "config.yaml", path / "curves"
+        self.driver, self.first, self.best = (path / f"{name}.zip" for name in ("driver", "first", "best"))
+        self._checkpoints, self._evaluations = path / "checkpoints", path / "evaluations.csv"
 
     def prepare(self, cfg: Config, *, resume: bool) -> None:
         """Find out whether a training can be written here, or go on.

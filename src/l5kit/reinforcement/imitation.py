@@ -11,9 +11,9 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from l5kit._types import Float32Array
 from l5kit.data.scene_records import SceneRecords
-from l5kit.environment.compact_sight import CompactSight
 from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.model_actions import ROUTE_ACTIONS, RouteActions, model_actions
+from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError
@@ -85,10 +85,7 @@ def imitate_rules(
     kind, generator = require_imitable(options), np.random.default_rng(seed)
     seen: list[Float32Array] = []
     wanted: list[Float32Array] = []
-    choices = [
-        town.episode_choice(town.simulation_config, train=True, randomize_start=False, strict=False) for town in towns
-    ]
-    sound = [choice.sound_scenes for choice in choices]
+    sound = [town.choice.sound_scenes for town in towns]
     for number in range(_ROUNDS):
         pupil = model.policy if number else None
         for town, sound_scenes in zip(towns, sound, strict=True):

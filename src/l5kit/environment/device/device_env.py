@@ -1,12 +1,10 @@
 """Device vector environment: many environments that step in one call on a device, with tensors in and out."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from l5kit._types import Int64Array
 from l5kit.data.local_data_manager import LocalDataManager
@@ -14,9 +12,9 @@ from l5kit.device.backend import DeviceArray
 from l5kit.device.opening import open_backend
 from l5kit.device.tensors import HostCopy, as_device_array
 from l5kit.environment.action_kinds import ActionMover, moves_in_kernels
-from l5kit.environment.episode_choice import FIRST_FRAME, read_masked_options
-from l5kit.environment.episode_draws import EpisodeDraws
-from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
+from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeDraws
+from l5kit.environment.episode_roads import EpisodeRoads
+from l5kit.environment.gym_types import Infos, ResetOptions, read_masked_options, set_spaces
 from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.driving_reward import DrivingReward
@@ -95,23 +93,26 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         if sim_cfg is not None:
             require_driven_avs(sim_cfg)
         options = EnvironmentOptions(
-            observation=observation, actions=actions, reward=reward, others=others, ends_at=ends_at
+            observation=observation,
+            actions=actions,
+            reward=reward,
+            others=others,
+            ends_at=ends_at,
+            randomize_start=randomize_start,
+            strict=strict,
         )
-        parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
-        self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        parts = EnvironmentParts.open(env_config_path, dmg, sim_cfg, train=train, options=options)
+        self.sim_cfg = parts.sim_cfg
         _require_supported(parts.options, self.sim_cfg)
         backend = open_backend(device)
         self.num_envs, self.copy, self.render_mode, self.device = num_envs, copy, None, backend.device
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
-        choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
-        kind, step_reward = parts.actions(num_envs, choice, self.sim_cfg), parts.reward()
+        kind, step_reward = parts.actions(num_envs), parts.reward()
         assert isinstance(kind, ModelActions)
         assert isinstance(step_reward, DrivingReward)
         assert parts.bank is not None
-        parts.bank.prepare(np.array(choice.sound_scenes, np.int64))
-        roads = parts.roads(num_envs, backend)
-        assert roads is not None
-        self._roads = roads
+        parts.bank.prepare(np.array(parts.choice.sound_scenes, np.int64))
+        self._roads = roads = EpisodeRoads(parts.bank, num_envs, drives=parts.options.driver, backend=backend)
         self._mover = ActionMover(num_envs, kind, step_time_s=parts.step_time_s, backend=backend, refuses=False)
         self.avs = AvSlots(
             num_envs, self._mover, size_m=parts.ego_size_m, step_time_s=parts.step_time_s, roads=roads, backend=backend
@@ -123,15 +124,11 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         self._names, self._grid, self._num_frames = step_reward.terms, kind.grid, parts.params.frames_per_action
         self._seen = backend.tensor(self._view.memory)
         self._states = HostCopy(self._episodes.states)
-        self._draws = EpisodeDraws(choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
-        of_episodes: Int64Array = np.zeros((3, num_envs), np.int64)
-        self.scene_indices, self.first_frames, self._last_frames = of_episodes
+        self._draws = EpisodeDraws(parts.choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)
+        self.scene_indices, self.first_frames, self._last_frames = np.zeros((3, num_envs), np.int64)
         self._last_on_device: DeviceArray = backend.zeros(num_envs, np.int64)
         self._has_begun = False
-        self.single_observation_space: AnySpace = self._view.space
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.single_action_space = kind.space
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        set_spaces(self, self._view.space, kind.space)
         backend.wait()  # for what other streams may read
 
     def reset(

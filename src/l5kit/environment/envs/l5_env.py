@@ -3,7 +3,6 @@
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import gymnasium
@@ -14,17 +13,28 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import NumericArray, UInt8Array
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.action_kinds import ActionKind, KinematicModelActions, PoseActions
-from l5kit.environment.actions import MAX_ACC, MAX_STEER, kinematic_scales
+from l5kit.environment.action_kinds import (
+    MAX_ACC,
+    MAX_STEER,
+    ActionKind,
+    KinematicModelActions,
+    PoseActions,
+    kinematic_scales,
+)
 from l5kit.environment.episode import EpisodeOutputGym, EpisodeReward, EpisodeSoFar
-from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart, read_options
+from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart
 from l5kit.environment.episodes import Episodes
-from l5kit.environment.gym_types import AnySpace, Infos, Observation, ResetOptions
+from l5kit.environment.gym_types import AnySpace, Infos, Observation, ResetOptions, read_options
 from l5kit.environment.kinematic_model import KinematicModel, UnicycleModel
 from l5kit.environment.reward import Reward
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
-from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, measure_scales, named_actions
-from l5kit.environment.simulation_config import SimulationConfigGym
+from l5kit.environment.setup import (
+    EnvironmentOptions,
+    EnvironmentParts,
+    SimulationConfigGym,
+    measure_scales,
+    named_actions,
+)
 from l5kit.environment.step_infos import StepInfos, of_one
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.rasterizer import one_picture
@@ -169,6 +179,10 @@ class L5Env(gymnasium.Env[Observation, Any]):
                 )
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
+        if randomize_start not in (True, False, None, "config"):
+            raise InvalidArgumentError(
+                f"randomize_start is {randomize_start!r}; it must be True, False, 'config' or None"
+            )
         options = EnvironmentOptions(
             observation=observation,
             actions=named_actions(actions, use_kinematic=use_kinematic),
@@ -177,8 +191,11 @@ class L5Env(gymnasium.Env[Observation, Any]):
             ends_at=ends_at,
             rescale_action=rescale_action,
             acceleration_per_step=acceleration_per_step,
+            randomize_start=None if randomize_start == "config" else randomize_start,
+            strict=strict,
+            draws=render_mode is not None,
         )
-        parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options, draws=render_mode is not None)
+        parts = EnvironmentParts.open(env_config_path, dmg, sim_cfg, train=train, options=options)
         self.cfg, params, self.options = parts.cfg, parts.params, parts.options
         self.render_mode, self.legacy_done = render_mode, legacy_done
         self.train, self.overfit = train, params.overfit
@@ -188,26 +205,20 @@ class L5Env(gymnasium.Env[Observation, Any]):
         self.step_time = parts.step_time_s
         self.metadata = {**self.metadata, "render_fps": max(round(1 / self.step_time), 1)}
         self.device = torch.device("cpu")
-        self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
-        if randomize_start not in (True, False, None, "config"):
-            raise InvalidArgumentError(
-                f"randomize_start is {randomize_start!r}; it must be True, False, 'config' or None"
+        self.sim_cfg, self._choice = parts.sim_cfg, parts.choice
+        ignores_key = randomize_start is None and self.options.is_legacy and not params.randomize_start_frame
+        if train and ignores_key:
+            self._choice.is_anywhere = True
+            warnings.warn(
+                "gym_params.randomize_start_frame is false, but has no effect in an environment of L5Kit 1.5: its "
+                "episodes start anywhere; pass randomize_start=False or 'config' to start them at the first frame",
+                RuntimeWarning,
+                stacklevel=2,
             )
-        if randomize_start is None and self.options.is_legacy and not params.randomize_start_frame:
-            randomize_start = True
-            if train:
-                warnings.warn(
-                    "gym_params.randomize_start_frame is false, but has no effect in an environment of L5Kit 1.5: its "
-                    "episodes start anywhere; pass randomize_start=False or 'config' to start them at the first frame",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-        starts_anywhere = None if randomize_start == "config" else randomize_start
-        self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=starts_anywhere, strict=strict)
         self.reset_scene_id = params.overfit_id if self.overfit else reset_scene_id
         self.rasterizer, self.dataset = parts.rasterizer, parts.dataset
-        self.simulator = parts.simulator(self.sim_cfg, simnet_model_path)
-        self._scene_slot = parts.scene_slot(self._choice, self.sim_cfg, self.simulator, moves_ego=cle)
+        self.simulator = parts.simulator(simnet_model_path)
+        self._scene_slot = parts.scene_slot(self.simulator, moves_ego=cle)
         self._actions = self._make_actions(parts, kin_model)
         self._episode_reward: EpisodeReward | None = None
         step_reward: StepReward = parts.reward()
@@ -399,7 +410,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         if self.options.actions == "poses":
             self.non_kin_rescale = measure_scales(self.dataset, self._choice, self.sim_cfg)
             return PoseActions(self.non_kin_rescale if self.rescale_action else None)
-        return parts.actions(1, self._choice, self.sim_cfg)
+        return parts.actions(1)
 
     def _make_output(self) -> EpisodeOutputGym:
         """Return what has become of the episode."""

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Collection, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,10 @@ from pettingzoo import ParallelEnv
 from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.actors.actor_episode import ActorEpisode
-from l5kit.environment.actors.actor_roads import ActorRoads
-from l5kit.environment.actors.vehicle_choice import VehicleControl, choose_actors
-from l5kit.environment.episode_choice import FIRST_FRAME, read_options
+from l5kit.environment.actors import ActorEpisode, ActorRoads, VehicleControl, choose_actors
+from l5kit.environment.episode_choice import FIRST_FRAME
 from l5kit.environment.episodes import EpisodeParts
-from l5kit.environment.gym_types import AnySpace, Infos, ResetOptions
+from l5kit.environment.gym_types import EPISODE_OPTIONS, AnySpace, Infos, ResetOptions, read_options
 from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
@@ -34,7 +31,6 @@ from l5kit.simulation.dataset import SimulationConfig
 EGO = "ego"
 """What the AV is called."""
 
-_OPTIONS = ("scene_id", "start_frame_index")
 _ONE_SCENE = np.zeros(1, np.int64)
 
 Steps = tuple[dict[str, Float32Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Infos]]
@@ -135,18 +131,22 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         self._resets_all = resets_all
         self.render_mode = render_mode
         options = EnvironmentOptions(
-            observation="compact", actions=actions, reward=reward, others=others, ends_at=ends_at
+            observation="compact",
+            actions=actions,
+            reward=reward,
+            others=others,
+            ends_at=ends_at,
+            randomize_start=randomize_start,
+            strict=strict,
+            draws=render_mode is not None,
+            has_actors=True,
         )
-        self._parts = EnvironmentParts.open(
-            env_config_path, dmg, train=train, options=options, draws=render_mode is not None, has_actors=True
-        )
+        self._parts = EnvironmentParts.open(env_config_path, dmg, sim_cfg, train=train, options=options)
         self.metadata = {**self.metadata, "render_fps": max(round(1 / self._parts.step_time_s), 1)}
-        self.sim_cfg = self._parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        self.sim_cfg = self._parts.sim_cfg
         require_driven_avs(self.sim_cfg)
         require_logged_agents(self.sim_cfg)
-        self._choice = self._parts.episode_choice(
-            self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict
-        )
+        self._choice = self._parts.choice
         kind = model_actions(actions) if isinstance(actions, str) else actions
         frames = self._parts.params.frames_per_action
         if frames > 1:
@@ -204,10 +204,10 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         if seed is not None:
             self.np_random = seeding.np_random(seed)[0]
         requested = dict(options or {})
-        unknown = sorted(map(str, requested.keys() - set(_OPTIONS)))
+        unknown = sorted(map(str, requested.keys() - set(EPISODE_OPTIONS)))
         if unknown:
             warnings.warn(f"options has {', '.join(unknown)}, which means nothing here", RuntimeWarning, stacklevel=2)
-        wanted = read_options({name: requested[name] for name in _OPTIONS if name in requested})
+        wanted = read_options({name: requested[name] for name in EPISODE_OPTIONS if name in requested})
         self.agents, self.episode = [], None  # until the next episode stands
         start = self._choice.draw(self.np_random, wanted)
         bank, end = self._episode.roads.bank, start.first_frame + start.num_frames

@@ -1,22 +1,19 @@
 """Vector environment: many environments that step in one call, each as if it were alone."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.action_kinds import ActionKind, PoseActions
-from l5kit.environment.episode_choice import read_masked_options
-from l5kit.environment.episode_draws import EpisodeDraws
+from l5kit.environment.episode_choice import EpisodeDraws
 from l5kit.environment.episodes import Episodes
-from l5kit.environment.gym_types import AnySpace, Infos, Observation, ResetOptions
+from l5kit.environment.gym_types import Infos, Observation, ResetOptions, read_masked_options, set_spaces
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.reward import L2DisplacementYawReward, Reward
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
@@ -110,9 +107,11 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
             rescale_action=rescale_action,
             acceleration_per_step=acceleration_per_step,
             kin_model=kin_model,
+            randomize_start=randomize_start,
+            strict=strict,
         )
-        parts = EnvironmentParts.open(env_config_path, dmg, train=train, options=options)
-        self.sim_cfg = parts.simulation_config if sim_cfg is None else replace(sim_cfg)
+        parts = EnvironmentParts.open(env_config_path, dmg, sim_cfg, train=train, options=options)
+        self.sim_cfg = parts.sim_cfg
         self.num_envs, self.copy, self.render_mode = num_envs, copy, None
         known = [mode.value for mode in AutoresetMode]
         if autoreset_mode not in (*known, *AutoresetMode):
@@ -122,15 +121,11 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
             )
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
-        self._choice = parts.episode_choice(self.sim_cfg, train=train, randomize_start=randomize_start, strict=strict)
-        kind = parts.actions(num_envs, self._choice, self.sim_cfg)
-        log = parts.slots(num_envs, self._choice, self.sim_cfg, simnet_model_path)
-        episode_parts = parts.episode_parts(num_envs, kind, parts.reward(), log)
+        self._choice = parts.choice
+        log = parts.slots(num_envs, simnet_model_path)
+        episode_parts = parts.episode_parts(num_envs, parts.actions(num_envs), parts.reward(), log)
         self.episodes = Episodes(episode_parts, num_envs)
-        self.single_observation_space: AnySpace = episode_parts.view.space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.single_action_space = episode_parts.actions.space
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        set_spaces(self, episode_parts.view.space, episode_parts.actions.space)
         step_reward = episode_parts.reward
         self._infos = StepInfos(step_reward, num_envs, has_sums=not isinstance(step_reward, DisplacementReward))
         self._draws = EpisodeDraws(self._choice, num_envs, failed_share=parts.params.failed_share if train else 0.0)

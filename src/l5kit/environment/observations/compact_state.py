@@ -4,12 +4,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
+from l5kit.device.kernels import kernel_njit
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
     ACCELERATION_SCALE_MPS2,
@@ -178,9 +178,9 @@ class LookRoom(NamedTuple):
         shape = (rows, max(layout.num_agents, layout.num_lane_points, 1))
         return cls(
             near=backend.empty(shape, np.int64),
-            far_m2=backend.empty(shape, np.float64),
+            far_m2=backend.empty(shape),
             point_ranks=backend.empty(shape, np.int64),
-            forecasts=backend.empty((rows, _FORECAST_STEPS + 1, 3), np.float64),
+            forecasts=backend.empty((rows, _FORECAST_STEPS + 1, 3)),
         )
 
 
@@ -255,7 +255,7 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
         )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def write_state(item: int, arguments: KernelArguments) -> None:
     """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
@@ -300,7 +300,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     write_lanes(row, sizes, box, points, point_ranks, near, count)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _write_surroundings(
     row: Float32Array,
     sizes: Sizes,
@@ -355,18 +355,19 @@ def _write_surroundings(
         stretch = _Stretch(points_m, behind, ahead, position[0], box[4], True)
     count = _find_agents(sizes, frame, slot, rows, stretch, near, far_m2)
     column = _EGO + sizes.num_route_points * _ROUTE
-    _write_agents(row, column, reach_m, frame, speed_mps, rows, stretch, near, count)
+    for index in range(count):
+        user = near[index]
+        own = rows.boxes[user], rows.velocities_mps[user]
+        _write_agent(row, column, reach_m, frame, speed_mps, own, stretch)
+        row[column + _GROUP + min(rows.groups[user], _NUM_GROUPS - 1)] = 1.0
+        row[column + _AGENT - 1] = 1.0
+        # a forecast overwrites the time to the route, and where the vehicle is then
+        if sizes.follows_lanes and stretch.stop > stretch.first and rows.groups[user] == _VEHICLE:
+            _forecast_agent(row, column, reach_m, speed_mps, own, stretch, forecast)
+        column += _AGENT
 
-    # forecasts overwrite times to the route, and where vehicles are then
-    if sizes.follows_lanes and stretch.stop > stretch.first:
-        for index in range(count):
-            user = near[index]
-            if rows.groups[user] == _VEHICLE:
-                own = rows.boxes[user], rows.velocities_mps[user]
-                _forecast_agent(row, column + index * _AGENT, reach_m, speed_mps, own, stretch, forecast)
 
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _clip(value: float) -> float:
     """Return a value within the bound, 0 for what is no number."""
     if value >= -BOUND:
@@ -374,7 +375,7 @@ def _clip(value: float) -> float:
     return -BOUND if value < -BOUND else 0.0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _write_route_columns(
     row: Float32Array,
     reach_m: float,
@@ -412,7 +413,7 @@ def _write_route_columns(
     row[13] = _clip(min((paths.lengths_m[route] - arc_m) / reach_m, 1.0))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _write_route(
     row: Float32Array, column: int, sizes: Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float
 ) -> None:
@@ -432,7 +433,7 @@ def _write_route(
             row[column + point * _ROUTE + 1] = _clip(paths.piece_limits_mps[piece] / SPEED_SCALE_MPS)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _write_pose(
     row: Float32Array,
     column: int,
@@ -449,7 +450,7 @@ def _write_pose(
     row[column + 3] = _clip(along_y * cos - along_x * sin)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
     """Return the squared distance of a point to the vehicle, where metres across and behind count twice.
 
@@ -468,7 +469,7 @@ def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
     return ahead_m * ahead_m + 4.0 * nearest_m2
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _find_agents(
     sizes: Sizes,
     frame: _Frame,
@@ -496,28 +497,7 @@ def _find_agents(
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_agents(
-    row: Float32Array,
-    column: int,
-    reach_m: float,
-    frame: _Frame,
-    speed_mps: float,
-    rows: SceneRows,
-    stretch: _Stretch,
-    near: Int64Array,
-    count: int,
-) -> None:
-    """Write the part ``agents`` of a vehicle that has some speed."""
-    for index in range(count):
-        user = near[index]
-        _write_agent(row, column, reach_m, frame, speed_mps, rows.boxes[user], rows.velocities_mps[user], stretch)
-        row[column + _GROUP + min(rows.groups[user], _NUM_GROUPS - 1)] = 1.0
-        row[column + _AGENT - 1] = 1.0
-        column += _AGENT
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[float, float]) -> tuple[float, float]:
     """Return how long a box (5,) with a heading is along a direction, and across it; both are unit vectors."""
     turned_cos = abs(heading[0] * along[0] + heading[1] * along[1])
@@ -525,19 +505,18 @@ def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[flo
     return turned_cos * box[3] + turned_sin * box[4], turned_sin * box[3] + turned_cos * box[4]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _write_agent(
     row: Float32Array,
     column: int,
     reach_m: float,
     frame: _Frame,
     speed_mps: float,
-    box: Float64Array,
-    velocity_mps: Float64Array,
+    own: tuple[Float64Array, Float64Array],
     stretch: _Stretch,
 ) -> None:
-    """Write the columns of a road user that do not tell what it is."""
-    x, y, cos, sin = frame
+    """Write the columns of a road user, with a box and a velocity of its own, that do not tell what it is."""
+    (x, y, cos, sin), (box, velocity_mps) = frame, own
     x_m, y_m, yaw = box[0] - x, box[1] - y, box[2]
     heading_x, heading_y = math.cos(yaw), math.sin(yaw)
     if not stretch.is_frame:
@@ -571,7 +550,7 @@ def _write_agent(
     row[column + _ALONG_THEN] = _clip((along_m + along_mps * time_s) / reach_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> tuple[float, float]:
     """Return how far a box (5,) at another pose (3,) is beside the strip that a vehicle drives on, and where along."""
     arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (pose[0], pose[1], pose[2]))
@@ -580,7 +559,7 @@ def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> t
     return abs(left_m) - 0.5 * (length_across_m + stretch.width_m), arc_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _forecast_agent(
     row: Float32Array,
     column: int,
@@ -619,7 +598,7 @@ def _forecast_agent(
     row[column + _VELOCITY_ACROSS] = _clip(own_mps * (heading_y * cos - heading_x * sin) / SPEED_SCALE_MPS)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def write_lanes(
     row: Float32Array,
     sizes: Sizes,

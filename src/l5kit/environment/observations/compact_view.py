@@ -1,13 +1,33 @@
-"""Compact view of environments: routes, road users and lanes around AVs as one row of numbers each."""
+"""Compact views: what AVs of environments, and who drives in a simulation, see, as one row of numbers each."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from l5kit._types import Float32Array, Int64Array
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
 from l5kit.environment.observations.compact_layout import BOUND, CompactLayout
-from l5kit.environment.observations.compact_state import LookRoom, SeenMap, sizes_of, write_state
+from l5kit.environment.observations.compact_state import (
+    LookRoom,
+    RouteRows,
+    SeenMap,
+    VehicleRows,
+    sizes_of,
+    write_compact_states,
+    write_state,
+)
+from l5kit.errors import InvalidArgumentError
+from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.lanes.lane_paths import make_lane_paths
+from l5kit.lanes.path_positions import FollowedPlaces, follow_tracks
+from l5kit.lanes.red_lights import LightRows, lights_of_lines, lights_of_map, lights_of_scenes
+from l5kit.simulation.engine.scene_batch import SceneBatch
+from l5kit.simulation.engine.traffic_state import TrafficState
+from l5kit.simulation.lanes.lane_following import EgoRows, SceneRows
+from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 
 if TYPE_CHECKING:
     from gymnasium import spaces
@@ -63,3 +83,130 @@ class CompactView:
             self._room,
             self.memory,
         )
+
+
+class CompactSight:
+    """Routes and lights of a batch of S scenes, and where on its route each AV, or each agent, was seen last.
+
+    A route of an AV is that of environments: the lanes that the log has it on in all frames of the scene, whichever of
+    them are simulated. That of an agent are the lanes that the log has it on from the first frame that is simulated on.
+    Each scene is seen as if it were alone, and each agent sees the AV as one more vehicle.
+
+    Args:
+        batch: The scenes.
+        layout: What is seen, and where it stands.
+        threshold: What the probability of a label must be above for an agent to be of its class.
+        of_agents: Whether agents see; else AVs.
+
+    Raises:
+        InvalidArgumentError: Agents are to see, but there is no map with lanes.
+    """
+
+    def __init__(self, batch: SceneBatch, layout: CompactLayout, *, threshold: float, of_agents: bool = False) -> None:
+        self._layout, self._threshold = layout, threshold
+        driving_map = batch.driving_map
+        self._seen_map = SeenMap.of_map(driving_map)
+        self._lights = lights_of_map(batch.lights) if batch.is_live else lights_of_scenes(batch.colors)
+        self._scene_starts = batch.colors.scene_starts
+        if of_agents:
+            if driving_map is None or driving_map.num_lanes == 0:
+                raise InvalidArgumentError("the batch has no map with lanes, along which a policy could drive agents")
+            paths = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), driving_map)
+            scenes_of_paths = batch.tracks.scenes_of_tracks
+        else:
+            lengths = np.array([len(scene.frames) for scene in batch.recorded], np.int64)
+            whole = replace(batch, starts=np.zeros(len(batch), np.int64), stops=lengths)
+            paths, logged = paths_of_avs(whole), poses_of_avs(whole)
+            poses = np.column_stack([logged.positions_m, logged.yaws_rad])
+            self._frame_starts = logged.starts
+            self._frame_arcs_m = follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
+            scenes_of_paths = np.arange(len(batch))
+        scenes_of_pieces = np.repeat(scenes_of_paths, np.diff(paths.piece_starts))
+        line_lights = lights_of_lines(self._lights, scenes_of_pieces, paths.line_lanes)
+        self._paths = paths.arrays._replace(line_lanes=line_lights)
+        self._has_path = paths.has_path
+        self._followed = FollowedPlaces(len(paths))
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "CompactSight":
+        """Return itself: asked again in a frame, it starts from what it knew before."""
+        return self
+
+    def look(self, state: TrafficState) -> tuple[Float32Array, RouteRows]:
+        """Return what the K actors of a state see, float32 (K, ``layout.size``), and their routes."""
+        agents = state.agents
+        if state.batch.threshold != self._threshold:
+            agents = replace(agents, threshold=self._threshold)
+        if state.actors is None:
+            vehicles, boxes, rows = state.scenes, state.ego_boxes, agents.scene_rows
+            # where on its route the log has each AV; behind the log, where it ends
+            rows_of_log = self._frame_starts[vehicles] + state.frame_indices
+            first_arcs_m = self._frame_arcs_m[np.minimum(rows_of_log, self._frame_starts[vehicles + 1] - 1)]
+            routes = vehicles
+        else:
+            vehicles, boxes = state.actor_tracks, agents.boxes[state.actors]
+            rows = _rows_of_others(agents.scene_rows, state.actors, state.actor_scenes, state.ego_rows)
+            # agents that are seen for the first time are looked for on all of their routes, sorted as kernels take them
+            order = np.argsort(vehicles, kind="stable")
+            row_starts = np.searchsorted(vehicles[order], np.arange(len(self._has_path) + 1))
+            poses, first_arcs_m = np.ascontiguousarray(boxes[order, :3]), np.empty(len(vehicles))
+            first_arcs_m[order] = follow_tracks(self._paths.starts, self._paths.points_m, row_starts, poses)
+            routes = np.where(self._has_path[vehicles], vehicles, -1)
+        actors, size = state.actor_states, len(state)
+        motions = np.stack([actors.speeds_mps, actors.accelerations_mps2, actors.steering_rad], axis=-1)
+        scenes, frames = state.scenes[state.actor_scenes], state.frame_indices[state.actor_scenes]
+        positions = self._followed.follow(
+            self._paths, routes, slots=vehicles, frames=frames, poses=boxes, first_arcs_m=first_arcs_m
+        )
+        seen, route_rows = np.empty((size, self._layout.size), np.float32), RouteRows(self._paths, routes, positions)
+        write_compact_states(
+            self._layout,
+            self._seen_map,
+            VehicleRows(boxes, motions, np.arange(size)),
+            seen=(rows, self._lights_of(scenes, frames) if state.actors is not None else self._lights_now(state)),
+            routes=route_rows,
+            out=seen,
+        )
+        return seen, route_rows
+
+    def _lights_now(self, state: TrafficState) -> LightRows:
+        """Return the lights of R scenes; where nobody knows them before, those of the map as they are now."""
+        scenes = state.scenes
+        if not state.batch.is_live:
+            return self._lights_of(scenes, state.frame_indices)
+        colors = state.colors
+        rows = slice(colors.starts[colors.frames[0]], colors.starts[colors.frames[0] + 1])
+        ranks = self._lights.ranks.copy()
+        np.maximum.at(
+            ranks, np.searchsorted(self._lights.lanes, colors.lanes[rows]), colors.ranks[rows].astype(np.int8)
+        )
+        return LightRows(np.zeros(1, np.int64), np.zeros(1, np.int64), self._lights._replace(ranks=ranks))
+
+    def _lights_of(self, scenes: Int64Array, frames: Int64Array) -> LightRows:
+        """Return the logged lights of frames (K,) of scenes (K,)."""
+        return LightRows(self._scene_starts[scenes] + frames, scenes, self._lights)
+
+
+def _rows_of_others(rows: SceneRows, actors: Int64Array, scenes: Int64Array, ego: EgoRows) -> SceneRows:
+    """Return for each of K agents the road users of its scene and the AV, the agent itself being nobody.
+
+    Args:
+        rows: Agents of R scenes.
+        actors: Rows of those who see, (K,).
+        scenes: Which of the R scenes each of them is in, (K,).
+        ego: The AVs.
+    """
+    # each scene with its AV behind its agents, once for each agent that sees
+    num_rows, num_scenes = len(rows.groups), len(rows.starts) - 1
+    with_avs = np.insert(np.arange(num_rows), rows.starts[1:], num_rows + np.arange(num_scenes))
+    starts = rows.starts + np.arange(num_scenes + 1)
+    counts = (starts[1:] - starts[:-1])[scenes]
+    chosen = with_avs[expand_ranges(starts[scenes], counts)]
+    seen_starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    groups = np.append(rows.groups, np.full(num_scenes, int(RoadUserGroup.VEHICLE)))[chosen]
+    groups[seen_starts[:-1] + actors - rows.starts[scenes]] = int(RoadUserGroup.NONE)
+    return SceneRows(
+        starts=seen_starts,
+        groups=groups,
+        boxes=np.concatenate([rows.boxes, ego[0]])[chosen],
+        velocities_mps=np.concatenate([rows.velocities_mps, ego[1]])[chosen],
+    )

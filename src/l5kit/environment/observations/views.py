@@ -1,7 +1,7 @@
 """Views of environments: what is seen in many episodes, written into one array for each key."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -50,18 +50,6 @@ _OBSERVED_AS = {"type": "ego_type"}
 _SAMPLED_AS = {observed: sampled for sampled, observed in _OBSERVED_AS.items()}
 
 _Array = TypeVar("_Array", NumericArray, torch.Tensor)
-
-
-class View(Protocol):
-    """What is seen: any object with these attributes.
-
-    Attributes:
-        space: Space of the observation of one environment.
-        memory: What was seen last in all N environments, an array (N, ...), or one for each key.
-    """
-
-    space: AnySpace
-    memory: Any
 
 
 class LogView:

@@ -10,15 +10,25 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.environment import DrivingParams
 from l5kit.data.array_shapes import as_read_only
 from l5kit.device.opening import open_backend
-from l5kit.environment.rewards.step_faults import FaultMemory, surface_arrays
-from l5kit.environment.rewards.step_judge import FAILURES, TERMS, JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
+from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
+from l5kit.environment.rewards.step_judge import (
+    FAILURES,
+    TERMS,
+    JudgeRoom,
+    OutcomeArrays,
+    StepRules,
+    judge_step,
+    step_for_kernel,
+)
 from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome
-from l5kit.environment.rewards.step_terms import StepRules
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import COMFORT_BOUNDS
 
 _NAMES = {"progress_reference": ("limit", "expert"), "combines": ("sum", "product")}
 """Weights that are names."""
+
+_FEW_TRACKS = 32
+"""Road users that there is room for in any case."""
 
 _SIGNS = np.array([1.0, *[-1.0] * (len(TERMS) - 1)])
 
@@ -116,7 +126,8 @@ class DrivingReward:
         unknown = sorted(self.ends_at - set(FAILURES))
         if unknown:
             raise InvalidArgumentError(f"ends_at has {unknown[0]!r}; names are {', '.join(FAILURES)}")
-        self._backend, self._memory = open_backend("cpu"), FaultMemory()
+        self._backend = open_backend("cpu")
+        self._memory = FaultArrays.make(self._backend, 0, _FEW_TRACKS)
         self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in TERMS]
         self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
 
@@ -146,9 +157,9 @@ class DrivingReward:
 
     def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> OutcomeArrays:
         """Return what steps of slots (B,) are worth, or begin to judge there, and remember collisions."""
-        backend, memory, size = self._backend, self._memory, len(slots)
-        memory.make_room(slots, step.rows.starts, forgets=begins)
+        backend, size = self._backend, len(slots)
+        self._memory = self._memory.with_room(slots, step.rows.starts, forgets=begins)
         outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
-        own = (memory.arrays, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)
+        own = (self._memory, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)
         backend.run(judge_step, size, as_read_only(slots), np.full(size, begins), step_for_kernel(step), *own)
         return outcome

@@ -4,10 +4,10 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from l5kit._types import Int64Array
 from l5kit.device.backend import DeviceArray, KernelArguments
+from l5kit.device.kernels import kernel_njit
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
 from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
@@ -57,15 +57,11 @@ class EpisodeJudge:
         rows = avs.roads.bank.rows
         bounds: Int64Array = rows.starts[avs.roads.bank.frame_starts]
         counts = [len(np.unique(rows.tracks[first:end])) for first, end in itertools.pairwise(bounds.tolist())]
-        self._memory = FaultArrays(
-            tracks=backend.zeros((size, max(1, *counts)), np.int64),
-            num_tracks=backend.zeros(size, np.int64),
-            areas=backend.full((size, 4), -1, np.int64),
-        )
+        self._memory = FaultArrays.make(backend, size, max(1, *counts))
         self._room = JudgeRoom.make(backend, size, driving_map)
         self._of_frame, self.outcome = OutcomeArrays.make(backend, size), OutcomeArrays.make(backend, size)
         self.episodes = EpisodeArrays(
-            sums=backend.zeros((size, 1 + len(reward.terms)), np.float64),
+            sums=backend.zeros((size, 1 + len(reward.terms))),
             is_terminated=backend.zeros(size, np.bool_),
             is_truncated=backend.zeros(size, np.bool_),
             states=backend.zeros(size, np.int8),
@@ -90,7 +86,7 @@ class EpisodeJudge:
         backend.run(_count_step, len(slots), slots, avs.is_new, ends, begins, *written)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _count_step(item: int, arguments: KernelArguments) -> None:
     """Add what a step was worth to the sums of its episode, and write whether that is over.
 

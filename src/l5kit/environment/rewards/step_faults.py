@@ -3,29 +3,62 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.device.backend import Backend, DeviceArray
+from l5kit.device.kernels import kernel_njit
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_positions import is_across_lanes
 from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
-from l5kit.lanes.road_surface import RoadSurface, named_surface, no_surface
+from l5kit.lanes.road_surface import RoadSurface, no_surface
 from l5kit.simulation.lanes.lane_following import SceneRows
 
 
 class FaultArrays(NamedTuple):
-    """The fields of a :class:`FaultMemory`, as kernels take them."""
+    """What is remembered of N slots from step to step.
 
-    tracks: Int64Array
-    num_tracks: Int64Array
-    areas: Int64Array
+    Attributes:
+        tracks: The road users that have collided with the AV of each slot, int64 (N, any).
+        num_tracks: How many they are, int64 (N,).
+        areas: The area that held each corner of the AV last, -1 for none, int64 (N, 4); only a hint.
+    """
 
+    tracks: DeviceArray
+    num_tracks: DeviceArray
+    areas: DeviceArray
 
-CollidedTracks = tuple[Int64Array, Int64Array]
-"""The first two of them."""
+    @classmethod
+    def make(cls, backend: Backend, size: int, most: int) -> "FaultArrays":
+        """Return room for so many road users of each slot, none of which has collided."""
+        zeros = backend.zeros
+        return cls(zeros((size, most), np.int64), zeros(size, np.int64), backend.full((size, 4), -1, np.int64))
+
+    def with_room(self, slots: Int64Array, starts: Int64Array, *, forgets: bool) -> "FaultArrays":
+        """Return the same on the processor, with room for collisions with all rows of slots (B,).
+
+        Args:
+            slots: The slots.
+            starts: First of the rows of each, and the end of the last one, (B + 1,).
+            forgets: Whether what is remembered of the slots is forgotten.
+        """
+        # arrays at least double where they grow, so that slots that come one by one cost no copy each
+        tracks, num_tracks, areas = self
+        missing = int(slots.max(initial=-1)) + 1 - len(num_tracks)
+        if missing > 0:
+            missing = max(missing, len(num_tracks))
+            tracks = np.pad(tracks, ((0, missing), (0, 0)))
+            num_tracks = np.pad(num_tracks, (0, missing))
+            areas = np.pad(areas, ((0, missing), (0, 0)), constant_values=-1)
+        if forgets:
+            num_tracks[slots], areas[slots] = 0, -1
+        needed = int((num_tracks[slots] + np.diff(starts)).max(initial=0))
+        if needed > tracks.shape[1]:
+            wider = max(needed, 2 * tracks.shape[1])
+            tracks = np.pad(tracks, ((0, 0), (0, wider - tracks.shape[1])))
+        return FaultArrays(tracks, num_tracks, areas)
 
 
 class AvState(NamedTuple):
@@ -38,53 +71,10 @@ class AvState(NamedTuple):
 
 
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
-_ROW_BLOCK = 32
 _LOOK_S = LookAhead().step_s
 _NUM_LOOKS = LookAhead().num_least_steps
 _HORIZON_S = _NUM_LOOKS * _LOOK_S
 _ROUNDING_M = 1e-6
-
-
-class FaultMemory:
-    """What is remembered of N slots from step to step; there is room for any slot that is asked for.
-
-    Attributes:
-        tracks: The road users that have collided with the AV of each slot, int64 (N, any).
-        num_tracks: How many they are, int64 (N,).
-        areas: The area that held each corner of the AV last, -1 for none, int64 (N, 4); only a hint.
-    """
-
-    def __init__(self) -> None:
-        self.tracks: Int64Array = np.zeros((0, _ROW_BLOCK), np.int64)
-        self.num_tracks: Int64Array = np.zeros(0, np.int64)
-        self.areas: Int64Array = np.zeros((0, 4), np.int64)
-
-    @property
-    def arrays(self) -> FaultArrays:
-        """All of it as kernels take it."""
-        return FaultArrays(self.tracks, self.num_tracks, self.areas)
-
-    def make_room(self, slots: Int64Array, starts: Int64Array, *, forgets: bool) -> None:
-        """Make room for collisions with all rows of slots (B,).
-
-        Args:
-            slots: The slots.
-            starts: First of the rows of each, and the end of the last one, (B + 1,).
-            forgets: Whether what is remembered of the slots is forgotten.
-        """
-        # arrays at least double where they grow, so that slots that come one by one cost no copy each
-        missing = int(slots.max(initial=-1)) + 1 - len(self.num_tracks)
-        if missing > 0:
-            missing = max(missing, len(self.num_tracks))
-            self.tracks = np.pad(self.tracks, ((0, missing), (0, 0)))
-            self.num_tracks = np.pad(self.num_tracks, (0, missing))
-            self.areas = np.pad(self.areas, ((0, missing), (0, 0)), constant_values=-1)
-        if forgets:
-            self.num_tracks[slots], self.areas[slots] = 0, -1
-        needed = int((self.num_tracks[slots] + np.diff(starts)).max(initial=0))
-        if needed > self.tracks.shape[1]:
-            wider = max(needed, 2 * self.tracks.shape[1])
-            self.tracks = np.pad(self.tracks, ((0, 0), (0, wider - self.tracks.shape[1])))
 
 
 def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
@@ -92,7 +82,7 @@ def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
     return no_surface() if driving_map is None else driving_map.surface
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_mps: float) -> bool:
     """Return whether circles around two boxes meet within the horizon when both go on along their headings."""
     x_m, y_m = other[0] - box[0], other[1] - box[1]
@@ -107,7 +97,7 @@ def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_m
     return bool((x_m + time_s * x_mps) ** 2 + (y_m + time_s * y_mps) ** 2 <= reach_m * reach_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _meets(
     av: AvState,
     other: Float64Array,
@@ -125,34 +115,33 @@ def _meets(
     if not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
         return False
     surface, room = map_parts
-    return counts_ahead(angle_rad, named_surface(surface), corners_m, rear_axle_m, room)
+    return counts_ahead(angle_rad, surface, corners_m, rear_axle_m, room)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _has_collided(memory: CollidedTracks, slot: int, track: int) -> bool:
+@kernel_njit
+def _has_collided(memory: FaultArrays, slot: int, track: int) -> bool:
     """Return whether the AV of a slot has collided with a road user."""
-    tracks, num_tracks = memory
     is_known = False
-    for index in range(num_tracks[slot]):
-        is_known = is_known or tracks[slot, index] == track
+    for index in range(memory.num_tracks[slot]):
+        is_known = is_known or memory.tracks[slot, index] == track
     return is_known
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
     """Write where the middle of the rear axle of an AV is."""
     rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
     rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def find_faults(
     av: AvState,
     slot: int,
     item: int,
     rows: SceneRows,
     track_rows: Int64Array,
-    memory: CollidedTracks,
+    memory: FaultArrays,
     map_parts: tuple[RoadSurface, Int64Array],
     counts: Int64Array,
 ) -> bool:
@@ -170,7 +159,6 @@ def find_faults(
     """
     box, speed_mps, corners_m, rear_axle_m = av
     starts, groups, others, velocities_mps = rows
-    tracks, num_tracks = memory
     counts[0], counts[1], is_close = 0, 0, False
     for row in range(starts[item], starts[item + 1]):
         if groups[row] < 0:
@@ -189,10 +177,10 @@ def find_faults(
         # each road user collides once in an episode
         if _has_collided(memory, slot, track_rows[row]):
             continue
-        tracks[slot, num_tracks[slot]] = track_rows[row]
-        num_tracks[slot] += 1
+        memory.tracks[slot, memory.num_tracks[slot]] = track_rows[row]
+        memory.num_tracks[slot] += 1
         other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
         kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
-        is_across = is_across_lanes(named_surface(map_parts[0]), corners_m, map_parts[1])
+        is_across = is_across_lanes(map_parts[0], corners_m, map_parts[1])
         counts[0 if is_fault_of_ego(kind, is_across) else 1] += 1
     return is_close or counts[0] > 0

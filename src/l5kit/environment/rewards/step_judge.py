@@ -1,23 +1,23 @@
 """Judge of steps: what steps of AVs are worth by the driving reward, one item an AV, on the processor or a device."""
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
+from l5kit.device.kernels import kernel_njit
 from l5kit.environment.rewards.step_faults import AvState, FaultArrays, find_faults, write_rear_axle
 from l5kit.environment.rewards.step_reward import DrivenStep
-from l5kit.environment.rewards.step_terms import NUM_AMOUNTS, StepRules, write_amounts
 from l5kit.evaluation.driving.lane_positions import room_for_lanes
-from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
+from l5kit.evaluation.driving.map_scores import MOST_EXCESS_MPS, MOST_OFF_ROAD_M
 from l5kit.lanes.driving_map import DrivingMap
-from l5kit.lanes.lane_paths import PathArrays
-from l5kit.lanes.red_lights import SceneLights
+from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, PathArrays
+from l5kit.lanes.red_lights import RED, SceneLights, rank_of_line
 from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corners
-from l5kit.simulation.lanes.lane_following import SceneRows
+from l5kit.simulation.lanes.lane_following import SceneRows, limit_at
 
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
 """What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed, or too
@@ -29,46 +29,158 @@ TERMS = (
 )
 """The terms of the reward, in the order of their columns."""
 
-_OFF_ROAD_M = MOST_OFF_ROAD_M
+_MOST_EXCESS = 3.0
+"""More than so many times the excess over the limit that counts as one in the score count as that many."""
+
+_LARGEST_TURN_RAD = math.pi / 2
+
 _COLLISION, _CONTACT, _OFF, _RED, _CLOSE = range(len(FAILURES))
-_END = TERMS.index("end")
+_PROGRESS, _OFF_ROUTE, _SPEED, _COMFORT, _RED_LIGHT, _END = map(
+    TERMS.index, ("progress", "off_route", "speed", "comfort", "red_light", "end")
+)
 _LASTING = tuple(TERMS.index(name) for name in ("off_road", "time_to_collision", "off_route", "speed", "comfort"))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+_Pair = tuple[Float64Array, Float64Array]
+"""Values before the step, and after it."""
+
+
+class StepRules(NamedTuple):
+    """What steps are judged by.
+
+    Attributes:
+        step_s: Seconds of a step.
+        tolerated_m: Most metres beside the route.
+        least_mps: Least m/s of a reference.
+        by_expert: Whether the reference is the logged AV.
+        bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
+        factors: What the terms are multiplied by, (number of terms,).
+        ends: Which failures end the task, (number of failures,).
+        is_product: Whether what lasts scales the progress.
+    """
+
+    step_s: float
+    tolerated_m: float
+    least_mps: float
+    by_expert: bool
+    bounds: Float64Array
+    factors: Float64Array
+    ends: BoolArray
+    is_product: bool
+
+
+@kernel_njit
+def _is_on_route(position: Float64Array, tolerated_m: float) -> bool:
+    """Return whether an AV is near its route and looks along it; what is no number is not."""
+    return bool(abs(position[1]) <= tolerated_m and abs(position[2]) <= _LARGEST_TURN_RAD)
+
+
+@kernel_njit
+def _excess(value: float, bounds: Float64Array) -> float:
+    """Return how far a value is beyond its bounds, as a part of the bound, 0 to 1."""
+    bound: float = bounds[1] if value > 0 else bounds[0]
+    return min(max(value / bound - 1.0, 0.0), 1.0)
+
+
+@kernel_njit
+def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds: Float64Array) -> float:
+    """Return the mean excess of six signals over their bounds, 0 to 1, from differences of motions."""
+    # accelerations along and across (v times the yaw rate) and the size of both; jerks are their differences
+    along, across = after[1], after[0] * after[2]
+    size = math.sqrt(along * along + across * across)
+    across_before = before[0] * before[2]
+    size_before = math.sqrt(before[1] * before[1] + across_before * across_before)
+    total = _excess(along, bounds[0]) + _excess(across, bounds[1])
+    total += _excess((size - size_before) / step_s, bounds[2])
+    total += _excess((along - before[1]) / step_s, bounds[3])
+    total += _excess(after[2], bounds[4]) + _excess((after[2] - before[2]) / step_s, bounds[5])
+    return total / 6.0
+
+
+@kernel_njit
+def write_amounts(
+    box: Float64Array,
+    motions: _Pair,
+    route_positions: _Pair,
+    expert_arcs_m: tuple[float, float],
+    paths: PathArrays,
+    route: int,
+    ranks: NumericArray,
+    rules: StepRules,
+    terms: Float64Array,
+) -> None:
+    """Write how much a step of an AV has of those terms that follow from how it moves.
+
+    Args:
+        box: The AV, (5,).
+        motions: Speed, acceleration along, yaw rate, and more, (3 or more,).
+        route_positions: Where on its route it is, (3,).
+        expert_arcs_m: Where the logged AV was, and is.
+        paths: All paths.
+        route: Its path.
+        ranks: The lights of its scene.
+        rules: What the step is judged by.
+        terms: Takes seconds times a share, and red lines that were passed, (number of terms,).
+    """
+    (before, position), step_s = route_positions, rules.step_s
+    has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
+    limit_mps = limit_at(paths, route, position[0]) if has_path else UNKNOWN_LIMIT_MPS
+    is_on = has_path and _is_on_route(position, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
+
+    # progress as a part of the way of the reference, which is that at the limit, or that of the logged AV
+    reference_m = limit_mps * step_s
+    if rules.by_expert:
+        reference_m = expert_arcs_m[1] - expert_arcs_m[0]
+    gain = 0.0
+    if is_on and math.isfinite(position[0] - before[0]):
+        gain = (position[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
+    terms[_PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
+
+    # what lasts counts in seconds, by how much of it there is
+    terms[_OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
+    excess = (abs(motions[1][0]) - limit_mps) / MOST_EXCESS_MPS
+    terms[_SPEED] = step_s * min(max(excess, 0.0), _MOST_EXCESS)
+    terms[_COMFORT] = step_s * _discomfort(motions[0], motions[1], step_s, rules.bounds)
+    terms[_RED_LIGHT] = 0.0
+    if is_on:
+        # lines that the front has passed in the step, and that were red when it began
+        front_before_m, front_m = before[0] + 0.5 * box[3], position[0] + 0.5 * box[3]
+        for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
+            is_passed = front_before_m <= paths.piece_arcs_m[piece] < front_m
+            if is_passed and rank_of_line(paths.line_lanes, piece, ranks) >= RED:
+                terms[_RED_LIGHT] += 1.0
+
+
+@kernel_njit
 def write_outcome(
     counts: Int64Array,
     off_road_m: float,
     is_close: bool,
-    amounts: Float64Array,
     rules: StepRules,
     terms: Float64Array,
     failures: BoolArray,
 ) -> tuple[float, bool]:
-    """Write the terms of a step and what went wrong in it; return the sum of the terms and whether the task has ended.
+    """Write what went wrong in a step, and all terms; return their sum and whether the task has ended.
 
     Args:
         counts: Collisions at fault and others, as ``find_faults`` writes them, (2,).
         off_road_m: How far the farthest corner is off the drivable surface.
         is_close: Whether the AV would soon meet somebody.
-        amounts: The other parts, as ``write_amounts`` writes them, (5,).
         rules: What the step is judged by.
-        terms: Takes the terms, (number of terms,).
+        terms: The terms, of which :func:`write_amounts` has written its own, (number of terms,).
         failures: Takes what went wrong, (number of failures,).
     """
     # what went wrong, and whether any of it ends the task
-    is_off = off_road_m >= _OFF_ROAD_M
+    is_off = off_road_m >= MOST_OFF_ROAD_M
     failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
-    failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, amounts[4] > 0, is_close
+    failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, terms[_RED_LIGHT] > 0, is_close
     is_failed = False
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])
 
-    # the terms in the order of TERMS, collisions and red lines as numbers, all others as seconds
-    terms[0], terms[1], terms[2] = amounts[0], float(counts[0]), float(counts[1])
+    # the other terms in the order of TERMS, collisions and red lines as numbers, all others as seconds
+    terms[1], terms[2] = float(counts[0]), float(counts[1])
     terms[3], terms[4] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
-    for column in range(1, 5):
-        terms[4 + column] = amounts[column]
     terms[_END] = 1.0 if is_failed else 0.0
     if rules.is_product:
         # the others become 0, so that the terms still add up to the reward; going backwards is never made better
@@ -89,14 +201,12 @@ class JudgeRoom(NamedTuple):
 
     Attributes:
         counts: Collisions, (R, 2).
-        amounts: Parts of the reward, (R, NUM_AMOUNTS).
         lanes: Lanes of the map, (R, any).
         corners_m: Corners of AVs, (R, 4, 2).
         rear_axles_m: Middles of their rear axles, (R, 2).
     """
 
     counts: Int64Array
-    amounts: Float64Array
     lanes: Int64Array
     corners_m: Float64Array
     rear_axles_m: Float64Array
@@ -107,10 +217,9 @@ class JudgeRoom(NamedTuple):
         size = 1 if backend.is_serial else size
         return cls(
             counts=backend.empty((size, 2), np.int64),
-            amounts=backend.empty((size, NUM_AMOUNTS), np.float64),
             lanes=backend.empty(room_for_lanes(driving_map, size), np.int64),
-            corners_m=backend.empty((size, 4, 2), np.float64),
-            rear_axles_m=backend.empty((size, 2), np.float64),
+            corners_m=backend.empty((size, 4, 2)),
+            rear_axles_m=backend.empty((size, 2)),
         )
 
 
@@ -133,8 +242,8 @@ class OutcomeArrays(NamedTuple):
     def make(cls, backend: Backend, size: int) -> "OutcomeArrays":
         """Return zeros on a device."""
         return cls(
-            totals=backend.zeros(size, np.float64),
-            terms=backend.zeros((size, len(TERMS)), np.float64),
+            totals=backend.zeros(size),
+            terms=backend.zeros((size, len(TERMS))),
             failures=backend.zeros((size, len(FAILURES)), np.bool_),
             is_failed=backend.zeros(size, np.bool_),
         )
@@ -145,7 +254,7 @@ def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
     return as_kernel_tuple((*step[:-1], False))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def judge_step(item: int, arguments: KernelArguments) -> None:
     """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
 
@@ -164,16 +273,30 @@ def judge_step(item: int, arguments: KernelArguments) -> None:
         memory.num_tracks[slot] = 0
 
     # collisions of an episode count once, so that those of its first frame are remembered, too
-    is_close = _find_faults(item, slot, own, step, memory, surface, room)
+    box, corners_m, rear_axle_m = step.boxes[item], room.corners_m[own], room.rear_axles_m[own]
+    write_corners(box, corners_m)
+    write_rear_axle(box, rear_axle_m)
+    counts, terms, failures = room.counts[own], outcome.terms[item], outcome.failures[item]
+    is_close = find_faults(
+        AvState(box, abs(step.motions[item, 0]), corners_m, rear_axle_m),
+        slot,
+        item,
+        SceneRows(*step.rows),
+        step.track_rows,
+        memory,
+        (named_surface(surface), room.lanes[own]),
+        counts,
+    )
     if is_new[item]:
-        _write_nothing(item, outcome)
+        outcome.totals[item], outcome.is_failed[item] = 0.0, False
+        terms[:], failures[:] = 0.0, False
         return
 
-    off_road_m = farthest_corner(surface, room.corners_m[own], memory.areas[slot])
-    (frames, _, lights), counts, amounts = step.lights, room.counts[own], room.amounts[own]
+    off_road_m = farthest_corner(surface, corners_m, memory.areas[slot])
+    frames, _, lights = step.lights
     frame, lights = frames[item], SceneLights(*lights)
     write_amounts(
-        step.boxes[item],
+        box,
         (step.motions_before[item], step.motions[item]),
         (step.route_positions_before[item], step.route_positions[item]),
         (step.expert_arcs_before_m[item], step.expert_arcs_m[item]),
@@ -181,39 +304,6 @@ def judge_step(item: int, arguments: KernelArguments) -> None:
         step.routes[item],
         lights.ranks[lights.starts[frame] : lights.starts[frame + 1]],
         rules,
-        amounts,
+        terms,
     )
-    outcome.totals[item], outcome.is_failed[item] = write_outcome(
-        counts, off_road_m, is_close, amounts, rules, outcome.terms[item], outcome.failures[item]
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find_faults(
-    item: int, slot: int, own: int, step: DrivenStep, memory: FaultArrays, surface: tuple[Any, ...], room: JudgeRoom
-) -> bool:
-    """Write corners and new collisions of an AV to its row of the room; return whether it is close to somebody."""
-    box, corners_m, rear_axle_m = step.boxes[item], room.corners_m[own], room.rear_axles_m[own]
-    write_corners(box, corners_m)
-    write_rear_axle(box, rear_axle_m)
-    rows = SceneRows(*step.rows)
-    return find_faults(
-        AvState(box, abs(step.motions[item, 0]), corners_m, rear_axle_m),
-        slot,
-        item,
-        rows,
-        step.track_rows,
-        (memory.tracks, memory.num_tracks),
-        (named_surface(surface), room.lanes[own]),
-        room.counts[own],
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _write_nothing(item: int, outcome: OutcomeArrays) -> None:
-    """Write that a step is worth nothing, and that nothing went wrong."""
-    outcome.totals[item], outcome.is_failed[item] = 0.0, False
-    for column in range(outcome.terms.shape[1]):
-        outcome.terms[item, column] = 0.0
-    for column in range(outcome.failures.shape[1]):
-        outcome.failures[item, column] = False
+    outcome.totals[item], outcome.is_failed[item] = write_outcome(counts, off_road_m, is_close, rules, terms, failures)

@@ -78,9 +78,9 @@ class AvSlots:
         self._length_m = float(size_m[0])
         self.arrays = AvArrays(
             boxes=backend.upload_one(np.tile([0.0, 0.0, 0.0, *size_m], (num_slots, 1))),
-            velocities_mps=backend.zeros((num_slots, 2), np.float64),
-            motions=backend.zeros((num_slots, 4), np.float64),
-            motions_before=backend.zeros((num_slots, 4), np.float64),
+            velocities_mps=backend.zeros((num_slots, 2)),
+            motions=backend.zeros((num_slots, 4)),
+            motions_before=backend.zeros((num_slots, 4)),
         )
         self.is_new: DeviceArray = backend.zeros(num_slots, np.bool_)
         backend.wait()  # for what other streams may read
@@ -146,19 +146,15 @@ class AvSlots:
             boxes_before: The AVs before the step, (B, 5).
             log_poses: World x, y and yaw of the AVs of the log, (B, 3).
         """
-        roads, avs, size = self.roads, self.arrays, len(slots)
+        roads, size = self.roads, len(slots)
         if roads is None:
             rows, lights, now = _nothing_around(size)
             paths, driving_map, before = _NOTHING.paths, None, now
-            own = AvArrays(*[each[slots] for each in avs])
+            own = AvArrays(*(each[slots] for each in self.arrays))
         else:
-            rows, paths, lights, driving_map = (
-                roads.rows(slots),
-                roads.paths,
-                roads.lights_before(slots),
-                roads.driving_map,
-            )
-            own = AvArrays(*(roads.taken(each, slots) for each in avs))
+            rows, lights = roads.rows(slots), roads.lights_before(slots)
+            paths, driving_map = roads.paths, roads.driving_map
+            own = AvArrays(*(roads.taken(each, slots) for each in self.arrays))
             routes = (roads.now, roads.before)
             now, before = (RoutePositions(*(roads.taken(each, slots) for each in of)) for of in routes)
         return DrivenStep(
@@ -220,7 +216,7 @@ class ModelMover:
         step_s = float(step_time_s)
         kind, parameters = (REPLAY, (0.0,) * 5) if model is None else (model.kind, model.parameters(step_s))
         self._model, self._backend = (ROUTE if follows_routes else kind, parameters, step_s), backend
-        self._columns: DeviceArray = backend.zeros((num_slots, NUM_COLUMNS), np.float64)
+        self._columns: DeviceArray = backend.zeros((num_slots, NUM_COLUMNS))
         self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)
 
     def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:

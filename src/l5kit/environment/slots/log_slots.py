@@ -63,7 +63,7 @@ class AgentSlots:
         """
         # those of the log but for the hidden ones, and those who are driven on though the log has lost them, whose rows
         # come from the frame before
-        now, before = (self._agents_of(each) for each in (row, row - 1))
+        now, before = (self.of_frame(each) for each in (row, row - 1))
         ids, is_hidden = driven.track_ids[part], driven.is_hidden[part]
         kept = now[~np.isin(now["track_id"], ids[is_hidden])]
         is_there = np.isin(ids, kept["track_id"]) | is_hidden
@@ -81,9 +81,6 @@ class AgentSlots:
 
     def of_frame(self, row: int) -> RecordArray:
         """Return the agents of a frame, a copy."""
-        return self._agents_of(row)
-
-    def _agents_of(self, row: int) -> RecordArray:
         begin, end = self._frames[AGENT_INTERVAL][row].tolist()
         copied: RecordArray = as_bytes(self.agents)[begin:end].copy().view(self.agents.dtype)
         return copied

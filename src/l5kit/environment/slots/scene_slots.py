@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import Float64Array, Int64Array, RecordArray
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.traffic.traffic_slots import DrivenRows
@@ -51,13 +51,7 @@ class SceneSlot(LogSlots):
         self._needs_simulation = not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents
         self._simulation: SimulationDataset | None = None
         self._scene, self._first_frame, self._length = -1, 0, 0
-        self._driven: list[tuple[int, Float64Array, NumericArray]] = []
-        self._others: list[tuple[int, dict[tuple[int, int], RecordArray]]] = []
-
-    @property
-    def scene(self) -> int:
-        """The scene of the episode."""
-        return self._scene
+        self._written: list[tuple[Callable[..., None], tuple[object, ...]]] = []
 
     @property
     def simulation(self) -> SimulationDataset:
@@ -66,18 +60,15 @@ class SceneSlot(LogSlots):
             sim_cfg = replace(self._sim_cfg, start_frame_index=self._first_frame, num_simulation_steps=self._length)
             self._simulation = SimulationDataset.from_dataset_indices(self._simulated, [self._scene], sim_cfg)
             # what has been written into the records since the episode began
-            for frame, position_m, yaw_rad in self._driven:
-                self._simulation.set_ego(frame, 0, position_m, yaw_rad)
-            for frame, agents in self._others:
-                self._simulation.set_agents(frame, agents)
+            for write, arguments in self._written:
+                write(self._simulation, *arguments)
         return self._simulation
 
     def start(self, slot: int, scene: int, first_frame: int, num_frames: int) -> None:
         """Begin an episode; see :class:`LogSlots`."""
         super().start(slot, scene, first_frame, num_frames)
         self._scene, self._first_frame, self._length = scene, first_frame, num_frames
-        self._driven, self._others = [], []
-        self._simulation, self.agents_ins_outs = None, []
+        self._written, self._simulation, self.agents_ins_outs = [], None, []
         if self._needs_simulation:
             _ = self.simulation
 
@@ -105,9 +96,7 @@ class SceneSlot(LogSlots):
             self.agents_ins_outs.append(seen.get(self._scene, []))
         if self._moves_ego:
             super().set_ego(slots, frames, positions_m, yaws_rad)
-            self._driven.append((frame, positions_m[:, None], yaws_rad[:, None]))
-            if self._simulation is not None:
-                self._simulation.set_ego(frame, 0, positions_m[:, None], yaws_rad[:, None])
+            self._write(SimulationDataset.set_ego, frame, 0, positions_m[:, None], yaws_rad[:, None])
 
     def set_others(self, slots: Int64Array, frames: Int64Array, driven: DrivenRows) -> None:
         """Write agents that are driven, or hidden, into a frame; see :class:`LogSlots`."""
@@ -123,9 +112,13 @@ class SceneSlot(LogSlots):
             for each in (moved, hidden)
             for row in range(len(each))
         }
-        self._others.append((frame, agents))
+        self._write(SimulationDataset.set_agents, frame, agents)
+
+    def _write(self, write: Callable[..., None], *arguments: object) -> None:
+        """Write into the records of the simulation, now and where it is made later."""
+        self._written.append((write, arguments))
         if self._simulation is not None:
-            self._simulation.set_agents(frame, agents)
+            write(self._simulation, *arguments)
 
 
 class SceneSlots:
@@ -161,13 +154,11 @@ class SceneSlots:
         slots: Int64Array,
         frames: Int64Array,
         memory: ColumnMemory | None = None,  # noqa: ARG002 samples are made one by one
-        *,
-        dataset: BaseEgoDataset | None = None,
     ) -> SampleColumns:
         """Return samples of the AVs of slots (B,) in frames (B,); see ``LogSlots``."""
         none = np.zeros(1, np.int64)
         parts = [
-            self._slots[slot].look(none, none + frame, dataset=dataset)
+            self._slots[slot].look(none, none + frame)
             for slot, frame in zip(slots.tolist(), frames.tolist(), strict=True)
         ]
         columns = {key: np.concatenate([np.asarray(part[key]) for part in parts]) for key in parts[0]}

@@ -14,7 +14,7 @@ from l5kit.environment.rewards.step_faults import surface_arrays
 from l5kit.environment.slots.av_slots import AvSlots, ModelMover, MovingModel
 from l5kit.environment.slots.av_steps import check_avs
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_slots import TrafficSlots, require_scenes
+from l5kit.environment.traffic.traffic_slots import TrafficSlots, require_range, require_scenes
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 
@@ -94,11 +94,11 @@ class SlotSimulation:
             roads=self.roads,
             backend=backend,
         )
-        self._no_actions = backend.zeros((num_slots, 2), np.float64)
+        self._no_actions = backend.zeros((num_slots, 2))
         self._surface = backend.shared(surface_arrays(self.roads.driving_map))
-        self._corners_m = backend.zeros((num_slots, 4, 2), np.float64)
+        self._corners_m = backend.zeros((num_slots, 4, 2))
         self._areas = backend.full((num_slots, 4), -1, np.int64)
-        is_collided, off_road_m = backend.zeros(num_slots, np.bool_), backend.zeros(num_slots, np.float64)
+        is_collided, off_road_m = backend.zeros(num_slots, np.bool_), backend.zeros(num_slots)
         self._checks = (is_collided, off_road_m, backend.full(num_slots, True, np.bool_))
         columns = [backend.tensor(array) for array in (*self._checks, self.traffic.current.num_driven)]
         self._result = StepResult(self.boxes[:, :3], self.motions[:, 0], *columns)
@@ -168,10 +168,7 @@ class SlotSimulation:
             )
         first, name = (0, "frame_indices") if self.model is None else (1, "frame_indices of driven AVs")
         ends = np.diff(bank.frame_starts)[bank.prepare(scenes)]
-        is_wrong = (frames < first) | (frames >= ends)
-        if is_wrong.any():
-            index = int(np.argmax(is_wrong))
-            raise IndexOutOfRangeError(f"{name} has {int(frames[index])}; it may be {first} to {int(ends[index]) - 1}")
+        require_range(name, frames, ends, first=first)
         rows = self.roads.start(chosen, scenes, frames)
         if self.model is None:
             self._slots.put(chosen, np.column_stack([bank.ego_poses[rows], bank.ego_motion[rows]]))

@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.device.backend import DeviceArray
+from l5kit.device.kernels import kernel_njit
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.environment.traffic.traffic_steps import SceneStarts
 from l5kit.errors import CorruptedDataError
@@ -208,7 +208,7 @@ def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> Boo
     return is_entering
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def _write_headings(boxes: Float64Array, headings: Float64Array) -> None:
     """Write cosines and sines of the yaws of boxes."""
     for row in range(len(boxes)):

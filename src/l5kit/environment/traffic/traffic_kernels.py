@@ -7,18 +7,16 @@ states: where the log has it, driven, or waiting for room, with which the frame 
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numba import njit
-
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.device.backend import DeviceArray
+from l5kit.device.kernels import kernel_njit
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_positions import points_around
-from l5kit.simulation.engine.agent_control import is_near, mark_blocked_rows
-from l5kit.simulation.lanes.lane_following import Drive, SceneRows, drive_on, put_on_path
+from l5kit.simulation.engine.agent_control import is_near
+from l5kit.simulation.lanes.lane_following import SceneRows, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
-GONE, WAITING, FIXED, LOGGED, _ENTERING, DRIVEN, ACTING = range(-3, 4)
+GONE, WAITING, FIXED, LOGGED, ENTERING, DRIVEN, ACTING = range(-3, 4)
 """States of seats. Those up to ``WAITING`` are not there, for good or until there is room; those from ``DRIVEN`` on are
 where a driver or somebody's actions have brought them. The others are where the log has them, ``FIXED`` for good, while
 drivers take over what is ``LOGGED`` and near; of those that are entering it is not known yet whether they find room."""
@@ -95,27 +93,7 @@ class TrafficRows(NamedTuple):
         return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
 
-class EnteringRoom(NamedTuple):
-    """Room for those of one frame.
-
-    Attributes:
-        present: Who is there, (M,).
-        is_met: Marks of seats, (T,).
-        boxes: Of who is there, (M, 5).
-        is_there: Whether they take room, (M,).
-        is_new: Whether they appear, (M,).
-        is_blocked: Whether they appear where a box stands, (M,).
-    """
-
-    present: Int64Array
-    is_met: BoolArray
-    boxes: Float64Array
-    is_there: BoolArray
-    is_new: BoolArray
-    is_blocked: BoolArray
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def list_present(
     frame: int, rows: LogRows, states: NumericArray, num_seats: int, present: Int64Array, is_met: BoolArray
 ) -> int:
@@ -151,7 +129,7 @@ def list_present(
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def begin_seats(
     slot: int,
     frame: int,
@@ -197,7 +175,7 @@ def begin_seats(
         put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def write_objects(
     slot: int,
     rows: LogRows,
@@ -226,81 +204,8 @@ def write_objects(
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def move_seat(
-    motion: Float64Array,
-    box: Float64Array,
-    velocity_mps: Float64Array,
-    path: int,
-    paths: PathArrays,
-    objects: Float64Array,
-    own_row: int,
-    ranks: NumericArray,
-    drive: Drive,
-    pose: Float64Array,
-) -> None:
-    """Move a seat to the next frame, whose numbers are as exact as those of records."""
-    size = (0.5 * box[3], 0.5 * box[4])
-    drive_on(paths, path, motion, size, objects, own_row, ranks, drive, np.inf, pose)
-
-    # its speed is that of the way, as readers of records would find it
-    way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
-    speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
-    velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))
-    velocity_mps[1] = np.float32(speed_mps * math.sin(pose[0, 2]))
-    box[0], box[1], box[2] = pose[0, 0], pose[0, 1], np.float32(pose[0, 2])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def withhold_seats(
-    slot: int,
-    frame: int,
-    num_own: int,
-    rows: LogRows,
-    seats: Seats,
-    ego_box: Float64Array,
-    near_m: float,
-    room: EnteringRoom,
-) -> None:
-    """Let seats of an environment wait that would appear where a box stands.
-
-    Args:
-        slot: The environment.
-        frame: Its frame, counted in all frames.
-        num_own: Seats of its scene.
-        rows: The log.
-        seats: The seats, changed.
-        ego_box: The AV in this frame, (5,).
-        near_m: Distance of the AV up to which seats are driven.
-        room: Room for those of the frame.
-    """
-    states = seats.states[slot]
-    if not _let_in(frame, rows, states, ego_box, near_m):
-        return
-    present, is_met, boxes, is_there, is_new, is_blocked = room
-    count = list_present(frame, rows, states, num_own, present, is_met)
-    for number in range(count):
-        who = present[number]
-        is_new[number], is_blocked[number] = False, False
-        if who < 0:
-            is_there[number] = True
-            for column in range(5):
-                boxes[number, column] = seats.boxes[slot, -1 - who, column]
-        else:
-            is_there[number] = rows.groups[who] >= 0
-            is_new[number] = rows.seats[who] >= 0 and states[rows.seats[who]] == _ENTERING
-            for column in range(5):
-                boxes[number, column] = rows.boxes[who, column]
-
-    # where they find no room they wait, and are asked again in the next frame
-    mark_blocked_rows(0, count, boxes, ego_box, is_there, is_new, is_blocked)
-    for number in range(count):
-        if is_new[number]:
-            states[rows.seats[present[number]]] = WAITING if is_blocked[number] else LOGGED
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
+@kernel_njit
+def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
     """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
 
     Those that appear farther away are where the log has them, whoever stands there.
@@ -311,67 +216,13 @@ def _let_in(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Arr
         if seat < 0 or not (states[seat] == WAITING or (states[seat] == LOGGED and rows.is_new[row])):
             continue
         is_entering = rows.groups[row] >= 0 and is_near(rows.boxes[row], ego_box, near_m)
-        states[seat] = _ENTERING if is_entering else LOGGED
+        states[seat] = ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def write_slot_rows(
-    slot: int,
-    frame: int,
-    first: int,
-    num_own: int,
-    rows: LogRows,
-    seats: Seats,
-    path_tracks: Int64Array,
-    scratch: tuple[Int64Array, BoolArray],
-    out: TrafficRows,
-    begin: int,
-) -> int:
-    """Write the agents of the current frame of an environment behind others, and return how many they are.
-
-    Args:
-        slot: The environment.
-        frame: Its frame, counted in all frames.
-        first: The path of its first seat.
-        num_own: Seats of its scene.
-        rows: The log.
-        seats: The seats.
-        path_tracks: Track of each path.
-        scratch: Room for who is there and for marks of seats.
-        out: Takes group, box, velocity and track of each row.
-        begin: The first row that is written.
-    """
-    # most environments have nobody who is driven or waits: all rows of the frame at once
-    is_as_logged = True
-    for seat in range(num_own):
-        is_as_logged = is_as_logged and WAITING < seats.states[slot, seat] < DRIVEN
-    if is_as_logged:
-        return _copy_rows(rows, rows.starts[frame], rows.starts[frame + 1], out, begin)
-    count = list_present(frame, rows, seats.states[slot], num_own, scratch[0], scratch[1])
-    for number in range(count):
-        who, end = scratch[0][number], begin + number
-        if who < 0:
-            seat = -1 - who
-            out.groups[end], out.track_rows[end] = seats.groups[slot, seat], path_tracks[first + seat]
-            for column in range(5):
-                out.boxes[end, column] = seats.boxes[slot, seat, column]
-            for column in range(2):
-                out.velocities_mps[end, column] = seats.velocities_mps[slot, seat, column]
-        else:
-            _copy_rows(rows, who, who + 1, out, end)
-    return count
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _copy_rows(
-    rows: LogRows,
-    first: int,
-    stop: int,
-    out: TrafficRows,
-    end: int,
-) -> int:
+@kernel_njit
+def copy_rows(rows: LogRows, first: int, stop: int, out: TrafficRows, end: int) -> int:
     """Write rows of the log behind others, and return how many they are."""
     groups, boxes, velocities_mps = out.groups, out.boxes, out.velocities_mps
     for row in range(first, stop):

@@ -372,7 +372,7 @@ class TrafficSlots:
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
         parameters, part = self._params.kernel_parameters, float(self._driver.limit_part)
-        step_s, bends_mps = float(self.bank.log.facts.step_time_s), self.backend.zeros(0, np.float64)
+        step_s, bends_mps = float(self.bank.log.facts.step_time_s), self.backend.zeros(0)
         if self.drives is not None:
             bends_mps = self._bends.on(self.bank.paths)
             bends_mps = bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
@@ -383,9 +383,9 @@ class TrafficSlots:
         shape, backend = (len(self), self._most_seats), self.backend
         return Seats(
             states=backend.zeros(shape, np.int8),
-            motions=backend.zeros((*shape, NUM_COLUMNS), np.float64),
-            boxes=backend.zeros((*shape, 5), np.float64),
-            velocities_mps=backend.zeros((*shape, 2), np.float64),
+            motions=backend.zeros((*shape, NUM_COLUMNS)),
+            boxes=backend.zeros((*shape, 5)),
+            velocities_mps=backend.zeros((*shape, 2)),
             groups=backend.zeros(shape, np.int64),
         )
 
@@ -396,11 +396,11 @@ class TrafficSlots:
         return TrafficRoom(
             present=backend.empty((size, most), np.int64),
             marks=backend.empty((size, NUM_MARKS, most), np.bool_),
-            objects=backend.empty((size, most + 1, OBJECT_FIELDS), np.float64),
+            objects=backend.empty((size, most + 1, OBJECT_FIELDS)),
             object_rows=backend.empty((size, most_seats), np.int64),
             driven=backend.empty((size, most_seats), np.int32),
             steps=backend.zeros((size, NUM_STEP_COLUMNS), np.int64),
-            poses=backend.empty((size, most_seats, 1, 3), np.float64),
+            poses=backend.empty((size, most_seats, 1, 3)),
         )
 
     def _make_memory(self, size: int, num_rows: int) -> TrafficRows:
@@ -410,8 +410,8 @@ class TrafficSlots:
             sizes=backend.empty(size, np.int64),
             starts=backend.upload_one(np.arange(size + 1) * (num_rows // max(size, 1))),
             groups=backend.empty(num_rows, np.int64),
-            boxes=backend.zeros((num_rows, 5), np.float64),
-            velocities_mps=backend.zeros((num_rows, 2), np.float64),
+            boxes=backend.zeros((num_rows, 5)),
+            velocities_mps=backend.zeros((num_rows, 2)),
             track_rows=backend.zeros(num_rows, np.int64),
         )
 
@@ -436,10 +436,10 @@ def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
         )
 
 
-def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64) -> None:
-    """Refuse values that are not from 0 to below their ends."""
-    is_wrong = (values < 0) | (values >= ends)
+def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64, *, first: int = 0) -> None:
+    """Refuse values that are not from a first one to below their ends."""
+    is_wrong = (values < first) | (values >= ends)
     if is_wrong.any():
         index = int(np.argmax(is_wrong))
         last = int(np.broadcast_to(ends, values.shape)[index]) - 1
-        raise IndexOutOfRangeError(f"{name} has {int(values[index])}; it may be 0 to {last}")
+        raise IndexOutOfRangeError(f"{name} has {int(values[index])}; it may be {first} to {last}")

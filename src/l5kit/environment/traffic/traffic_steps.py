@@ -5,30 +5,33 @@ each environment is an item of a kernel, then each vehicle that is moved: those 
 leave, which are written before, so that none waits for another.
 """
 
+import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
 from l5kit.device.backend import KernelArguments
-from l5kit.device.uncounted import uncounted
+from l5kit.device.kernels import kernel_njit, uncounted
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
+    ENTERING,
     LOGGED,
-    EnteringRoom,
+    WAITING,
     LogRows,
     Seats,
     TrafficRows,
     begin_seats,
+    copy_rows,
     list_present,
-    move_seat,
-    withhold_seats,
+    mark_entering,
     write_objects,
-    write_slot_rows,
 )
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
-from l5kit.simulation.lanes.lane_following import Drive
+from l5kit.simulation.engine.entering import mark_blocked_rows
+from l5kit.simulation.lanes.lane_following import Drive, drive_on
 from l5kit.simulation.lanes.leaders import write_object
 
 _MOVED, _OBJECTS, _FIRST, _FRAME = range(4)
@@ -90,7 +93,15 @@ class TrafficRoom(NamedTuple):
     poses: Float64Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
+def _seats_of(slot: int, current: SlotFrames, scenes: SceneStarts) -> tuple[int, int, int]:
+    """Return the frame of a slot, counted in all frames, the path of its first seat, and how many seats it has."""
+    scene = current.bank_rows[slot]
+    first = scenes.routes[scene] + 1  # behind the path of the AV
+    return scenes.frames[scene] + current.frames[slot], first, scenes.routes[scene + 1] - first
+
+
+@kernel_njit
 def start_slots(item: int, arguments: KernelArguments) -> None:
     """Put a slot at a frame, with all agents where the log has them.
 
@@ -105,7 +116,7 @@ def start_slots(item: int, arguments: KernelArguments) -> None:
         states[slot, seat] = LOGGED
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def begin_step(item: int, arguments: KernelArguments) -> None:
     """Go to the next frame of a slot, and write whom to move there and what they see; not in its last frame.
 
@@ -121,17 +132,15 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
     own = slot % len(room.steps)
     step, states = room.steps[own], seats.states[slot]
     step[_MOVED] = 0
-    frame, scene = current.frames[slot], current.bank_rows[slot]
-    row = scenes.frames[scene] + frame
-    if frame < 0 or row + 1 >= scenes.frames[scene + 1]:
+    frame = current.frames[slot]
+    row, first, num_own = _seats_of(slot, current, scenes)
+    if frame < 0 or row + 1 >= scenes.frames[current.bank_rows[slot] + 1]:
         return
     current.frames[slot], current.num_driven[slot] = frame + 1, 0
     if near_m <= 0:
         return
 
     # drivers take over who is near; who is driven, and whose track goes on, is moved
-    first = scenes.routes[scene] + 1
-    num_own = scenes.routes[scene + 1] - first
     begin_seats(slot, row, first, rows, seats, paths, boxes[item], near_m)
     count = 0
     for seat in range(num_own):
@@ -167,13 +176,20 @@ def _move_one(
 ) -> None:
     """Move one of those whom :func:`begin_step` has found; ``own`` is the row of the slot in the room."""
     step, seat = room.steps[own], room.driven[own, number]
-    motion, box, velocity_mps = seats.motions[slot, seat], seats.boxes[slot, seat], seats.velocities_mps[slot, seat]
+    box, velocity_mps, pose = seats.boxes[slot, seat], seats.velocities_mps[slot, seat], room.poses[own, seat]
     ranks = lights.ranks[lights.starts[step[_FRAME]] : lights.starts[step[_FRAME] + 1]]
-    seen, own_row, pose = room.objects[own, : step[_OBJECTS]], room.object_rows[own, seat], room.poses[own, seat]
-    move_seat(motion, box, velocity_mps, step[_FIRST] + seat, paths, seen, own_row, ranks, drive, pose)
+    size, seen, own_row = (0.5 * box[3], 0.5 * box[4]), room.objects[own, : step[_OBJECTS]], room.object_rows[own, seat]
+    drive_on(paths, step[_FIRST] + seat, seats.motions[slot, seat], size, seen, own_row, ranks, drive, np.inf, pose)
+
+    # its speed is that of the way, as readers of records would find it, and numbers are as exact as those of records
+    way_x, way_y = pose[0, 0] - box[0], pose[0, 1] - box[1]
+    speed_mps = math.sqrt(way_x * way_x + way_y * way_y) / drive[2]
+    velocity_mps[0] = np.float32(speed_mps * math.cos(pose[0, 2]))
+    velocity_mps[1] = np.float32(speed_mps * math.sin(pose[0, 2]))
+    box[0], box[1], box[2] = pose[0, 0], pose[0, 1], np.float32(pose[0, 2])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def move_seats(item: int, arguments: KernelArguments) -> None:
     """Move one of those whom :func:`begin_step` has found; T items for each slot.
 
@@ -188,7 +204,7 @@ def move_seats(item: int, arguments: KernelArguments) -> None:
         _move_one(slot, own, number, Seats(*seats), PathArrays(*paths), SceneLights(*lights), drive, room)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
     """Do the steps of slots one after the other, with the arguments of :func:`begin_step` and :func:`move_seats`."""
     begin = uncounted(begin)
@@ -201,7 +217,7 @@ def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) 
             _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def enter_frame(item: int, arguments: KernelArguments) -> None:
     """Let seats of a slot wait that would appear where a box stands.
 
@@ -212,16 +228,36 @@ def enter_frame(item: int, arguments: KernelArguments) -> None:
     current, scenes, room, slot = SlotFrames(*current), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
     if not 0 <= slot < len(current.frames) or current.frames[slot] < 0:
         return
-    scene, own = current.bank_rows[slot], slot % len(room.steps)
-    marks = room.marks[own]
-    entering = EnteringRoom(
-        room.present[own], marks[MET], room.objects[own, :, :5], marks[_THERE], marks[_NEW], marks[_BLOCKED]
-    )
-    frame, num_own = scenes.frames[scene] + current.frames[slot], scenes.routes[scene + 1] - scenes.routes[scene] - 1
-    withhold_seats(slot, frame, num_own, LogRows(*rows), Seats(*seats), ego_boxes[item], near_m, entering)
+    rows, seats, ego_box, own = LogRows(*rows), Seats(*seats), ego_boxes[item], slot % len(room.steps)
+    (frame, _, num_own), states = _seats_of(slot, current, scenes), seats.states[slot]
+    if not mark_entering(frame, rows, states, ego_box, near_m):
+        return
+
+    # everybody who is there, and of them those who appear
+    present, marks, boxes = room.present[own], room.marks[own], room.objects[own, :, :5]
+    is_there, is_new, is_blocked = marks[_THERE], marks[_NEW], marks[_BLOCKED]
+    count = list_present(frame, rows, states, num_own, present, marks[MET])
+    for number in range(count):
+        who = present[number]
+        is_new[number], is_blocked[number] = False, False
+        if who < 0:
+            is_there[number] = True
+            for column in range(5):
+                boxes[number, column] = seats.boxes[slot, -1 - who, column]
+        else:
+            is_there[number] = rows.groups[who] >= 0
+            is_new[number] = rows.seats[who] >= 0 and states[rows.seats[who]] == ENTERING
+            for column in range(5):
+                boxes[number, column] = rows.boxes[who, column]
+
+    # where they find no room they wait, and are asked again in the next frame
+    mark_blocked_rows(0, count, boxes, ego_box, is_there, is_new, is_blocked)
+    for number in range(count):
+        if is_new[number]:
+            states[rows.seats[present[number]]] = WAITING if is_blocked[number] else LOGGED
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def take_seats(item: int, arguments: KernelArguments) -> None:
     """Let drivers take over seats of a slot that are near in its current frame, before its next step.
 
@@ -230,8 +266,7 @@ def take_seats(item: int, arguments: KernelArguments) -> None:
     """
     slots, ego_boxes, current, scenes, rows, paths, seats, near_m = arguments
     current, scenes, slot = SlotFrames(*current), SceneStarts(*scenes), slots[item]
-    scene = current.bank_rows[slot]
-    frame, first = scenes.frames[scene] + current.frames[slot], scenes.routes[scene] + 1
+    frame, first, _ = _seats_of(slot, current, scenes)
     begin_seats(slot, frame, first, LogRows(*rows), Seats(*seats), PathArrays(*paths), ego_boxes[item], near_m)
 
 
@@ -248,14 +283,31 @@ def _write_rows_of(
     out: TrafficRows,
 ) -> int:
     """Write the agents of the current frame of a slot that has started, and return how many they are."""
-    scene, own = current.bank_rows[slot], slot % len(room.steps)
-    first = scenes.routes[scene] + 1
-    frame, num_own = scenes.frames[scene] + current.frames[slot], scenes.routes[scene + 1] - first
-    scratch = (room.present[own], room.marks[own, MET])
-    return write_slot_rows(slot, frame, first, num_own, rows, seats, path_tracks, scratch, out, begin)
+    (frame, first, num_own), own = _seats_of(slot, current, scenes), slot % len(room.steps)
+    # most environments have nobody who is driven or waits: all rows of the frame at once
+    is_as_logged = True
+    for seat in range(num_own):
+        is_as_logged = is_as_logged and WAITING < seats.states[slot, seat] < DRIVEN
+    if is_as_logged:
+        count = copy_rows(rows, rows.starts[frame], rows.starts[frame + 1], out, begin)
+    else:
+        present = room.present[own]
+        count = list_present(frame, rows, seats.states[slot], num_own, present, room.marks[own, MET])
+        for number in range(count):
+            who, end = present[number], begin + number
+            if who < 0:
+                seat = -1 - who
+                out.groups[end], out.track_rows[end] = seats.groups[slot, seat], path_tracks[first + seat]
+                for column in range(5):
+                    out.boxes[end, column] = seats.boxes[slot, seat, column]
+                for column in range(2):
+                    out.velocities_mps[end, column] = seats.velocities_mps[slot, seat, column]
+            else:
+                copy_rows(rows, who, who + 1, out, end)
+    return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def write_rows(item: int, arguments: KernelArguments) -> None:
     """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
 
@@ -273,7 +325,7 @@ def write_rows(item: int, arguments: KernelArguments) -> None:
         out.groups[row] = -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_njit
 def write_rows_in_turn(num_slots: int, arguments: KernelArguments) -> None:
     """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
     slots, current, scenes, rows, path_tracks, seats, room, out = uncounted(arguments)

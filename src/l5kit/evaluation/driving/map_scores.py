@@ -16,7 +16,7 @@ _WINDOW_S = 1.0
 TOLERATED_BACKWARD_M = (2.0, 6.0)
 """Ways back within a second that cost half of the score, and all of it."""
 
-_MOST_EXCESS_MPS = 2.23
+MOST_EXCESS_MPS = 2.23
 
 
 def find_distances_off_road(states: EgoStates, driving_map: DrivingMap) -> Float64Array:
@@ -122,7 +122,7 @@ def speed_limit_compliance(excess_mps: Float64Array, states: EgoStates) -> Float
     """
     has_duration = states.durations_s > 0
     seconds = np.where(has_duration, states.step_times_s, 0.0)
-    most_m = np.where(has_duration, _MOST_EXCESS_MPS * states.durations_s, 1.0)
+    most_m = np.where(has_duration, MOST_EXCESS_MPS * states.durations_s, 1.0)
     scores: Float64Array = np.maximum(0.0, 1.0 - excess_mps.sum(axis=1) * seconds / most_m)
     return scores
 
