@@ -209,11 +209,15 @@ class Metric(MetricFacts):
     def measure(self, details: "SceneDetails") -> tuple[Float64Array, Float64Array]:
         """Return the values of the frames of S scenes, NaN where there is none, (S, F), and of the scenes, (S,).
 
+        A metric that needs a map has none without.
+
         Raises:
             MetricError: A function of the metric returns another shape.
         """
         shape = details.states.is_there.shape
         frames = np.full(shape, np.nan)
+        if self.needs_map and details.driving_map is None:  # rules would take what is not known for fine
+            return frames, np.full(shape[:1], np.nan)
         if self.of_frames is not None:
             frames = self._checked(self.of_frames(details), shape, "of_frames")
             frames = np.where(details.states.is_there & np.isfinite(frames), frames, np.nan)

@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.epdms.params import STEP_S, EpdmsParams
+from l5kit.evaluation.epdms.plan_windows import STEP_S, EpdmsParams
 from l5kit.simulation.engine.driven_scenes import DrivenScenes, ScoredDrives
 from l5kit.simulation.engine.scene_batch import EgoLog
 from l5kit.simulation.engine.starting import states_of_poses

@@ -7,7 +7,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.epdms.params import STEP_S
+from l5kit.evaluation.epdms.plan_windows import STEP_S
 from l5kit.simulation.drivers import proposal_rollout as rollout
 from l5kit.simulation.drivers.proposal_rollout import Tracking, roll_out, tracking_of
 from l5kit.simulation.drivers.rule_planner import RulePlanner
