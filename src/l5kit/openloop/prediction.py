@@ -295,29 +295,12 @@ class ModeScores:
     def scores(self) -> tuple[ModeScore, ...]:
         """Return the means of all that was added, one for each horizon."""
         scores = []
-        for horizon_s, of_known, of_final in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
-            nll, root, ade_oracle_m, ade_mean_m, *probabilities = _means(of_known)
-            fde_oracle_m, fde_mean_m, time_displace_m = _means(of_final)
-            score = ModeScore(
-                horizon_s=horizon_s,
-                nll=nll,
-                rmse=root,
-                ade_oracle_m=ade_oracle_m,
-                ade_mean_m=ade_mean_m,
-                fde_oracle_m=fde_oracle_m,
-                fde_mean_m=fde_mean_m,
-                time_displace_m=time_displace_m,
-                prob_true_mode=tuple(probabilities),
-            )
-            scores.append(score)
+        for horizon_s, *sums in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
+            of_known, of_final = ((each[:-1] / each[-1]).tolist() for each in sums)
+            scores.append(ModeScore(horizon_s, *of_known[:4], *of_final, tuple(of_known[4:])))  # as `add` sums them
         return tuple(scores)
 
 
 def _sum_with_count(columns: torch.Tensor) -> torch.Tensor:
     """Return sums over N rows of columns (N, K), and N, (K + 1,), on the CPU."""
     return torch.cat([columns.sum(dim=0), columns.new_tensor([len(columns)])]).cpu()
-
-
-def _means(sums: torch.Tensor) -> list[float]:
-    means: list[float] = (sums[:-1] / sums[-1]).tolist()
-    return means

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.log_facts import EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.errors import InvalidArgumentError
@@ -164,7 +164,7 @@ class EgoStates(ReadOnlyArrays):
         """Return the same scenes with more frames behind their own, all of which are there, (S, F + any)."""
         return self._with(lambda name: np.concatenate([getattr(self, name), getattr(later, name)], axis=1))
 
-    def _with(self, array_of: Callable[[str], NumericArray]) -> "EgoStates":
+    def _with(self, array_of: Callable[[str], Any]) -> "EgoStates":
         """Return an AV of the same box with other arrays, which a function finds by the names of the fields."""
         return replace(self, **{each.name: array_of(each.name) for each in fields(self)[:-1]})
 
