@@ -234,22 +234,21 @@ class SimulateBlock:
         options, true_log = self.setup.options, self.setup.truth
         recorded: dict[int, SceneRecords] = {}
         truth: dict[int, SceneArrays] = {}
-        failed: list[FailedScene] = []
+        finished: list[FinishedScene] = []
         for scene in scenes.tolist():
             records = read_scene(self.setup.log, scene, start=options.start_frame)
             if isinstance(records, FailedScene):
-                failed.append(self._as_failed(records))
+                finished.append(self._finish_failed(records))
                 continue
             # without a true log, scenes are scored against what planners see
             if true_log is not None:
                 true = true_log.read(scene, records, start=options.start_frame, num_frames=options.num_frames)
                 if isinstance(true, FailedScene):
-                    failed.append(self._as_failed(true))
+                    finished.append(self._finish_failed(true))
                     continue
                 truth[scene] = true
             recorded[scene] = records
-        finished = self._drive(recorded, truth) if recorded else []
-        finished += [self._row_of(each) for each in failed]
+        finished += self._drive(recorded, truth) if recorded else []
         finished.sort(key=lambda each: each.scene)
         write_part(self.folder, finished, facts=self.setup.log.facts, run=self.run)
         return [scene.row for scene in finished]
@@ -266,7 +265,7 @@ class SimulateBlock:
             if len(recorded) == 1:
                 (scene,) = recorded
                 text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                return [self._row_of(FailedScene(scene, None, None, text))]
+                return [self._finish_failed(FailedScene(scene, None, None, text))]
         return [done for scene, records in recorded.items() for done in self._drive({scene: records}, truth)]
 
     def _drive_together(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
@@ -287,7 +286,7 @@ class SimulateBlock:
             keeps_plans=options.keeps_plans or setup.measured.needs_windows,
             strict=options.strict,
         ).run()
-        finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
+        finished = [self._finish_failed(FailedScene.of_fault(fault)) for fault in driven.faults.values()]
         true_of_index = None if setup.truth is None else dict(enumerate(truth[scene] for scene in recorded))
         with np.errstate(over="ignore"):  # found by find_overflow
             is_by_rules = setup.planner.is_rule_planner
@@ -295,7 +294,7 @@ class SimulateBlock:
         for index, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
-                finished.append(self._row_of(self._as_failed(overflow)))
+                finished.append(self._finish_failed(overflow))
                 continue
             plans: FloatArray | None = None
             times_s: tuple[float, ...] = ()
@@ -309,17 +308,14 @@ class SimulateBlock:
             finished.append(FinishedScene(self._whole_row(row), frames, driven.records(index), plans, times_s))
         return finished
 
-    def _as_failed(self, failed: FailedScene) -> FailedScene:
-        """Return a scene that failed.
+    def _finish_failed(self, failed: FailedScene) -> FinishedScene:
+        """Return a scene that failed as one that is done.
 
         Raises:
             FailedSceneError: The simulation is strict.
         """
         if self.setup.options.strict:
             raise FailedSceneError(failed)
-        return failed
-
-    def _row_of(self, failed: FailedScene) -> FinishedScene:
         return FinishedScene(self._whole_row(failed.as_row()))
 
     def _whole_row(self, row: JsonObject) -> JsonObject:
