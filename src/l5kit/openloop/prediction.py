@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -297,7 +297,8 @@ class ModeScores:
         scores = []
         for horizon_s, *sums in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
             of_known, of_final = ((each[:-1] / each[-1]).tolist() for each in sums)
-            scores.append(ModeScore(horizon_s, *of_known[:4], *of_final, tuple(of_known[4:])))  # as `add` sums them
+            values: list[Any] = [horizon_s, *of_known[:4], *of_final, tuple(of_known[4:])]  # as `add` sums them
+            scores.append(ModeScore(*values))
         return tuple(scores)
 
 

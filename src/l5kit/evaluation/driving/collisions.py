@@ -107,7 +107,7 @@ def blame(kinds: Int64Array, is_across: BoolArray) -> Collisions:
         kinds: Of N rows, as :func:`find_kinds` returns them, (N,).
         is_across: Whether the AV is where it has to look to its sides, in the frame of each row, (N,).
     """
-    return Collisions(kinds, is_fault_of_ego(kinds, is_across))
+    return Collisions(kinds, np.asarray(is_fault_of_ego(kinds, is_across)))
 
 
 def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisions) -> Int64Array:
@@ -170,7 +170,7 @@ def stands(group: int, speed_mps: float) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def is_fault_of_ego(kind: int, is_across: bool) -> bool:
+def is_fault_of_ego(kind: int | Int64Array, is_across: bool | BoolArray) -> bool | BoolArray:
     """Return whether the AV is at fault for a collision, by :func:`find_collisions`; of arrays for each, (N,)."""
     return (kind == _FRONT) | (kind == _OTHER_STOPPED) | ((kind == _LATERAL) & is_across)
 

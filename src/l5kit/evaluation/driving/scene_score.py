@@ -159,7 +159,8 @@ class SceneDetails(ReadOnlyArrays):
     @cached_property
     def scores(self) -> SceneScores:
         """The metrics, by :data:`METRICS`."""
-        return SceneScores(**{metric.name: metric.measure(self)[1] for metric in METRICS})
+        frames = np.full(self.states.is_there.shape, np.nan)  # their rules take what is found, and no values of frames
+        return SceneScores(**{metric.name: metric.fold(self, frames) for metric in METRICS})
 
     @property
     def progress_ratios(self) -> Float64Array:
@@ -247,7 +248,9 @@ def detail_scenes(
             "progress_m": find_progress(states, lane_positions, routes=routes, driving_map=driving_map),
             "expert_progress_m": find_progress(expert, expert_lane_positions, routes=routes, driving_map=driving_map),
         }
-    return SceneDetails(states, road_users, expert, driving_map, collisions, counts, times_s, is_fine, **of_map)
+    return SceneDetails(
+        states, road_users, expert, driving_map, collisions, counts, times_s, is_fine, windows=None, **of_map
+    )
 
 
 METRICS = (
