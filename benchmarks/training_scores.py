@@ -17,9 +17,8 @@ from l5kit.evaluation.metrics import MISS_THRESHOLD_M, neg_multi_log_likelihood
 from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.openloop import OpenLoopOptions
-from l5kit.openloop.prediction import PredictedBatch, predicted_batches
+from l5kit.openloop.prediction import PredictedBatch, predicted_batches, rows_of_batch
 from l5kit.openloop.setup import set_up
-from l5kit.openloop.trajectory_rows import rows_of_batch
 from l5kit.workflows.samples import spread_indices
 
 RESAMPLING = Resampling(num_draws=2000)

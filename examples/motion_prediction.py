@@ -24,7 +24,7 @@ from l5kit.evaluation import (
     world_displacements,
     write_pred_csv,
 )
-from l5kit.evaluation.kinematic_baselines import baseline_positions
+from l5kit.evaluation.horizon_scores import baseline_positions
 from l5kit.evaluation.metrics import (
     average_displacement_error_oracle,
     final_displacement_error_oracle,

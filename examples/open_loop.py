@@ -13,8 +13,7 @@ import torch
 from torch.utils.data import Subset
 
 from l5kit.dataset import BaseEgoDataset, EgoDataset, loader
-from l5kit.evaluation.horizon_scores import HorizonScores
-from l5kit.evaluation.kinematic_baselines import baseline_positions
+from l5kit.evaluation.horizon_scores import HorizonScores, baseline_positions
 from l5kit.evaluation.metrics import displacements
 from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES
 from l5kit.visualization import contact_sheet

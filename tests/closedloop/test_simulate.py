@@ -15,7 +15,7 @@ from filelock import FileLock
 from numpy.testing import assert_allclose
 
 from l5kit.closedloop import ClosedLoopOptions, read_result, simulate
-from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
+from l5kit.closedloop.tables import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.data import ChunkedDataset
 from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.log_writer import write_log

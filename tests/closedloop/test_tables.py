@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS, frame_dtype_of
-from l5kit.closedloop.tables import frame_columns, write_table
+from l5kit.closedloop.tables import FRAME_COLUMNS, SCENE_COLUMNS, frame_columns, frame_dtype_of, write_table
 
 
 def test_tracks_are_known_where_there_is_a_collision_whatever_their_ids(tmp_path):

@@ -9,17 +9,23 @@ from torch.utils.data import DataLoader
 
 from l5kit.dataset import EgoDataset
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
-from l5kit.evaluation.kinematic_baselines import (
+from l5kit.evaluation.horizon_scores import (
+    HorizonScore,
+    HorizonScores,
     constant_velocities,
     constant_velocity_positions,
-    score_constant_velocity,
+    score_baselines,
 )
 from support.logs import make_log
 from support.samples import make_agent_dataset, make_cfg
 from support.tolerances import FLOAT32, FLOAT32_LONG, FLOAT64, NETWORK
 
 STEP_S = 0.1
+
+
+def score_constant_velocity(batches, horizons_s):
+    named = ("constant_velocity",)
+    return score_baselines(batches, horizons_s=horizons_s, step_time_s=STEP_S, baselines=named)["constant_velocity"]
 
 
 def make_batch(*histories):
@@ -67,7 +73,7 @@ def test_samples_without_history_are_an_error():
 def test_an_agent_that_keeps_its_velocity_is_predicted_exactly(yaw):
     frames = [[{"track_id": 1, "centroid": (0.4 * k, -0.3 * k), "yaw": yaw}] for k in range(40)]
     dataset = make_agent_dataset(make_cfg(history_num_frames=2, future_num_frames=20), make_log([frames]))
-    scores = score_constant_velocity(DataLoader(dataset, batch_size=7), horizons_s=(0.5, 2.0), step_time_s=STEP_S)
+    scores = score_constant_velocity(DataLoader(dataset, batch_size=7), (0.5, 2.0))
     for score in scores:
         assert score.ade_m == pytest.approx(0, abs=NETWORK)
         assert score.fde_m == pytest.approx(0, abs=NETWORK)
@@ -82,7 +88,7 @@ def test_an_av_that_speeds_up_leaves_the_baseline_behind():
     log.frames["ego_translation"][:, 0] = times_s**2  # 2 m/s^2
     dataset = EgoDataset(make_cfg(history_num_frames=1, future_num_frames=10), log, None)
     batch = next(iter(DataLoader([dataset[5]], batch_size=1)))
-    (score,) = score_constant_velocity([batch], horizons_s=[1.0], step_time_s=STEP_S)
+    (score,) = score_constant_velocity([batch], [1.0])
     # after t seconds it is t^2 + 0.1 t ahead of the velocity between the last two frames
     assert score.fde_m == pytest.approx(1.1, abs=NETWORK)
     assert score.ade_m == pytest.approx(np.mean([t * t + 0.1 * t for t in STEP_S * np.arange(1, 11)]), abs=NETWORK)
@@ -95,7 +101,7 @@ def test_vector_samples_with_bool_availabilities_are_taken():
         "target_availabilities": torch.ones(1, 2) > 0,
     }
     batch["history_availabilities"] = batch["history_availabilities"] > 0
-    (score,) = score_constant_velocity([batch], horizons_s=[0.2], step_time_s=STEP_S)
+    (score,) = score_constant_velocity([batch], [0.2])
     assert score == HorizonScore(0.2, pytest.approx(1.5), pytest.approx(3.0), 1.0, 1, 1)
 
 

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from l5kit.dataset import AgentDataset, EgoDataset
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.kinematic_baselines import baseline_positions, constant_velocity_positions, score_baselines
+from l5kit.evaluation.horizon_scores import baseline_positions, constant_velocity_positions, score_baselines
 from l5kit.kinematic.baselines import BASELINES
 from support.logs import make_log
 from support.samples import make_cfg

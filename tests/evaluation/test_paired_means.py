@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
-from l5kit.evaluation.paired_means import SceneValues, paired_means
-from l5kit.evaluation.resampling import Resampling
+from l5kit.evaluation.resampling import Resampling, SceneValues, paired_means
 
 METRICS = (
     MetricFacts(name="score", label="Score", sentence="score"),

@@ -7,9 +7,8 @@ import torch
 from l5kit.evaluation import write_gt_csv, write_pred_csv
 from l5kit.evaluation.horizon_scores import HorizonScores
 from l5kit.evaluation.metrics import average_displacement_error_oracle
-from l5kit.openloop.csv_predictions import competition_metrics
-from l5kit.openloop.mode_scores import ModeScores
-from l5kit.openloop.trajectory_rows import _errors
+from l5kit.openloop.chopped_set import competition_metrics
+from l5kit.openloop.prediction import ModeScores, _errors
 from l5kit.workflows.trajectories import Modes, Trajectories, TrajectoryScores, means_of
 
 KNOWN = np.array([[1.0, 1.0, 0.0, 0.0]])

@@ -15,8 +15,8 @@ from PIL import Image
 from l5kit.configs.runs import WORKFLOWS
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation import create_chopped_dataset, read_pred_csv
-from l5kit.openloop.options import OpenLoopOptions
 from l5kit.openloop.run import evaluate
+from l5kit.openloop.setup import OpenLoopOptions
 from l5kit.training import train
 from support.networks import KeepsVelocity, KnowsTheFuture, open_log, save_network, score_stub
 from support.tolerances import FLOAT32, FLOAT32_LONG, NETWORK

@@ -14,9 +14,8 @@ from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.receipts import find_loss
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.evaluation import create_chopped_dataset
-from l5kit.openloop.options import OpenLoopOptions
 from l5kit.openloop.run import evaluate
-from l5kit.openloop.setup import set_up
+from l5kit.openloop.setup import OpenLoopOptions, set_up
 from l5kit.planning.checkpoint import CheckpointMismatchError, export_torchscript
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.planning.weights_file import weights_of

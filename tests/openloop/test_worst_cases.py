@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
+from l5kit.openloop.prediction import TrajectoryRows, label_name
 from l5kit.openloop.worst_cases import BASELINE_RGB, CaseTrajectories, case_picture, worst_rows
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.kinematic_baselines import baseline_positions
+from l5kit.evaluation.horizon_scores import baseline_positions
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.kinematic_residual import KinematicResidual
 from l5kit.planning.rasterized.model import RasterizedPlanningModel

@@ -8,9 +8,8 @@ from torch import nn
 
 from l5kit.data import ChunkedDataset, LocalDataManager
 from l5kit.dataset import EgoDataset
-from l5kit.openloop.options import OpenLoopOptions
 from l5kit.openloop.scoring import score
-from l5kit.openloop.setup import set_up
+from l5kit.openloop.setup import OpenLoopOptions, set_up
 from l5kit.planning.checkpoint import save_checkpoint
 from l5kit.workflows import TrainingConfig, make_model, open_samples
 from l5kit.workflows.trained_network import configuration_of

@@ -18,7 +18,7 @@ from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.openloop import evaluate
-from l5kit.openloop.options import OpenLoopOptions
+from l5kit.openloop.setup import OpenLoopOptions
 from l5kit.synthetic import make_city
 from l5kit.training import SampleDataModule, train
 from l5kit.workflows import TrainingConfig, open_samples

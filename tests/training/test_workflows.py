@@ -112,7 +112,7 @@ def test_speed_and_share_of_the_loader_are_in_the_curves(city, tmp_path):
 
 def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
     from l5kit.dataset import loader
-    from l5kit.evaluation.kinematic_baselines import score_constant_velocity
+    from l5kit.evaluation.horizon_scores import score_baselines
 
     cfg = small_config("raster_planner", train_params={"max_num_steps": 1, "accelerator": "cpu"})
     result = train(cfg, tmp_path / "out", data_folder=city)
@@ -123,7 +123,8 @@ def test_the_baseline_is_that_of_the_evaluation(city, tmp_path):
         int((place + 0.5) * len(samples) / 16) for place in range(16)
     ]  # two batches of eight, spread over all scenes
     batches = loader(Subset(samples, chosen), 8, threads=0)
-    (score,) = score_constant_velocity(batches, horizons_s=[1.2], step_time_s=0.1)
+    scores = score_baselines(batches, horizons_s=[1.2], step_time_s=0.1, baselines=("constant_velocity",))
+    (score,) = scores["constant_velocity"]
     assert result.scores["constant_velocity/ade_m/1.2s"] == pytest.approx(score.ade_m, rel=FLOAT32_LONG)
     assert result.scores["constant_velocity/fde_m/1.2s"] == pytest.approx(score.fde_m, rel=FLOAT32_LONG)
 

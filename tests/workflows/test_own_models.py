@@ -7,8 +7,7 @@ import torch
 
 import l5kit
 from l5kit.errors import ConfigError
-from l5kit.openloop.options import OpenLoopOptions
-from l5kit.openloop.setup import set_up
+from l5kit.openloop.setup import OpenLoopOptions, set_up
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.training import train
 from l5kit.workflows.checkpoint_description import describe_checkpoint, mismatch_with_config

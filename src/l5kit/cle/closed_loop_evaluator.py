@@ -1,7 +1,7 @@
 """Closed-loop evaluation plans, and the evaluator that runs one on simulated scenes and keeps the results."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 
@@ -50,17 +50,12 @@ class EvaluationPlan:
                 known = ", ".join(validator_names) or "none"
                 raise EvaluationPlanError(f"intervention validator {name!r} not found in validators list: {known}")
         for validator in self.validators:
-            for name in validator.requires_metric:
-                if name not in metric_names:
-                    _refuse("metric", name, f"validator {validator.validator_name!r}")
+            user = f"validator {validator.validator_name!r}"
+            _require_known("metric", validator.requires_metric, metric_names, user=user)
         for composite in self.composite_metrics:
             user = f"composite metric {composite.composite_metric_name!r}"
-            for name in composite.requires_metric:
-                if name not in metric_names:
-                    _refuse("metric", name, user)
-            for name in composite.requires_validator:
-                if name not in validator_names:
-                    _refuse("validator", name, user)
+            _require_known("metric", composite.requires_metric, metric_names, user=user)
+            _require_known("validator", composite.requires_validator, validator_names, user=user)
 
     def metrics_dict(self) -> dict[str, SupportsMetricCompute]:
         """Return the metrics by name."""
@@ -137,8 +132,12 @@ def _require_unique(kind: str, names: list[str]) -> None:
         raise EvaluationPlanError(f"You cannot have repeated {kind} names. Repeated: {', '.join(map(str, repeated))}")
 
 
-def _refuse(kind: str, name: str, user: str) -> None:
-    raise EvaluationPlanError(f"{kind} {name!r} is required by {user}, but not in the plan; add it to the {kind}s")
+def _require_known(kind: str, names: Iterable[str], known: Collection[str], *, user: str) -> None:
+    for name in names:
+        if name not in known:
+            raise EvaluationPlanError(
+                f"{kind} {name!r} is required by {user}, but not in the plan; add it to the {kind}s"
+            )
 
 
 class ClosedLoopEvaluator:

@@ -141,43 +141,43 @@ class CollisionMetricBase(SceneMetric):
         return torch.tensor(values, dtype=torch.float32)
 
 
-class CollisionFrontMetric(CollisionMetricBase):
+class _OneSideMetric(CollisionMetricBase):
+    """Base of metrics whose class says which side counts."""
+
+    collision_type: CollisionType
+
+    def __init__(self, *, filter_agents_threshold: float | None = None) -> None:
+        super().__init__(self.collision_type, filter_agents_threshold=filter_agents_threshold)
+
+
+class CollisionFrontMetric(_OneSideMetric):
     """1 in the frames in which the AV's front collides, 0 in the others; (N,) float32.
 
     Args:
         filter_agents_threshold: As in :class:`CollisionMetricBase`.
     """
 
-    metric_name = "collision_front"
-
-    def __init__(self, *, filter_agents_threshold: float | None = None) -> None:
-        super().__init__(CollisionType.FRONT, filter_agents_threshold=filter_agents_threshold)
+    metric_name, collision_type = "collision_front", CollisionType.FRONT
 
 
-class CollisionRearMetric(CollisionMetricBase):
+class CollisionRearMetric(_OneSideMetric):
     """1 in the frames in which the AV's rear collides, 0 in the others; (N,) float32.
 
     Args:
         filter_agents_threshold: As in :class:`CollisionMetricBase`.
     """
 
-    metric_name = "collision_rear"
-
-    def __init__(self, *, filter_agents_threshold: float | None = None) -> None:
-        super().__init__(CollisionType.REAR, filter_agents_threshold=filter_agents_threshold)
+    metric_name, collision_type = "collision_rear", CollisionType.REAR
 
 
-class CollisionSideMetric(CollisionMetricBase):
+class CollisionSideMetric(_OneSideMetric):
     """1 in the frames in which a flank of the AV collides, 0 in the others; (N,) float32.
 
     Args:
         filter_agents_threshold: As in :class:`CollisionMetricBase`.
     """
 
-    metric_name = "collision_side"
-
-    def __init__(self, *, filter_agents_threshold: float | None = None) -> None:
-        super().__init__(CollisionType.SIDE, filter_agents_threshold=filter_agents_threshold)
+    metric_name, collision_type = "collision_side", CollisionType.SIDE
 
 
 class DisplacementErrorMetric(SceneMetric):

@@ -124,8 +124,8 @@ def evaluate(
     if key is not None:
         find_evaluated_log(data_manager, key)
     from l5kit.openloop.files import scores_of
-    from l5kit.openloop.options import OpenLoopOptions
     from l5kit.openloop.run import evaluate as evaluate_network
+    from l5kit.openloop.setup import OpenLoopOptions
     from l5kit.workflows.trained_network import configuration_of
 
     try:

@@ -36,7 +36,7 @@ from l5kit.evaluation.epdms.scene_metrics import NUM_WINDOWS, SHARE_PLANNED
 from l5kit.evaluation.epdms.terms import EPDMS
 
 if TYPE_CHECKING:
-    from l5kit.closedloop.result import ClosedLoopResult
+    from l5kit.closedloop.folder import ClosedLoopResult
 
 _COUNTS_OF_WINDOWS = (NUM_WINDOWS, SHARE_PLANNED)
 _MOST_LISTED = 5

@@ -1,8 +1,8 @@
 """Closed-loop simulation of a log: a planner drives its scenes, and how well it does is scored and tabled."""
 
+from l5kit.closedloop.folder import ClosedLoopResult, read_result
 from l5kit.closedloop.key_drives import KeyDrive, ScoredKeyDrive, read_key_drive, score_key_drive
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.run import simulate
 from l5kit.closedloop.session import open_session
 

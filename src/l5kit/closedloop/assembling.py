@@ -11,14 +11,14 @@ import numpy as np
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import FloatArray, Int64Array, JsonObject
-from l5kit.closedloop.columns import frame_columns_of, scene_columns_of
+from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, Part
-from l5kit.closedloop.tables import frame_columns, write_table
+from l5kit.closedloop.tables import frame_columns, frame_columns_of, scene_columns_of, write_table
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.progress import Progress
 from l5kit.evaluation.driving.metric import MetricFacts
-from l5kit.evaluation.epdms.params import EpdmsParams
+from l5kit.evaluation.epdms.plan_windows import EpdmsParams
 from l5kit.geometry.transform import round_world
 from l5kit.simulation.engine.actions import join_times, plans_at
 from l5kit.simulation.engine.driven_scenes import LEAST_WAY_M
@@ -115,7 +115,7 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
     """
     driven = [row for row in rows if row["message"] is None]
     scored = [row for row in driven if row["score"] is not None]
-    failed = [row for row in rows if row["message"] is not None]
+    failed = filter(None, map(FailedScene.of_row, rows))
     counted = [metric.counted_as for metric in metrics if metric.counted_as is not None]
     need_map = [metric.name for metric in metrics if metric.needs_map and metric.role is not None]
 
@@ -159,15 +159,7 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
         ],
         "unscored": [{"scene": row["scene"], "message": _why_unscored(row)} for row in driven if row["score"] is None],
         "without_map": bool(scored) and all(row[name] is None for row in scored for name in need_map),
-        "failed": [
-            {
-                "scene": row["scene"],
-                "frame": row["failed_frame"],
-                "track": row["failed_track"],
-                "message": row["message"],
-            }
-            for row in failed
-        ],
+        "failed": [each.as_json() for each in failed],
         **driven_by,
         **run,
     }

@@ -1,21 +1,195 @@
 """Blocks of scenes: read, driven, scored and written as a part, with what fails kept beside what does not."""
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import FloatArray, Int64Array, JsonObject
-from l5kit.closedloop.columns import scene_columns_of
+from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, RecordArray
 from l5kit.closedloop.failed_scene import FailedScene, read_scene
+from l5kit.closedloop.measured import Measured
 from l5kit.closedloop.parts import FinishedScene, write_part
-from l5kit.closedloop.scored_scenes import find_overflow, score_driven
 from l5kit.closedloop.setup import ClosedLoopSetup
+from l5kit.closedloop.tables import frame_columns_of, frame_dtype_of, scene_columns_of
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import L5KitError, is_termination
+from l5kit.evaluation.driving.collisions import CollisionKind
+from l5kit.evaluation.driving.metric import Metric
+from l5kit.evaluation.driving.scene_score import METRICS
+from l5kit.simulation.engine.appearances import find_gaps_at_appearance
+from l5kit.simulation.engine.driven_scenes import DrivenScenes, ScoredDrives, score_drives
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
+from l5kit.simulation.lanes.track_poses import paths_of_avs
+
+ScoredScene = tuple[JsonObject, RecordArray]
+"""The row of a scene, without log and position, and the rows of its frames."""
+
+
+def score_driven(
+    driven: DrivenScenes,
+    measured: Measured,
+    truth: Mapping[int, SceneArrays] | None = None,
+    *,
+    is_by_rules: bool = False,
+) -> dict[int, ScoredScene]:
+    """Return the rows of all scenes that were driven to their end, by scene of the batch.
+
+    Args:
+        driven: The scenes.
+        measured: What is measured.
+        truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
+            in the simulation.
+        is_by_rules: Whether the rule planner has driven, with which windows need not be compared then.
+    """
+    scored: dict[int, ScoredScene] = {}
+    for drives in score_drives(driven, truth):
+        if measured.needs_windows:
+            # here, as only windows need the rule planner
+            from l5kit.simulation.drivers.rule_planner import RulePlanner
+            from l5kit.simulation.windows.scored_windows import score_windows_of
+
+            windows = score_windows_of(driven, drives, rules=None if is_by_rules else RulePlanner())
+            drives = replace(drives, details=replace(drives.details, windows=windows))
+        judged = {metric.name: metric.judge(drives.details) for metric in measured.metrics}
+        # the table of frames always says how the AV drove, by the metrics of the nuPlan score
+        in_columns = {
+            metric.column: (judged.get(metric.name) or metric.judge(drives.details))[0]
+            for metric in dict.fromkeys((*METRICS, *measured.metrics))
+            if metric.column is not None
+        }
+        frames = _frame_rows(driven, drives, measured.metrics, in_columns)
+        failing = {metric: judged[metric.name][2] for metric in measured.metrics if metric.fault is not None}
+        values = {name: scenes for name, (_, scenes, _) in judged.items()}
+        scores = {"score": measured.score_of(values)} | values
+        rows = _scene_rows(driven, drives, frames, scores, failing)
+        scored |= {scene: (rows[index], frames[index]) for index, scene in enumerate(drives.scenes.tolist())}
+    return scored
+
+
+def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
+    """Return which numbers of a scene are infinite, its states being finite; None where all of them can be written.
+
+    Args:
+        row: Its row in the table of scenes.
+        frames: Its rows in the table of frames, (F,).
+    """
+    infinite = [name for name, value in row.items() if isinstance(value, float) and math.isinf(value)]
+    is_infinite = np.zeros(len(frames), np.bool_)
+    for name in frames.dtype.names or ():
+        if frames.dtype[name].kind == "f" and np.isinf(frames[name]).any():
+            infinite.append(name)
+            is_infinite |= np.isinf(frames[name])
+    if not infinite:
+        return None
+    frame = int(frames["frame"][np.argmax(is_infinite)]) if is_infinite.any() else None
+    names = ", ".join(dict.fromkeys(infinite))
+    return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
+
+
+def _frame_rows(
+    driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric], in_columns: Mapping[str, Float64Array]
+) -> RecordArray:
+    """Return the rows of the frames, (S, F), with the values of metrics in their columns, (S, F) each."""
+    scenes, details = drives.scenes, drives.details
+    states, users = details.states, details.road_users
+    num_frames = states.is_there.shape[1]
+    from_log_m = states.positions_m - details.expert.positions_m
+    rows = np.zeros(states.is_there.shape, frame_dtype_of(frame_columns_of(metrics)))
+    rows["scene"] = driven.batch.scene_indices[scenes, None]
+    rows["frame"] = driven.batch.starts[scenes, None] + np.arange(num_frames)
+    columns = {
+        "time_s": states.timestamps_s,
+        "x_m": states.positions_m[..., 0],
+        "y_m": states.positions_m[..., 1],
+        "yaw_rad": states.yaws_rad,
+        "speed_mps": states.speeds_mps,
+        "acceleration_mps2": states.accelerations_mps2[..., 0],
+        "lateral_acceleration_mps2": states.accelerations_mps2[..., 1],
+        "distance_to_log_m": np.sqrt((from_log_m**2).sum(axis=-1)),
+        "speed_limit_mps": details.speed_limits_mps,
+        "progress_m": details.progress_m,
+        "by_fallback": driven.by_fallback[scenes, :num_frames],
+    }
+    for name, values in (*columns.items(), *in_columns.items()):
+        rows[name] = values
+
+    # tracks are numbered within their scenes, by the ids there in ascending order
+    track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
+    by_frame = rows.reshape(-1)
+
+    # with whom the AV collides: of several in a frame one at fault, else the first; the column of the metric counts
+    # those at fault, here it says of the one that is named whether it is one
+    rows["collision_at_fault"] = -1
+    collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
+    frame_indices = users.frames_of_rows[collided]
+    np.add.at(by_frame["collisions"], frame_indices, 1)
+    for row, frame_index in zip(collided.tolist(), frame_indices.tolist(), strict=True):
+        is_at_fault = int(details.collisions.is_at_fault[row])
+        if is_at_fault > by_frame["collision_at_fault"][frame_index]:
+            by_frame["collision_at_fault"][frame_index] = is_at_fault
+            by_frame["collision_kind"][frame_index] = details.collisions.kinds[row]
+            by_frame["collision_track"][frame_index] = track_ids[frame_index // num_frames][users.tracks[row]]
+
+    # who appears close ahead: how many, and the nearest of them, which is written last and so stays
+    paths = driven.batch.once(paths_of_avs)
+    gaps_m = find_gaps_at_appearance(states, users, paths, path_of_scene=scenes)
+    appeared = np.flatnonzero(gaps_m < np.inf)
+    np.add.at(by_frame["appeared_close"], users.frames_of_rows[appeared], 1)
+    for row in appeared[np.argsort(-gaps_m[appeared], kind="stable")].tolist():
+        frame_index = int(np.searchsorted(users.starts, row, side="right")) - 1
+        by_frame["appeared_track"][frame_index] = track_ids[frame_index // num_frames][users.tracks[row]]
+    return rows
+
+
+def _scene_rows(
+    driven: DrivenScenes,
+    drives: ScoredDrives,
+    frames: RecordArray,
+    scores: Mapping[str, Float64Array],
+    failing: Mapping[Metric, BoolArray],
+) -> list[JsonObject]:
+    """Return the rows of scenes, with scores by name, (S,), and the frames with a fault of each metric, (S, F)."""
+    scenes, details = drives.scenes, drives.details
+    # the first frame that is marked is that of argmax; where none is, it is 0, and counts for nothing below
+    appeared = frames["appeared_close"] > 0
+    first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
+    has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
+    of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
+    columns: dict[str, Float64Array | Int64Array] = {
+        "scene": driven.batch.scene_indices[scenes],
+        "frames": details.states.num_frames,
+        **{name: np.where(drives.has_score, values, np.nan) for name, values in scores.items()},
+        "collisions": frames["collisions"].sum(axis=1),
+        "collisions_at_fault": details.counts_at_fault.sum(axis=(1, 2)),
+        **{metric.counted_as: where.sum(axis=1) for metric, where in failing.items() if metric.counted_as is not None},
+        "way_m": drives.distances_m,
+        "expert_way_m": drives.expert_distances_m,
+        "route_m": details.progress_m.sum(axis=1),
+        "expert_route_m": details.expert_progress_m.sum(axis=1),
+        "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
+        "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
+        "fallback_steps": np.where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1).astype(object), math.nan),
+        **{
+            f"first_{metric.name}_frame": np.where(where.any(axis=1), frames["frame"][:, 0] + where.argmax(axis=1), -1)
+            for metric, where in failing.items()
+        },
+        "appeared_close": frames["appeared_close"].sum(axis=1),
+        "first_appeared_frame": np.where(appeared.any(axis=1), first_appeared["frame"], -1),
+        "first_appeared_track": np.where(appeared.any(axis=1), first_appeared["appeared_track"].astype(object), -1),
+    }
+    values = {name: column.tolist() for name, column in columns.items()}
+    # NaN, and a first frame below 0, stand for what is not known
+    return [
+        {
+            name: None if math.isnan(column[row]) or (name.startswith("first_") and column[row] < 0) else column[row]
+            for name, column in values.items()
+        }
+        for row in range(len(scenes))
+    ]
 
 
 class FailedSceneError(L5KitError, RuntimeError):
@@ -60,22 +234,21 @@ class SimulateBlock:
         options, true_log = self.setup.options, self.setup.truth
         recorded: dict[int, SceneRecords] = {}
         truth: dict[int, SceneArrays] = {}
-        failed: list[FailedScene] = []
+        finished: list[FinishedScene] = []
         for scene in scenes.tolist():
             records = read_scene(self.setup.log, scene, start=options.start_frame)
             if isinstance(records, FailedScene):
-                failed.append(self._as_failed(records))
+                finished.append(self._finish_failed(records))
                 continue
             # without a true log, scenes are scored against what planners see
             if true_log is not None:
                 true = true_log.read(scene, records, start=options.start_frame, num_frames=options.num_frames)
                 if isinstance(true, FailedScene):
-                    failed.append(self._as_failed(true))
+                    finished.append(self._finish_failed(true))
                     continue
                 truth[scene] = true
             recorded[scene] = records
-        finished = self._drive(recorded, truth) if recorded else []
-        finished += [self._row_of(each) for each in failed]
+        finished += self._drive(recorded, truth) if recorded else []
         finished.sort(key=lambda each: each.scene)
         write_part(self.folder, finished, facts=self.setup.log.facts, run=self.run)
         return [scene.row for scene in finished]
@@ -92,7 +265,7 @@ class SimulateBlock:
             if len(recorded) == 1:
                 (scene,) = recorded
                 text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                return [self._row_of(FailedScene(scene, None, None, text))]
+                return [self._finish_failed(FailedScene(scene, None, None, text))]
         return [done for scene, records in recorded.items() for done in self._drive({scene: records}, truth)]
 
     def _drive_together(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
@@ -113,7 +286,7 @@ class SimulateBlock:
             keeps_plans=options.keeps_plans or setup.measured.needs_windows,
             strict=options.strict,
         ).run()
-        finished = [self._row_of(self._as_failed(FailedScene.of_fault(fault))) for fault in driven.faults.values()]
+        finished = [self._finish_failed(FailedScene.of_fault(fault)) for fault in driven.faults.values()]
         true_of_index = None if setup.truth is None else dict(enumerate(truth[scene] for scene in recorded))
         with np.errstate(over="ignore"):  # found by find_overflow
             is_by_rules = setup.planner.is_rule_planner
@@ -121,7 +294,7 @@ class SimulateBlock:
         for index, (row, frames) in scored.items():
             overflow = find_overflow(row, frames)
             if overflow is not None:
-                finished.append(self._row_of(self._as_failed(overflow)))
+                finished.append(self._finish_failed(overflow))
                 continue
             plans: FloatArray | None = None
             times_s: tuple[float, ...] = ()
@@ -135,19 +308,15 @@ class SimulateBlock:
             finished.append(FinishedScene(self._whole_row(row), frames, driven.records(index), plans, times_s))
         return finished
 
-    def _as_failed(self, failed: FailedScene) -> FailedScene:
-        """Return a scene that failed.
+    def _finish_failed(self, failed: FailedScene) -> FinishedScene:
+        """Return a scene that failed as one that is done.
 
         Raises:
             FailedSceneError: The simulation is strict.
         """
         if self.setup.options.strict:
             raise FailedSceneError(failed)
-        return failed
-
-    def _row_of(self, failed: FailedScene) -> FinishedScene:
-        row = {"scene": failed.scene, "failed_frame": failed.frame, "failed_track": failed.track}
-        return FinishedScene(self._whole_row({**row, "message": failed.message}))
+        return FinishedScene(self._whole_row(failed.as_row()))
 
     def _whole_row(self, row: JsonObject) -> JsonObject:
         """Return a row with all columns, None where nothing is known."""

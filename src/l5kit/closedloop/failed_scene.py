@@ -1,10 +1,19 @@
-"""Failed scenes: what cannot be read, driven or scored, and why."""
+"""Scenes as they are read for a simulation, with true boxes where there are such, and those that fail, and why."""
 
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
-from l5kit._types import JsonObject
+import numpy as np
+
+from l5kit._types import Int64Array, JsonObject
+from l5kit.data.data_record import DataRecord
+from l5kit.data.dataset_files import find_dataset
+from l5kit.data.records import FRAME_INTERVAL
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.simulation.engine.driven_scenes import SceneFault
 
@@ -38,6 +47,18 @@ class FailedScene:
         """Return what the engine has told of."""
         return cls(fault.scene_index, fault.frame_index, fault.track_id, fault.message)
 
+    @classmethod
+    def of_row(cls, row: JsonObject) -> "FailedScene | None":
+        """Return what the row of a scene in the table of scenes tells; None for one that did not fail."""
+        if row["message"] is None:
+            return None
+        return cls(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
+
+    def as_row(self) -> JsonObject:
+        """Return the columns of the table of scenes that tell of it."""
+        names = {"frame": "failed_frame", "track": "failed_track"}
+        return {names.get(name, name): value for name, value in self.as_json().items()}
+
     def as_json(self) -> JsonObject:
         """Return it as JSON holds it."""
         return asdict(self)
@@ -60,3 +81,86 @@ def read_scene(log: ChunkedDataset, scene: int, *, start: int) -> SceneRecords |
     except Exception as error:  # whatever is broken in a file must not end the other scenes
         return FailedScene(scene, None, None, f"the scene cannot be read: {error or type(error).__name__}")
     return recorded if fault is None else FailedScene(scene, fault.frame, fault.track_id, fault.message)
+
+
+_CLOSE_M = 1e-6
+"""So far the poses of the AV may be apart, metres, and the entries of its rotations."""
+
+
+@dataclass(frozen=True)
+class TrueLog:
+    """A log with the true boxes of another one, in which planners drive.
+
+    Attributes:
+        path: Where it lies.
+        log: The log.
+        data: Record of it.
+    """
+
+    path: Path
+    log: ChunkedDataset = field(repr=False)
+    data: DataRecord
+
+    def read(self, scene: int, seen: SceneRecords, *, start: int, num_frames: int | None) -> SceneArrays | FailedScene:
+        """Return the frames of a scene that are simulated, with true boxes, or why they cannot be those.
+
+        Args:
+            scene: The scene.
+            seen: The scene as planners see it, all frames.
+            start: First frame that is simulated.
+            num_frames: Frames that are simulated, at most; None for all.
+        """
+        records = read_scene(self.log, scene, start=start)
+        if isinstance(records, FailedScene):
+            return FailedScene(scene, records.frame, records.track, f"in the true log: {records.message}")
+        # it has the same frames, with the same times and poses of the AV; the first one that differs is named
+        problem = "the true log is not that of this one"
+        if len(seen.frames) != len(records.frames):
+            counts = f"it has {len(records.frames)} frames in place of {len(seen.frames)}"
+            return FailedScene(scene, None, None, f"{problem}: {counts}")
+        for name, what, tolerance in (
+            ("timestamp", "time", 0.0),
+            ("ego_translation", "place of the AV", _CLOSE_M),
+            ("ego_rotation", "rotation of the AV", _CLOSE_M),
+        ):
+            apart = np.abs(seen.frames[name] - records.frames[name]).reshape(len(seen.frames), -1).max(axis=1)
+            if (apart > tolerance).any():
+                frame = int(np.argmax(apart > tolerance))
+                return FailedScene(scene, frame, None, f"{problem}: the {what} is another")
+        # the frames that are simulated, so that boxes and drives are the same rows
+        length = len(records.frames)
+        stop = length if num_frames is None else min(length, start + num_frames)
+        return SceneArrays.of_records(records.cut(start, stop))
+
+
+def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array) -> TrueLog:
+    """Return the log with the true boxes of a log.
+
+    Args:
+        path: A ``.zarr``, or a dataset folder with one.
+        log: The log that planners see.
+        scenes: The scenes that are simulated, (S,).
+
+    Raises:
+        DatasetNotFoundError: There is no dataset.
+        InvalidArgumentError: It has other scenes: another number of them, or others in frames or times.
+    """
+    dataset_path = find_dataset(path)
+    truth = ChunkedDataset(dataset_path).open()
+    problem = f"truth (--truth) is {str(path)!r}, which is not of the log that is simulated"
+    hint = "take the true log that was made with it"
+    if len(truth.scenes) != len(log.scenes):
+        raise InvalidArgumentError(
+            f"{problem}: it has {len(truth.scenes)} scenes in place of {len(log.scenes)}; {hint}"
+        )
+    # frames and times of the scenes tell another log at once; poses of the AV are compared scene by scene, as read
+    own, others = truth.scenes[scenes], log.scenes[scenes]
+    for name, what in ((FRAME_INTERVAL, "frames"), ("start_time", "start time"), ("end_time", "end time")):
+        differs = (own[name] != others[name]).reshape(len(scenes), -1).any(axis=1)
+        if differs.any():
+            row = int(np.argmax(differs))
+            raise InvalidArgumentError(
+                f"{problem}: the {what} of scene {int(scenes[row])} there: {own[name][row].tolist()}, in the log: "
+                f"{others[name][row].tolist()}; {hint}"
+            )
+    return TrueLog(dataset_path, truth, DataRecord.of(dataset_path, num_scenes=len(truth.scenes)))

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Float64Array
+from l5kit.closedloop.folder import ClosedLoopResult
 from l5kit.closedloop.options import ClosedLoopOptions
-from l5kit.closedloop.result import ClosedLoopResult
 from l5kit.closedloop.run import simulate
 from l5kit.data.data_record import DataRecord
 from l5kit.data.zarr_dataset import ChunkedDataset

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from l5kit._types import Float64Array
-from l5kit.closedloop.columns import FRAME_COLUMNS, SCENE_COLUMNS
+from l5kit.closedloop.tables import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.configs.own_code import digest_of_object, is_own, read_own
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json

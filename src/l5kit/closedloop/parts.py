@@ -63,38 +63,28 @@ class Part:
 
     Args:
         folder: Where it is.
+
+    Attributes:
+        rows: Rows of the table of scenes.
+        scenes: The scenes that it holds.
+        plan_times_s: When poses of its plans are, seconds from the frame of the plan, (T,).
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         content = read_receipt(folder, _ROWS_FILE)
-        self._rows: list[JsonObject] = content["rows"]
-        self._plan_times_s: list[float] = content["plan_times_s"]
-        self._row_of_scene = {int(row["scene"]): number for number, row in enumerate(self._rows)}
-
-    @property
-    def plan_times_s(self) -> Float64Array:
-        """When poses of its plans are, seconds from the frame of the plan, (T,)."""
-        return np.array(self._plan_times_s)
-
-    @property
-    def scenes(self) -> list[int]:
-        """The scenes that it holds."""
-        return list(self._row_of_scene)
-
-    @property
-    def rows(self) -> list[JsonObject]:
-        """Rows of the table of scenes."""
-        return self._rows
+        self.rows: list[JsonObject] = content["rows"]
+        self.scenes = [int(row["scene"]) for row in self.rows]
+        self.plan_times_s: Float64Array = np.array(content["plan_times_s"], np.float64)
 
     def read(self, scene: int) -> FinishedScene:
         """Return a scene that it holds."""
-        number = self._row_of_scene[scene]
-        row = self._rows[number]
+        number = self.scenes.index(scene)
+        row = self.rows[number]
         if row.get("message") is not None:
             return FinishedScene(row)
         # scenes that failed have a row, but no frames, plans and records: those of others lie behind each other
-        before = [other for other in self._rows[:number] if other.get("message") is None]
+        before = [other for other in self.rows[:number] if other.get("message") is None]
         first = sum(other["frames"] for other in before)
         rows = slice(first, first + row["frames"])
         plans = None if self._plans is None else np.array(self._plans[rows])
@@ -103,7 +93,7 @@ class Part:
             frames=np.array(self._frames[rows]),
             records=SceneRecords.read(self._log, len(before)),
             plans=None if plans is None or np.isnan(plans).all() else plans,  # a scene of one frame has none
-            plan_times_s=tuple(self._plan_times_s),
+            plan_times_s=tuple(self.plan_times_s.tolist()),
         )
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from l5kit.simulation.engine.traffic_state import Driver
 if TYPE_CHECKING:
     from torch import nn
 
+    from l5kit.environment.policy_driver import PolicyDriver
     from l5kit.simulation.drivers.traffic_mix import TrafficMix
 
 RequestedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
@@ -197,13 +198,7 @@ def _open_alone(
                 f"moves is {moves!r}, but planner {requested!r} is a policy, which gives controls of the vehicle model "
                 "of its training; drop it"
             )
-        if context is not None and context.cfg is not None:
-            raise InvalidArgumentError(
-                f"planner {requested!r} is a policy, which has its configuration with it; drop the one that is given"
-            )
-        from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
-
-        policy = PolicyDriver.load(requested)
+        policy = _load_policy(requested, context, subject=f"planner {requested!r} is a policy")
         return Planner(requested, policy.seat, policy.digest)
     driver, name, source = _open_driver(requested, PLANNERS, whom="ego", context=context)
     usual = MOVES[0] if is_tracked else _USUAL_MOVES.get(name, MOVES[0])
@@ -265,13 +260,7 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
         needs_map = any(each.needs_map for each in members.values())
         return replace(_traffic_of_mix(str(requested), opened, members), needs_map=needs_map)
     if isinstance(requested, str) and not is_own(requested) and _is_of_policy(requested):
-        if context is not None and context.cfg is not None:
-            raise InvalidArgumentError(
-                f"agents is {requested!r}, a policy, which has its configuration with it; drop the one that is given"
-            )
-        from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
-
-        policy = PolicyDriver.load(requested)
+        policy = _load_policy(requested, context, subject=f"agents is {requested!r}, a policy")
         return Traffic(requested, policy.agent_seat, policy.digest, needs_map=True)
     mixes = sys.modules.get("l5kit.simulation.drivers.traffic_mix")  # nobody has a mix who has not loaded its module
     if mixes is not None and isinstance(requested, mixes.TrafficMix):
@@ -383,6 +372,15 @@ def _open_driver(
         )
     candidate, source = read_own(requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
     return _as_driver(candidate, argument), requested, source
+
+
+def _load_policy(requested: str, context: NetworkContext | None, *, subject: str) -> "PolicyDriver":
+    """Return a policy, which takes no configuration; ``subject`` says what it is asked for as, for the error."""
+    if context is not None and context.cfg is not None:
+        raise InvalidArgumentError(f"{subject}, which has its configuration with it; drop the one that is given")
+    from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
+
+    return PolicyDriver.load(requested)
 
 
 def _is_of_policy(requested: str) -> bool:

@@ -14,12 +14,20 @@ from l5kit._types import Config
 from l5kit.closedloop.assembling import assemble, scores_of
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
 from l5kit.closedloop.failed_scene import FailedScene
-from l5kit.closedloop.folder import FINISHED, claimed, digest_of_run, is_complete, require_apart, require_folder
+from l5kit.closedloop.folder import (
+    FINISHED,
+    ClosedLoopResult,
+    claimed,
+    digest_of_run,
+    is_complete,
+    read_result,
+    require_apart,
+    require_folder,
+)
 from l5kit.closedloop.measured import RequestedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import drop_damaged, find_parts
 from l5kit.closedloop.planners import RequestedPlanner, RequestedTraffic
-from l5kit.closedloop.result import ClosedLoopResult, read_result
 from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress
@@ -151,10 +159,9 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     drop_damaged(parts, run)
     for part in find_parts(parts):
         finished += part.scenes
-        for row in part.rows:
-            if options.strict and row["message"] is not None:
-                failed = FailedScene(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
-                raise FailedSceneError(failed)
+        failed = next(filter(None, map(FailedScene.of_row, part.rows)), None)
+        if options.strict and failed is not None:
+            raise FailedSceneError(failed)
     missing = setup.scenes[~np.isin(setup.scenes, finished)]
     if len(missing) == 0:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkContext
-from l5kit.closedloop.failed_scene import as_unicode
+from l5kit.closedloop.failed_scene import TrueLog, as_unicode, open_truth
 from l5kit.closedloop.measured import Measured, RequestedMetric, find_scores, open_metrics
 from l5kit.closedloop.options import ClosedLoopOptions, with_option
 from l5kit.closedloop.planners import (
@@ -27,7 +27,6 @@ from l5kit.closedloop.planners import (
     open_traffic,
     with_whole_path,
 )
-from l5kit.closedloop.true_log import TrueLog, open_truth
 from l5kit.configs.own_code import is_own, with_whole_file
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
@@ -39,7 +38,7 @@ from l5kit.data.stores.store import file_name_of, path_of, whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, EngineError, InvalidArgumentError, without_secrets
 from l5kit.evaluation.driving.metric import NUPLAN
-from l5kit.evaluation.epdms.params import STEP_S
+from l5kit.evaluation.epdms.plan_windows import STEP_S
 from l5kit.simulation.engine.scene_batch import SceneRoads
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
@@ -67,20 +66,16 @@ class SimulationRequest:
     score: str | Sequence[str]
     options: ClosedLoopOptions
 
-    def with_whole_paths(self) -> "WholeRequest":
+    def with_whole_paths(self) -> "SimulationRequest":
         """Return the arguments with absolute paths or URLs, which name the same for each machine."""
         moves = self.options.moves
         metrics = [self.metrics] if isinstance(self.metrics, RequestedMetric) else self.metrics
-        return WholeRequest(
+        return replace(
+            self,
             path=Path(whole_path_of(self.path)),
-            planner=self.planner,
-            agents=self.agents,
-            planner_cfg=self.planner_cfg,
-            agents_cfg=self.agents_cfg,
             map_path=_whole(self.map_path),
             meta_path=_whole(self.meta_path),
             truth=_whole(self.truth),
-            fallback=self.fallback,
             # those of files of the user are found from any working directory
             metrics=tuple(
                 with_whole_file(each) if isinstance(each, str) and is_own(each) else each for each in metrics
@@ -94,18 +89,7 @@ class SimulationRequest:
             ),
         )
 
-
-@dataclass(frozen=True, kw_only=True)
-class WholeRequest(SimulationRequest):
-    """A request with absolute paths or URLs, and the scores by their names."""
-
-    path: Path
-    map_path: Path | None
-    meta_path: Path | None
-    truth: Path | None
-    score: tuple[str, ...]
-
-    def elsewhere(self) -> "WholeRequest":
+    def elsewhere(self) -> "SimulationRequest":
         """Return the arguments for a process with another working directory."""
         planner = with_whole_path(self.planner) if isinstance(self.planner, str) else self.planner
         agents = with_whole_path(self.agents) if isinstance(self.agents, str) else self.agents
@@ -143,7 +127,7 @@ class ClosedLoopSetup:
     digests: Mapping[str, str | None]
     truth: TrueLog | None = None
     measured: Measured = field(default=Measured(), repr=False)
-    request: WholeRequest | None = field(default=None, repr=False)
+    request: SimulationRequest | None = field(default=None, repr=False)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Leave log, map and networks out, which another process reads from their files."""
@@ -211,7 +195,7 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
     return replace(opened, options=options, data=data, digests=digests, request=whole)
 
 
-def _open(request: WholeRequest) -> ClosedLoopSetup:
+def _open(request: SimulationRequest) -> ClosedLoopSetup:
     """Return log, map and drivers, still without a record of the data and digests."""
     options = request.options
     files, _ = find_scene_files(request.path, map_path=request.map_path, meta_path=request.meta_path)
@@ -246,7 +230,7 @@ def _open(request: WholeRequest) -> ClosedLoopSetup:
     if roads is not None and roads.maps.is_single:
         _ = roads.of_scenes(log, scenes[:1]).driving  # read once, before threads ask for it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
-    measured = open_metrics(request.metrics, request.score)
+    measured = open_metrics(request.metrics, find_scores(request.score))
     if measured.needs_windows and not math.isclose(log.facts.step_time_s, STEP_S):
         raise InvalidArgumentError(
             f"score (--score) is {', '.join(measured.scores)}, whose windows have a frame every {STEP_S} s, but the "
@@ -285,7 +269,7 @@ def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOpt
 
 
 def _set_up_elsewhere(
-    request: WholeRequest,
+    request: SimulationRequest,
     scenes: Int64Array,
     data: DataRecord,
     digests: dict[str, str | None],

@@ -1,22 +1,121 @@
-"""Tables of a simulation as CSV and, with the extra ``arrow``, as Parquet, written a few rows at a time."""
+"""Tables of a simulation: columns, and CSV and, with the extra ``arrow``, Parquet, written a few rows at a time."""
 
 import csv
 import importlib.util
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from l5kit._files import replaced_when_complete
-from l5kit._types import BoolArray, RecordArray
-from l5kit.closedloop.columns import FRAME_COLUMNS, Column
+from l5kit._types import BoolArray, DType, RecordArray
 from l5kit.evaluation.driving.collisions import CollisionKind
+from l5kit.evaluation.driving.metric import MetricFacts
+from l5kit.evaluation.driving.scene_score import METRICS
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds; what is not known is empty in CSV and null in Parquet.
+
+    Attributes:
+        kind: Whole numbers, ids of tracks (whole numbers up to 2**64 - 1), numbers, yes or no as 1 or 0, or texts.
+        digits: Digits behind the point in CSV; Parquet has all.
+    """
+
+    kind: Literal["int", "id", "float", "bool", "text"]
+    digits: int = 0
+
+
+_INT, _ID, _BOOL, _TEXT, _THOUSANDTHS = Column("int"), Column("id"), Column("bool"), Column("text"), Column("float", 3)
+
+FRAME_COLUMNS: Final[Mapping[str, Column]] = {
+    "scene": _INT,
+    "frame": _INT,
+    "time_s": _THOUSANDTHS,
+    "x_m": _THOUSANDTHS,
+    "y_m": _THOUSANDTHS,
+    "yaw_rad": Column("float", 5),
+    "speed_mps": _THOUSANDTHS,
+    "acceleration_mps2": _THOUSANDTHS,
+    "lateral_acceleration_mps2": _THOUSANDTHS,
+    "distance_to_log_m": _THOUSANDTHS,
+    "distance_off_road_m": _THOUSANDTHS,
+    "time_to_collision_s": Column("float", 2),
+    "speed_limit_mps": _THOUSANDTHS,
+    "speed_excess_mps": _THOUSANDTHS,
+    "progress_m": _THOUSANDTHS,
+    "way_along_lanes_m": _THOUSANDTHS,
+    "is_comfortable": _BOOL,
+    "collisions": _INT,
+    "collision_track": _ID,
+    "collision_kind": _TEXT,
+    "collision_at_fault": _BOOL,
+    "appeared_close": _INT,
+    "appeared_track": _ID,
+    "by_fallback": _BOOL,
+}
+"""``frames.csv``: one row for each frame of each scored scene; docs/reference/simulate.md says what each column is."""
+
+_DTYPES: Final = {"int": "int64", "id": "uint64", "float": "float64", "bool": "int8", "text": "int8"}
+"""Of columns in memory, and in Parquet, which has texts for kinds of collisions."""
+
+_APPEARED: Final = {"appeared_close": _INT, "first_appeared_frame": _INT, "first_appeared_track": _ID}
+
+
+def frame_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
+    """Return the columns of the table of frames with those of more metrics than the usual ones."""
+    columns = dict(FRAME_COLUMNS)
+    for metric in metrics:
+        if metric.column is not None:
+            columns.setdefault(metric.column, Column("float", metric.digits))
+    return columns
+
+
+def frame_dtype_of(columns: Mapping[str, Column]) -> DType:
+    """Return the rows of frames in memory: kinds of collisions by number, and -1 for neither yes nor no.
+
+    Where there is no yes or no, there is no track either.
+    """
+    return np.dtype([(name, _DTYPES[column.kind]) for name, column in columns.items()])
+
+
+def scene_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
+    """Return the columns of the table of scenes with those of metrics."""
+    return {
+        "log": _TEXT,
+        "scene": _INT,
+        "position": _INT,
+        "frames": _INT,
+        "score": Column("float", 6),
+        **{metric.name: Column("float", 6) for metric in metrics},
+        "collisions": _INT,
+        "collisions_at_fault": _INT,
+        **{metric.counted_as: _INT for metric in metrics if metric.counted_as is not None},
+        "way_m": _THOUSANDTHS,
+        "expert_way_m": _THOUSANDTHS,
+        "route_m": _THOUSANDTHS,
+        "expert_route_m": _THOUSANDTHS,
+        "most_from_log_m": _THOUSANDTHS,
+        "driven_agents": _INT,
+        "fallback_steps": _INT,
+        **{f"first_{metric.name}_frame": _INT for metric in metrics if metric.fault is not None},
+        **_APPEARED,
+        "failed_frame": _INT,
+        "failed_track": _ID,
+        "message": _TEXT,
+    }
+
+
+SCENE_COLUMNS: Final[Mapping[str, Column]] = scene_columns_of(METRICS)
+"""``scenes.csv``: one row for each scene, failed ones too; docs/reference/simulate.md describes every column."""
 
 _ROWS_OF_GROUP = 65_536
 """Rows of a group of a Parquet file; they wait in memory."""
@@ -126,6 +225,5 @@ def write_table(path: Path, columns: Mapping[str, Column], *, with_parquet: bool
 def _schema_of(columns: Mapping[str, Column]) -> Any:
     import pyarrow
 
-    whole = {"int": pyarrow.int64(), "id": pyarrow.uint64(), "bool": pyarrow.int8()}
-    types = whole | {"float": pyarrow.float64(), "text": pyarrow.string()}
+    types = _DTYPES | {"text": "string"}
     return pyarrow.schema([(name, types[column.kind]) for name, column in columns.items()])

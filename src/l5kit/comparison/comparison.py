@@ -20,8 +20,7 @@ from l5kit.comparison.scored_run import TRAINING, SceneKey
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.evaluation.driving.metric import MetricFacts
-from l5kit.evaluation.paired_means import PairedMean, SceneValues, paired_means
-from l5kit.evaluation.resampling import Resampling, adjust_by_holm
+from l5kit.evaluation.resampling import PairedMean, Resampling, SceneValues, adjust_by_holm, paired_means
 
 if TYPE_CHECKING:
     import pandas as pd

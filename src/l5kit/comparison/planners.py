@@ -17,8 +17,8 @@ from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import MetricFacts
-from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
+from l5kit.evaluation.scene_tags.tag_table import TAG_KINDS
 from l5kit.visualization.viewer.log_tags import LogTags
 
 RunFolders: TypeAlias = (

@@ -16,8 +16,7 @@ from l5kit._types import Float64Array, JsonObject, NumericArray
 from l5kit.data.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import NUPLAN, MetricFacts
-from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE
-from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
+from l5kit.evaluation.result_files import MISS_THRESHOLD_M, SAMPLES_TABLE, SCORES_FILE
 from l5kit.simulation.folder.simulation_folder import RUN_FILE, SimulationFolder, read_object
 
 SIMULATION: Final = "a simulation"

@@ -16,7 +16,7 @@ from .epdms.terms import EPDMS as EPDMS
 from .extract_ground_truth import export_zarr_to_csv as export_zarr_to_csv, world_displacements as world_displacements
 from .extract_metrics import compute_metrics_csv as compute_metrics_csv
 from .horizon_scores import HorizonScores as HorizonScores
-from .kinematic_baselines import (
+from .horizon_scores import (
     constant_velocity_positions as constant_velocity_positions,
     score_baselines as score_baselines,
 )

@@ -7,7 +7,7 @@ world, with 5 decimals. Files are written whole or not at all.
 import csv
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -75,9 +75,8 @@ def write_gt_csv(
     _require_shape("coords", positions_m, (None, None, 2))
     _require_shape("avails", known, positions_m.shape[:2])
     _require_rows(times, tracks, positions_m)
-    num_steps = positions_m.shape[1]
-    header = [*KEY_COLUMNS, *_generate_avails_keys(num_steps), *_generate_coords_keys(num_steps)]
-    _write(csv_path, header, _keyed_rows(times, tracks, known, positions_m), num_rows=len(times), visible=False)
+    rows = _keyed_rows(times, tracks, known, positions_m)
+    _write(csv_path, _gt_header(positions_m.shape[1]), rows, num_rows=len(times), visible=False)
 
 
 def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[TrueRow]:
@@ -163,9 +162,7 @@ def write_pred_csv(
     padded_m = np.pad(positions_m, ((0, 0), (0, missing), (0, 0), (0, 0)))
     padded = np.pad(probabilities, ((0, 0), (0, missing)))
     rows = _keyed_rows(times, tracks, padded, padded_m)
-    _write(
-        csv_path, _pred_header(num_steps, max_modes, _coords_keys_of(max_modes)), rows, num_rows=num_rows, visible=True
-    )
+    _write(csv_path, _pred_header(num_steps, max_modes), rows, num_rows=num_rows, visible=True)
 
 
 def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) -> Iterator[PredictedRow]:
@@ -218,23 +215,13 @@ def prediction_columns(csv_path: str | os.PathLike[str], header: list[str]) -> t
     return num_modes, column_order(csv_path, header, lambda names: _pred_headers(names, num_modes))
 
 
-def _generate_coords_keys(future_len: int, mode_index: int = 0) -> list[str]:
+def _coords_keys(num_steps: int, mode: int = 0, separator: str = "") -> list[str]:
     """Return the names of the coordinates of a mode: x and y of each step."""
-    return [f"coord_{axis}{mode_index}{step}" for step in range(future_len) for axis in "xy"]
+    return [f"coord_{axis}{mode}{separator}{step}" for step in range(num_steps) for axis in "xy"]
 
 
-def _generate_avails_keys(future_len: int) -> list[str]:
-    """Return the names of the availabilities."""
-    return [f"avail_{step}" for step in range(future_len)]
-
-
-def _generate_distinct_coords_keys(future_len: int, mode_index: int) -> list[str]:
-    """Return names of the coordinates of a mode that no other mode shares."""
-    return [f"coord_{axis}{mode_index}_{step}" for step in range(future_len) for axis in "xy"]
-
-
-def _coords_keys_of(max_modes: int) -> Callable[[int, int], list[str]]:
-    return _generate_coords_keys if max_modes <= _MODES_WITH_PLAIN_NAMES else _generate_distinct_coords_keys
+def _gt_header(num_steps: int) -> list[str]:
+    return [*KEY_COLUMNS, *(f"avail_{step}" for step in range(num_steps)), *_coords_keys(num_steps)]
 
 
 def _gt_headers(header: Sequence[str]) -> list[list[str]]:
@@ -243,7 +230,7 @@ def _gt_headers(header: Sequence[str]) -> list[list[str]]:
         raise InvalidArgumentError(
             f"{len(header)} columns are not those of true positions, which have 2 and 3 for each step"
         )
-    return [[*KEY_COLUMNS, *_generate_avails_keys(num_steps), *_generate_coords_keys(num_steps)]]
+    return [_gt_header(num_steps)]
 
 
 def _pred_headers(header: Sequence[str], max_modes: int) -> list[list[str]]:
@@ -255,11 +242,13 @@ def _pred_headers(header: Sequence[str], max_modes: int) -> list[list[str]]:
             f"{len(header)} columns are not those of predictions with max_modes {max_modes}, which have 2 and for each "
             f"mode 1 and 2 for each step; the file has {num_confs} columns conf_*, so pass max_modes={num_confs}"
         )
-    return [_pred_header(num_steps, max_modes, keys) for keys in (_coords_keys_of(max_modes), _generate_coords_keys)]
+    return [_pred_header(num_steps, max_modes), _pred_header(num_steps, max_modes, are_distinct=False)]
 
 
-def _pred_header(num_steps: int, max_modes: int, coords_keys: Callable[[int, int], list[str]]) -> list[str]:
-    coords = itertools.chain.from_iterable(coords_keys(num_steps, mode) for mode in range(max_modes))
+def _pred_header(num_steps: int, max_modes: int, *, are_distinct: bool = True) -> list[str]:
+    """Return names of columns, which no two modes share unless they may, as in files of L5Kit 1.x."""
+    separator = "_" if are_distinct and max_modes > _MODES_WITH_PLAIN_NAMES else ""
+    coords = itertools.chain.from_iterable(_coords_keys(num_steps, mode, separator) for mode in range(max_modes))
     return [*KEY_COLUMNS, *(f"conf_{mode}" for mode in range(max_modes)), *coords]
 
 

@@ -24,11 +24,12 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from l5kit._types import FloatArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.collision import CollisionType, detect_collision
-from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
+from l5kit.evaluation.result_files import MISS_THRESHOLD_M
 
 __all__ = [
     "MISS_THRESHOLD_M",
@@ -298,16 +299,10 @@ def _assert_shapes(ground_truth: FloatArray, pred: FloatArray, confidences: Floa
     """
     if np.ndim(pred) != 3:
         raise InvalidArgumentError(f"pred has shape {np.shape(pred)}; pass modes, steps and coordinates, (M, T, C)")
-    num_modes, num_steps, num_coords = np.shape(pred)
-    arrays = {"ground_truth": ground_truth, "pred": pred, "confidences": confidences, "avails": avails}
-    wanted = {"ground_truth": (num_steps, num_coords), "confidences": (num_modes,), "avails": (num_steps,)}
-    for name, shape in wanted.items():
-        if np.shape(arrays[name]) != shape:
-            raise InvalidArgumentError(
-                f"{name} has shape {np.shape(arrays[name])}, but pred of shape {np.shape(pred)} needs {shape}"
-            )
-    if num_modes == 0 or num_steps == 0:
+    _require_others(ground_truth, pred, confidences, avails)
+    if 0 in np.shape(pred)[:2]:
         raise InvalidArgumentError(f"pred has shape {np.shape(pred)}; at least one mode and one step are needed")
+    arrays = {"ground_truth": ground_truth, "pred": pred, "confidences": confidences, "avails": avails}
     for name, values in arrays.items():
         if not np.isfinite(values).all():
             raise InvalidArgumentError(
@@ -391,15 +386,20 @@ def _check_shapes(
         raise InvalidArgumentError(
             f"pred has shape {tuple(pred.shape)}; pass predictions, modes, steps and coordinates, (B, M, T, C)"
         )
-    size, num_modes, num_steps, num_coords = pred.shape
-    for name, tensor, shape in (
-        ("ground_truth", ground_truth, (size, num_steps, num_coords)),
-        ("confidences", confidences, (size, num_modes)),
-        ("avails", avails, (size, num_steps)),
+    _require_others(ground_truth, pred, confidences, avails)
+
+
+def _require_others(ground_truth: ArrayLike, pred: ArrayLike, confidences: ArrayLike, avails: ArrayLike) -> None:
+    """Refuse what does not fit to predictions (..., M, T, C), tensors or arrays."""
+    *batch, num_modes, num_steps, num_coords = np.shape(pred)
+    for name, array, shape in (
+        ("ground_truth", ground_truth, (*batch, num_steps, num_coords)),
+        ("confidences", confidences, (*batch, num_modes)),
+        ("avails", avails, (*batch, num_steps)),
     ):
-        if tuple(tensor.shape) != shape:
+        if tuple(np.shape(array)) != shape:
             raise InvalidArgumentError(
-                f"{name} has shape {tuple(tensor.shape)}, but pred of shape {tuple(pred.shape)} needs {shape}"
+                f"{name} has shape {tuple(np.shape(array))}, but pred of shape {tuple(np.shape(pred))} needs {shape}"
             )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from l5kit._types import NumericArray, UInt32Array
+from l5kit._types import BoolArray, NumericArray, UInt32Array
 from l5kit.data.filter import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.scene_jobs import Workers
@@ -213,7 +213,7 @@ def describe_test_set(test_folder: str | os.PathLike[str]) -> dict[str, int]:
     Raises:
         InvalidArgumentError: The mask cannot be read.
     """
-    mask, _ = _load_mask(Path(test_folder) / MASK_FILE)
+    mask, _ = load_mask(Path(test_folder))
     return {"agent_rows": len(mask), "test_agents": int(np.count_nonzero(mask))}
 
 
@@ -261,7 +261,7 @@ def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray,
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
     dataset = ChunkedDataset(str(zarrs[0])).open()
-    mask, selection = _load_mask(folder / MASK_FILE)
+    mask, selection = load_mask(folder)
     if mask.shape != (len(dataset.agents),):
         raise InvalidArgumentError(
             f"{str(folder / MASK_FILE)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs "
@@ -280,13 +280,18 @@ def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray,
 def stored_selection(folder: Path) -> Selection | None:
     """Return how the agents of a test set were selected, as its mask tells; None for those of 1.5 and other folders."""
     try:
-        return _load_mask(folder / MASK_FILE)[1]
+        return load_mask(folder)[1]
     except InvalidArgumentError:
         return None
 
 
-def _load_mask(file: Path) -> tuple[NumericArray, Selection | None]:
-    """Return the mask of a file, and how its agents were selected if the file tells."""
+def load_mask(folder: Path) -> tuple[BoolArray, Selection | None]:
+    """Return the mask of a chopped dataset, (N,), and how its agents were selected if the file tells.
+
+    Raises:
+        InvalidArgumentError: The mask cannot be read.
+    """
+    file = folder / MASK_FILE
     try:
         with np.load(file) as arrays:
             _MASK_LIMITS.require_readable(arrays.zip)

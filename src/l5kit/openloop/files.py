@@ -1,10 +1,10 @@
-"""Files of an open-loop evaluation; each appears whole or not at all."""
+"""Result of an open-loop evaluation, and its files; each appears whole or not at all."""
 
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,14 +14,71 @@ from l5kit import __version__
 from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
 from l5kit._types import JsonObject
 from l5kit.configs.texts import reported_values
+from l5kit.data.data_record import DataRecord
 from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.receipts import RECEIPT_FILE, finish_output
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.result_files import SAMPLES_TABLE, SCORES_FILE, SCORES_TABLE
-from l5kit.evaluation.thresholds import MISS_THRESHOLD_M
-from l5kit.kinematic.baselines import BASELINES
-from l5kit.openloop.result import OpenLoopResult
-from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
+from l5kit.evaluation.horizon_scores import HorizonScore
+from l5kit.evaluation.result_files import MISS_THRESHOLD_M, SAMPLES_TABLE, SCORES_FILE, SCORES_TABLE
+from l5kit.evaluation.selection_parity import SelectionParity
+from l5kit.kinematic.baselines import BASELINES, Baseline
+from l5kit.openloop.chopped_set import CsvPredictions
+from l5kit.openloop.prediction import ModeScore, TrajectoryRows, label_name
+
+
+@dataclass(frozen=True)
+class OpenLoopResult:
+    """The outcome of an evaluation.
+
+    Attributes:
+        checkpoint: File of the weights.
+        workflow: What was trained.
+        log: Where the samples are from.
+        data: Record of the log, or of the folder of the test set.
+        configuration: The configuration of the network, with the log as ``val_data_loader``.
+        is_test_set: Whether they are the test agents of a chopped dataset.
+        num_samples: Samples that were predicted.
+        num_samples_of_log: Samples that there are.
+        network: Mean errors of the likeliest trajectories, one for each horizon.
+        baselines: The same of the kinematic baselines; nothing if no past was known.
+        modes: Metrics of all trajectories; None for networks with one.
+        rows: The errors of each trajectory.
+        selection: How agents were selected for the training and here; None for workflows that do not select.
+        predictions: Of a test set, else None.
+        competition: Metrics of the files of a test set by the names of
+            :func:`l5kit.openloop.chopped_set.competition_metrics`, numbers or lists; empty otherwise.
+        device: What the network ran on.
+        duration_s: Seconds that this took.
+        samples_per_s: Samples that were made and predicted in a second.
+    """
+
+    checkpoint: Path
+    workflow: str
+    log: Path
+    data: DataRecord
+    configuration: JsonObject = field(repr=False)
+    is_test_set: bool
+    num_samples: int
+    num_samples_of_log: int
+    network: tuple[HorizonScore, ...]
+    baselines: Mapping[Baseline, tuple[HorizonScore, ...]]
+    modes: tuple[ModeScore, ...] | None
+    rows: TrajectoryRows = field(repr=False)
+    selection: SelectionParity | None
+    predictions: CsvPredictions | None = field(repr=False)
+    competition: Mapping[str, float | list[float]]
+    device: str
+    duration_s: float
+    samples_per_s: float
+
+    def __repr__(self) -> str:
+        last = self.network[-1]
+        return (
+            f"<OpenLoopResult of {str(self.checkpoint)!r} on {str(self.log)!r}: {self.num_samples} of "
+            f"{self.num_samples_of_log} samples, ADE {last.ade_m:.3f} m and FDE {last.fde_m:.3f} m in "
+            f"{last.horizon_s:g} s>"
+        )
+
 
 PREDICTIONS_FILE: Final = "predictions.csv"
 """Predictions of a test set, as in the competition."""

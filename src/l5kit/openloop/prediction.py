@@ -1,15 +1,31 @@
-"""Predictions of a network for the samples of a log, batch by batch, with what happened."""
+"""Predictions of a network for the samples of a log, and how far off they are, one by one and in the mean."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch.utils.data import Subset
 
-from l5kit._types import Int64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.labels import PERCEPTION_LABELS
+from l5kit.dataset.base import BaseEgoDataset
+from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized
 from l5kit.dataset.loading import loader as make_loader
+from l5kit.dataset.sample_indices import take_rows
 from l5kit.errors import InvalidArgumentError
-from l5kit.kinematic.baselines import Baseline
+from l5kit.evaluation.metrics import (
+    average_displacement_error_mean,
+    average_displacement_error_oracle,
+    final_displacement_error_mean,
+    final_displacement_error_oracle,
+    neg_multi_log_likelihood,
+    prob_true_mode,
+    rmse,
+    time_displace,
+)
+from l5kit.kinematic.baselines import BASELINES, Baseline
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions, modes_of
@@ -81,3 +97,211 @@ def _predict(setup: OpenLoopSetup, indices: Int64Array, batch: dict[str, torch.T
         trajectories, step_time_s=params.step_time_s, past_step_time_s=params.past_step_time_s
     )
     return PredictedBatch(indices, batch, trajectories, modes, baselines_m)
+
+
+_LABEL_OF_AV = -1
+
+
+@dataclass(frozen=True)
+class TrajectoryRows:
+    """N predicted trajectories: where they are from, and how far off they are.
+
+    Attributes:
+        sample_index: Place of the sample in the dataset, (N,).
+        agent_index: Place of the agent in its sample; 0 in samples of one agent, (N,).
+        scene_index: The scene, (N,).
+        frame_index: The frame, counted in the scene, (N,).
+        timestamp_ns: Its time, (N,).
+        track_id: The agent, -1 for the AV, (N,).
+        label_index: Its class, for :func:`label_name`, (N,).
+        ade_m: Mean error over the steps whose truth is known, (N,).
+        fde_m: Error at the last step; NaN where its truth is not known, (N,).
+        baseline_ade_m: The same of each of ``BASELINES``; NaN without a past, (N, baselines).
+        baseline_fde_m: Likewise, (N, baselines).
+
+    Raises:
+        InvalidArgumentError: The columns differ in length.
+    """
+
+    sample_index: Int64Array
+    agent_index: Int64Array
+    scene_index: Int64Array
+    frame_index: Int64Array
+    timestamp_ns: Int64Array
+    track_id: Int64Array
+    label_index: Int64Array
+    ade_m: Float64Array
+    fde_m: Float64Array
+    baseline_ade_m: Float64Array
+    baseline_fde_m: Float64Array
+
+    def __post_init__(self) -> None:
+        shapes = {column.name: getattr(self, column.name).shape for column in fields(self)}
+        of_baselines = (shapes.pop("baseline_ade_m"), shapes.pop("baseline_fde_m"))
+        num_rows = len(self.sample_index)
+        if set(shapes.values()) != {(num_rows,)} or set(of_baselines) != {(num_rows, len(BASELINES))}:
+            raise InvalidArgumentError(
+                f"the columns must all be of one shape (N,), those of baselines (N, {len(BASELINES)}); "
+                f"got {shapes} and {of_baselines}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.sample_index)
+
+    def taken(self, chosen: Int64Array | BoolArray | slice) -> Self:
+        """Return some of the rows."""
+        return type(self)(**{column.name: getattr(self, column.name)[chosen] for column in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several, one after the other."""
+        return cls(
+            **{column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)}
+        )
+
+
+def label_name(label_index: int) -> str:
+    """Return the name of a class, such as ``CAR``, or ``AV``."""
+    return "AV" if label_index == _LABEL_OF_AV else PERCEPTION_LABELS[label_index].removeprefix("PERCEPTION_LABEL_")
+
+
+def rows_of_batch(samples: BaseEgoDataset, predicted: PredictedBatch) -> TrajectoryRows:
+    """Return the rows of a batch of a dataset, without trajectories that no step is known of."""
+    num_agents, trajectories = predicted.num_agents, predicted.trajectories
+    located = samples.locate(predicted.indices)
+    of_samples = {
+        "sample_index": predicted.indices,
+        "scene_index": located.scene_indices,
+        "frame_index": located.state_indices,
+        "timestamp_ns": predicted.batch["timestamp"].cpu().numpy(),
+    }
+
+    # Tracks and classes of the agents, (B * A,) each: samples of several have the AV first, those of one are of an
+    # agent of the log or of the AV.
+    if isinstance(samples, EgoAgentDatasetVectorized):
+        track_ids = predicted.batch["all_other_agents_track_ids"].cpu().numpy().astype(np.int64).reshape(-1)
+        labels = predicted.batch["all_other_agents_types"].cpu().numpy().astype(np.int64)
+        labels[:, 0] = _LABEL_OF_AV
+        labels = labels.reshape(-1)
+    else:
+        track_ids = predicted.batch["track_id"].cpu().numpy().astype(np.int64)
+        labels = np.full_like(track_ids, _LABEL_OF_AV)
+        if located.agent_rows is not None:
+            agents = take_rows(samples.dataset.agents, located.agent_rows)
+            labels = agents["label_probabilities"].argmax(axis=1)
+    ade_m, fde_m = _errors(trajectories, trajectories.predicted_m)
+    of_baselines = [_errors(trajectories, predicted.baselines_m.get(baseline)) for baseline in BASELINES]
+    rows = TrajectoryRows(
+        **{name: np.repeat(column, num_agents) for name, column in of_samples.items()},
+        agent_index=np.tile(np.arange(num_agents), len(predicted.indices)),
+        track_id=track_ids,
+        label_index=labels,
+        ade_m=ade_m,
+        fde_m=fde_m,
+        baseline_ade_m=np.stack([ade_m for ade_m, _ in of_baselines], axis=1),
+        baseline_fde_m=np.stack([fde_m for _, fde_m in of_baselines], axis=1),
+    )
+    return rows.taken(trajectories.is_known.any(dim=1).cpu().numpy())
+
+
+def _errors(trajectories: Trajectories, predicted_m: torch.Tensor | None) -> tuple[Float64Array, Float64Array]:
+    """Return mean and last errors, (N,) each."""
+    is_known = trajectories.is_known
+    if predicted_m is None:
+        nothing = np.full(len(is_known), np.nan)
+        return nothing, nothing
+    errors_m = torch.linalg.vector_norm(predicted_m.double() - trajectories.truth_m.double(), dim=-1)
+    errors_m = torch.where(is_known, errors_m, 0.0)  # means are over the steps that are known
+    ade_m = errors_m.sum(dim=1) / is_known.sum(dim=1)
+    fde_m = torch.where(is_known[:, -1], errors_m[:, -1], torch.nan)
+    return ade_m.cpu().numpy(), fde_m.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class ModeScore:
+    """Means up to one time ahead, over the predictions with a known step; NaN without any.
+
+    The metrics are those of :mod:`l5kit.evaluation.metrics` on the steps up to this time; averages and last
+    steps are over those that are known.
+
+    Attributes:
+        horizon_s: The time ahead.
+        nll: Negative log-likelihood, the score of the competition.
+        rmse: Root of twice that over the steps.
+        ade_oracle_m: ADE of the best trajectory.
+        ade_mean_m: ADE averaged over the trajectories.
+        fde_oracle_m: FDE of the best trajectory, over the predictions whose truth is known at this time.
+        fde_mean_m: FDE averaged over the trajectories, likewise.
+        time_displace_m: Distance at this time, weighted with how likely each is given the truth; likewise.
+        prob_true_mode: How likely each trajectory is given the truth.
+    """
+
+    horizon_s: float
+    nll: float
+    rmse: float
+    ade_oracle_m: float
+    ade_mean_m: float
+    fde_oracle_m: float
+    fde_mean_m: float
+    time_displace_m: float
+    prob_true_mode: tuple[float, ...]
+
+
+class ModeScores:
+    """Gathers the metrics batch by batch, in float64 on the CPU.
+
+    Args:
+        horizons_s: Times ahead in seconds.
+        num_modes: Trajectories of a prediction.
+        step_time_s: Seconds between two steps.
+    """
+
+    def __init__(self, horizons_s: Sequence[float], *, num_modes: int, step_time_s: float) -> None:
+        self._horizons_s = tuple(horizons_s)
+        self._num_steps = [round(horizon_s / step_time_s) for horizon_s in horizons_s]
+        self._of_known = torch.zeros(len(self._num_steps), 4 + num_modes + 1, dtype=torch.float64)
+        self._of_final = torch.zeros(len(self._num_steps), 3 + 1, dtype=torch.float64)
+
+    def add(self, trajectories: Trajectories, modes: Modes) -> None:
+        """Add the predictions of a batch."""
+        for index, num_steps in enumerate(self._num_steps):
+            is_known = trajectories.is_known[:, :num_steps]
+            rows = is_known.any(dim=1)
+            is_final = is_known[rows, -1]
+            arguments = (
+                trajectories.truth_m[rows, :num_steps].double(),
+                modes.predicted_m[rows, :, :num_steps].double(),
+                modes.probabilities[rows].double(),
+                is_known[rows],
+            )
+            of_known = (
+                neg_multi_log_likelihood(*arguments),
+                rmse(*arguments),
+                average_displacement_error_oracle(*arguments, only_available=True),
+                average_displacement_error_mean(*arguments, only_available=True),
+            )
+            columns = torch.cat([torch.stack(of_known, dim=1), prob_true_mode(*arguments)], dim=1)  # (N, 4 + M)
+            self._of_known[index] += _sum_with_count(columns)
+
+            # What is of the last step is over the predictions whose truth is known there.
+            finals = tuple(argument[is_final] for argument in arguments)
+            of_final = (
+                final_displacement_error_oracle(*finals),
+                final_displacement_error_mean(*finals),
+                time_displace(*finals)[:, -1],
+            )
+            self._of_final[index] += _sum_with_count(torch.stack(of_final, dim=1))
+
+    def scores(self) -> tuple[ModeScore, ...]:
+        """Return the means of all that was added, one for each horizon."""
+        scores = []
+        for horizon_s, *sums in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
+            of_known, of_final = ((each[:-1] / each[-1]).tolist() for each in sums)
+            values: list[Any] = [horizon_s, *of_known[:4], *of_final, tuple(of_known[4:])]  # as `add` sums them
+            scores.append(ModeScore(*values))
+        return tuple(scores)
+
+
+def _sum_with_count(columns: torch.Tensor) -> torch.Tensor:
+    """Return sums over N rows of columns (N, K), and N, (K + 1,), on the CPU."""
+    return torch.cat([columns.sum(dim=0), columns.new_tensor([len(columns)])]).cpu()

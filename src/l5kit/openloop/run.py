@@ -10,18 +10,17 @@ from pathlib import Path
 
 from l5kit._types import Config
 from l5kit.evaluation.selection_parity import GROUND_TRUTH_FILE
-from l5kit.openloop.csv_predictions import competition_metrics
+from l5kit.openloop.chopped_set import competition_metrics
 from l5kit.openloop.files import (
     PREDICTIONS_FILE,
     WORST_FOLDER,
+    OpenLoopResult,
     prepare_folder,
     require_folder,
     write_scores,
 )
-from l5kit.openloop.options import OpenLoopOptions
-from l5kit.openloop.result import OpenLoopResult
 from l5kit.openloop.scoring import score
-from l5kit.openloop.setup import set_up
+from l5kit.openloop.setup import OpenLoopOptions, set_up
 from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
 from l5kit.planning.weights_file import network_of
 from l5kit.visualization.png import write_png

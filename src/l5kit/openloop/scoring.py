@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from l5kit._types import Int64Array
@@ -14,13 +15,10 @@ from l5kit.data.scene_jobs import KeptWorkers, map_scenes
 from l5kit.dataset.agent import AgentDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.selection_parity import Selection, SelectionParity, check_selection_parity, compare_selections
-from l5kit.openloop.csv_predictions import CsvPredictions
-from l5kit.openloop.mode_scores import ModeScores
-from l5kit.openloop.options import OpenLoopOptions
-from l5kit.openloop.prediction import PredictedBatch, predicted_batches
-from l5kit.openloop.result import OpenLoopResult
-from l5kit.openloop.setup import OpenLoopSetup
-from l5kit.openloop.trajectory_rows import TrajectoryRows, rows_of_batch
+from l5kit.openloop.chopped_set import CsvPredictions
+from l5kit.openloop.files import OpenLoopResult
+from l5kit.openloop.prediction import ModeScores, PredictedBatch, TrajectoryRows, predicted_batches, rows_of_batch
+from l5kit.openloop.setup import OpenLoopOptions, OpenLoopSetup
 from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.trajectories import Modes, Trajectories, TrajectoryScores
 
@@ -78,20 +76,16 @@ def scored_batches(
     def indices_of(batch_indices: Int64Array) -> Int64Array:
         return indices[int(batch_indices[0]) * size : (int(batch_indices[-1]) + 1) * size]
 
-    results = map_scenes(_ScoreBatches(setup), batches, workers, block_size=1, unit="batch", brief=indices_of)
+    job = partial(_score_batches, setup)
+    results = map_scenes(job, batches, workers, block_size=1, unit="batch", brief=indices_of)
     with closing(results):
         for scored in results:
             yield from scored
 
 
-@dataclass(frozen=True)
-class _ScoreBatches:
-    """Predicts and scores batches; their numbers are for messages."""
-
-    setup: OpenLoopSetup
-
-    def __call__(self, batch_indices: Int64Array, indices: Int64Array) -> list[ScoredBatch]:  # noqa: ARG002
-        return [ScoredBatch.of(self.setup, predicted) for predicted in predicted_batches(self.setup, indices)]
+def _score_batches(setup: OpenLoopSetup, _: Int64Array, indices: Int64Array) -> list[ScoredBatch]:
+    """Return scored batches of samples; the numbers of the batches are for messages of those who ask."""
+    return [ScoredBatch.of(setup, predicted) for predicted in predicted_batches(setup, indices)]
 
 
 def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
@@ -109,7 +103,8 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
         SampleError: A sample cannot be made; the cause is chained.
     """
     start_s = time.perf_counter()
-    gathered = _Gathered(setup, _horizons_s(setup, options.horizons_s))
+    params, horizons_s = setup.config.params, _horizons_s(setup, options.horizons_s)
+    step_time_s = params.step_time_s
     num_samples, most = len(setup.samples), options.max_samples
     if setup.chopped_set is not None and most is not None and most < num_samples:
         raise InvalidArgumentError(
@@ -118,60 +113,46 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
     indices = spread_indices(num_samples, most)
     selection = _compare_selection(setup)
     predicting_s = time.perf_counter()
+
+    # sums and small rows are all that is kept of the batches
+    scores = TrajectoryScores(horizons_s, step_time_s=step_time_s, past_step_time_s=params.past_step_time_s)
+    mode_scores: ModeScores | None = None
+    rows: list[TrajectoryRows] = []
+    predictions: list[CsvPredictions] = []
+    num_done = 0
     with show_progress("Predicting", visible=options.show_bar) as progress:
         for batch in scored_batches(setup, indices, workers=options.workers):
-            gathered.add(batch)
-            progress(gathered.num_samples, len(indices))
+            scores.add(batch.trajectories)
+            num_modes = batch.modes.probabilities.shape[1]
+            if num_modes > 1:
+                mode_scores = mode_scores or ModeScores(horizons_s, num_modes=num_modes, step_time_s=step_time_s)
+                mode_scores.add(batch.trajectories, batch.modes)
+            rows.append(batch.rows)
+            if batch.predictions is not None:
+                predictions.append(batch.predictions)
+            num_done += batch.num_samples
+            progress(num_done, len(indices))
     end_s = time.perf_counter()
     return OpenLoopResult(
         checkpoint=setup.checkpoint,
-        workflow=setup.config.params.workflow,
+        workflow=params.workflow,
         log=setup.log,
         data=setup.data,
         configuration=dict(setup.config.mapping),
         is_test_set=setup.chopped_set is not None,
         num_samples=len(indices),
         num_samples_of_log=num_samples,
-        network=gathered.scores.network_scores(),
-        baselines=gathered.scores.baseline_scores(),
-        modes=gathered.mode_scores.scores() if gathered.mode_scores else None,
-        rows=TrajectoryRows.joined(gathered.rows),
+        network=scores.network_scores(),
+        baselines=scores.baseline_scores(),
+        modes=mode_scores.scores() if mode_scores else None,
+        rows=TrajectoryRows.joined(rows),
         selection=selection,
-        predictions=CsvPredictions.joined(gathered.predictions) if gathered.predictions else None,
+        predictions=CsvPredictions.joined(predictions) if predictions else None,
         competition={},
         device=str(setup.device),
         duration_s=end_s - start_s,
         samples_per_s=len(indices) / (end_s - predicting_s),
     )
-
-
-class _Gathered:
-    """Sums and small rows, which are all that is kept of the batches."""
-
-    def __init__(self, setup: OpenLoopSetup, horizons_s: tuple[float, ...]) -> None:
-        self._horizons_s = horizons_s
-        self._step_time_s = setup.config.params.step_time_s
-        self.scores = TrajectoryScores(
-            horizons_s, step_time_s=self._step_time_s, past_step_time_s=setup.config.params.past_step_time_s
-        )
-        self.mode_scores: ModeScores | None = None
-        self.rows: list[TrajectoryRows] = []
-        self.predictions: list[CsvPredictions] = []
-        self.num_samples = 0
-
-    def add(self, batch: ScoredBatch) -> None:
-        """Add what was predicted of a batch."""
-        self.scores.add(batch.trajectories)
-        num_modes = batch.modes.probabilities.shape[1]
-        if num_modes > 1:
-            self.mode_scores = self.mode_scores or ModeScores(
-                self._horizons_s, num_modes=num_modes, step_time_s=self._step_time_s
-            )
-            self.mode_scores.add(batch.trajectories, batch.modes)
-        self.rows.append(batch.rows)
-        if batch.predictions is not None:
-            self.predictions.append(batch.predictions)
-        self.num_samples += batch.num_samples
 
 
 def _horizons_s(setup: OpenLoopSetup, wanted_s: tuple[float, ...]) -> tuple[float, ...]:

@@ -13,9 +13,8 @@ from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.dataset.ego import EgoDataset
 from l5kit.geometry.transform import transform_points
 from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES, Baseline
-from l5kit.openloop.prediction import PredictedBatch, predicted_batches
+from l5kit.openloop.prediction import PredictedBatch, TrajectoryRows, label_name, predicted_batches
 from l5kit.openloop.setup import OpenLoopSetup
-from l5kit.openloop.trajectory_rows import TrajectoryRows, label_name
 from l5kit.rasterization.rasterizer import Rasterizer
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.visualization.text import draw_text, fitted_text, text_size_px

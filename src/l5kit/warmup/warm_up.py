@@ -35,7 +35,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.lane_positions import are_in_several_lanes
 from l5kit.evaluation.driving.road_users import classify_rows
 from l5kit.evaluation.driving.scene_states import read_road_users
-from l5kit.evaluation.epdms.params import EpdmsParams
+from l5kit.evaluation.epdms.plan_windows import EpdmsParams
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.lanes.lane_paths import TrackPoses, straight_paths
 from l5kit.lanes.path_positions import follow_routes

@@ -9,7 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from l5kit.data import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.lane_positions import are_in_several_lanes, find_lane_positions
+from l5kit.evaluation.driving.lane_positions import (
+    _write_across,
+    are_in_several_lanes,
+    find_lane_positions,
+    room_for_lanes,
+)
 from l5kit.lanes.driving_map import build_driving_map
 from support.driving import ROAD_LANES, drive_along, stacked, straight_drive
 from support.maps import WORLD_TO_ECEF
@@ -100,6 +105,28 @@ def test_lane_of_the_av(road_map, positions_m, yaws_rad, lanes):
 def test_across_lanes(road_map, position_m, yaw_rad, is_across):
     places = find_lane_positions(drive_along([position_m], [yaw_rad]), road_map)
     assert places.is_across.item() is is_across
+
+
+@pytest.mark.parametrize(
+    ("y_m", "yaw_rad"),
+    [
+        pytest.param(0.8, 0.2, id="front left"),
+        pytest.param(-0.8, -0.2, id="front right"),
+        pytest.param(-0.8, 0.2, id="rear right"),
+        pytest.param(0.8, -0.2, id="rear left"),
+    ],
+)
+def test_a_single_corner_leaves_the_lane_of_the_frame_before(road_map, y_m, yaw_rad):
+    drive = drive_along([[49, 0], [50, y_m], [51, 0]], [0, yaw_rad, 0])
+    assert find_lane_positions(drive, road_map).is_across.tolist() == [[False, True, False]]
+
+
+def test_what_the_room_held_before_is_no_lane(road_map):
+    boxes_m = np.array([[[2, 1], [2, -1], [-2, -1], [-2, 1]]]) + np.array([[[50.0, -30]], [[50, 0]]])
+    room = np.full(room_for_lanes(road_map, 1)[1:], 10**6)
+    is_across = np.zeros(2, np.bool_)
+    _write_across.py_func(road_map.surface, boxes_m, room, is_across)  # as plain Python, which checks indices
+    assert is_across.tolist() == [True, False]
 
 
 def test_short_lanes_that_follow_each_other_count_as_one(tmp_path):

@@ -141,6 +141,7 @@ def test_a_velocity_that_is_known_is_kept_and_unknown_objects_stand_still():
     scene = scene_of(list(zip(moving, unknown, strict=True)), 3)
     users = read_road_users([scene])
     assert_array_equal(users.velocities_mps, [[7, 0]] * 3)
+    assert users.labels.tolist() == [PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]] * 3
     with_unknown = read_road_users([scene], include_unknown=True)
     assert with_unknown.groups.tolist() == [VEHICLE, OTHER] * 3
     assert_array_equal(with_unknown.velocities_mps, [[7, 0], [0, 0]] * 3)

@@ -10,7 +10,7 @@ from shapely import affinity, box
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving import METRICS, RoadUsers, SceneScores, detail_scenes, score_scenes
-from l5kit.evaluation.driving.metric import MULTIPLIER
+from l5kit.evaluation.driving.metric import MULTIPLIER, Metric
 from support.driving import road_users_at, stacked, straight_drive
 
 NAN = np.nan
@@ -144,6 +144,16 @@ def test_details_without_a_map_know_no_places():
     ):
         assert np.isnan(getattr(details, name)).all()
     assert not any(frames.any() for frames in details.failures.values())
+
+
+def test_a_metric_that_needs_a_map_has_no_value_without(road_map):
+    facts = {"name": "limit_mps", "label": "Limit", "sentence": "the lowest limit", "unit": "m/s", "range": (0.0, None)}
+    limit = Metric(**facts, needs_map=True, of_scenes=lambda scenes, _: np.nanmin(scenes.speed_limits_mps, axis=1))
+    frames, scenes = limit.measure(detail_scenes(EXPERT, NOBODY, None, expert=EXPERT))
+    assert frames.shape == EXPERT.is_there.shape
+    assert np.isnan(frames).all()
+    assert_array_equal(scenes, [NAN])
+    assert_array_equal(limit.measure(detail_scenes(EXPERT, NOBODY, road_map, expert=EXPERT))[1], [10.0])
 
 
 def test_a_scene_too_short_for_comfort_has_no_frame_that_lowers_it(road_map):

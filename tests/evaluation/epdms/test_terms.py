@@ -11,7 +11,6 @@ from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.evaluation.epdms import EPDMS_METRICS, TERMS, EpdmsParams, score_windows
 from l5kit.evaluation.epdms.terms import (
-    ComparedWindows,
     drives_in_direction,
     extended_comfort,
     history_comfort,
@@ -41,7 +40,7 @@ TIMES_S = STEP_S * np.arange(NUM_STATES)
 
 def value_of(term, *windows, **given):
     """The value of a term for one window."""
-    (value,) = term(ComparedWindows(details_of(*windows, **given)))
+    (value,) = term(details_of(*windows, **given))
     return value
 
 
@@ -168,7 +167,7 @@ def test_progress_is_compared_with_rules(crossing, speed_mps, of_rules_mps, othe
     plan, rules = (
         details_of(straight_window(speed, (5, 0)), users=users, routes=routes) for speed in (speed_mps, of_rules_mps)
     )
-    assert_allclose(progress(ComparedWindows(plan, rules)), value, atol=1e-6)
+    assert_allclose(progress(dataclasses.replace(plan, rules=rules)), value, atol=1e-6)
 
 
 def test_a_plan_that_is_compared_with_itself_has_all_progress(crossing):
@@ -219,7 +218,7 @@ def test_who_has_hit_the_av_from_behind_is_left_out(crossing):
     users = users_in_each_state({"at": (-5, 0), "moves": (15, 0), "v": (15, 0)})
     details = details_of(straight_window(), users=users, routes=routes_on(crossing))
     assert (details.collisions.kinds > 0).sum() == 1
-    assert leaves_time(ComparedWindows(details)) == 1.0
+    assert leaves_time(details) == 1.0
 
 
 # --- LK
@@ -246,7 +245,7 @@ def test_states_in_junctions_neither_count_nor_break_it(crossing):
     positions_m = np.column_stack([90.4 + 10.0 * TIMES_S, np.full(NUM_STATES, 0.6)])
     details = details_of(window_along(positions_m), routes=routes_on(crossing))
     assert details.is_centre_in_junction.sum() == 21  # a lane that crosses begins a bit before
-    assert keeps_lane(ComparedWindows(details)) == 0.0  # 9 and 11 states beside it on end
+    assert keeps_lane(details) == 0.0  # 9 and 11 states beside it on end
     back = positions_m.copy()
     back[20:22, 1] = 0.0  # in the junction it is on the line
     assert value_of(keeps_lane, window_along(back), routes=routes_on(crossing)) == 0.0
@@ -286,7 +285,7 @@ ALIKE = {
 @pytest.mark.parametrize(("motion", "value"), ALIKE.values(), ids=ALIKE)
 def test_a_plan_and_the_next_one(motion, value):
     windows = straight_window(), straight_window(**motion)
-    found = extended_comfort(ComparedWindows(details_of(*windows, following=[1, -1])))
+    found = extended_comfort(details_of(*windows, following=[1, -1]))
     assert_array_equal(found, [value, np.nan])
 
 
@@ -295,8 +294,8 @@ def test_the_next_plan_is_compared_at_the_same_times():
     later = np.column_stack([0.5 * np.sin(2 * TIMES_S), 0 * TIMES_S])
     first = straight_window(accelerations_mps2=later)
     shifted = np.column_stack([0.5 * np.sin(2 * (TIMES_S + 0.5)), 0 * TIMES_S])
-    alike = ComparedWindows(details_of(first, straight_window(accelerations_mps2=shifted), following=[1, -1]))
-    apart = ComparedWindows(details_of(first, first, following=[1, -1]))
+    alike = details_of(first, straight_window(accelerations_mps2=shifted), following=[1, -1])
+    apart = details_of(first, first, following=[1, -1])
     assert (extended_comfort(alike)[0], extended_comfort(apart)[0]) == (1.0, 0.0)
 
 
@@ -313,7 +312,7 @@ def test_jerks_of_plans_are_compared_by_the_size_of_the_acceleration():
     for jerk_mps3, value in ((0.45, 1.0), (0.55, 0.0)):
         grows = np.column_stack([2.0 + jerk_mps3 * (TIMES_S - 1.75), 0 * TIMES_S])
         windows = straight_window(accelerations_mps2=(2.0, 0.0)), straight_window(accelerations_mps2=grows)
-        found = extended_comfort(ComparedWindows(details_of(*windows, following=[1, -1])))
+        found = extended_comfort(details_of(*windows, following=[1, -1]))
         assert found[0] == value
 
 

@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
-from l5kit.evaluation.realism.features import CELLS_PER_BIN, FEATURES, Feature
+from l5kit.evaluation.realism.report import jensen_shannon_distance, wasserstein_distance
+from l5kit.evaluation.realism.traffic_counts import CELLS_PER_BIN, FEATURES, Feature
 
 HALF_SHARED = np.sqrt(1.5 - 0.75 * np.log2(3))
 """Shares (1, 0) and (1/2, 1/2): m = (3/4, 1/4), KL(p, m) = log2(4/3), KL(q, m) = log2(2/3) / 2 + 1/2."""

@@ -9,8 +9,7 @@ from numpy.testing import assert_array_equal
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
-from l5kit.evaluation.realism.features import FEATURES
-from l5kit.evaluation.realism.traffic_counts import TrafficCounts, count_traffic, count_values
+from l5kit.evaluation.realism.traffic_counts import FEATURES, TrafficCounts, count_traffic, count_values
 from l5kit.evaluation.realism.traffic_values import measure_traffic
 from support.realism import scene_of_cars, straight_car
 

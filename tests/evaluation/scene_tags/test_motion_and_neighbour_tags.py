@@ -10,8 +10,8 @@ from numpy.testing import assert_array_equal
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.evaluation.scene_tags.neighbour_tags import tag_neighbours
-from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_scenes import tag_motion
+from l5kit.evaluation.scene_tags.tag_table import TagThresholds
 from support.driving import drive_along, road_users_at, straight_drive
 
 DEFAULTS = TagThresholds()

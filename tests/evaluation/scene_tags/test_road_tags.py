@@ -14,8 +14,8 @@ from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.records import TL_FACE_DTYPE
 from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
-from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import TagMap
+from l5kit.evaluation.scene_tags.tag_table import TagThresholds
 from l5kit.lanes.driving_map import build_driving_map
 from support.driving import ROAD_LANES, drive_along, make_road_map, road_users_at, straight_drive
 from support.maps import WORLD_TO_ECEF

@@ -9,9 +9,9 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
-from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.lane_positions import LanePositions
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers
+from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
 
@@ -95,18 +95,8 @@ def find_kinds(states: EgoStates, road_users: RoadUsers) -> Int64Array:
     """
     road_users.require_frames_of(states.is_there.shape)
     kinds = np.zeros(len(road_users), np.int64)
-    _write_kinds(
-        states.boxes,
-        states.rear_axles_m,
-        states.speeds_mps,
-        states.num_frames,
-        road_users.starts,
-        (road_users.tracks, road_users.groups),
-        road_users.boxes,
-        road_users.speeds_mps,
-        np.zeros(road_users.num_tracks, np.bool_),
-        kinds,
-    )
+    has_collided = np.zeros(road_users.num_tracks, np.bool_)
+    _write_kinds(states.arrays, states.rear_axles_m, road_users.arrays, road_users.speeds_mps, has_collided, kinds)
     return kinds
 
 
@@ -117,8 +107,7 @@ def blame(kinds: Int64Array, is_across: BoolArray) -> Collisions:
         kinds: Of N rows, as :func:`find_kinds` returns them, (N,).
         is_across: Whether the AV is where it has to look to its sides, in the frame of each row, (N,).
     """
-    is_at_fault = (kinds == CollisionKind.FRONT) | (kinds == CollisionKind.OTHER_STOPPED)
-    return Collisions(kinds, is_at_fault | ((kinds == CollisionKind.LATERAL) & is_across))
+    return Collisions(kinds, np.asarray(is_fault_of_ego(kinds, is_across)))
 
 
 def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisions) -> Int64Array:
@@ -181,34 +170,30 @@ def stands(group: int, speed_mps: float) -> bool:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def is_fault_of_ego(kind: int, is_across: bool) -> bool:
-    """Return whether the AV is at fault for a collision, by :func:`find_collisions`."""
-    return kind in (_FRONT, _OTHER_STOPPED) or (kind == _LATERAL and is_across)
+def is_fault_of_ego(kind: int | Int64Array, is_across: bool | BoolArray) -> bool | BoolArray:
+    """Return whether the AV is at fault for a collision, by :func:`find_collisions`; of arrays for each, (N,)."""
+    return (kind == _FRONT) | (kind == _OTHER_STOPPED) | ((kind == _LATERAL) & is_across)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _write_kinds(
-    egos: Float64Array,
+    egos: EgoArrays,
     rear_axles_m: Float64Array,
-    ego_speeds_mps: Float64Array,
-    num_frames: Int64Array,
-    starts: Int64Array,
-    tracks_and_groups: tuple[Int64Array, Int64Array],
-    others: Float64Array,
+    others: RoadUserArrays,
     speeds_mps: Float64Array,
     has_collided: BoolArray,
     kinds: Int64Array,
 ) -> None:
     """Write the kind of collision of each row; ``has_collided`` has room for the tracks of a scene."""
-    tracks, groups = tracks_and_groups
-    for scene in range(len(num_frames)):
+    starts, tracks, boxes = others.starts, others.tracks, others.boxes
+    for scene in range(len(egos.num_frames)):
         has_collided[:] = False
-        for frame in range(num_frames[scene]):
-            frame_index = scene * egos.shape[1] + frame
-            ego = egos[scene, frame]
+        for frame in range(egos.num_frames[scene]):
+            frame_index = scene * egos.boxes.shape[1] + frame
+            ego, speed_mps = egos.boxes[scene, frame], egos.speeds_mps[scene, frame]
             for row in range(starts[frame_index], starts[frame_index + 1]):
-                if has_collided[tracks[row]] or not boxes_overlap(ego, others[row]):
+                if has_collided[tracks[row]] or not boxes_overlap(ego, boxes[row]):
                     continue
                 has_collided[tracks[row]] = True
-                speed_mps, other_stands = ego_speeds_mps[scene, frame], stands(groups[row], speeds_mps[row])
-                kinds[row] = kind_of(ego, rear_axles_m[scene, frame], speed_mps, others[row], other_stands)
+                other_stands = stands(others.groups[row], speeds_mps[row])
+                kinds[row] = kind_of(ego, rear_axles_m[scene, frame], speed_mps, boxes[row], other_stands)

@@ -1,7 +1,8 @@
 """States of the AV in the frames of several scenes: what scores of driving look at."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,8 +136,7 @@ class EgoStates(ReadOnlyArrays):
     def taken(self, scenes: Int64Array) -> "EgoStates":
         """Return some of the scenes, rows (K,), padded to the longest of them."""
         num_frames = int(self.num_frames[scenes].max(initial=0))
-        arrays = {each.name: getattr(self, each.name)[scenes, :num_frames] for each in fields(self)[:-1]}
-        return replace(self, **arrays)
+        return self._with(lambda name: getattr(self, name)[scenes, :num_frames])
 
     def windows(self, scenes: Int64Array, firsts: Int64Array, num_frames: int) -> "EgoStates":
         """Return parts of scenes as scenes, all of one length; they may overlap.
@@ -158,8 +158,15 @@ class EgoStates(ReadOnlyArrays):
                 f"{int(firsts[window])} of a scene of {int(lengths[window])} frames"
             )
         frames = firsts[:, None] + np.arange(num_frames)
-        arrays = {each.name: getattr(self, each.name)[scenes[:, None], frames] for each in fields(self)[:-1]}
-        return replace(self, **arrays)
+        return self._with(lambda name: getattr(self, name)[scenes[:, None], frames])
+
+    def followed_by(self, later: "EgoStates") -> "EgoStates":
+        """Return the same scenes with more frames behind their own, all of which are there, (S, F + any)."""
+        return self._with(lambda name: np.concatenate([getattr(self, name), getattr(later, name)], axis=1))
+
+    def _with(self, array_of: Callable[[str], Any]) -> "EgoStates":
+        """Return an AV of the same box with other arrays, which a function finds by the names of the fields."""
+        return replace(self, **{each.name: array_of(each.name) for each in fields(self)[:-1]})
 
     @property
     def boxes(self) -> Float64Array:

@@ -16,8 +16,7 @@ from l5kit.data.map.opened import SceneMaps
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
-from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
-from l5kit.geometry.box import compute_box_outline
+from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M, distances_of_boxes_off_road
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.lane_choice import find_lanes_of_track
@@ -96,8 +95,8 @@ def check_log_on_map(
 
         # the rule and the bound of the score of drivable area
         sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
-        corners_m = np.moveaxis(compute_box_outline(positions_m, yaws_rad, sizes_m), 1, 0)
-        is_off_road = np.any(driving_map.distances_of_tracks_m(corners_m) >= MOST_OFF_ROAD_M, axis=0)
+        boxes = np.column_stack([positions_m, yaws_rad, sizes_m])
+        is_off_road = distances_of_boxes_off_road(boxes, driving_map) >= MOST_OFF_ROAD_M
         if is_off_road.any():
             message = (
                 f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "

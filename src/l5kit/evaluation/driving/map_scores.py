@@ -25,12 +25,15 @@ def find_distances_off_road(states: EgoStates, driving_map: DrivingMap) -> Float
     Returns:
         Metres, 0 where all corners are on it and where no frame is, infinite from half a metre on, (S, F).
     """
-    boxes = states.boxes
+    return np.where(states.is_there, distances_of_boxes_off_road(states.boxes, driving_map), 0.0)
+
+
+def distances_of_boxes_off_road(boxes: Float64Array, driving_map: DrivingMap) -> Float64Array:
+    """Return the same of boxes of F frames, world x and y, yaw, length and width, (..., F, 5), (..., F)."""
     corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
-    tracks_m = np.moveaxis(corners_m, 2, 1)  # (S, 4, F, 2): each corner through the frames
-    distances_m = driving_map.distances_of_tracks_m(tracks_m.reshape(-1, states.is_there.shape[1], 2))
-    of_corners_m = distances_m.reshape(states.num_scenes, 4, states.is_there.shape[1])
-    farthest_m: Float64Array = np.where(states.is_there, of_corners_m.max(axis=1), 0.0)
+    tracks_m = np.moveaxis(corners_m, -2, -3)  # (..., 4, F, 2): each corner through the frames
+    of_corners_m = driving_map.distances_of_tracks_m(tracks_m.reshape(-1, *tracks_m.shape[-2:]))
+    farthest_m: Float64Array = of_corners_m.reshape(tracks_m.shape[:-1]).max(axis=-2)
     return farthest_m
 
 

@@ -217,13 +217,25 @@ class Metric(MetricFacts):
         if self.of_frames is not None:
             frames = self._checked(self.of_frames(details), shape, "of_frames")
             frames = np.where(details.states.is_there & np.isfinite(frames), frames, np.nan)
-        if not isinstance(self.of_scenes, str):
-            return frames, self._checked(self.of_scenes(details, frames), shape[:1], "of_scenes")
-        # mean, least, most or sum of the values of each scene that are known, NaN where none is
+        return frames, self.fold(details, frames)
+
+    def fold(self, details: "SceneDetails", frames: Float64Array) -> Float64Array:
+        """Return the values of S scenes, NaN where there is none, (S,), from those of their frames, (S, F).
+
+        A metric that needs a map has none without.
+
+        Raises:
+            MetricError: A function of the metric returns another shape.
+        """
         scenes = np.full(len(frames), np.nan)
+        if self.needs_map and details.driving_map is None:  # rules would take what is not known for fine
+            return scenes
+        if not isinstance(self.of_scenes, str):
+            return self._checked(self.of_scenes(details, frames), scenes.shape, "of_scenes")
+        # mean, least, most or sum of the values of each scene that are known
         is_known = ~np.isnan(frames).all(axis=1)
         scenes[is_known] = _FOLDS[self.of_scenes](frames[is_known], axis=1)
-        return frames, scenes
+        return scenes
 
     def judge(self, details: "SceneDetails") -> tuple[Float64Array, Float64Array, BoolArray]:
         """Return the same, and which frames have a fault, bool (S, F); none has in scenes without a value."""

@@ -66,7 +66,7 @@ def find_record_fault(recorded: SceneRecords) -> RecordFault | None:
         return RecordFault(int(of_rows[row]), int(track_ids[row]), text)
 
     # sorted by frame and track, a row that has those of the row before it is there twice, the later one of both
-    order = np.lexsort((np.arange(len(of_rows)), track_ids, of_rows))
+    order = np.lexsort((track_ids, of_rows))  # which leaves equal rows in their order
     is_same = (of_rows[order][1:] == of_rows[order][:-1]) & (track_ids[order][1:] == track_ids[order][:-1])
     if is_same.any():
         row = int(order[1:][is_same].min())

@@ -133,12 +133,10 @@ class RoadUsers(ReadOnlyArrays):
         Returns:
             W scenes of T frames, whose tracks are numbered as here.
         """
-        # twice: counted first, which says how much room the rows need
-        rows, starts = np.empty(0, np.int64), np.zeros(len(firsts) * num_frames + 1, np.int64)
-        for is_counted in (True, False):
-            _find_rows_within(self.starts, self.boxes, firsts, num_frames, bounds_m, is_counted, rows, starts)
-            if is_counted:
-                rows = np.empty(int(starts[-1]), np.int64)
+        # room for all rows of the windows, of which those within are the first
+        rows = np.empty(int((self.starts[firsts + num_frames] - self.starts[firsts]).sum()), np.int64)
+        starts = np.zeros(len(firsts) * num_frames + 1, np.int64)
+        rows = rows[: _write_rows_within(self.starts, self.boxes, firsts, num_frames, bounds_m, rows, starts)]
         names = ("tracks", "groups", "labels", "boxes", "velocities_mps")
         return RoadUsers(starts, *(getattr(self, name).take(rows, axis=0) for name in names))
 
@@ -251,17 +249,16 @@ def _write_groups(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _find_rows_within(
+def _write_rows_within(
     starts: Int64Array,
     boxes: Float64Array,
     firsts: Int64Array,
     num_frames: int,
     bounds_m: Float64Array,
-    is_counted: bool,
     rows: Int64Array,
     window_starts: Int64Array,
-) -> None:
-    """Write where the rows of each frame of windows start, (W * T + 1,), where they are counted, else the rows."""
+) -> int:
+    """Write the rows within the bounds of windows, and where those of each frame start; return how many there are."""
     count = 0
     for window in range(len(firsts)):
         low_x, low_y = bounds_m[window, 0]
@@ -271,7 +268,7 @@ def _find_rows_within(
                 x, y = boxes[row, 0], boxes[row, 1]
                 reach_m = 0.5 * (boxes[row, 3] + boxes[row, 4])  # at least half the diagonal
                 if low_x - reach_m <= x <= high_x + reach_m and low_y - reach_m <= y <= high_y + reach_m:
-                    if not is_counted:
-                        rows[count] = row
+                    rows[count] = row
                     count += 1
             window_starts[window * num_frames + frame + 1] = count
+    return count

@@ -134,7 +134,7 @@ def find_progress(
         states.positions_m,
         states.num_frames,
         parents,
-        _Routes(routes.part_starts, routes.parents, routes.line_starts, routes.points_m, routes.arc_lengths_m),
+        _Routes(**vars(routes)),
         along_m,
     )
     progress_m = np.zeros(states.is_there.shape)

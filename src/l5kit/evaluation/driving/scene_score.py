@@ -1,7 +1,8 @@
-"""Score of a drive: the table of metrics, their values in scenes, and one number for each scene."""
+"""Score of a drive: the table of metrics, their values in scenes and windows, and one number for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from l5kit.evaluation.driving.map_scores import (
     speed_limit_compliance,
     sum_over_last_second,
 )
-from l5kit.evaluation.driving.metric import MULTIPLIER, Fault, Metric, MetricFacts, OfScenes, combine
+from l5kit.evaluation.driving.metric import MULTIPLIER, Fault, Metric, MetricFacts, combine
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.route_progress import (
     expert_progress_ratio,
@@ -35,9 +36,36 @@ from l5kit.evaluation.driving.route_progress import (
     making_progress,
 )
 from l5kit.evaluation.driving.time_to_collision import LookAhead, find_times_to_collision, time_to_collision
-from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.geometry.box_overlap import box_gap
 from l5kit.lanes.driving_map import DrivingMap
+
+
+@dataclass(frozen=True, eq=False)
+class WindowScores(ReadOnlyArrays):
+    """W windows of some scenes, and how well each was driven.
+
+    Attributes:
+        scenes: The scene of each, (W,).
+        frames: Its first frame, counted in the frames that the scene is scored in, (W,).
+        planned: Which part of it was planned: 1 for a plan of the whole window, less for one that ends before and goes
+            on with the speed and turn of its end, 0 for what was driven, (W,).
+        scores: 0 to 1, (W,).
+        terms: By name what the scores are made of, 0 to 1, NaN where a term does not apply, (W,) each.
+
+    Raises:
+        InvalidArgumentError: The shapes do not fit.
+    """
+
+    scenes: Int64Array
+    frames: Int64Array
+    planned: Float64Array
+    scores: Float64Array
+    terms: Mapping[str, Float64Array]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = self.scenes.shape
+        require_shapes(self, frames=shape, planned=shape, scores=shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +108,7 @@ class SceneScores(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class SceneDetails(ReadOnlyArrays):
-    """S scenes of up to F frames, their metrics, and the values of frames that these come from.
+    """S scenes of up to F frames, and the values of frames that their metrics come from.
 
     Functions of a :class:`~l5kit.evaluation.driving.metric.Metric` are given one. What needs a map is NaN without.
 
@@ -89,7 +117,6 @@ class SceneDetails(ReadOnlyArrays):
         road_users: The others in the same frames.
         expert: How the log drove in the same scenes, of any number of frames.
         driving_map: The map; None without one.
-        scores: The metrics.
         collisions: What became of each row of the road users.
         counts_at_fault: With how many vehicles, vulnerable road users and other objects the AV collides at fault, int64
             (S, F, 3).
@@ -111,7 +138,6 @@ class SceneDetails(ReadOnlyArrays):
     road_users: RoadUsers
     expert: EgoStates
     driving_map: DrivingMap | None
-    scores: SceneScores
     collisions: Collisions
     counts_at_fault: Int64Array
     times_to_collision_s: Float64Array
@@ -129,6 +155,17 @@ class SceneDetails(ReadOnlyArrays):
         shape = self.is_comfortable.shape
         require_shapes(self, counts_at_fault=(*shape, self.counts_at_fault.shape[-1]))
         require_shapes(self, **dict.fromkeys(("times_to_collision_s", *_OF_MAP), shape))
+
+    @cached_property
+    def scores(self) -> SceneScores:
+        """The metrics, by :data:`METRICS`."""
+        frames = np.full(self.states.is_there.shape, np.nan)  # their rules take what is found, and no values of frames
+        return SceneScores(**{metric.name: metric.fold(self, frames) for metric in METRICS})
+
+    @property
+    def progress_ratios(self) -> Float64Array:
+        """How far the AV comes along the route as a part of how far the log comes, 0 to 1, (S,)."""
+        return expert_progress_ratio(self.progress_m, self.expert_progress_m)
 
     @property
     def failures(self) -> dict[str, BoolArray]:
@@ -195,10 +232,9 @@ def detail_scenes(
     times_s = find_times_to_collision(states, road_users, lane_positions, collisions)
     is_fine = is_comfortable(find_comfort_signals(states))
 
-    # without a map its metrics are not known, and its values NaN, which the rules would take for fine
+    # without a map its values are not known
     of_map = dict.fromkeys(_OF_MAP, np.full(states.is_there.shape, np.nan))
     of_map["expert_progress_m"] = np.full(expert.is_there.shape, np.nan)
-    scores_of_map = {metric.name: np.full(states.num_scenes, np.nan) for metric in METRICS if metric.needs_map}
     if driving_map is not None:
         expert_lane_positions = find_lane_positions(expert, driving_map)
         routes = find_routes(expert_lane_positions, driving_map, expert=expert)
@@ -212,33 +248,9 @@ def detail_scenes(
             "progress_m": find_progress(states, lane_positions, routes=routes, driving_map=driving_map),
             "expert_progress_m": find_progress(expert, expert_lane_positions, routes=routes, driving_map=driving_map),
         }
-        ratios = expert_progress_ratio(of_map["progress_m"], of_map["expert_progress_m"])
-        scores_of_map = {
-            "drivable_area_compliance": drivable_area_compliance(of_map["distances_off_road_m"]),
-            "driving_direction_compliance": driving_direction_compliance(of_map["distances_along_lanes_m"]),
-            "speed_limit_compliance": speed_limit_compliance(of_map["speed_excess_mps"], states),
-            "progress": ratios,
-            "making_progress": making_progress(ratios),
-        }
-    scores = SceneScores(
-        no_at_fault_collisions=no_at_fault_collisions(counts),
-        time_to_collision=time_to_collision(times_s),
-        comfort=comfort_of_frames(is_fine, states),
-        **scores_of_map,
-    )
     return SceneDetails(
-        states, road_users, expert, driving_map, scores, collisions, counts, times_s, is_fine, windows=None, **of_map
+        states, road_users, expert, driving_map, collisions, counts, times_s, is_fine, windows=None, **of_map
     )
-
-
-def _score_named(name: str) -> OfScenes:
-    """Return what looks a metric up among the scores."""
-
-    def find(details: SceneDetails, _: Float64Array) -> Float64Array:
-        values: Float64Array = getattr(details.scores, name)
-        return values
-
-    return find
 
 
 METRICS = (
@@ -248,7 +260,7 @@ METRICS = (
         sentence="1 without a collision that the AV is to blame for; 0.5 with one with an object that is no road user",
         role=MULTIPLIER,
         of_frames=lambda details: details.counts_at_fault.sum(axis=-1).astype(np.float64),
-        of_scenes=_score_named("no_at_fault_collisions"),
+        of_scenes=lambda details, _: no_at_fault_collisions(details.counts_at_fault),
         column="collision_at_fault",
         fault=Fault(">", 0.0, "collision_at_fault", "Collision, at fault"),
         passes_from=1.0,
@@ -261,7 +273,7 @@ METRICS = (
         role=MULTIPLIER,
         needs_map=True,
         of_frames=lambda details: np.minimum(details.distances_off_road_m, FARTHEST_OFF_ROAD_M),
-        of_scenes=_score_named("drivable_area_compliance"),
+        of_scenes=lambda details, _: drivable_area_compliance(details.distances_off_road_m),
         column="distance_off_road_m",
         fault=Fault(">=", MOST_OFF_ROAD_M, "off_road", "Off road"),
         counted_as="frames_off_road",
@@ -274,7 +286,7 @@ METRICS = (
         sentence="1 where the AV comes at least a fifth as far along the route as the log, else 0",
         role=MULTIPLIER,
         needs_map=True,
-        of_scenes=_score_named("making_progress"),
+        of_scenes=lambda details, _: making_progress(details.progress_ratios),
         passes_from=1.0,
         failure="no progress",
     ),
@@ -285,7 +297,7 @@ METRICS = (
         role=MULTIPLIER,
         needs_map=True,
         of_frames=lambda details: details.distances_along_lanes_m,
-        of_scenes=_score_named("driving_direction_compliance"),
+        of_scenes=lambda details, _: driving_direction_compliance(details.distances_along_lanes_m),
         column="way_along_lanes_m",
         fault=Fault("<=", -TOLERATED_BACKWARD_M[0], "wrong_direction", "Wrong direction"),
         counted_as="frames_wrong_way",
@@ -298,7 +310,7 @@ METRICS = (
         sentence="how far the AV comes along the route of the log, as a part of how far the log comes",
         role=5.0,
         needs_map=True,
-        of_scenes=_score_named("progress"),
+        of_scenes=lambda details, _: details.progress_ratios,
     ),
     Metric(
         name="time_to_collision",
@@ -306,7 +318,7 @@ METRICS = (
         sentence="1 where it always takes more than 0.95 s to meet others, if all go on as they are, else 0",
         role=5.0,
         of_frames=lambda details: details.times_to_collision_s,
-        of_scenes=_score_named("time_to_collision"),
+        of_scenes=lambda details, _: time_to_collision(details.times_to_collision_s),
         column="time_to_collision_s",
         fault=Fault("<=", LookAhead().least_s, "time_to_collision", "Too close (time to collision)"),
         counted_as="frames_near_collision",
@@ -320,7 +332,7 @@ METRICS = (
         role=4.0,
         needs_map=True,
         of_frames=lambda details: details.speed_excess_mps,
-        of_scenes=_score_named("speed_limit_compliance"),
+        of_scenes=lambda details, _: speed_limit_compliance(details.speed_excess_mps, details.states),
         column="speed_excess_mps",
         fault=Fault(">", 1e-6, "speeding", "Too fast"),  # an excess of rounding only is none
         counted_as="frames_too_fast",
@@ -333,7 +345,7 @@ METRICS = (
         sentence="1 where accelerations, jerks and turns stay within their bounds, else 0",
         role=2.0,
         of_frames=lambda details: details.is_comfortable.astype(np.float64),
-        of_scenes=_score_named("comfort"),
+        of_scenes=lambda details, _: comfort_of_frames(details.is_comfortable, details.states),
         column="is_comfortable",
         fault=Fault("<", 1.0, "comfort", "Uncomfortable"),
         counted_as="frames_uncomfortable",

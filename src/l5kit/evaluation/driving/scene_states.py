@@ -1,15 +1,205 @@
-"""States and road users of recorded scenes, read from their plain arrays for scores of driving."""
+"""States of the AV and rows of road users, read from recorded scenes into the plain arrays that scores look at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
+from l5kit.data.array_shapes import as_read_only
+from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
+from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings
-from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_users
-from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings, velocities_of_rows
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, groups_of_labels, label_of_row
+
+_NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
+
+
+class _Rows(NamedTuple):
+    """Columns that road users are written into."""
+
+    tracks: Int64Array
+    groups: Int64Array
+    labels: Int64Array
+    boxes: Float64Array
+    velocities_mps: Float64Array
+
+    def cut(self, begin: int, end: int | None) -> "_Rows":
+        """Return some of the rows, views."""
+        columns: tuple[NumericArray, ...] = self
+        return _Rows(*(column[begin:end] for column in columns))
+
+
+class _Agents(NamedTuple):
+    """Columns of agents, each of any stride.
+
+    Attributes:
+        track_ids: uint64, (any,), like the others.
+        centroids_m: World x and y, float64 (any, 2).
+        yaws_rad: World headings, float32 (any,).
+        extents_m: Length, width and height, float32 (any, 3).
+        velocities_mps: World x and y, float32 (any, 2).
+        label_probabilities: float32 (any, 17).
+    """
+
+    track_ids: NumericArray
+    centroids_m: NumericArray
+    yaws_rad: NumericArray
+    extents_m: NumericArray
+    velocities_mps: NumericArray
+    label_probabilities: NumericArray
+
+
+@dataclass(frozen=True, eq=False)
+class AgentColumns:
+    """The agents of a scene of F frames: columns, and which of their rows each frame has.
+
+    Attributes:
+        times_s: Seconds, (F,).
+        firsts: First row of each frame, int64 (F,).
+        counts: Number of rows of each frame, int64 (F,).
+        agents: The columns.
+    """
+
+    times_s: Float64Array
+    firsts: Int64Array
+    counts: Int64Array
+    agents: _Agents
+
+    @classmethod
+    def of_arrays(cls, scene: SceneArrays) -> "AgentColumns":
+        """Return the agents of a scene, views."""
+        starts = scene.agents.starts.astype(np.int64)
+        agents = _Agents(*(getattr(scene.agents, name) for name in _Agents._fields))
+        return cls(scene.times_s, starts[:-1], np.diff(starts), agents)
+
+    @classmethod
+    def of_records(cls, frames: RecordArray, agents: RecordArray) -> "AgentColumns":
+        """Return the agents of frames of a scene, views of the records.
+
+        Args:
+            frames: ``FRAME_DTYPE``, (F,); their intervals lie within ``agents``.
+            agents: ``AGENT_DTYPE``, with those of other frames.
+        """
+        intervals, times_ns = frames[AGENT_INTERVAL], frames["timestamp"]
+        names = ("track_id", "centroid", "yaw", "extent", "velocity", "label_probabilities")
+        columns = _Agents(*(agents[name] for name in names))
+        return cls((times_ns - times_ns[:1]) * 1e-9, intervals[:, 0].copy(), intervals[:, 1] - intervals[:, 0], columns)
+
+
+def join_road_users(
+    scenes: Iterable[AgentColumns], *, num_frames: int, threshold: float, include_unknown: bool
+) -> RoadUsers:
+    """Return the road users of scenes.
+
+    The velocity of a row is its own where that is not 0, else of differences of the positions of its track.
+
+    Args:
+        scenes: S scenes.
+        num_frames: Frames of the longest.
+        threshold: What the probability of a label must be above.
+        include_unknown: Whether rows of unknown class are other objects that stand still, in place of none.
+
+    Raises:
+        InvalidArgumentError: A road user has a value that is not finite.
+    """
+    parts = list(scenes)
+    if not parts:
+        return RoadUsers.none(0, num_frames)
+    counts = np.zeros((len(parts), num_frames), np.int64)
+    size = sum(int(scene.counts.sum()) for scene in parts)
+    tracks, groups, labels = np.empty((3, size), np.int64)
+    rows = _Rows(tracks, groups, labels, np.empty((size, 5)), np.empty((size, 2)))
+    end = 0
+    for index, scene in enumerate(parts):
+        begin = end
+        counts_of_frames, num_rows = _read_scene(scene, threshold, include_unknown, rows.cut(begin, None))
+        counts[index, : len(counts_of_frames)] = counts_of_frames
+        end = begin + num_rows
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    kept = rows.cut(0, end)
+    return RoadUsers(starts, kept.tracks, kept.groups, kept.labels, kept.boxes, kept.velocities_mps)
+
+
+def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: _Rows) -> tuple[Int64Array, int]:
+    """Write the road users of a scene into the first rows, and return how many of each frame, and of all, there are."""
+    size = int(scene.counts.sum())
+    rows = rows.cut(0, size)
+    track_ids, is_stationary = np.empty(size, np.uint64), np.empty(size, np.bool_)
+    _read_rows(
+        (scene.firsts, scene.counts),
+        _Agents(*map(as_read_only, scene.agents)),
+        (groups_of_labels(), float(np.float32(threshold)), include_unknown),
+        track_ids,
+        rows,
+        is_stationary,
+    )
+    rows.tracks[:] = number_tracks(track_ids)[1]
+    if is_stationary.any():
+        times_s = np.repeat(scene.times_s, scene.counts)
+        differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
+        rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
+    # rows of nobody have served to number tracks, and go
+    counts = np.empty(len(scene.counts), np.int64)
+    num_used = _keep_road_users(scene.counts, rows, counts)
+    return counts, num_used
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_rows(
+    frames: tuple[Int64Array, Int64Array],
+    agents: _Agents,
+    classes: tuple[Int64Array, float, bool],
+    track_ids: UInt64Array,
+    rows: _Rows,
+    is_stationary: BoolArray,
+) -> None:
+    """Write the agents of frames, one after the other; ``is_stationary`` marks those without an own velocity."""
+    (firsts, counts), boxes = frames, rows.boxes
+    centroids_m, extents_m, velocities_mps = agents.centroids_m, agents.extents_m, agents.velocities_mps
+    group_of_label, threshold, include_unknown = classes
+    index = 0
+    for frame in range(len(firsts)):
+        for row in range(firsts[frame], firsts[frame] + counts[frame]):
+            label, is_hidden = label_of_row(row, agents.label_probabilities, extents_m, threshold)
+            group = group_of_label[label] if label >= 0 else _NONE
+            rows.labels[index] = label
+            is_other = include_unknown and group == _NONE
+            rows.groups[index] = _OTHER if is_other and not is_hidden else group
+            track_ids[index] = agents.track_ids[row]
+            boxes[index, 0], boxes[index, 1] = centroids_m[row, 0], centroids_m[row, 1]
+            boxes[index, 2] = agents.yaws_rad[row]
+            boxes[index, 3], boxes[index, 4] = extents_m[row, 0], extents_m[row, 1]
+            for axis in range(2):
+                rows.velocities_mps[index, axis] = 0.0 if is_other else velocities_mps[row, axis]
+            is_stationary[index] = velocities_mps[row, 0] == 0 and velocities_mps[row, 1] == 0 and not is_other
+            index += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _keep_road_users(num_rows: Int64Array, rows: _Rows, counts: Int64Array) -> int:
+    """Move the rows of a group to the front, write how many each frame has, (F,), and return how many there are."""
+    row, kept = 0, 0
+    for frame in range(len(num_rows)):
+        begin = kept
+        for _ in range(num_rows[frame]):
+            if rows.groups[row] != _NONE:
+                # in place: what is written has been read, as no row is kept before its turn
+                rows.tracks[kept] = rows.tracks[row]
+                rows.groups[kept] = rows.groups[row]
+                rows.labels[kept] = rows.labels[row]
+                for column in range(5):
+                    rows.boxes[kept, column] = rows.boxes[row, column]
+                rows.velocities_mps[kept, 0] = rows.velocities_mps[row, 0]
+                rows.velocities_mps[kept, 1] = rows.velocities_mps[row, 1]
+                kept += 1
+            row += 1
+        counts[frame] = kept - begin
+    return kept
 
 
 def ego_states_of_poses(

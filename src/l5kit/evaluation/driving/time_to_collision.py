@@ -7,7 +7,6 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
-from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
@@ -113,29 +112,9 @@ def find_times_to_collision(
     return times_s
 
 
-@dataclass(frozen=True, eq=False)
-class MeetingTimes(ReadOnlyArrays):
-    """When the AV of S scenes, moved on from each of F frames, meets others, seconds, infinite for never.
-
-    Attributes:
-        ahead_s: Those at most 30 degrees off its heading, (S, F).
-        around_s: Those at most 150 degrees off, not later, (S, F).
-
-    Raises:
-        InvalidArgumentError: The shapes do not fit.
-    """
-
-    ahead_s: Float64Array
-    around_s: Float64Array
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_shapes(self, around_s=self.ahead_s.shape)
-
-
 def find_meeting_times(
     states: EgoStates, road_users: RoadUsers, *, is_left_out: BoolArray, looks: Int64Array, step_time_s: float
-) -> MeetingTimes:
+) -> tuple[Float64Array, Float64Array]:
     """Return after what time the AV, moved on along its heading with its speed, meets the box that another has then.
 
     Others are not forecast, as :func:`find_times_to_collision` does: they are where later frames have them. Angles are
@@ -148,6 +127,10 @@ def find_meeting_times(
         is_left_out: Rows of N road users behind whose frame their track does not count any more, (N,).
         looks: How many frames later boxes are looked at, ascending from 0, (L,).
         step_time_s: Time from one frame to the next.
+
+    Returns:
+        Seconds, infinite for never, until it meets those at most 30 degrees off its heading, and those at most 150
+        degrees off, who come not later, (S, F) each.
 
     Raises:
         InvalidArgumentError: Road users or rows are those of another number of frames or rows.
@@ -170,7 +153,7 @@ def find_meeting_times(
         ahead_s,
         around_s,
     )
-    return MeetingTimes(ahead_s, around_s)
+    return ahead_s, around_s
 
 
 def time_to_collision(times_s: Float64Array, *, look: LookAhead | None = None) -> Float64Array:

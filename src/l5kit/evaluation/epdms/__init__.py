@@ -1,7 +1,6 @@
 """EPDMS, the score of NAVSIM v2: plans of four seconds, rolled out, one score for each window."""
 
-from l5kit.evaluation.epdms.params import EpdmsParams
-from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes
+from l5kit.evaluation.epdms.plan_windows import EpdmsParams, PlanWindows, WindowRoutes
 from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS
 from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm, score_windows
 

@@ -9,8 +9,7 @@ import numpy as np
 from l5kit._types import Float64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import Fault, Metric, MetricFacts, OfFrames
-from l5kit.evaluation.driving.scene_score import SceneDetails
-from l5kit.evaluation.driving.window_scores import WindowScores
+from l5kit.evaluation.driving.scene_score import SceneDetails, WindowScores
 from l5kit.evaluation.epdms.terms import EPDMS, TERMS, WindowTerm
 
 NUM_WINDOWS: Final = "epdms_windows"

@@ -4,7 +4,7 @@ Source: docs/metrics.md of NAVSIM (Apache-2.0), as docs/reference/epdms.md repea
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,27 +18,13 @@ from l5kit.evaluation.driving.map_scores import (
     sum_over_last_second,
 )
 from l5kit.evaluation.driving.metric import MULTIPLIER, MetricFacts, combine
+from l5kit.evaluation.driving.scene_score import WindowScores
 from l5kit.evaluation.driving.time_to_collision import time_to_collision
-from l5kit.evaluation.driving.window_scores import WindowScores
-from l5kit.evaluation.epdms.details import WindowDetails
-from l5kit.evaluation.epdms.params import steps_of
-from l5kit.evaluation.epdms.red_areas import find_red_areas
+from l5kit.evaluation.epdms.details import WindowDetails, find_red_areas
+from l5kit.evaluation.epdms.plan_windows import steps_of
 
 EPDMS: Final = "epdms"
 """Name of the score, and begin of the names of its terms."""
-
-
-@dataclass(frozen=True, eq=False)
-class ComparedWindows:
-    """Plans that are scored, and those of the rule planner from the same states.
-
-    Attributes:
-        plan: The plans.
-        rules: Those of the rule planner; None where the plans themselves are these.
-    """
-
-    plan: WindowDetails
-    rules: WindowDetails | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,30 +35,27 @@ class WindowTerm(MetricFacts):
         of_windows: Returns the values of W windows, 0 to 1, NaN where the term does not apply, float64 (W,).
     """
 
-    of_windows: Callable[[ComparedWindows], Float64Array]
+    of_windows: Callable[[WindowDetails], Float64Array]
 
 
-def no_collision(compared: ComparedWindows) -> Float64Array:
+def no_collision(details: WindowDetails) -> Float64Array:
     """Return NC: 0 with a collision at fault with a vehicle or vulnerable road user, 0.5 with another object, else 1.
 
     The AV is at fault where it hits with its front or hits who stands, and to its side where it is in several lanes or
     off the road.
     """
-    details = compared.plan
     counts = count_at_fault(details.states, details.windows.road_users, details.collisions)
     return no_at_fault_collisions(counts, by_number=False)
 
 
-def stays_on_road(compared: ComparedWindows) -> Float64Array:
+def stays_on_road(details: WindowDetails) -> Float64Array:
     """Return DAC: 0 where any corner is ever off the drivable surface, else 1."""
-    details = compared.plan
     values = drivable_area_compliance(details.distances_off_road_m, most_m=details.params.seam_m)
     return _where(details.routes is not None, values)
 
 
-def drives_in_direction(compared: ComparedWindows) -> Float64Array:
+def drives_in_direction(details: WindowDetails) -> Float64Array:
     """Return DDC: 1 below 2 m within a second on no lane of the route and in no junction, 0.5 below 6 m, else 0."""
-    details = compared.plan
     distances_m = np.zeros(details.states.is_there.shape)
     steps_m = np.diff(details.states.positions_m, axis=1)
     distances_m[:, 1:] = np.hypot(steps_m[..., 0], steps_m[..., 1])
@@ -81,9 +64,8 @@ def drives_in_direction(compared: ComparedWindows) -> Float64Array:
     return _where(details.has_route, driving_direction_compliance(sums_m))
 
 
-def obeys_lights(compared: ComparedWindows) -> Float64Array:
+def obeys_lights(details: WindowDetails) -> Float64Array:
     """Return TLC: 0 where the box meets a lane of the route while its light is red, else 1."""
-    details = compared.plan
     if details.routes is None:
         return np.full(len(details.windows), np.nan)
     is_in_red: BoolArray = np.any(find_red_areas(details.windows, details.routes), axis=1)
@@ -91,35 +73,31 @@ def obeys_lights(compared: ComparedWindows) -> Float64Array:
     return _where(details.has_route, values)
 
 
-def progress(compared: ComparedWindows) -> Float64Array:
+def progress(details: WindowDetails) -> Float64Array:
     """Return EP: the way along the route over the longest of the way x product of multipliers of plan and rules.
 
     Ways back count as none; where the longest is at most 5 m it is 1.
     """
-    details = compared.plan
     own_m = _distance_along_route(details)
     longest_m = own_m * product_of_multipliers(details)
-    if compared.rules is not None:
-        longest_m = np.maximum(
-            longest_m, _distance_along_route(compared.rules) * product_of_multipliers(compared.rules)
-        )
+    if (rules := details.rules) is not None:
+        longest_m = np.maximum(longest_m, _distance_along_route(rules) * product_of_multipliers(rules))
     # where nobody gets far, as behind a queue, progress says nothing
     is_free = longest_m > details.params.free_way_m
     ratios = np.divide(own_m, longest_m, out=np.ones(len(own_m)), where=is_free)
     return _where(details.has_route, np.minimum(ratios, 1.0))
 
 
-def leaves_time(compared: ComparedWindows) -> Float64Array:
+def leaves_time(details: WindowDetails) -> Float64Array:
     """Return TTC: 0 where the AV, moved straight on by up to 0.9 s, meets somebody where that one then is, else 1."""
-    return time_to_collision(compared.plan.meeting_times_s)
+    return time_to_collision(details.meeting_times_s)
 
 
-def keeps_lane(compared: ComparedWindows) -> Float64Array:
+def keeps_lane(details: WindowDetails) -> Float64Array:
     """Return LK: 0 where the centre is more than 0.5 m beside the route for 2 s of states on end, else 1.
 
     States in junctions neither count nor break it.
     """
-    details = compared.plan
     is_beside, is_passed_over = np.abs(details.offsets_m) > details.params.most_offset_m, details.is_centre_in_junction
     length, longest = np.zeros((2, len(is_beside)), np.int64)
     for step in range(is_beside.shape[1]):
@@ -129,18 +107,16 @@ def keeps_lane(compared: ComparedWindows) -> Float64Array:
     return _where(details.has_route, is_kept.astype(np.float64))
 
 
-def history_comfort(compared: ComparedWindows) -> Float64Array:
+def history_comfort(details: WindowDetails) -> Float64Array:
     """Return HC: 1 where all signals of the past and the window are within the bounds of comfort, else 0."""
-    details = compared.plan
     return comfort_of_frames(is_comfortable(details.signals_with_past), details.windows.with_past)
 
 
-def extended_comfort(compared: ComparedWindows) -> Float64Array:
+def extended_comfort(details: WindowDetails) -> Float64Array:
     """Return EC: 1 where a plan and the one a stride later accelerate and turn alike in the time of both, else 0.
 
     NaN where there is no later one.
     """
-    details = compared.plan
     params, signals, windows = details.params, details.signals, details.windows
     firsts = np.flatnonzero(windows.following >= 0)
     seconds, num_between = windows.following[firsts], params.num_between
@@ -161,10 +137,10 @@ def extended_comfort(compared: ComparedWindows) -> Float64Array:
 
 def product_of_multipliers(details: WindowDetails) -> Float64Array:
     """Return the product of the terms that are multipliers, those that do not apply being 1, (W,)."""
-    compared, product = ComparedWindows(details), np.ones(len(details.windows))
+    product = np.ones(len(details.windows))
     for term in TERMS:
         if term.role == MULTIPLIER:
-            values = term.of_windows(compared)
+            values = term.of_windows(details)
             product *= np.where(np.isnan(values), 1.0, values)
     return product
 
@@ -295,9 +271,11 @@ def score_windows(
         frames: Its first frame, likewise, (W,).
         planned: Which part of it was planned, likewise, (W,).
     """
-    terms = {term.name: term.of_windows(ComparedWindows(plan, rules)) for term in TERMS}
+    plan = replace(plan, rules=rules)
+    terms = {term.name: term.of_windows(plan) for term in TERMS}
     if human is not None:
+        human = replace(human, rules=rules)
         for term in TERMS:
-            values, of_human = terms[term.name], term.of_windows(ComparedWindows(human, rules))
+            values, of_human = terms[term.name], term.of_windows(human)
             terms[term.name] = np.where((of_human == 0.0) & ~np.isnan(values), 1.0, values)
     return WindowScores(scenes, frames, planned, combine(terms, TERMS), terms)

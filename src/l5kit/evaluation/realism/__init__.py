@@ -1,16 +1,23 @@
 """Realism of agents: distributions of what traffic does, simulated against logged."""
 
-from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
-from l5kit.evaluation.realism.features import FEATURES, Feature
 from l5kit.evaluation.realism.report import (
     FeatureDistance,
     RateComparison,
     RealismReport,
     compare_counts,
     compare_traffic,
+    jensen_shannon_distance,
+    wasserstein_distance,
 )
 from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
-from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic, count_values
+from l5kit.evaluation.realism.traffic_counts import (
+    EVENTS,
+    FEATURES,
+    Feature,
+    TrafficCounts,
+    count_traffic,
+    count_values,
+)
 from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
 from l5kit.evaluation.resampling import Estimate, Resampling
 

@@ -1,4 +1,4 @@
-"""Realism of agents: how far the traffic of simulated scenes is from that of the log."""
+"""Realism of agents: how far the traffic of simulated scenes is from that of the log, by distances of distributions."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,17 +7,83 @@ from functools import partial
 
 import numpy as np
 
-from l5kit._types import NumericArray
+from l5kit._types import Float64Array, NumericArray
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.road_users import RoadUserGroup
-from l5kit.evaluation.realism.distances import jensen_shannon_distance, wasserstein_distance
-from l5kit.evaluation.realism.features import CELLS_PER_BIN, FEATURES
 from l5kit.evaluation.realism.road_edges import RoadEdges, find_road_edges
-from l5kit.evaluation.realism.traffic_counts import EVENTS, TrafficCounts, count_traffic
+from l5kit.evaluation.realism.traffic_counts import CELLS_PER_BIN, EVENTS, FEATURES, TrafficCounts, count_traffic
 from l5kit.evaluation.resampling import Estimate, Resampling, estimate_of
 from l5kit.lanes.driving_map import DrivingMap
+
+
+def jensen_shannon_distance(first: NumericArray, second: NumericArray) -> Float64Array:
+    """Return the Jensen-Shannon distance: the square root of the divergence to base 2.
+
+    With shares p and q of the bins and m = (p + q) / 2 it is sqrt((KL(p, m) + KL(q, m)) / 2), where KL(p, m) sums
+    p log2(p / m) over the bins that p has. It is symmetric, fulfils the triangle inequality, and goes from 0 for equal
+    shares to 1 where no bin is shared. Source: Endres and Schindelin, "A New Metric for Probability Distributions",
+    2003.
+
+    Args:
+        first: Counts of bins, at least 0, (..., K).
+        second: As ``first``.
+
+    Returns:
+        (...), NaN where either has no counts.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+    """
+    p, q = _shares(first, second)
+    middle = 0.5 * (p + q)
+    divergences = 0.5 * (_relative_entropies(p, middle) + _relative_entropies(q, middle))
+    distances: Float64Array = np.sqrt(np.clip(divergences, 0.0, 1.0))
+    return distances
+
+
+def wasserstein_distance(first: NumericArray, second: NumericArray, *, cell_width: float) -> Float64Array:
+    """Return the Wasserstein distance of order 1: how far shares have to be moved, on average, to become the others.
+
+    It is the area between the two cumulative shares. Values that were counted into cells count as their middles, which
+    changes the distance by at most the width of a cell.
+
+    Args:
+        first: Counts of cells of equal width, at least 0, (..., K).
+        second: As ``first``.
+        cell_width: Any unit.
+
+    Returns:
+        In that unit, (...), NaN where either has no counts.
+
+    Raises:
+        InvalidArgumentError: The shapes differ.
+    """
+    p, q = _shares(first, second)
+    apart = np.abs(np.cumsum(p, axis=-1) - np.cumsum(q, axis=-1))
+    distances: Float64Array = cell_width * apart[..., :-1].sum(axis=-1)
+    return distances
+
+
+def _shares(first: NumericArray, second: NumericArray) -> tuple[Float64Array, Float64Array]:
+    """Return counts over their sums, NaN where these are 0."""
+    if first.shape != second.shape or first.ndim == 0:
+        raise InvalidArgumentError(
+            f"counts to compare must have one shape (..., K), got {first.shape} and {second.shape}"
+        )
+    sums = first.sum(axis=-1, keepdims=True), second.sum(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        p, q = first / sums[0], second / sums[1]
+    return p, q
+
+
+def _relative_entropies(shares: Float64Array, others: Float64Array) -> Float64Array:
+    """Return how many bits shares (..., K) are from others that are above 0 where they are, (...)."""
+    is_empty = shares == 0
+    logs = np.log2(np.where(is_empty, 1.0, shares) / np.where(is_empty, 1.0, others))
+    entropies: Float64Array = (shares * logs).sum(axis=-1)
+    return entropies
 
 
 @dataclass(frozen=True)
@@ -25,7 +91,7 @@ class FeatureDistance:
     """How far the distribution of a feature is from that of the log.
 
     Attributes:
-        name: One of :data:`~l5kit.evaluation.realism.features.FEATURES`.
+        name: One of :data:`~l5kit.evaluation.realism.traffic_counts.FEATURES`.
         unit: Of the feature, and of the Wasserstein distance.
         num_simulated: Number of values in the simulated scenes; 0 where what is needed is missing, as a map.
         num_logged: The same of the log.
@@ -66,7 +132,7 @@ class RealismReport:
         num_scenes: Scenes of both.
         num_simulated_tracks: Tracks that were looked at in the simulated scenes.
         num_logged_tracks: The same in the log.
-        features: One for each of :data:`~l5kit.evaluation.realism.features.FEATURES`.
+        features: One for each of :data:`~l5kit.evaluation.realism.traffic_counts.FEATURES`.
         rates: One for each of :data:`~l5kit.evaluation.realism.traffic_counts.EVENTS`.
     """
 

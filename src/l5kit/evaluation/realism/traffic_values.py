@@ -1,6 +1,5 @@
 """Values of the features of traffic: one row for each subject in each frame."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +9,14 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
+from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.evaluation.driving.motion import rates_of_frames
 from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.time_to_collision import AHEAD_RAD
 from l5kit.evaluation.realism.road_edges import RoadEdges, distances_to_surface_m
 from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.box import compute_box_outline
 from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
-
-_MOST_OFF_ROAD_M = 0.3
 
 _WIDEST_GAP_M = 40.0
 """Gaps are at most so wide."""
@@ -26,7 +25,6 @@ _HORIZON_S = 5.0
 """Times to collision are at most so long."""
 
 _STANDS_MPS = 0.5
-_AHEAD_RAD = math.radians(30.0)
 
 _REACH_S = 0.55
 """Differences reach so far before and after a row: five rows at 10 Hz, and not in doubt where times jitter."""
@@ -107,7 +105,7 @@ def measure_traffic(
         near = np.flatnonzero(edge_distances_m <= 0.5 * np.hypot(boxes[:, 3], boxes[:, 4]))
         corners_m = compute_box_outline(boxes[near, :2], boxes[near, 2], boxes[near, 3:])
         off_m = distances_to_surface_m(edges.driving_map, corners_m.reshape(-1, 2)).reshape(-1, 4)
-        is_off_road[near] = (off_m >= _MOST_OFF_ROAD_M).any(axis=1)
+        is_off_road[near] = (off_m >= MOST_OFF_ROAD_M).any(axis=1)
     return TrafficValues(
         scenes=(road_users.frames_of_rows // max(1, ego.is_there.shape[1]))[is_subject],
         tracks=road_users.tracks[is_subject],
@@ -241,6 +239,6 @@ def _write_neighbours(
                 closing_mps = np.hypot(velocities_mps[other, 0] - velocity[0], velocities_mps[other, 1] - velocity[1])
                 if moves and least_m < times_s[row] * closing_mps:
                     cos, sin = np.cos(box[2]), np.sin(box[2])
-                    if abs(np.arctan2(y * cos - x * sin, x * cos + y * sin)) <= _AHEAD_RAD:
+                    if abs(np.arctan2(y * cos - x * sin, x * cos + y * sin)) <= AHEAD_RAD:
                         time_s = overlap_time(box, velocity, boxes[other], velocities_mps[other])
                         times_s[row] = min(times_s[row], time_s)

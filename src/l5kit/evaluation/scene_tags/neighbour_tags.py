@@ -6,8 +6,7 @@ from numba import njit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
-from l5kit.evaluation.scene_tags.frame_runs import find_runs
-from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
+from l5kit.evaluation.scene_tags.tag_table import TagThresholds, find_runs
 from l5kit.geometry.box_overlap import box_gap
 from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.relative_pose import turn_between

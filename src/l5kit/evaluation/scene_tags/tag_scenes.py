@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from l5kit._types import Int64Array
+from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import SceneMaps
 from l5kit.data.progress import Progress
@@ -19,12 +19,10 @@ from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.lane_positions import find_lane_positions
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.evaluation.driving.scene_states import read_ego_states, read_road_users
-from l5kit.evaluation.scene_tags.frame_runs import find_runs, rates_around
 from l5kit.evaluation.scene_tags.neighbour_tags import tag_neighbours
 from l5kit.evaluation.scene_tags.road_tags import find_lane_changes, find_stops_at_red, find_unprotected_crossings
-from l5kit.evaluation.scene_tags.tag_kinds import TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import SceneTagMaps, TagMap, as_tag_map
-from l5kit.evaluation.scene_tags.tag_table import SceneTags
+from l5kit.evaluation.scene_tags.tag_table import SceneTags, TagThresholds, find_runs
 
 
 def tag_scenes(
@@ -143,3 +141,16 @@ def _find_turns(states: EgoStates, thresholds: TagThresholds, *, sign: float) ->
     turned_deg = np.degrees(yaws_rad[runs[:, 1] - 1] - yaws_rad[runs[:, 0]])
     turns: Int64Array = runs[turned_deg >= thresholds.turn_deg - 1e-9]
     return turns
+
+
+def rates_around(values: Float64Array, times_s: Float64Array, window_s: float) -> Float64Array:
+    """Return the mean rate of values (F,) over a window around each frame, cut off at both ends of the scene.
+
+    Rates of less than half a window are 0.
+    """
+    starts_s = np.maximum(times_s - 0.5 * window_s, times_s[0])
+    ends_s = np.minimum(times_s + 0.5 * window_s, times_s[-1])
+    changes, spans_s = np.interp(ends_s, times_s, values) - np.interp(starts_s, times_s, values), ends_s - starts_s
+    rates: Float64Array = np.zeros(len(values))
+    np.divide(changes, spans_s, out=rates, where=spans_s >= 0.5 * window_s - 1e-9)
+    return rates

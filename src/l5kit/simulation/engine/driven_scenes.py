@@ -11,10 +11,9 @@ from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.evaluation.driving.ego_states import EgoStates
-from l5kit.evaluation.driving.road_user_rows import AgentColumns, join_road_users
 from l5kit.evaluation.driving.road_users import RoadUsers
 from l5kit.evaluation.driving.scene_score import SceneDetails, detail_scenes
-from l5kit.evaluation.driving.scene_states import read_road_users
+from l5kit.evaluation.driving.scene_states import AgentColumns, join_road_users, read_road_users
 from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
-from l5kit.evaluation.epdms.params import STEP_S, EpdmsParams
+from l5kit.evaluation.epdms.plan_windows import STEP_S, EpdmsParams
 from l5kit.simulation.drivers import proposal_scores as proposals
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, reaching_plans

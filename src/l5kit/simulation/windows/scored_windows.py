@@ -7,11 +7,10 @@ import numpy as np
 from l5kit._types import Int64Array
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.scene_score import WindowScores
 from l5kit.evaluation.driving.scene_states import read_road_users
-from l5kit.evaluation.driving.window_scores import WindowScores
 from l5kit.evaluation.epdms.details import WindowDetails
-from l5kit.evaluation.epdms.params import EpdmsParams
-from l5kit.evaluation.epdms.plan_windows import PlanWindows, WindowRoutes, bounds_of_meetings
+from l5kit.evaluation.epdms.plan_windows import EpdmsParams, PlanWindows, WindowRoutes, bounds_of_meetings
 from l5kit.evaluation.epdms.terms import TERMS, score_windows
 from l5kit.lanes.lane_paths import make_lane_paths
 from l5kit.lanes.path_positions import follow_tracks

@@ -16,9 +16,9 @@ from l5kit.data.map.opened import SceneMaps
 from l5kit.data.user_cache import cache_folder
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
-from l5kit.evaluation.scene_tags.tag_kinds import TAG_KINDS, TagThresholds
 from l5kit.evaluation.scene_tags.tag_map import SceneTagMaps, TagMap, as_tag_map
 from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
+from l5kit.evaluation.scene_tags.tag_table import TAG_KINDS, TagThresholds
 
 _VERSION: Final = 1
 """To be raised when the same log gets other tags."""
