@@ -9,6 +9,7 @@ from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
@@ -92,8 +93,7 @@ def _colors_of(
 
     # each gives a row for every lane that it controls
     sizes = np.diff(lights.lane_starts)[active]
-    ends = np.cumsum(sizes)
-    slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)
+    slots = expand_ranges(lights.lane_starts[active], sizes)
     per_frame = np.bincount(frames, weights=sizes, minlength=len(intervals)).astype(np.int64)
     return per_frame, lights.lane_rows[slots], np.repeat(lights.ranks[active], sizes)
 
