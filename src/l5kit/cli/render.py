@@ -15,7 +15,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.visualization.birdseye.tones import Style, Theme
 from l5kit.visualization.gif import write_gif
-from l5kit.visualization.png import write_png
+from l5kit.visualization.images import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
 from l5kit.visualization.video import BROWSER_CODEC, write_video
 
