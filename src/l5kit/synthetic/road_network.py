@@ -333,7 +333,7 @@ def kerb_point(plan: TownPlan, node: int, arm: int, side: int, *, distance_m: fl
 def _lane_records(lanes: list[_Lane], arm_crosswalk: Int64Array, ends_m: Float64Array) -> tuple[Records, Int64Array]:
     """Return the records of all lanes and the followers that they point into."""
     records = np.recarray(len(lanes), dtype=LANE_DTYPE)
-    for name in {field.name for field in fields(_Lane)} & {*LANE_DTYPE.names}:
+    for name in {field.name for field in fields(_Lane)} & set(LANE_DTYPE.names or ()):
         records[name] = [getattr(lane, name) for lane in lanes]
     # a connector follows the lane that it comes from, and is followed by the one that it leads to
     following: list[list[int]] = [[] for _ in lanes]

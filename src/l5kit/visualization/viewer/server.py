@@ -374,7 +374,7 @@ _CONTENTS: Final = {
 }
 """What is made of a log, by where it is handed out."""
 
-_HANDLERS: Final[dict[str, type[RequestHandler]]] = {
+_HANDLERS: Final[dict[str, type[_Handler]]] = {
     rf"/api/tags/{_NUMBER}": _TagsHandler,
     rf"/api/(raster|vector)/{_NUMBER}/{_NUMBER}": _SampleHandler,
     r"/api/status": _StatusHandler,
