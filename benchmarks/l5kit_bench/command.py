@@ -75,6 +75,13 @@ def bench(
 
     Rates are medians of passes that alternate between the rows. They are also given per 1,000 points of a score of the
     machine, taken in the same run, so that figures of different machines and hours compare.
+
+    Examples:
+        l5kit bench
+        l5kit bench --data city --only agent-semantic --only batches
+        l5kit bench --data data --reference reference.json --markdown rates.md
+        l5kit bench --memory
+        l5kit bench --startup
     """
     from l5kit_bench.workplace import Workplace, find_bench_files
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from l5kit.cli.output import print_facts, print_json
+from l5kit.cli.output import print_facts, print_json, remark_some
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
@@ -32,3 +32,10 @@ def test_facts_are_written_for_people(capsys):
     assert "true" in shown
     assert "nan" in shown
     assert not set("{}[]'") & set(shown)
+
+
+@pytest.mark.parametrize(("num", "more"), [(0, []), (5, []), (7, ["failed: 2 more, listed in scores.json"])])
+def test_the_first_of_many_are_said(capsys, num, more):
+    remark_some("failed", [f"scene {each}:\n  lost" for each in range(num)], listed_in="scores.json")
+    listed = [f"failed: scene {each}: lost" for each in range(min(num, 5))]
+    assert capsys.readouterr().err.splitlines() == listed + more

@@ -26,7 +26,7 @@ MADE = {"reference/command.md", "reference/index.md", "compact/config.yaml"}
 
 WITH_KEYS_OF_OTHERS = {
     "l5kit.artifacts.mlflow_store",
-    "l5kit.visualization.recording.mcap_file",
+    "l5kit.visualization.recording.recording_files",
     "l5kit.visualization.recording.mcap_messages",
     "l5kit.workflows.exported_network",
 }

@@ -9,8 +9,7 @@ import pytest
 from l5kit.data.map.api import MapAPI
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.synthetic import CityFolder
-from l5kit.synthetic.map_writer import build_map
-from l5kit.synthetic.names import lane_id
+from l5kit.synthetic.map_writer import build_map, lane_id
 from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE
 from l5kit.synthetic.scene import GROUND_Z_M, build_town
 from support.maps import WORLD_TO_ECEF

@@ -9,9 +9,9 @@ from l5kit.geometry.box_overlap import overlapping
 from l5kit.synthetic.road_network import BIKE_LANE, CAR_LANE, RoadNetwork
 from l5kit.synthetic.scene import Town, simulate_scene
 from l5kit.synthetic.signals import RED
-from l5kit.synthetic.summary import Manoeuvres, describe_scene
 from l5kit.synthetic.vehicles import BIKE
 from support.cities import PERIOD_S, MadeScene
+from support.made_scene_summary import Manoeuvres, describe_scene
 
 MAX_ACCEL_MPS2 = 2.3
 MAX_BRAKE_MPS2 = 7.0

@@ -723,7 +723,9 @@ def test_a_dataset_without_map_has_boxes(city_files):
         assert (answer.status, answer.error) == (404, "The dataset has no map")
         assert ask(server, "/api/lanes").status == 404
         assert not facts["has_aerial"]
-        assert ask(server, "/api/aerial/0").status == ask(server, "/api/tile/0/0/0").status == 404
+        assert ask(server, "/api/tile/0/0/0").status == 404
+        answer = ask(server, "/api/aerial/0")
+        assert (answer.status, answer.error) == (404, "The dataset has no aerial picture")
         assert ask(server, "/api/scene/0").status == ask(server, "/api/raster/0/0").status == 200
         vectors = ask(server, "/api/vector/0/0")
         assert vectors.status in {404, 422}

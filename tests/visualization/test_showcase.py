@@ -10,7 +10,7 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.dataset import EgoDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.visualization.facts import map_counts, summary_facts
-from l5kit.visualization.png import write_png
+from l5kit.visualization.images import write_png
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.showcase import draw_contact_sheet, draw_film, eventful_indices

@@ -1,6 +1,5 @@
 """``l5kit artifact``: versions of datasets in a store, and the trainings that used them."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +8,6 @@ import typer
 
 from l5kit.cli.options import JsonOption, ReadersOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_texts, remark
-from l5kit.cli.reporting import ReportingCommand, as_examples
 from l5kit.data.artifact import DatasetArtifact, DatasetContent, describe_dataset
 from l5kit.data.progress import show_progress
 from l5kit.data.texts import duration_text
@@ -57,6 +55,11 @@ def log(
     """Log a dataset as a version of an artifact, with manifest, digest and counts.
 
     With WANDB_MODE=offline nothing is sent until `wandb sync`; do not change the files before.
+
+    Examples:
+        l5kit artifact log city --project driving --name l5-data --alias train
+        l5kit artifact log city --project driving --name l5-data --reference s3://bucket/city
+        l5kit artifact log city --project driving --name l5-data --store mlflow --by-reference
     """
     from l5kit.artifacts.opening import open_store
 
@@ -77,7 +80,12 @@ def show_list(
     name: Annotated[str | None, typer.Option(metavar="N", help="One artifact. Default: all of the project.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the versions of datasets in a project, the newest first."""
+    """List the versions of datasets in a project, the newest first.
+
+    Examples:
+        l5kit artifact list --project driving
+        l5kit artifact list --project driving --store mlflow --json
+    """
     from l5kit.artifacts.opening import open_store
 
     artifacts = open_store(store, project).list(name)
@@ -114,6 +122,9 @@ def get(
     """Fetch a version of a dataset into a folder.
 
     All files are compared with the manifest; the folder appears when they match.
+
+    Examples:
+        l5kit artifact get l5-data:v3 --project driving --out city
     """
     from l5kit.artifacts.opening import open_store
 
@@ -134,7 +145,12 @@ def use(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the path of a folder with a version of a dataset, downloaded into the user's cache if needed."""
+    """Print the path of a folder with a version of a dataset, downloaded into the user's cache if needed.
+
+    Examples:
+        l5kit train planner.yaml --data $(l5kit artifact use l5-data:v3 --project driving)
+        l5kit artifact use l5-data:v3 --project driving --folder city
+    """
     from l5kit.artifacts.opening import open_store
 
     used = open_store(store, project).use(name, folder)
@@ -159,6 +175,9 @@ def link(
     """Record that a training used a version of a dataset, and log its weights.
 
     A run of W&B that is offline needs --data to be linked with the dataset when it is synced.
+
+    Examples:
+        l5kit artifact link planner l5-data:v3 --project driving --data city
     """
     from l5kit.artifacts.lineage import link_training
     from l5kit.artifacts.opening import open_store
@@ -194,49 +213,6 @@ def link_used_artifact(in_use: "DatasetInUse | None", run_folder: Path) -> None:
         raise
 
 
-def make_artifact_app(in_paragraphs: Callable[[Callable[..., None]], str]) -> typer.Typer:
-    """Return the command with its commands.
-
-    Args:
-        in_paragraphs: What turns the docstring of a command into its help.
-    """
-    app = typer.Typer(
-        name="artifact",
-        no_args_is_help=True,
-        help=_HELP,
-        epilog=as_examples(_EXAMPLES["log"]),
-        rich_markup_mode="rich",
-    )
-    commands: dict[str, Callable[..., None]] = {"log": log, "list": show_list, "get": get, "use": use, "link": link}
-    for name, function in commands.items():
-        app.command(
-            name=name,
-            cls=ReportingCommand,
-            help=in_paragraphs(function),
-            epilog=as_examples(_EXAMPLES[name]),
-            no_args_is_help=False,
-        )(function)
-    return app
-
-
-_HELP = "Keep datasets as versioned artifacts at Weights & Biases, MLflow or the Hugging Face hub."
-
-_EXAMPLES = {
-    "log": (
-        "l5kit artifact log city --project driving --name l5-data --alias train",
-        "l5kit artifact log city --project driving --name l5-data --reference s3://bucket/city",
-        "l5kit artifact log city --project driving --name l5-data --store mlflow --by-reference",
-    ),
-    "list": ("l5kit artifact list --project driving", "l5kit artifact list --project driving --store mlflow --json"),
-    "get": ("l5kit artifact get l5-data:v3 --project driving --out city",),
-    "use": (
-        "l5kit train planner.yaml --data $(l5kit artifact use l5-data:v3 --project driving)",
-        "l5kit artifact use l5-data:v3 --project driving --folder city",
-    ),
-    "link": ("l5kit artifact link planner l5-data:v3 --project driving --data city",),
-}
-
-
 def _describe(path: Path, workers: int) -> DatasetContent:
     with show_progress("Digests", visible=True) as progress:
         return describe_dataset(path, workers=workers, progress=progress)
@@ -255,3 +231,16 @@ def _facts_of(artifact: DatasetArtifact) -> dict[str, object]:
         "Recorded time": duration_text(3600 * artifact.hours),
         "By reference" if artifact.is_reference else "Place": artifact.location,
     }
+
+
+artifact = {
+    "help": """Keep datasets as versioned artifacts at Weights & Biases, MLflow or the Hugging Face hub.
+
+    Examples:
+        l5kit artifact log city --project driving --name l5-data --alias train
+        l5kit artifact log city --project driving --name l5-data --reference s3://bucket/city
+        l5kit artifact log city --project driving --name l5-data --store mlflow --by-reference
+    """,
+    "commands": {"log": log, "list": show_list, "get": get, "use": use, "link": link},
+}
+"""The command with its commands."""

@@ -22,6 +22,13 @@ def refer_to_checkout(
 
     Raises:
         MissingDependencyError: Always; it says where the benchmarks are.
+
+    Examples:
+        l5kit bench
+        l5kit bench --data city --only agent-semantic --only batches
+        l5kit bench --data data --reference reference.json --markdown rates.md
+        l5kit bench --memory
+        l5kit bench --startup
     """
     raise MissingDependencyError(
         f"l5kit bench measures a checkout of l5kit, and {str(_CHECKOUT)!r} has no benchmarks: "

@@ -44,6 +44,12 @@ def cache(
     """Decode a dataset into files that are read fastest, and shared by all processes.
 
     ChunkedDataset(PATH).open(cached="mmap") reads from them. They are rebuilt when the dataset has changed.
+
+    Examples:
+        l5kit cache city
+        l5kit cache city --folder /fast/disk
+        l5kit cache --list
+        l5kit cache --prune
     """
     if show_list + remove + prune > 1:
         raise typer.BadParameter("--list, --remove and --prune do not go together; give one of them")

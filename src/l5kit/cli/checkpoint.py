@@ -1,7 +1,7 @@
 """``l5kit checkpoint``: what files of weights are, their conversion to safetensors, and export for other programs."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from l5kit._types import JsonObject
-from l5kit.cli.options import ChangesOption, JsonOption
+from l5kit.cli.options import ChangesOption, JsonOption, WorkflowOption
 from l5kit.cli.output import print_facts, print_json, print_line, remark
-from l5kit.cli.reporting import ReportingCommand, as_examples
 from l5kit.configs.class_path import ClassPath
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
@@ -37,9 +36,7 @@ _ConfigOption = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="YAML file of the training, or a name of those that ship with l5kit."),
 ]
-_WorkflowOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Workflow of the training, if the configuration does not name it.")
-]
+_OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 _PickleOption = Annotated[
     bool,
     typer.Option(
@@ -53,7 +50,7 @@ _PickleOption = Annotated[
 def info(
     file: _FileArgument,
     config: _ConfigOption = None,
-    workflow: _WorkflowOption = None,
+    workflow: WorkflowOption = None,
     changes: ChangesOption = None,
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
@@ -62,6 +59,11 @@ def info(
 
     Nothing in the file is run or imported. With --config it checks the weights against that configuration, lists
     mismatches, and then exits with 1.
+
+    Examples:
+        l5kit checkpoint info planner.pt
+        l5kit checkpoint info planner --json
+        l5kit checkpoint info planner.pt --config config.yaml --workflow raster_planner
     """
     weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
@@ -102,9 +104,9 @@ def convert(
     file: _FileArgument,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, which ends in .safetensors.")],
     config: _ConfigOption = None,
-    workflow: _WorkflowOption = None,
+    workflow: WorkflowOption = None,
     changes: ChangesOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: _OverwriteOption = False,
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -112,6 +114,10 @@ def convert(
 
     The weights are loaded into the network of the configuration, written, read again and compared bit by bit before
     the file gets its name.
+
+    Examples:
+        l5kit checkpoint convert planner.pt planner.safetensors --config config.yaml --workflow raster_planner
+        l5kit checkpoint convert module.pt module.safetensors --allow-pickle --overwrite
     """
     weights = weights_of(file)  # before torch is imported, for which one waits
     cfg = _read_config(config, workflow, changes)
@@ -145,9 +151,9 @@ def export(
         str | None, typer.Option(metavar="TEXT", help="Licence of the weights, if no model card beside them states it.")
     ] = None,
     config: _ConfigOption = None,
-    workflow: _WorkflowOption = None,
+    workflow: WorkflowOption = None,
     changes: ChangesOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: _OverwriteOption = False,
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -156,6 +162,11 @@ def export(
     Inputs have the keys of samples (observations, for a policy), for any batch size and, if the network allows it, any
     number of agents. The file is run and compared with torch before it appears; inputs and outputs are described in its
     metadata.
+
+    Examples:
+        l5kit checkpoint export route_planner route_planner.onnx
+        l5kit checkpoint export planner planner.pt2 --data city/scenes/sample.zarr
+        l5kit checkpoint export route_policy route_policy.onnx
     """
     of_policy = is_policy(file)
     weights = checkpoint_path(file) if of_policy else weights_of(file)  # before torch is imported, for which one waits
@@ -181,46 +192,6 @@ def export(
         print_json({"file": str(done.file), **asdict(done.facts)})
     else:
         print_facts(f"Written to {done.file}", _facts_of_export(done.facts))
-
-
-def make_checkpoint_app(text_of: Callable[[Callable[..., None]], str]) -> typer.Typer:
-    """Return the command with what it can do.
-
-    Args:
-        text_of: Makes the help of a function.
-    """
-    app = typer.Typer(
-        name="checkpoint",
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        help="Tell what files of weights are, convert them to safetensors with their configuration, and export them as "
-        "ONNX.",
-        epilog=as_examples(
-            (
-                "l5kit checkpoint info planner",
-                "l5kit checkpoint convert OL.pt OL.safetensors --config urban.yaml --workflow vector_planner",
-            )
-        ),
-    )
-    commands: dict[Callable[..., None], tuple[str, ...]] = {
-        info: (
-            "l5kit checkpoint info planner.pt",
-            "l5kit checkpoint info planner --json",
-            "l5kit checkpoint info planner.pt --config config.yaml --workflow raster_planner",
-        ),
-        convert: (
-            "l5kit checkpoint convert planner.pt planner.safetensors --config config.yaml --workflow raster_planner",
-            "l5kit checkpoint convert module.pt module.safetensors --allow-pickle --overwrite",
-        ),
-        export: (
-            "l5kit checkpoint export route_planner route_planner.onnx",
-            "l5kit checkpoint export planner planner.pt2 --data city/scenes/sample.zarr",
-            "l5kit checkpoint export route_policy route_policy.onnx",
-        ),
-    }
-    for function, examples in commands.items():
-        app.command(cls=ReportingCommand, help=text_of(function), epilog=as_examples(examples))(function)
-    return app
 
 
 def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
@@ -304,3 +275,16 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
 
 def _as_text(reading: JsonObject) -> str:
     return ", ".join(f"{name} {value}" for name, value in reading.items())
+
+
+checkpoint = {
+    "help": """Tell what files of weights are, convert them to safetensors with their configuration, and export them as
+    ONNX.
+
+    Examples:
+        l5kit checkpoint info planner
+        l5kit checkpoint convert OL.pt OL.safetensors --config urban.yaml --workflow vector_planner
+    """,
+    "commands": {"info": info, "convert": convert, "export": export},
+}
+"""The command with its commands."""

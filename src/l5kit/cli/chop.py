@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, JsonOption, WorkersOption
+from l5kit.cli.options import (
+    AddressOption,
+    Engine,
+    EngineOption,
+    JobOption,
+    JsonOption,
+    ProbabilityOption,
+    WorkersOption,
+)
 from l5kit.cli.output import print_json, print_texts
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.dataset_files import find_dataset
@@ -19,9 +27,7 @@ def chop(
     frames: Annotated[int, typer.Option(min=1, help="Frames to keep of each scene.")] = 100,
     future: Annotated[int, typer.Option(min=1, help="Steps of the true positions.")] = 50,
     min_future: Annotated[int, typer.Option(min=0, help="Frames that a test agent must stay valid for.")] = 10,
-    probability: Annotated[
-        float, typer.Option(min=0, max=1, help="Least summed probability of the classes that are road users.")
-    ] = 0.5,
+    probability: ProbabilityOption = 0.5,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder to write, for one PATH. Default: NAME_chopped_FRAMES beside it."),
@@ -37,6 +43,11 @@ def chop(
 
     A test set is a folder with a shorter dataset, mask.npz (arr_0 tells which agent rows to predict) and gt.csv (the
     true positions). A warning counts the agents that are unlike any in a training with default settings.
+
+    Examples:
+        l5kit chop city --frames 50 --future 40
+        l5kit chop scenes/validate.zarr scenes/sample.zarr --json
+        l5kit chop scenes/validate.zarr --future 30 --out test-set --overwrite
     """
     from l5kit.evaluation.chop_dataset.chopping import create_chopped_dataset
     from l5kit.evaluation.selection_parity import describe_test_set

@@ -69,6 +69,11 @@ def compare(
     data, or scored in another way, are refused.
 
     l5kit view FOLDER opens the folder of --out and plays scenes side by side.
+
+    Examples:
+        l5kit compare driven/rules driven/idm
+        l5kit compare rules=driven/rules mine=driven/seed0,driven/seed1 --reference rules --tags --out comparison
+        l5kit view comparison
     """
     from l5kit.comparison.comparison import compare as compare_runs
     from l5kit.comparison.folder import facts_of, require_folder, write_comparison

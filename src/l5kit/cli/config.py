@@ -30,6 +30,12 @@ def config(
     An editor with yaml-language-server, such as VS Code with its YAML extension, completes and checks keys by the
     schema, which it finds by the first line of the configuration:
     # yaml-language-server: $schema=l5kit.schema.json
+
+    Examples:
+        l5kit config show vector_planner
+        l5kit config show raster_planner --out config.yaml
+        l5kit config schema
+        l5kit config schema --out l5kit.schema.json
     """
     if (name is None) == (what == "show"):
         raise typer.BadParameter("show takes the NAME of a configuration, such as vector_planner; schema takes none")

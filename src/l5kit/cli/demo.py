@@ -14,7 +14,7 @@ from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import SimulationFolder, find_scene_files
 from l5kit.synthetic.city import make_city
-from l5kit.visualization.facts import map_counts, summary_facts
+from l5kit.visualization.facts import map_facts, summary_facts
 
 _CITY_FOLDER = "made-city"
 _PLANNERS = ("route_policy", "constant-velocity")
@@ -47,11 +47,15 @@ def demo(
     """Show what l5kit does: a planner drives a log and is scored, another one fails, and samples are made.
 
     FOLDER gets drive.gif, failure.png, drive.html, which plays the drive, and index.html with the numbers.
+
+    Examples:
+        l5kit demo
+        l5kit demo --data prediction-dataset --out pictures
     """
     if data is not None:
         find_scene_files(data, map_path=map_path, meta_path=meta, aerial_path=aerial)  # before anything is written
     from l5kit.closedloop import ClosedLoopOptions, simulate
-    from l5kit.visualization.demo_folder import DEMO_FILES, SCORE_COLUMNS, score_rows, write_demo_folder
+    from l5kit.visualization.demo_folder import DEMO_FILES, SCORE_COLUMNS, score_rows, score_text, write_demo_folder
     from l5kit.visualization.tour import SPEED_COLUMNS, measure_sampling, speed_rows
 
     out.mkdir(parents=True, exist_ok=True)
@@ -64,9 +68,7 @@ def demo(
     files, _ = find_scene_files(path, map_path=map_path, meta_path=meta, aerial_path=aerial)
     remark_notes(files.notes)
     dataset = ChunkedDataset(files.dataset).open()
-    facts = summary_facts(dataset.summary(), dataset.facts) | {
-        f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in map_counts(files).items()
-    }
+    facts = summary_facts(dataset.summary(), dataset.facts) | map_facts(files)
     print_facts(path_of(files.dataset), facts)
 
     # one that plans, and one that looks at nobody, in the same scenes; routes and IDM need a map
@@ -86,9 +88,8 @@ def demo(
             options=options,
         )
         folders.append(SimulationFolder(out / name))
-        score = folders[-1].scores.get("score")
-        score_text = "not known" if score is None else f"{score:.3f} of 1"
-        print_texts(f"{planner} drives: score {score_text}", SCORE_COLUMNS, score_rows(folders[-1]))
+        title = f"{planner} drives: score {score_text(folders[-1])}"
+        print_texts(title, SCORE_COLUMNS, score_rows(folders[-1]))
 
     warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
     with show_progress("Sampling", visible=True) as progress:

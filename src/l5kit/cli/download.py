@@ -45,6 +45,12 @@ def download(
 
     Archives are unpacked, files are laid out like the published dataset, and each zarr is checked as by `l5kit
     validate`. A stopped download continues with the next call.
+
+    Examples:
+        l5kit download
+        l5kit download https://server/sample.tar https://server/semantic_map.tar --out prediction-dataset
+        l5kit download --from addresses.txt --out prediction-dataset --manifest manifest.json
+        l5kit download s3://bucket/prediction-dataset --out prediction-dataset
     """
     if not addresses and listed is None:
         _print_published(as_json)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption, LogOption, MapOption, MetaOption, ScenesArgument
+from l5kit.cli.options import BrowserOption, JsonOption, LogOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, short_number
 from l5kit.data.dataset_files import find_dataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
@@ -47,7 +47,7 @@ def drive(
         bool, typer.Option(help="Serve the page to this machine until Ctrl+C; without, only write it.")
     ] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 for a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    browser: BrowserOption = True,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what the folder holds of the same kind.")
     ] = False,
@@ -60,6 +60,11 @@ def drive(
 
     The page is a folder of static files, which any web server can serve. A drive that is saved on it is scored with
     --score to the same numbers, in a simulation that l5kit view shows.
+
+    Examples:
+        l5kit drive city
+        l5kit drive city --scene 3 --out my_page --no-serve
+        l5kit drive city --score drive-3.json --out mine
     """
     if log_name is not None:
         path = find_dataset(path, name=log_name)

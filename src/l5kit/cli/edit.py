@@ -5,17 +5,14 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import JsonOption, MapOption, MetaOption, parse_slice
-from l5kit.cli.output import print_facts, print_json, remark, remark_cut, require_writable_folder
+from l5kit.cli.options import JsonOption, MapOption, MetaOption, OutArgument, ScenesOption
+from l5kit.cli.output import print_facts, print_json, remark_cut, remark_some, require_writable_folder
 from l5kit.data.progress import show_progress
-
-_MOST_LISTED = 5
-"""Scenes that were left out of which the reason is printed; all are in edits.json."""
 
 
 def edit(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Dataset folder, or one .zarr in it; may be a URL.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    out: OutArgument,
     edits: Annotated[
         list[str],
         typer.Option(
@@ -26,10 +23,7 @@ def edit(
             "denser_traffic, fewer_agents, another_goal, red_light, or FILE.py:NAME for your own.",
         ),
     ],
-    scenes: Annotated[
-        slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B excluded; by default all."),
-    ] = None,
+    scenes: ScenesOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides what edits draw.")] = 0,
     map_path: MapOption = None,
     meta_path: MetaOption = None,
@@ -40,6 +34,11 @@ def edit(
 
     Map, meta.json, aerial picture and facts come along. edits.json has the source with its digest, the edits, and which
     scene came of which. Scenes that an edit does not fit are left out and listed.
+
+    Examples:
+        l5kit edit city parked --edit parked_vehicle
+        l5kit edit city slow --edit slow_leader,speed_mps=2 --scenes 0:100
+        l5kit edit city dense --edit denser_traffic --edit another_goal --seed 3
     """
     require_writable_folder(out, option="OUT")
     from l5kit.editing.edit_texts import parse_edit
@@ -63,9 +62,7 @@ def edit(
         left_out = [{"scene": scene, "reason": reason} for scene, reason in edited.left_out.items()]
         print_json({"folder": edited.path, "log": edited.log, "scenes": edited.scenes.tolist(), "left_out": left_out})
         return
-    for scene, reason in list(edited.left_out.items())[:_MOST_LISTED]:
-        remark(f"left out: scene {scene}: {' '.join(reason.split())}")
-    if len(edited.left_out) > _MOST_LISTED:
-        remark(f"left out: {len(edited.left_out) - _MOST_LISTED} more, listed in {edited.path / 'edits.json'}")
+    reasons = [f"scene {scene}: {reason}" for scene, reason in edited.left_out.items()]
+    remark_some("left out", reasons, listed_in=edited.path / "edits.json")
     counts = f"{len(edited.scenes):,} edited, {len(edited.left_out):,} left out"
     print_facts(f"Edited {path}", {"log": edited.log, "scenes": counts, "edits": ", ".join(map(repr, chosen))})

@@ -18,6 +18,7 @@ from l5kit.cli.options import (
     JobOption,
     JsonOption,
     PickleOption,
+    WorkflowOption,
 )
 from l5kit.cli.output import print_facts, print_json, print_table, require_writable_folder, short_number
 from l5kit.cli.workers import RequestedWorkers
@@ -68,10 +69,7 @@ def evaluate(
         str | None,
         typer.Option(metavar="FILE", help="YAML file of the training, if the checkpoint does not contain it."),
     ] = None,
-    workflow: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Workflow of the training, if the configuration does not name it."),
-    ] = None,
+    workflow: WorkflowOption = None,
     changes: ChangesOption = None,
     horizons: Annotated[
         str | None,
@@ -113,6 +111,11 @@ def evaluate(
     Compares the errors with those of three kinematic baselines. The folder gets scores.json and scores.csv,
     samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set. A warning
     tells you if the training selected other agents. Needs no Lightning.
+
+    Examples:
+        l5kit evaluate planner --data city
+        l5kit evaluate motion.safetensors --data city --key scenes/sample_chopped_100 --out test --json
+        l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12
     """
     require_writable_folder(out)
     # what is wrong with a call is reported before torch is imported, for which one waits

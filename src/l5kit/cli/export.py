@@ -77,6 +77,10 @@ def export(
     py123d: logs and map of that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
     lanelet2, opendrive: the semantic map as one file (.osm, .xodr); what the format cannot hold is listed.
     openscenario: a file (.xosc) for each scene with the trajectories of all road users, and map.xodr.
+
+    Examples:
+        l5kit export city columns.zarr --workers 2
+        l5kit export city/scenes/sample.zarr tables --layout parquet --overwrite --json
     """
     if layout in _MAPS:
         _export_map(path, out, layout, overwrite=overwrite, as_json=as_json)

@@ -2,27 +2,25 @@
 
 import math
 import shlex
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from l5kit.cli.options import AddressOption, Engine, EngineOption, JsonOption, WorkersOption
-from l5kit.cli.output import print_facts, print_json, remark, remark_notes, require_writable_folder
-from l5kit.cli.workers import RequestedWorkers
+from l5kit.cli.output import print_facts, print_json, remark, remark_notes, remark_some, require_writable_folder
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.own_code import is_own
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import count_workers
+from l5kit.data.scene_jobs import Workers, count_workers
+from l5kit.engines.opening import open_workers
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, MapLayout, SourceFormat
 
 if TYPE_CHECKING:
     from l5kit.readers.importing import ImportResult
-
-_MOST_LISTED = 5
-"""Failed scenes that are listed; all are in import.json."""
 
 _USUAL_STEP_S = 0.1
 
@@ -111,6 +109,10 @@ def import_dataset(
     --strict if one cannot. A stopped import continues from OUT.parts.
 
     lanelet2, opendrive: maps without scenes. OUT has the semantic map and meta.json; what could not be read is listed.
+
+    Examples:
+        l5kit import argoverse2 /data/av2/val av2 --workers 8
+        l5kit import argoverse2 /data/av2 av2 --max-scenes 100 --json
     """
     require_writable_folder(out, option="OUT")
     if source_format in MAP_FORMATS:
@@ -141,7 +143,7 @@ def import_dataset(
 
     # a folder of another format may hold nothing that this one looks for; then the one that it looks like is named
     with (
-        _requested_workers(engine, address, workers).opened("import") as carriers,
+        _requested_workers(engine, address, workers) as carriers,
         show_progress("Importing", visible=True) as progress,
     ):
         try:
@@ -213,12 +215,16 @@ def resample(
 
     Positions, headings and sizes are interpolated between two frames that both contain a track; gaps remain. Classes
     and lights are those of the previous frame. Map, meta.json, aerial picture and sources are copied.
+
+    Examples:
+        l5kit resample nuscenes nuscenes-10hz
+        l5kit resample nuscenes/scenes/sample.zarr sample.zarr
     """
     require_writable_folder(out, option="OUT")
     from l5kit.readers.resampling import resample_dataset
 
     with (
-        _requested_workers(engine, address, workers).opened("resample") as carriers,
+        _requested_workers(engine, address, workers) as carriers,
         show_progress("Resampling", visible=True) as progress,
     ):
         frames = resample_dataset(path, out, step_time_s=step, workers=carriers, progress=progress)
@@ -231,12 +237,12 @@ def resample(
     )
 
 
-def _requested_workers(engine: Engine, address: str | None, number: int | None) -> RequestedWorkers:
-    """Return the workers that are requested; one process is this one."""
+def _requested_workers(engine: Engine, address: str | None, number: int | None) -> AbstractContextManager[Workers]:
+    """Hand out the workers that are requested; one process is this one."""
     # a process of its own would take longer to start than it saves
     if engine is Engine.PROCESSES and address is None and count_workers(number) == 1:
-        return RequestedWorkers(Engine.THREADS, None, 1)
-    return RequestedWorkers(engine, address, number)
+        return open_workers(Engine.THREADS, num_workers=1)
+    return open_workers(engine, address=address, num_workers=number)
 
 
 def _report(result: "ImportResult", *, as_json: bool) -> None:
@@ -247,10 +253,8 @@ def _report(result: "ImportResult", *, as_json: bool) -> None:
             f"note: frames are {info.step_time_s:g} s apart, as in the source; l5kit resample makes a dataset "
             "with 10 frames a second of it"
         )
-    for each in result.failed[:_MOST_LISTED]:
-        remark(f"failed: {' '.join(each.message.split())}")
-    if len(result.failed) > _MOST_LISTED:
-        remark(f"failed: {len(result.failed) - _MOST_LISTED} more, listed in {result.folder / 'import.json'} (failed)")
+    messages = [each.message for each in result.failed]
+    remark_some("failed", messages, listed_in=f"{result.folder / 'import.json'} (failed)")
     if as_json:
         content = {
             "folder": result.folder,

@@ -31,7 +31,7 @@ from l5kit.data.stores.store import path_of
 from l5kit.data.texts import duration_text
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
-from l5kit.visualization.facts import map_counts, summary_facts
+from l5kit.visualization.facts import map_counts, map_facts, summary_facts
 
 
 def info(
@@ -51,7 +51,13 @@ def info(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Show what a dataset holds, each of its logs, and where its map, aerial picture and meta.json are."""
+    """Show what a dataset holds, each of its logs, and where its map, aerial picture and meta.json are.
+
+    Examples:
+        l5kit info city
+        l5kit info city --json
+        l5kit info city --checksums digests.json
+    """
     logs = find_all_logs(path, takes_towns=True)
     all_files = [find_scene_files(log, map_path=map_path, meta_path=meta, aerial_path=aerial)[0] for log in logs]
     if checksums is not None:
@@ -84,9 +90,8 @@ def info(
 
 
 def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
-    dataset, on_map = ChunkedDataset(files.dataset).open(), map_counts(files)
-    map_facts = {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in on_map.items()}
-    print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | map_facts)
+    dataset, on_map = ChunkedDataset(files.dataset).open(), map_facts(files)
+    print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | on_map)
     if driving:
         totals: dict[str, object] = {
             "recorded time": duration_text(3600 * driving["hours"]),

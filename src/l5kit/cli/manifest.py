@@ -36,6 +36,10 @@ def manifest(
 
     The digest identifies the data regardless of its location: a copy, or a zip file with the same files, has the same
     digest.
+
+    Examples:
+        l5kit manifest city --out city.json
+        l5kit manifest city/scenes/sample.zarr --out sample.json --json
     """
     require_writable(out, option="--out")
     if not is_url(path) and out.resolve().is_relative_to(Path(path).resolve()):
@@ -66,6 +70,10 @@ def verify(
     """Compare a dataset with its manifest, and name the files that are missing, changed, extra or cannot be read.
 
     Exit status 1 if there are any. A stopped run continues.
+
+    Examples:
+        l5kit verify copy --manifest city.json
+        l5kit verify city --manifest city.json --fresh --json
     """
     wanted = Manifest.read(manifest)
     with show_progress("Verifying", visible=True, in_bytes=True) as progress:

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
+from l5kit.cli.options import (
+    AddressOption,
+    DatasetArgument,
+    Engine,
+    EngineOption,
+    JobOption,
+    JsonOption,
+    ProbabilityOption,
+    WorkersOption,
+)
 from l5kit.cli.output import print_facts, print_json, print_table, remark
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.dataset_files import find_dataset
@@ -18,9 +27,7 @@ _CACHE_BYTES = 2**27
 
 def mask(
     path: DatasetArgument,
-    probability: Annotated[
-        float, typer.Option(min=0, max=1, help="Least summed probability of the classes that are road users.")
-    ] = 0.5,
+    probability: ProbabilityOption = 0.5,
     yaw: Annotated[float, typer.Option(min=0, help="Largest jump of the heading between two frames, degrees.")] = 30,
     extent_ratio: Annotated[
         float, typer.Option(min=1, help="Largest jump of the size between two frames, a ratio.")
@@ -38,6 +45,11 @@ def mask(
     """Show how many agents have enough past and future frames to be trained on.
 
     The agents mask is read from the dataset or from the cache folder of the user, or computed and kept there.
+
+    Examples:
+        l5kit mask city
+        l5kit mask city --json
+        l5kit mask city/scenes/sample.zarr --store
     """
     location = find_dataset(path)
     dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)

@@ -106,6 +106,24 @@ PickleOption = Annotated[
     ),
 ]
 
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
+]
+
+WorkflowOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Workflow of the training, if the configuration does not name it.")
+]
+
+ProbabilityOption = Annotated[
+    float, typer.Option(min=0, max=1, help="Least summed probability of the classes that are road users.")
+]
+
+OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")]
+
+SceneOption = Annotated[int, typer.Option(help="The scene.")]
+
+BrowserOption = Annotated[bool, typer.Option(help="Open the page in the browser.")]
+
 ChangesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
@@ -118,3 +136,9 @@ def parse_slice(text: str) -> slice:
     if match is None:
         raise typer.BadParameter(f"{text!r} is not START:END or START:END:STEP, such as 20:120:2")
     return slice(*(int(part) if part else None for part in match.groups()))
+
+
+ScenesOption = Annotated[
+    slice | None,
+    typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B excluded; by default all."),
+]

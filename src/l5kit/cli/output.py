@@ -19,6 +19,9 @@ from l5kit.data.progress import tell
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import without_secrets
 
+MOST_LISTED = 5
+"""Scenes that are listed one by one, such as failed ones; a file has all of them."""
+
 _WIDTH_WITHOUT_TERMINAL = 120
 
 
@@ -127,6 +130,14 @@ def remark_notes(notes: Iterable[str]) -> None:
     """Say what is missing or was left out, a sentence in each line."""
     for note in notes:
         remark(f"note: {note}")
+
+
+def remark_some(label: str, texts: Sequence[str], *, listed_in: object) -> None:
+    """Say things of one kind, one a line, the first few of them, and where all are listed."""
+    for text in texts[:MOST_LISTED]:
+        remark(f"{label}: {' '.join(text.split())}")
+    if len(texts) > MOST_LISTED:
+        remark(f"{label}: {len(texts) - MOST_LISTED} more, listed in {listed_in}")
 
 
 def remark_cut(option: str, requested: slice | None, num_there: int, *, owner: str) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import MapOption, MetaOption, ScenesArgument
+from l5kit.cli.options import MapOption, MetaOption, SceneOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, require_writable
 from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import show_progress
@@ -25,7 +25,7 @@ def record(
         Path,
         typer.Option(metavar="FILE", callback=_check_out, help="File to write: .mcap for Foxglove, .rrd for Rerun."),
     ],
-    scene: Annotated[int, typer.Option(help="The scene.")] = 0,
+    scene: SceneOption = 0,
     map_radius: Annotated[
         float, typer.Option(metavar="M", help="Lanes and crosswalks within this many metres of the AV; inf for all.")
     ] = 150.0,
@@ -36,6 +36,10 @@ def record(
 
     The file contains the map with its lights, the AV, agents with their class, trajectories, transforms and the speed
     of the AV.
+
+    Examples:
+        l5kit record city --scene 1 --out scene.mcap
+        l5kit record city --scene 1 --out scene.rrd --map-radius 300
     """
     require_writable(out, option="--out")
     files, _ = find_scene_files(path, map_path=map_path, meta_path=meta)

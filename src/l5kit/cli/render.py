@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from l5kit.cli.options import AerialOption, MapOption, MetaOption, ScenesArgument, parse_slice
+from l5kit.cli.options import AerialOption, MapOption, MetaOption, SceneOption, ScenesArgument, parse_slice
 from l5kit.cli.output import print_line, remark, remark_cut, remark_notes, require_writable
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import show_progress
@@ -15,7 +15,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 from l5kit.visualization.birdseye.tones import Style, Theme
 from l5kit.visualization.gif import write_gif
-from l5kit.visualization.png import write_png
+from l5kit.visualization.images import write_png
 from l5kit.visualization.sample_config import MAP_KINDS, available_map_kinds
 from l5kit.visualization.video import BROWSER_CODEC, write_video
 
@@ -60,7 +60,7 @@ def render(
     out: Annotated[
         Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or film (.gif, .mp4) to write.")
     ],
-    scene: Annotated[int, typer.Option(help="The scene.")] = 0,
+    scene: SceneOption = 0,
     frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; default 0.")] = None,
     frames: Annotated[
         slice | None,
@@ -100,7 +100,14 @@ def render(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Draw a frame of a scene as a picture, or several as a film, centred on the AV or an agent."""
+    """Draw a frame of a scene as a picture, or several as a film, centred on the AV or an agent.
+
+    Examples:
+        l5kit render city --scene 1 --frame 50 --out frame.png
+        l5kit render city --scene 0 --frames 20:120:2 --out scene.gif --map-type satellite
+        l5kit render city --scene 0 --out scene.mp4
+        l5kit render city --agent 12 --out agent.mp4 --fps 5
+    """
     is_still = out.suffix.lower() == _STILL
     of_others = {"--frames": frames, "--fps": fps} if is_still else {"--frame": frame}
     wrong = next((option for option, value in of_others.items() if value is not None), None)

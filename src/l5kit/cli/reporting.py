@@ -1,4 +1,8 @@
-"""How a command ends: errors and warnings in one line each on standard error, and the exit status."""
+"""How a command ends: errors and warnings in one line each on standard error, and the exit status.
+
+0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard, 143 one of a training by
+SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is reported in one line, too.
+"""
 
 import errno
 import os
@@ -6,7 +10,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -216,11 +220,6 @@ def _refuse_urls(ctx: Any) -> None:
 def request_traceback(ctx: typer.Context) -> None:
     """Let errors of this call be shown with their traceback."""
     ctx.meta[DEBUG_OPTION] = True
-
-
-def as_examples(lines: Sequence[str]) -> str:
-    """Return what the help of a command shows below its options: calls, one a line."""
-    return "\n\n".join(("Examples:", *lines))
 
 
 def in_plain_words(message: str, flags: Mapping[str, str]) -> str:

@@ -32,6 +32,12 @@ def reproduce(
     Needs a clone of the repository with the stored results, and takes as long as the table says. Prints the old and
     the new score, and their difference with its interval of 95 %, scene by scene. The exit status is 1 if that
     interval excludes 0.
+
+    Examples:
+        l5kit reproduce --list
+        l5kit reproduce rules
+        l5kit reproduce route_planner --seed 1 --workers 2
+        l5kit reproduce route_planner --quick
     """
     if (row is None) != rows:
         raise typer.BadParameter("name one row, or give --list alone", param_hint="ROW")

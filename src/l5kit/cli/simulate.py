@@ -16,15 +16,17 @@ from l5kit.cli.options import (
     MetaOption,
     PickleOption,
     ScenesArgument,
+    ScenesOption,
     WorkersOption,
-    parse_slice,
 )
 from l5kit.cli.output import (
+    MOST_LISTED,
     print_facts,
     print_json,
     print_table,
     remark,
     remark_cut,
+    remark_some,
     require_writable_folder,
     short_number,
 )
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from l5kit.closedloop.folder import ClosedLoopResult
 
 _COUNTS_OF_WINDOWS = (NUM_WINDOWS, SHARE_PLANNED)
-_MOST_LISTED = 5
-"""Failed scenes, and scenes in which somebody appears close, that are listed; all are in scores.json."""
 
 
 def simulate(
@@ -71,10 +71,7 @@ def simulate(
             "network, a policy, your own (FILE.py:NAME); or a mix of these by weights: idm=2,changing=1.",
         ),
     ] = "replay",
-    scenes: Annotated[
-        slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B excluded; by default all."),
-    ] = None,
+    scenes: ScenesOption = None,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
@@ -166,6 +163,12 @@ def simulate(
 
     Failed scenes, and those in which neither planner nor log moves, are listed and left out of means. The status is 1
     if none could be scored, or with --strict if one fails.
+
+    Examples:
+        l5kit simulate city
+        l5kit simulate city --agents idm --scenes 0:100 --workers 4 --out reactive --json
+        l5kit simulate city --planner planner --agents simnet.safetensors --out learned
+        l5kit simulate city --planner my_planner.py:MyPlanner --frames 100 --out mine
     """
     require_writable_folder(out)
     from l5kit.closedloop.options import ClosedLoopOptions
@@ -216,7 +219,10 @@ def simulate(
         remark(f"note: scored without a map, so without {missing}; they need a semantic map and a meta.json")
     if not can_write_parquet():
         remark(f"note: tables are CSV only; Parquet needs pyarrow: {install_command('arrow')}")
-    _tell_failed(result)
+    failed = list(map(str, result.failed))
+    remark_some("failed", failed, listed_in=f"{result.folder / 'scores.json'} (failed)")
+    reasons = [f"scene {scene}: {reason}" for scene, reason in result.unscored.items()]
+    remark_some("no score", reasons, listed_in="scores.json (unscored)")
     if as_json:
         print_json({"folder": out, **result.scores})
     else:
@@ -233,19 +239,6 @@ def _read_config(file: str | None, workflow: str | None) -> JsonObject | None:
         return None
     cfg = dict(load_training_config(file))
     return cfg if workflow is None else cfg | {"workflow": workflow}
-
-
-def _tell_failed(result: "ClosedLoopResult") -> None:
-    """Say which scenes have failed, one a line, the first few of them."""
-    failed = result.failed
-    for each in failed[:_MOST_LISTED]:
-        remark(f"failed: {' '.join(str(each).split())}")
-    if len(failed) > _MOST_LISTED:
-        remark(f"failed: {len(failed) - _MOST_LISTED} more, listed in {result.folder / 'scores.json'} (failed)")
-    for scene, reason in list(result.unscored.items())[:_MOST_LISTED]:
-        remark(f"no score: scene {scene}: {reason}")
-    if len(result.unscored) > _MOST_LISTED:
-        remark(f"no score: {len(result.unscored) - _MOST_LISTED} more, listed in scores.json (unscored)")
 
 
 def _print_scores(result: "ClosedLoopResult") -> None:
@@ -269,8 +262,8 @@ def _print_scores(result: "ClosedLoopResult") -> None:
         facts["collisions at fault"] = f"{totals['collisions_at_fault']:,}"
         if appeared := scores["appeared_close"]:
             firsts = [f"track {each['track']} in frame {each['frame']} of scene {each['scene']}" for each in appeared]
-            more = ", ..." if len(firsts) > _MOST_LISTED else ""
-            facts["appeared close"] = f"{totals['appeared_close']:,}: {', '.join(firsts[:_MOST_LISTED])}{more}"
+            more = ", ..." if len(firsts) > MOST_LISTED else ""
+            facts["appeared close"] = f"{totals['appeared_close']:,}: {', '.join(firsts[:MOST_LISTED])}{more}"
         if (windows := result.metrics.get(NUM_WINDOWS)) is not None:
             planned = result.metrics[SHARE_PLANNED] or 0.0
             words = {0.0: "as driven, as there are no plans", 1.0: "all of it planned"}

@@ -1,12 +1,11 @@
 """``l5kit synth``: make a city."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, WorkersOption
+from l5kit.cli.options import AddressOption, Engine, EngineOption, JobOption, OutArgument, WorkersOption
 from l5kit.cli.output import print_facts, print_table, require_writable_folder
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.progress import show_progress
@@ -19,7 +18,7 @@ _TOWN_SIZES_M = LIMITS["town_size"]
 
 
 def synth(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
+    out: OutArgument,
     seed: Annotated[
         int, typer.Option(min=0, help="Decides everything random; the same seed gives the same files.")
     ] = 0,
@@ -65,6 +64,10 @@ def synth(
     """Generate a synthetic city: a complete dataset folder with traffic, map and aerial picture.
 
     With --towns, generate several different towns, to train on all of them.
+
+    Examples:
+        l5kit synth city
+        l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite --workers 4
     """
     require_writable_folder(out, option="OUT")
     if towns is not None and job is not None:  # parts of a job are those of one city

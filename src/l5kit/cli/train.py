@@ -9,7 +9,7 @@ import typer
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.logs import require_log_of
-from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, ResumeOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, require_writable_folder
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
@@ -60,9 +60,7 @@ def train(
             min=1, metavar="N", help="Train N times (each combination), with train_params.seed and the following seeds."
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
-    ] = False,
+    resume: ResumeOption = False,
     artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -73,6 +71,11 @@ def train(
     Each has a small configuration of that name. Configurations of L5Kit 1.x work as they are, with --workflow. The
     network is compared with three kinematic baselines. With --sweep or --seeds, each training has a folder below
     --out, and table.csv has their results; a failed training does not stop the rest.
+
+    Examples:
+        l5kit train raster_planner --data city --out planner
+        l5kit train config.yaml --workflow simnet --set train_params.learning_rate=0.0005
+        l5kit train config.yaml --out planner --resume
     """
     cfg = with_overrides(load_training_config(config), changes or [])
     if workflow is not None:

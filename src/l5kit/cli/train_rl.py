@@ -10,7 +10,7 @@ from l5kit import __version__
 from l5kit._types import JsonObject
 from l5kit.cli.artifact import link_used_artifact, parse_used_artifact
 from l5kit.cli.logs import require_log_of
-from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, UsedArtifactOption
+from l5kit.cli.options import ChangesOption, DataFolderOption, JsonOption, ResumeOption, UsedArtifactOption
 from l5kit.cli.output import print_facts, print_json, print_line, print_table, remark, require_writable_folder
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
@@ -63,9 +63,7 @@ def train_rl(
             "with l5kit, rules, a planner that it imitates first, or none; rl_params.init.",
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the training in the folder from its last checkpoint.")
-    ] = False,
+    resume: ResumeOption = False,
     artifact: UsedArtifactOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -73,6 +71,11 @@ def train_rl(
 
     Without CONFIG and data it learns in a synthetic city, and is evaluated in another one, which are made at the
     first time. An end that is given here takes the place of the ends in the configuration.
+
+    Examples:
+        l5kit train-rl
+        l5kit train-rl gym.yaml --data city --eval-data other-city --out driver --minutes 30
+        l5kit train-rl gym.yaml --data city --out driver --resume --steps 5000000
     """
     own = out / "config.yaml"
     named = own if resume and config is None and own.is_file() else config

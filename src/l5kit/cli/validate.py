@@ -40,7 +40,12 @@ def validate(
     address: AddressOption = None,
     job: JobOption = None,
 ) -> None:
-    """Check every file and record of a dataset, all its logs, and its maps; exit status 1 if anything is wrong."""
+    """Check every file and record of a dataset, all its logs, and its maps; exit status 1 if anything is wrong.
+
+    Examples:
+        l5kit validate city
+        l5kit validate city/scenes/sample.zarr --checksums digests.json
+    """
     logs = find_all_logs(path, takes_towns=True)
     digests: dict[str, str] | None = None
     if checksums is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from l5kit.cli.options import AerialOption, LogOption, MapOption, MetaOption, ScenesArgument
+from l5kit.cli.options import AerialOption, BrowserOption, LogOption, MapOption, MetaOption, ScenesArgument
 from l5kit.cli.output import print_line, remark, remark_notes, require_writable
 from l5kit.data.dataset_files import find_dataset
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
@@ -38,7 +38,7 @@ def view(
     address: Annotated[
         str, typer.Option(help="Network address to listen on; 0.0.0.0 lets everybody on the network look.")
     ] = LOOPBACK,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    browser: BrowserOption = True,
     predictions: Annotated[
         Path | None,
         typer.Option(
@@ -60,6 +60,11 @@ def view(
 
     For a simulation (the folder of l5kit simulate), each scene is shown next to its log. For a comparison (the folder
     of l5kit compare), all planners and scenes are listed, and a click plays two of them side by side.
+
+    Examples:
+        l5kit view city
+        l5kit view city --scene 3 --no-browser --port 9000
+        l5kit view city --export scene.html --scene 3
     """
     if log_name is not None:
         path = find_dataset(path, name=log_name)

@@ -10,6 +10,10 @@ def warmup(as_json: JsonOption = False) -> None:
 
     For images of containers and for CI. Kernels are kept in NUMBA_CACHE_DIR, or else beside the package, for
     processors of this kind.
+
+    Examples:
+        l5kit warmup
+        NUMBA_CACHE_DIR=/opt/kernels l5kit warmup
     """
     from l5kit.warmup.warm_up import warm_up
 

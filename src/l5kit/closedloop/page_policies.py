@@ -8,7 +8,7 @@ from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.environment.policy_file import PolicyNetwork
 from l5kit.errors import UnsupportedValueError
 from l5kit.simulation.engine.scene_batch import SceneBatch
-from l5kit.visualization.drive.page_policy import PagePolicy
+from l5kit.visualization.drive.drive_folder import PagePolicy
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 _AGENTS = "agents"

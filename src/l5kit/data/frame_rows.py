@@ -141,6 +141,37 @@ def expand_ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:
     return expanded
 
 
+def parts_of_rows(starts: NumericArray) -> Int64Array:
+    """Return the part that each row is in, by the first row of each part and the end of the last one, (parts + 1,)."""
+    parts: Int64Array = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return parts
+
+
+def find_pairs(
+    frames: Int64Array, ids: NumericArray, frames_of_rows: Int64Array, ids_of_rows: NumericArray
+) -> Int64Array:
+    """Return for each pair of frame and id the row that has both, -1 where there is none.
+
+    Args:
+        frames: Of the pairs, (N,).
+        ids: Whole numbers, (N,).
+        frames_of_rows: Of the rows, (M,).
+        ids_of_rows: Likewise, no id twice in a frame, (M,).
+    """
+    if len(ids_of_rows) == 0:
+        return np.full(len(ids), -1, np.int64)
+    # a pair becomes one whole number, frame times the number of ids plus the code of the id, which is looked up among
+    # those of all rows in their order; -1 for an id that no row has is no such number
+    known, codes_of_rows = np.unique(ids_of_rows, return_inverse=True)
+    codes = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    keys_of_rows = frames_of_rows * len(known) + codes_of_rows.reshape(-1)
+    keys = np.where(known[codes] == ids, frames * len(known) + codes, -1)
+    order = np.argsort(keys_of_rows, kind="stable")
+    at = np.minimum(np.searchsorted(keys_of_rows[order], keys), len(order) - 1)
+    rows: Int64Array = np.where(keys_of_rows[order][at] == keys, order[at], -1)
+    return rows
+
+
 def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, target: RecordArray) -> None:
     """Copy ranges of rows (K,) of one array to the front of another, one after the other."""
     gaps = np.flatnonzero(starts[1:] != starts[:-1] + counts[:-1]) + 1  # what lies together is copied at once

@@ -253,7 +253,6 @@ def transform_points(points: ArrayLike, transf_matrix: ArrayLike) -> NumericArra
         )
 
     # with row vectors: points times the transposed rotation, and the last column added
-    num_dims = points_array.shape[-1]
     rotation_transposed = matrix[..., :num_dims, :num_dims].swapaxes(-1, -2)
     if matrix.ndim == 3:
         batched: NumericArray = points_array @ rotation_transposed + matrix[:, None, :num_dims, num_dims]

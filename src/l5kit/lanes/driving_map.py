@@ -219,16 +219,6 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
         corners = cv2.convexHull((points_m - points_m.mean(axis=0)).astype(np.float32), returnPoints=False)
         hulls.append(points_m[np.ravel(corners)])
 
-    # lanes of junctions have the largest limit of the lanes before and after the junction
-    limits_mps = network.speed_limits_mps.copy()
-    onward = [network.ahead_of(row).tolist() for row in range(len(network))]
-    backward = [network.behind_of(row).tolist() for row in range(len(network))]
-    inside = network.is_in_junction.tolist()
-    for lane in np.flatnonzero(network.is_in_junction).tolist():
-        around = first_lanes_outside(lane, onward, inside) | first_lanes_outside(lane, backward, inside)
-        known_mps = [limit for limit in network.speed_limits_mps[list(around)].tolist() if limit > 0]
-        limits_mps[lane] = max(known_mps, default=np.nan)
-
     areas = [*lanes, *(polygon[:, :2] for polygon in arrays.polygons()), *hulls, *drivable_areas_of(map_api)]
     bounds_m = np.array([[area.min(axis=0), area.max(axis=0)] for area in areas]).reshape(-1, 2, 2)
     centre_lines = CentreLines.of_map(arrays)

@@ -27,14 +27,7 @@ class LaneArrays(NamedTuple):
 
 def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
     """Return the lanes of a map as kernels take them."""
-    return LaneArrays(
-        driving_map.centre_lines_m,
-        driving_map.arc_lengths_m,
-        driving_map.area_starts,
-        driving_map.area_points_m,
-        driving_map.ahead_starts,
-        driving_map.ahead_rows,
-    )
+    return LaneArrays(**{name: getattr(driving_map, name) for name in LaneArrays._fields})
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

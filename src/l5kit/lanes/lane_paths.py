@@ -33,6 +33,7 @@ _MARGIN_M = 150.0
 _MOST_RAW_POINTS = 64 * MOST_PIECES
 _MOST_POINTS = 1_000_000
 _PARKED_M = 1.0
+_STRAIGHT_M = 50.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,9 +448,6 @@ def _write_even_points(raw: Float64Array, points_m: Float64Array) -> None:
         part = (arc_m - raw[edge, 2]) / length_m if length_m > 0 else 0.0
         points_m[point, 0] = raw[edge, 0] + part * (raw[after, 0] - raw[edge, 0])
         points_m[point, 1] = raw[edge, 1] + part * (raw[after, 1] - raw[edge, 1])
-
-
-_STRAIGHT_M = 50.0
 
 
 def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) -> LanePaths:

@@ -22,6 +22,7 @@ FADE_M = 20.0
 _BACK_M, _ON_M = 10.0, 40.0
 _STEEPEST = 1.0
 _SAME_LINE_M, _SAME_WAY = 0.25, 0.5
+_NEVER = -2
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -140,9 +141,6 @@ def find_on_path(
     if abs(turn) < math.pi / 4:
         slope = math.tan(turn)
     return arc_m, (y - line_y) * along_x - (x - line_x) * along_y, slope
-
-
-_NEVER = -2
 
 
 class HasPoints(Protocol):

@@ -9,6 +9,7 @@ from numba import njit
 
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges, parts_of_rows
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
@@ -86,14 +87,13 @@ def _colors_of(
     windows = WindowRows([faces], intervals[:, :1].copy(), intervals[:, 1:].copy())
     active, starts = lights.find_active(windows)
     # active faces that are yellow or red, by frame
-    frames = np.repeat(np.arange(len(intervals)), np.diff(starts))
+    frames = parts_of_rows(starts)
     is_held = lights.ranks[active] >= YELLOW
     active, frames = active[is_held], frames[is_held]
 
     # each gives a row for every lane that it controls
     sizes = np.diff(lights.lane_starts)[active]
-    ends = np.cumsum(sizes)
-    slots = np.arange(int(sizes.sum())) + np.repeat(lights.lane_starts[active] - ends + sizes, sizes)
+    slots = expand_ranges(lights.lane_starts[active], sizes)
     per_frame = np.bincount(frames, weights=sizes, minlength=len(intervals)).astype(np.int64)
     return per_frame, lights.lane_rows[slots], np.repeat(lights.ranks[active], sizes)
 
@@ -150,8 +150,8 @@ def lights_of_scenes(colors: LaneColors) -> SceneLights:
     """Return which lanes of scenes have lights, and these in all frames."""
     num_frames = np.diff(colors.scene_starts)
     num_scenes, width = len(num_frames), int(colors.lanes.max(initial=-1)) + 1
-    frames = np.repeat(np.arange(len(colors.starts) - 1), np.diff(colors.starts))
-    keys = np.repeat(np.arange(num_scenes), num_frames)[frames] * width + colors.lanes
+    frames = parts_of_rows(colors.starts)
+    keys = parts_of_rows(colors.scene_starts)[frames] * width + colors.lanes
     lights, of_rows = np.unique(keys, return_inverse=True)
     firsts = np.searchsorted(lights, np.arange(num_scenes + 1) * width).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(np.repeat(np.diff(firsts), num_frames))]).astype(np.int64)
@@ -177,8 +177,7 @@ def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Ar
         line_lanes: Its lanes, -1 for none, (Q, 2).
     """
     width = 1 + max(int(lights.lanes.max(initial=-1)), int(line_lanes.max(initial=-1)))
-    of_lights = np.repeat(np.arange(len(lights.lane_starts) - 1), np.diff(lights.lane_starts))
-    known, keys = of_lights * width + lights.lanes, scenes[:, None] * width + line_lanes
+    known, keys = parts_of_rows(lights.lane_starts) * width + lights.lanes, scenes[:, None] * width + line_lanes
     positions = np.searchsorted(known, keys)
     is_light = (line_lanes >= 0) & (np.append(known, -1)[positions] == keys)
     return np.where(is_light, positions - lights.lane_starts[scenes][:, None], -1).astype(np.int64)

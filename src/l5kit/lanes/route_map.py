@@ -6,6 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.data.frame_rows import expand_ranges, parts_of_rows
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
@@ -83,7 +84,7 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
     """
     is_of_route = np.zeros((len(paths), driving_map.num_lanes), np.bool_)
     # all pairs of a lane and one that follows it
-    before = np.repeat(np.arange(driving_map.num_lanes), np.diff(driving_map.ahead_starts))
+    before = parts_of_rows(driving_map.ahead_starts)
     after = driving_map.ahead_rows
     is_inside, parents, lines_m = driving_map.is_in_junction, driving_map.parents, driving_map.centre_lines_m
     for path in np.flatnonzero(paths.has_path).tolist():
@@ -118,9 +119,8 @@ def lanes_closed_by_red(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array
     counts = np.where(driving_map.has_line_at_start, 1, np.diff(driving_map.ahead_starts))
     starts = np.concatenate([[0], np.cumsum(counts)])
     is_own = np.repeat(driving_map.has_line_at_start, counts)
-    own = np.repeat(np.arange(driving_map.num_lanes), counts)
-    slots = driving_map.ahead_starts[own] + np.arange(len(own)) - starts[own]
-    closed = own.copy()
+    closed = np.repeat(np.arange(driving_map.num_lanes), counts)
+    slots = expand_ranges(driving_map.ahead_starts[:-1], counts)
     closed[~is_own] = driving_map.ahead_rows[slots[~is_own]]
     return starts, closed
 

@@ -23,7 +23,7 @@ from l5kit.openloop.scoring import score
 from l5kit.openloop.setup import OpenLoopOptions, set_up
 from l5kit.openloop.worst_cases import draw_worst_cases, worst_rows
 from l5kit.planning.weights_file import network_of
-from l5kit.visualization.png import write_png
+from l5kit.visualization.images import write_png
 from l5kit.workflows.trained_network import configuration_of
 
 _DEFAULTS = OpenLoopOptions()

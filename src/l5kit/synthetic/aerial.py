@@ -8,7 +8,15 @@ from scipy.spatial import cKDTree
 
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.synthetic.road_network import RoadNetwork, kerb_point, line_yaws, offset_line
-from l5kit.synthetic.town_plan import BIKE_STRIP_WIDTH_M, LANE_WIDTH_M, TownPlan, line_lengths, sample_bezier
+from l5kit.synthetic.town_plan import (
+    BIKE_STRIP_WIDTH_M,
+    LANE_WIDTH_M,
+    TownPlan,
+    line_lengths,
+    sample_bezier,
+    unit_along,
+    unit_left,
+)
 from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
 
 MARGIN_M = 150.0
@@ -118,7 +126,7 @@ def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> No
     for i in np.nonzero(apart_m > 17.5)[0]:
         around = np.linspace(0.0, 2 * np.pi, 12, endpoint=False)
         radius_m = rng.uniform(1.5, 3.5) * rng.uniform(0.85, 1.15, 12)
-        outline = positions_m[i] + radius_m[:, None] * np.stack([np.cos(around), np.sin(around)], axis=1)
+        outline = positions_m[i] + radius_m[:, None] * unit_along(around)
         shade = float(rng.uniform(0.8, 1.25))
         canvas.fill(outline, _shaded(_TREE_BGR, shade))
     for i in np.nonzero(apart_m > 34.0)[0]:
@@ -127,7 +135,7 @@ def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> No
             center_m = positions_m[i]
             yaw_rad = yaws[nearest[i]]
             length_m, width_m = rng.uniform(9.0, 24.0), rng.uniform(8.0, 14.0)
-            along, across = np.array([np.cos(yaw_rad), np.sin(yaw_rad)]), np.array([-np.sin(yaw_rad), np.cos(yaw_rad)])
+            along, across = unit_along(yaw_rad), unit_left(yaw_rad)
             color = _ROOFS_BGR[int(rng.integers(len(_ROOFS_BGR)))]
             for side, factor in ((1, 1.15), (-1, 0.85)):
                 edge = side * across * width_m / 2
@@ -150,7 +158,7 @@ def _intersection(plan: TownPlan, node: int, extra_m: float) -> Float64Array:
         end = kerb_point(plan, node, other, -1, distance_m=-1.0, beyond_m=extra_m)
         start_yaw, end_yaw = plan.arm_yaw_rad[node, arm], plan.arm_yaw_rad[node, other]
         handle_m = 0.45 * np.hypot(*(end - start))
-        inward = start - handle_m * np.array([np.cos(start_yaw), np.sin(start_yaw)])
-        back = end - handle_m * np.array([np.cos(end_yaw), np.sin(end_yaw)])
+        inward = start - handle_m * unit_along(start_yaw)
+        back = end - handle_m * unit_along(end_yaw)
         pieces.append(sample_bezier(np.stack([start, inward, back, end]), spacing_m=1.0))
     return np.concatenate(pieces)

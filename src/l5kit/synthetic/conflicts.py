@@ -5,7 +5,7 @@ from numba import njit
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.geometry.box_overlap import boxes_overlap
-from l5kit.synthetic.town_plan import line_lengths
+from l5kit.synthetic.town_plan import interpolated, line_lengths
 
 CAR_ENVELOPE_M = (5.6, 2.2)
 """Length and width of the largest car that drives in a town, with some air around it."""
@@ -57,7 +57,7 @@ def _poses(line_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Arr
     line_m = np.concatenate([before, line_m, behind])
     s = np.concatenate([[-10 * s[1]], s, [s[-1] + 10 * (s[-1] - s[-2])]])
     at = np.arange(-_BEFORE_M, s[-2] + _BEHIND_M, _STEP_M)
-    xy = np.stack([np.interp(at, s, line_m[:, axis]) for axis in (0, 1)], axis=1)
+    xy = interpolated(at, s, *line_m.T)
     tangent = np.gradient(xy, axis=0)
     return at, xy, np.arctan2(tangent[:, 1], tangent[:, 0])
 

@@ -1,12 +1,14 @@
-"""The semantic map of a made town."""
+"""The semantic map of a made town, and the ids of its elements, which scenes name, too."""
 
 import numpy as np
 
 from l5kit._types import Float64Array
 from l5kit.data.map.builder import MapBuilder
-from l5kit.synthetic.names import FACE_COLORS, crosswalk_id, face_id, junction_id, lane_id, light_id, segment_id
 from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, RoadNetwork, offset_line
 from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan, line_lengths
+
+FACE_COLORS = ("red", "yellow", "green")
+"""Colours of the faces of a signal head; the position is the state RED, YELLOW or GREEN."""
 
 MAP_NAME = "made town"
 """The name of every such map, by which it is known."""
@@ -142,3 +144,33 @@ def _add_connector(builder: MapBuilder, network: RoadNetwork, lane: int, ground_
         parent=junction_id(int(record.node)),
         turn_type=_TURN_TYPE.get(int(record.turn), "THROUGH"),
     )
+
+
+def light_id(head: int) -> str:
+    """Return the id of a traffic light."""
+    return f"tl{head:05d}"
+
+
+def face_id(head: int, color: str) -> str:
+    """Return the id of the face of one colour of a traffic light."""
+    return f"{light_id(head)}-{color[0]}"
+
+
+def crosswalk_id(crosswalk: int) -> str:
+    """Return the id of a crosswalk."""
+    return f"cw{crosswalk:05d}"
+
+
+def lane_id(lane: int, piece: int) -> str:
+    """Return the id of a piece of a lane."""
+    return f"l{lane:05d}-{piece:02d}"
+
+
+def segment_id(road: int) -> str:
+    """Return the id of a road."""
+    return f"sg{road:05d}"
+
+
+def junction_id(node: int) -> str:
+    """Return the id of an intersection."""
+    return f"jn{node:05d}"

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
 from l5kit.data.scene_records import SceneRecords
@@ -154,7 +155,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     num_frames = len(scene.frames)
     if len(rows.track_ids) == 0:
         return scene
-    frame = np.repeat(np.arange(num_frames), np.diff(rows.starts))
+    frame = parts_of_rows(rows.starts)
     ids, track = np.unique(rows.track_ids, return_inverse=True)
     grid = _Grid(frame, track, (num_frames, len(ids)))
     label = np.zeros(len(ids), np.int64)

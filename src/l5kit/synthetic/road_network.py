@@ -4,7 +4,7 @@ Vehicles and bicycles keep to the right. A road lane runs from the stop line of 
 connector crosses an intersection from a road lane to another.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,6 +21,8 @@ from l5kit.synthetic.town_plan import (
     TownPlan,
     line_lengths,
     sample_bezier,
+    unit_along,
+    unit_left,
 )
 
 CAR_LANE, CAR_CONNECTOR, BIKE_LANE, BIKE_CONNECTOR = 0, 1, 2, 3
@@ -30,11 +32,6 @@ _CROSSWALK_NEAR_M, _CROSSWALK_FAR_M = 4.0, 1.0
 _KERB_MARGIN_M = 1.2
 _PRIORITY = {THROUGH: 6, RIGHT: 5, LEFT: 4}
 _MINOR_PRIORITY_DROP = 3
-_COPIED_FIELDS = (
-    *("kind", "road", "node", "arm", "exit_arm", "from_lane", "to_lane", "left_lane", "right_lane", "turn"),
-    *("speed_limit_mps", "head", "priority", "must_slow", "local_index"),
-)
-
 
 Records: TypeAlias = Any
 """A ``numpy.recarray``, whose fields are attributes in Python as in kernels; type checkers cannot follow that."""
@@ -119,20 +116,13 @@ class RoadNetwork(NamedTuple):
 
     def lane_points_m(self, lane: int) -> Float64Array:
         """Return the centre line of a lane, (n, 2)."""
-        return self._of_points("xy_m", lane)
-
-    def lane_yaws_rad(self, lane: int) -> Float64Array:
-        """Return the direction at each point of a lane's centre line, (n,)."""
-        return self._of_points("yaw_rad", lane)
+        # The field first: slicing a record array makes its dtype anew, which is slow and loses a Ctrl-C inside NumPy.
+        points_m: Float64Array = self.points["xy_m"]
+        return points_m[self.lanes.first_point[lane] : self.lanes.end_point[lane]]
 
     def next_of(self, lane: int) -> list[int]:
         """List the lanes that follow a lane without a lane change."""
         return [int(i) for i in self.next_lane[self.lanes.next_first[lane] : self.lanes.next_end[lane]]]
-
-    def _of_points(self, field: str, lane: int) -> Float64Array:
-        # The field first: slicing a record array makes its dtype anew, which is slow and loses a Ctrl-C inside NumPy.
-        values: Float64Array = self.points[field]
-        return values[self.lanes.first_point[lane] : self.lanes.end_point[lane]]
 
 
 @dataclass
@@ -145,7 +135,6 @@ class _Lane:
     arm: int
     speed_limit_mps: float
     road: int = -1
-    rank: int = 0
     exit_arm: int = -1
     from_lane: int = -1
     to_lane: int = -1
@@ -196,8 +185,7 @@ def build_road_network(plan: TownPlan, rng: np.random.Generator) -> RoadNetwork:
 
 def offset_line(points_m: Float64Array, offset_m: float) -> Float64Array:
     """Shift a line to its left (negative: right) by a distance in metres, point by point, (n, 2)."""
-    yaw_rad = line_yaws(points_m)
-    return points_m + offset_m * np.stack([-np.sin(yaw_rad), np.cos(yaw_rad)], axis=1)
+    return points_m + offset_m * unit_left(line_yaws(points_m))
 
 
 def line_yaws(points_m: Float64Array) -> Float64Array:
@@ -213,12 +201,12 @@ def _add_direction(
     first = len(lanes)
     for rank in range(road.num_lanes):
         points_m = offset_line(centre_m, -(rank + 0.5) * LANE_WIDTH_M)
-        lane = _Lane(points_m, CAR_LANE, end[0], end[1], road.speed_limit_mps, road=index, rank=rank)
+        lane = _Lane(points_m, CAR_LANE, end[0], end[1], road.speed_limit_mps, road=index)
         lane.left_lane = first + rank - 1 if rank > 0 else -1
         lane.right_lane = first + rank + 1 if rank + 1 < road.num_lanes else -1
         lanes.append(lane)
     bike_m = offset_line(centre_m, -(road.half_width_m - BIKE_STRIP_WIDTH_M / 2))
-    lanes.append(_Lane(bike_m, BIKE_LANE, end[0], end[1], road.speed_limit_mps, road=index, rank=road.num_lanes))
+    lanes.append(_Lane(bike_m, BIKE_LANE, end[0], end[1], road.speed_limit_mps, road=index))
     return list(range(first, len(lanes)))
 
 
@@ -306,9 +294,8 @@ def _connector(
     chord_m = float(np.hypot(*(far_m[0] - near_m[-1])))
     ratio = 1 / 3 if angle < 1e-3 else 2 / 3 * np.tan(angle / 4) / np.sin(angle / 2)
     handle_m = 1.08 * ratio * chord_m
-    out = np.array([np.cos(start_yaw), np.sin(start_yaw)])
-    into = np.array([np.cos(end_yaw), np.sin(end_yaw)])
-    control = np.stack([near_m[-1], near_m[-1] + handle_m * out, far_m[0] - handle_m * into, far_m[0]])
+    out_m, into_m = handle_m * unit_along(start_yaw), handle_m * unit_along(end_yaw)
+    control = np.stack([near_m[-1], near_m[-1] + out_m, far_m[0] - into_m, far_m[0]])
     return _Lane(
         points_m=sample_bezier(control, spacing_m=0.5),
         kind=BIKE_CONNECTOR if is_bike else CAR_CONNECTOR,
@@ -331,10 +318,9 @@ def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Fl
     The distance is counted from the stop line towards the centre.
     """
     yaw = plan.arm_yaw_rad[node, arm]
-    along, left = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
-    middle = plan.position_m[node] + (plan.setback_m[node] - distance_m) * along
-    reach_m = plan.roads[plan.arm_road[node, arm]].half_width_m
-    return np.stack([middle - reach_m * left, middle + reach_m * left])
+    middle = plan.position_m[node] + (plan.setback_m[node] - distance_m) * unit_along(yaw)
+    aside_m = plan.roads[plan.arm_road[node, arm]].half_width_m * unit_left(yaw)
+    return np.stack([middle - aside_m, middle + aside_m])
 
 
 def kerb_point(plan: TownPlan, node: int, arm: int, side: int, *, distance_m: float, beyond_m: float) -> Float64Array:
@@ -347,7 +333,7 @@ def kerb_point(plan: TownPlan, node: int, arm: int, side: int, *, distance_m: fl
 def _lane_records(lanes: list[_Lane], arm_crosswalk: Int64Array, ends_m: Float64Array) -> tuple[Records, Int64Array]:
     """Return the records of all lanes and the followers that they point into."""
     records = np.recarray(len(lanes), dtype=LANE_DTYPE)
-    for name in _COPIED_FIELDS:
+    for name in {field.name for field in fields(_Lane)} & set(LANE_DTYPE.names or ()):
         records[name] = [getattr(lane, name) for lane in lanes]
     # a connector follows the lane that it comes from, and is followed by the one that it leads to
     following: list[list[int]] = [[] for _ in lanes]

@@ -10,10 +10,10 @@ from l5kit.data.scene_arrays import FaceRows, SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.tracks import Observations, faces_of_frames, label_probabilities_of
 from l5kit.geometry.transform import yaws_as_rotations33
-from l5kit.synthetic.names import FACE_COLORS, face_id, light_id
+from l5kit.synthetic.map_writer import FACE_COLORS, face_id, light_id
 from l5kit.synthetic.params import FRAME_PERIOD_NS
 from l5kit.synthetic.road_network import CAR_LANE, RoadNetwork, build_road_network
-from l5kit.synthetic.town_plan import TownPlan, plan_town
+from l5kit.synthetic.town_plan import TownPlan, plan_town, unit_along
 from l5kit.synthetic.traffic import (
     LOGGED_VEHICLE_DTYPE,
     LOGGED_WALKER_DTYPE,
@@ -170,7 +170,7 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
         track_ids=track_ids[frame, column],
         positions_m=box[:, :2],
         headings_rad=box[:, 2],
-        velocities_mps=speed_mps[:, None] * np.stack([np.cos(box[:, 2]), np.sin(box[:, 2])], axis=1),
+        velocities_mps=speed_mps[:, None] * unit_along(box[:, 2]),
         sizes_m=np.column_stack([box[:, 3:], objects.height_m[column]]),
         label_probabilities=label_probabilities_of(objects.label)[column],
     )

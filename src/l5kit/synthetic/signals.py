@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from l5kit._types import Float64Array
-from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan
+from l5kit.synthetic.town_plan import NUM_ARMS, TownPlan, unit_along
 
 RED, YELLOW, GREEN = 0, 1, 2
 YELLOW_S = 3.5
@@ -52,8 +52,7 @@ def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
                 if arm % 2 != axis or (is_left and plan.arm_road[node, (arm + 3) % NUM_ARMS] < 0):
                     continue
                 # a head hangs on the far side of the intersection, where the approach sees it
-                yaw_rad = plan.arm_yaw_rad[node, arm] + np.pi
-                along = np.array([np.cos(yaw_rad), np.sin(yaw_rad)])
+                along = unit_along(plan.arm_yaw_rad[node, arm] + np.pi)
                 position_m = plan.position_m[node] + (plan.setback_m[node] - _HEAD_BEFORE_STOP_LINE_M) * along
                 heads.append(SignalHead(node, arm, is_left, timing_s, position_m))
             start_s += green_s + YELLOW_S + ALL_RED_S

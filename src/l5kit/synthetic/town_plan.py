@@ -108,7 +108,7 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
     for edge in edges:
         ends = []
         for node, arm in (edge.start, edge.end):
-            direction = np.array([np.cos(arm_yaw_rad[node, arm]), np.sin(arm_yaw_rad[node, arm])])
+            direction = unit_along(arm_yaw_rad[node, arm])
             ends.append((position_m[node] + setback_m[node] * direction, direction))
         (start_m, out_of_start), (end_m, out_of_end) = ends
         handle_m = 0.4 * float(np.hypot(*(end_m - start_m)))
@@ -149,9 +149,24 @@ def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
     return kept
 
 
+def unit_along(yaw_rad: Float64Array | float) -> Float64Array:
+    """Return the unit vector along each heading, (..., 2)."""
+    return np.stack([np.cos(yaw_rad), np.sin(yaw_rad)], axis=-1)
+
+
+def unit_left(yaw_rad: Float64Array | float) -> Float64Array:
+    """Return the unit vector to the left of each heading, (..., 2)."""
+    return np.stack([-np.sin(yaw_rad), np.cos(yaw_rad)], axis=-1)
+
+
 def line_lengths(points_m: Float64Array) -> Float64Array:
     """Return the arc length from the first point to each point of a line, (n,)."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points_m, axis=0).T))])
+
+
+def interpolated(at_m: Float64Array, lengths_m: Float64Array, *columns: Float64Array) -> Float64Array:
+    """Return what is known at the points of a line, such as x and y, at other arc lengths, (n, columns)."""
+    return np.stack([np.interp(at_m, lengths_m, column) for column in columns], axis=1)
 
 
 def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
@@ -161,7 +176,7 @@ def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
     dense_m = weights @ control_m
     length_m = line_lengths(dense_m)
     wanted_m = np.linspace(0.0, length_m[-1], max(3, round(length_m[-1] / spacing_m) + 1))
-    return np.stack([np.interp(wanted_m, length_m, dense_m[:, axis]) for axis in (0, 1)], axis=1)
+    return interpolated(wanted_m, length_m, *dense_m.T)
 
 
 def _control(arm_edge: Int64Array, edges: list[_Edge], rng: np.random.Generator) -> Control:

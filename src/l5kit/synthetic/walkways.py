@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from l5kit._types import Float64Array
 from l5kit.synthetic.pedestrians import MAX_CROSSINGS, PATH_SPACING_M, PEDESTRIAN_DTYPE, Pedestrians
 from l5kit.synthetic.road_network import RoadNetwork, kerb_point, line_yaws, offset_line
-from l5kit.synthetic.town_plan import NUM_ARMS, Road, TownPlan, line_lengths
+from l5kit.synthetic.town_plan import NUM_ARMS, Road, TownPlan, interpolated, line_lengths, unit_left
 
 PARKING_WIDTH_M = 2.5
 SIDEWALK_WIDTH_M = 3.0
@@ -133,7 +133,7 @@ def _random_path(
 def _resample(line_m: Float64Array) -> Float64Array:
     s = line_lengths(line_m)
     wanted = np.arange(0.0, s[-1], PATH_SPACING_M)
-    return np.stack([np.interp(wanted, s, line_m[:, axis]) for axis in (0, 1)], axis=1)
+    return interpolated(wanted, s, *line_m.T)
 
 
 def _finish_path(corners_m: Float64Array, crossed: list[_Crossing], offset_m: float) -> WalkingPath:
@@ -229,7 +229,7 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
             line = offset_line(road.centre_m, side * (road.half_width_m + PARKING_WIDTH_M / 2))
             s, yaw = line_lengths(line), line_yaws(line) + (np.pi if side > 0 else 0.0)
             at = np.arange(_BAY_END_M, s[-1] - _BAY_END_M, _BAY_LENGTH_M)
-            bays.append(np.stack([np.interp(at, s, values) for values in (line[:, 0], line[:, 1], yaw)], axis=1))
+            bays.append(interpolated(at, s, *line.T, yaw))
 
     # poles, bins, bushes and hedges behind the sidewalks: fewer farther away, of log-normal sizes, some of them long;
     # each lies as far out as half its diagonal needs
@@ -242,8 +242,7 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
         size = np.exp(rng.normal(-0.25, 0.55, (count, 2))).clip(0.25, 4.0)
         size[:, 0] *= np.where(rng.random(count) < 0.15, 2.5, 1.0)
         depth_m = depth_m + np.hypot(size[:, 0], size[:, 1]) / 2
-        normal = np.stack([-np.sin(yaw), np.cos(yaw)], axis=1)
-        positions_m = road.centre_m[index] + side * depth_m[:, None] * normal
+        positions_m = road.centre_m[index] + side * depth_m[:, None] * unit_left(yaw)
         pieces.append(np.concatenate([positions_m, (yaw + rng.normal(0, 0.3, count))[:, None], size], axis=1))
     clutter = np.concatenate(pieces)
 

@@ -1,11 +1,10 @@
 from .annotations import draw_box_labels as draw_box_labels, draw_box_outlines as draw_box_outlines
 from .contact_sheet import contact_sheet as contact_sheet
 from .gif import write_gif as write_gif
+from .images import write_png as write_png
 from .notebooks import describe as describe, play as play, show as show
-from .png import write_png as write_png
-from .recording.form import RecordingForm as RecordingForm
-from .recording.mcap_file import write_mcap as write_mcap
-from .recording.rerun_file import write_rerun as write_rerun
+from .recording.recording_files import write_mcap as write_mcap, write_rerun as write_rerun
+from .recording.scene_elements import RecordingForm as RecordingForm
 from .scene_content import read_scene_content as read_scene_content
 from .scene_pictures import ScenePainter as ScenePainter
 from .utils import (

@@ -13,7 +13,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import without_secrets
 from l5kit.simulation.folder.simulation_folder import SceneResult, SimulationFolder
 from l5kit.visualization.gif import write_gif
-from l5kit.visualization.png import write_png
+from l5kit.visualization.images import write_png
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 from l5kit.visualization.sample_config import available_map_kinds
 from l5kit.visualization.scene_pictures import ScenePainter
@@ -116,8 +116,10 @@ def write_demo_folder(
         facts=dict(facts),
         figures=figures,
         tables=[
-            PageTable(f"Score of {drives.scores['planner']} {_score(drives)}", SCORE_COLUMNS, score_rows(drives)),
-            PageTable(f"Score of {failing.scores['planner']} {_score(failing)}", SCORE_COLUMNS, score_rows(failing)),
+            *(
+                PageTable(f"Score of {each.scores['planner']} is {score_text(each)}", SCORE_COLUMNS, score_rows(each))
+                for each in (drives, failing)
+            ),
             PageTable("Samples per second", SPEED_COLUMNS, speed_rows(speeds), sampled),
         ],
         footer=" ".join((f"Made by l5kit {__version__}. {drive_path.name} plays the drive of the film.", *footer)),
@@ -136,9 +138,10 @@ def score_rows(drives: SimulationFolder) -> list[list[str]]:
     return rows
 
 
-def _score(drives: SimulationFolder) -> str:
+def score_text(drives: SimulationFolder) -> str:
+    """Return the score of a simulation for people."""
     score = drives.scores.get("score")
-    return "is not known" if score is None else f"is {score:.3f} of 1"
+    return "not known" if score is None else f"{score:.3f} of 1"
 
 
 def draw_drive(

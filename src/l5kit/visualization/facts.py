@@ -40,3 +40,8 @@ def map_counts(files: DatasetFiles) -> dict[str, int]:
         return {"maps": len(maps)}
     bounds = maps.map_of([0]).bounds_info
     return {kind: len(bounds[kind]["ids"]) for kind in ("lanes", "crosswalks")}
+
+
+def map_facts(files: DatasetFiles) -> dict[str, str]:
+    """Return names and values of what :func:`map_counts` counts."""
+    return {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in map_counts(files).items()}

@@ -1,10 +1,14 @@
-"""Pictures in the one form that all writers take: RGB, channels last, uint8, of a given size."""
+"""Pictures in the one form that all writers take: RGB, channels last, uint8, of a given size; and PNG files."""
 
+import os
 from collections.abc import Iterable, Iterator
 
 import cv2
 import numpy as np
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import NumericArray, UInt8Array
 from l5kit.errors import InvalidArgumentError
 
@@ -74,3 +78,20 @@ def rgb_frames(images: Iterable[NumericArray], resolution: tuple[int, int], inte
         yield resized(as_rgb(image, name=f"images[{index}]"), resolution, interpolation)
     if index < 0:
         raise InvalidArgumentError("images is empty; a film needs at least one picture")
+
+
+def write_png(output_filepath: str | os.PathLike[str], image: NumericArray) -> None:
+    """Write one picture as a PNG file without loss; equal pictures give equal files, and no file is ever half written.
+
+    Args:
+        output_filepath: The file to write; an older one is replaced.
+        image: uint8, RGB ``[H, W, 3]``, channel-first ``[3, H, W]`` or grayscale ``[H, W]``.
+
+    Raises:
+        InvalidArgumentError: A picture that is not uint8 or of another shape.
+        FileNotFoundError: The folder of ``output_filepath`` does not exist.
+    """
+    picture, mark = Image.fromarray(as_rgb(image)), PngInfo()
+    mark.add_text("Software", "l5kit")
+    with replaced_when_complete(output_filepath) as path:
+        picture.save(path, format="PNG", compress_level=9, pnginfo=mark)

@@ -13,7 +13,7 @@ import numpy as np
 from l5kit._files import replaced_when_complete
 from l5kit._types import UInt8Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.visualization.png import write_png
+from l5kit.visualization.images import write_png
 from l5kit.visualization.text import draw_text, text_size_px
 
 _FONT: Final = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif'

@@ -6,6 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes, require_starts
+from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.map.map_arrays import MapArrays
 
 
@@ -40,10 +41,9 @@ class Outlines:
 
     def take(self, indices: Int64Array) -> "Outlines":
         """Return some of the outlines, in the order of ``indices``."""
-        # the points of an outline, counted from where it starts now, lie as far behind where it started before
         lengths = np.diff(self.starts)[indices]
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        points = np.repeat(self.starts[indices] - starts[:-1], lengths) + np.arange(starts[-1])
+        points = expand_ranges(self.starts[indices], lengths)
         return Outlines(starts, self.points_m[points], self.bounds_m[indices])
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from l5kit._types import BoolArray, Int32Array, UInt8Array
+from l5kit._types import BoolArray, Int32Array, RecordArray, UInt8Array
 from l5kit.data.filter import filter_tl_faces_by_frames
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.api import MapAPI
@@ -57,6 +57,20 @@ class LaneLightRows:
     def __post_init__(self) -> None:
         require_rows(self, int(self.starts[-1]), ("starts",))
 
+    @classmethod
+    def of_faces(
+        cls, controlled: ControlledLanes | None, frames: RecordArray, tl_faces: RecordArray
+    ) -> "LaneLightRows":
+        """Return the lanes that the faces of frames control; without a map none shows a colour."""
+        lit: list[dict[int, int]] = [{} for _ in frames]
+        if controlled is not None:
+            lit = [controlled.ranks_by_lane(faces) for faces in filter_tl_faces_by_frames(frames, tl_faces)]
+        return cls(
+            starts=np.cumsum([0, *map(len, lit)]).astype(np.int32),
+            lanes=np.array([lane for ranks in lit for lane in ranks], dtype=np.int32),
+            colors=np.array([rank for ranks in lit for rank in ranks.values()], dtype=np.uint8),
+        )
+
     def rows_of(self, frame_index: int) -> slice:
         """Return the rows of one frame, counted in the scene."""
         return slice(int(self.starts[frame_index]), int(self.starts[frame_index + 1]))
@@ -102,20 +116,12 @@ def read_scene_content(
         controlled = ControlledLanes(map_api.arrays)
     valid = find_valid_agents(scene, 0, len(frames), thresholds=MASK_RULE.thresholds)  # checks the intervals as well
     arrays = SceneArrays.of_records(SceneRecords.of_scene_dataset(scene))
-    # the lanes that show a colour, with its rank, frame by frame; without a map none does
-    lit: list[dict[int, int]] = [{} for _ in frames]
-    if controlled is not None:
-        lit = [controlled.ranks_by_lane(faces) for faces in filter_tl_faces_by_frames(frames, scene.tl_faces)]
     return SceneContent(
         **{field.name: getattr(arrays, field.name) for field in fields(arrays)},
         scene_index=int(scene_index) % len(dataset.scenes),
         facts=dataset.facts,
         mask=_explain(valid),
-        lights=LaneLightRows(
-            starts=np.cumsum([0, *map(len, lit)]).astype(np.int32),
-            lanes=np.array([lane for ranks in lit for lane in ranks], dtype=np.int32),
-            colors=np.array([rank for ranks in lit for rank in ranks.values()], dtype=np.uint8),
-        ),
+        lights=LaneLightRows.of_faces(controlled, frames, scene.tl_faces),
     )
 
 

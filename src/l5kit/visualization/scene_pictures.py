@@ -19,9 +19,9 @@ from l5kit.rasterization.planar_rasterizer import to_uint8
 from l5kit.rasterization.rasterizer import one_picture
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.rasterization.render_context import RenderContext
+from l5kit.visualization.birdseye.canvas import View
 from l5kit.visualization.birdseye.scene_frames import DriveMarks, SceneFrames
 from l5kit.visualization.birdseye.tones import STYLES, Style, Theme, tones_of
-from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.sample_pictures import captioned, sample_picture
 
@@ -85,10 +85,9 @@ class ScenePainter:
         if style == "viewer":
             maps = None if map_kind == "box" else open_maps(files)
             self._frames = SceneFrames(dataset, maps, theme=theme)
-            is_plain = map_kind != "satellite"  # of aerial pictures only the rasterizer cuts out what is seen
-            self.samples = EgoDataset(cfg, dataset, None if is_plain else self.rasterizer)
-        else:
-            self.samples = EgoDataset(cfg, dataset, self.rasterizer)
+        # the look of the viewer needs no raster, but for aerial pictures, of which the rasterizer cuts out what is seen
+        is_plain = style == "viewer" and map_kind != "satellite"
+        self.samples = EgoDataset(cfg, dataset, None if is_plain else self.rasterizer)
         self.dot_radius_px = max(_SMALLEST_DOT_RADIUS_PX, round(_DOT_RADIUS_M / form.pixel_size_m))
 
     def picture(

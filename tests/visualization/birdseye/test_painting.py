@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from l5kit.visualization.birdseye.canvas import Canvas, Stroke
+from l5kit.visualization.birdseye.canvas import Canvas, Stroke, View
 from l5kit.visualization.birdseye.painting import (
     Boxes,
     MapPainter,
@@ -13,7 +13,6 @@ from l5kit.visualization.birdseye.painting import (
     round_outlines,
 )
 from l5kit.visualization.birdseye.tones import EGO_RGB, LIGHT_RGB, tones_of
-from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 
 TONES = tones_of("light")

@@ -1,16 +1,72 @@
-"""Canvas: a picture on which areas and lines are drawn that one can see through."""
+"""Canvas: a picture of a part of the world, on which areas and lines are drawn that one can see through."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
-from l5kit._types import Int32Array, NumericArray, UInt8Array
+from l5kit._types import Float64Array, Int32Array, NumericArray, UInt8Array
+from l5kit.geometry.transform import transform_points
 from l5kit.visualization.birdseye.tones import Rgb
-from l5kit.visualization.birdseye.view import SHIFT, View
 
 _OPAQUE = 255
+_SHIFT = 4
+"""Bits behind the point of the positions that OpenCV takes."""
+
+_FAR_OUTSIDE_PX = 20_000.0
+"""Farther out than any picture reaches, and small enough for OpenCV."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A part of the world as a picture.
+
+    Attributes:
+        raster_from_world: Column and row from world metres, without shear, float64 (3, 3).
+        size_px: Width and height.
+    """
+
+    raster_from_world: Float64Array
+    size_px: tuple[int, int]
+
+    @classmethod
+    def north_up(cls, center_m: NumericArray, px_per_m: float, size_px: tuple[int, int]) -> "View":
+        """Return a view in which x goes to the right and y up, with a world position (2,) in its middle."""
+        (x, y), (width, height) = np.asarray(center_m, np.float64)[:2].tolist(), size_px
+        columns = [px_per_m, 0.0, width / 2 - px_per_m * x]
+        rows = [0.0, -px_per_m, height / 2 + px_per_m * y]
+        return cls(np.array([columns, rows, [0.0, 0.0, 1.0]]), size_px)
+
+    @property
+    def px_per_m(self) -> float:
+        """Its scale."""
+        return math.sqrt(abs(float(np.linalg.det(self.raster_from_world[:2, :2]))))
+
+    @property
+    def center_m(self) -> Float64Array:
+        """World position of its middle, (2,)."""
+        middle_px = np.array([self.size_px], np.float64) / 2
+        return np.asarray(transform_points(middle_px, np.linalg.inv(self.raster_from_world))[0], np.float64)
+
+    @property
+    def reach_m(self) -> float:
+        """Distance from its middle to its corners."""
+        return math.hypot(*self.size_px) / self.px_per_m / 2
+
+    def points_px(self, points_m: NumericArray) -> Int32Array:
+        """Return world positions (..., 2) as OpenCV takes them, with fractions; those far outside are moved nearer.
+
+        The middle of the first pixel is (0.5, 0.5) for the matrix and (0, 0) for OpenCV.
+        """
+        points = np.asarray(points_m, np.float64)[..., :2]
+        if points.size == 0:
+            return np.zeros(points.shape, np.int32)
+        placed = transform_points(points.reshape(-1, 2), self.raster_from_world) - 0.5
+        placed = np.nan_to_num(placed, nan=_FAR_OUTSIDE_PX).clip(-_FAR_OUTSIDE_PX, _FAR_OUTSIDE_PX)
+        fixed: Int32Array = np.round(placed * 2**_SHIFT).astype(np.int32).reshape(points.shape)
+        return fixed
 
 
 @dataclass(frozen=True)
@@ -60,34 +116,34 @@ class Canvas:
         """Fill areas, whose outlines (P, 2) are world metres."""
         for outline_px in self._in_sight(outlines_m):
             if opacity >= 1:
-                cv2.fillPoly(self.picture, [outline_px], color, cv2.LINE_AA, SHIFT)
+                cv2.fillPoly(self.picture, [outline_px], color, cv2.LINE_AA, _SHIFT)
                 continue
             layer, opacities = self._layers()
-            cv2.fillPoly(layer, [outline_px], color, cv2.LINE_8, SHIFT)
-            cv2.polylines(layer, [outline_px], True, color, 2, cv2.LINE_8, SHIFT)
-            cv2.fillPoly(opacities, [outline_px], round(_OPAQUE * opacity), cv2.LINE_AA, SHIFT)
+            cv2.fillPoly(layer, [outline_px], color, cv2.LINE_8, _SHIFT)
+            cv2.polylines(layer, [outline_px], True, color, 2, cv2.LINE_8, _SHIFT)
+            cv2.fillPoly(opacities, [outline_px], round(_OPAQUE * opacity), cv2.LINE_AA, _SHIFT)
 
     def lines(self, lines_m: Sequence[NumericArray], stroke: Stroke, *, closed: bool = False) -> None:
         """Draw lines through world positions (P, 2)."""
         width_px = max(1, round(max(stroke.width_m * self._scale, stroke.least_width_px)))
         if stroke.opacity >= 1 and stroke.end_opacity is None:
             lines_px = self._in_sight(lines_m)
-            cv2.polylines(self.picture, lines_px, closed, stroke.color, width_px, cv2.LINE_AA, SHIFT)
+            cv2.polylines(self.picture, lines_px, closed, stroke.color, width_px, cv2.LINE_AA, _SHIFT)
             return
         end_opacity = stroke.opacity if stroke.end_opacity is None else stroke.end_opacity
         # colours reach a pixel farther than opacities, so that soft edges are mixed of the colour and what is below
         for line_px in self._in_sight(lines_m):
             layer, opacities = self._layers()
-            cv2.polylines(layer, [line_px], closed, stroke.color, width_px + 2, cv2.LINE_8, SHIFT)
+            cv2.polylines(layer, [line_px], closed, stroke.color, width_px + 2, cv2.LINE_8, _SHIFT)
             if end_opacity == stroke.opacity:
                 value = round(_OPAQUE * stroke.opacity)
-                cv2.polylines(opacities, [line_px], closed, value, width_px, cv2.LINE_AA, SHIFT)
+                cv2.polylines(opacities, [line_px], closed, value, width_px, cv2.LINE_AA, _SHIFT)
                 continue
             # opacity that changes along a line is drawn part by part
             steps = np.linspace(stroke.opacity, end_opacity, max(len(line_px) - 1, 1))
             for part, opacity in enumerate(steps.tolist()):
                 ends = line_px[part : part + 2]
-                cv2.polylines(opacities, [ends], False, round(_OPAQUE * opacity), width_px, cv2.LINE_AA, SHIFT)
+                cv2.polylines(opacities, [ends], False, round(_OPAQUE * opacity), width_px, cv2.LINE_AA, _SHIFT)
 
     def settle(self) -> None:
         """Lay what one can see through over the picture; later shapes are drawn over it."""
@@ -118,8 +174,8 @@ class Canvas:
         starts = np.cumsum([0, *(len(shape) for shape in shapes[:-1])])
         lows = np.minimum.reduceat(points_px, starts, axis=0)
         highs = np.maximum.reduceat(points_px, starts, axis=0)
-        margin = 16 << SHIFT  # wide lines reach into the picture from beside it
-        ends = (np.array(self.view.size_px) << SHIFT) + margin
+        margin = 16 << _SHIFT  # wide lines reach into the picture from beside it
+        ends = (np.array(self.view.size_px) << _SHIFT) + margin
         is_seen = np.logical_and.reduce((highs >= -margin) & (lows <= ends), axis=1)
         parts = np.split(points_px, starts[1:])
         return [part for part, shows in zip(parts, is_seen.tolist(), strict=True) if shows]

@@ -10,9 +10,8 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.data.array_shapes import require_shapes
 from l5kit.geometry.box_overlap import overlapping
-from l5kit.visualization.birdseye.canvas import Canvas, Stroke
+from l5kit.visualization.birdseye.canvas import Canvas, Stroke, View
 from l5kit.visualization.birdseye.tones import EGO_RGB, LIGHT_RGB, Rgb, Tones, shade
-from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes, Outlines
 
 _BORDER_M: Final = 0.14

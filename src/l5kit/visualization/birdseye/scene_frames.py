@@ -8,14 +8,14 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Float64Array, UInt8Array
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import SceneMaps
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.visualization.birdseye.canvas import Canvas, Stroke
+from l5kit.visualization.birdseye.canvas import Canvas, Stroke, View
 from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes, paint_ghosts, paint_paths, paint_plan
 from l5kit.visualization.birdseye.tones import CLASS_RGB, EGO_RGB, Rgb, Theme, tones_of
-from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.controlled_lanes import ControlledLanes
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import SceneContent, read_scene_content
@@ -148,8 +148,7 @@ class _Scene:
         self.content = content
         self.map_painter = map_painter
         agents = content.agents
-        counts = np.diff(agents.starts)
-        self._frames = np.repeat(np.arange(content.num_frames), counts)
+        self._frames = parts_of_rows(agents.starts)
         self._boxes = np.column_stack([agents.centroids_m, agents.yaws_rad, agents.extents_m[:, :2]]).astype(np.float64)
         self._colors = CLASS_RGB[agents.labels]
 

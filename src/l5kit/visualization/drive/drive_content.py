@@ -31,6 +31,7 @@ from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
 from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 from l5kit.simulation.vehicle_models import KinematicBicycle
 from l5kit.visualization.controlled_lanes import ControlledLanes
+from l5kit.visualization.scene_content import LaneLightRows
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 NUM_PLANNED_STEPS = 40
@@ -138,16 +139,15 @@ def _agent_arrays(batch: SceneBatch, buffer: RecordBuffer) -> dict[str, NumericA
 def _light_arrays(batch: SceneBatch, road: RoadMap) -> dict[str, NumericArray]:
     """Return the lanes that are yellow or red for drivers, and the colours of all lights as they are drawn."""
     arrays, (scene,) = road.api.arrays, batch.recorded
-    colors, controlled = read_lane_colors(batch.recorded, arrays.lights), ControlledLanes(arrays)
-    intervals = scene.frames["traffic_light_faces_index_interval"]
-    shown = [controlled.ranks_by_lane(scene.tl_faces[first:end]) for first, end in intervals.tolist()]
+    colors = read_lane_colors(batch.recorded, arrays.lights)
+    shown = LaneLightRows.of_faces(ControlledLanes(arrays), scene.frames, scene.tl_faces)
     return {
         "color_starts": colors.starts.astype(np.uint32),
         "color_lanes": colors.lanes.astype(np.uint32),
         "color_ranks": colors.ranks.astype(np.uint8),
-        "light_starts": np.cumsum([0, *map(len, shown)]).astype(np.uint32),
-        "light_lanes": np.array([lane for ranks in shown for lane in ranks], np.uint32),
-        "light_colors": np.array([rank for ranks in shown for rank in ranks.values()], np.uint8),
+        "light_starts": shown.starts.astype(np.uint32),
+        "light_lanes": shown.lanes.astype(np.uint32),
+        "light_colors": shown.colors,
     }
 
 

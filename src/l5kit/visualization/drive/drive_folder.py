@@ -23,7 +23,6 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.visualization.drive.drive_content import drive_scene_bytes, road_bytes
-from l5kit.visualization.drive.page_policy import PagePolicy
 from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.viewer.content_bytes import map_bytes
 from l5kit.visualization.viewer.page_files import PageFile, fill_template, page_files, page_style
@@ -42,6 +41,21 @@ DRIVE_FOLDER: Final = OutputKind(
     paths=r"index\.html|pixi\.LICENSE\.txt|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|policy|scene-\d+)\.bin)",
 )
 """What the command may replace."""
+
+
+@dataclass(frozen=True)
+class PagePolicy:
+    """A policy whose plan the page shows, as the page takes it.
+
+    Attributes:
+        name: What it is called.
+        step_time_s: Seconds of a step; scenes with other steps are shown without its plan.
+        content: Facts and weights, packed by :func:`~l5kit.visualization.viewer.packed_arrays.pack_arrays`.
+    """
+
+    name: str
+    step_time_s: float
+    content: bytes
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from l5kit.data.map.opened import open_maps
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
 from l5kit.geometry.transform import rotation33_as_yaw
-from l5kit.visualization.birdseye.canvas import Canvas, Stroke
+from l5kit.visualization.birdseye.canvas import Canvas, Stroke, View
 from l5kit.visualization.birdseye.painting import Boxes, MapPainter, paint_boxes
 from l5kit.visualization.birdseye.tones import CLASS_RGB, EGO_RGB, tones_of
-from l5kit.visualization.birdseye.view import View
 from l5kit.visualization.map_shapes import MapShapes, read_map_shapes
 from l5kit.visualization.notebooks.shown import image_element
 from l5kit.visualization.notebooks.subjects import files_of, log_of

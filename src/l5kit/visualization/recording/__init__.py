@@ -1,7 +1,6 @@
 """Scenes as files for Foxglove (MCAP) and Rerun."""
 
-from l5kit.visualization.recording.form import RecordingForm
-from l5kit.visualization.recording.mcap_file import write_mcap
-from l5kit.visualization.recording.rerun_file import write_rerun
+from l5kit.visualization.recording.recording_files import write_mcap, write_rerun
+from l5kit.visualization.recording.scene_elements import RecordingForm
 
 __all__ = ["RecordingForm", "write_mcap", "write_rerun"]

@@ -23,7 +23,6 @@ from l5kit.visualization.recording.colors import (
     MARK_RGB,
     class_title,
 )
-from l5kit.visualization.recording.form import EGO_FRAME, SCENE_FRAME, WORLD_FRAME
 from l5kit.visualization.recording.mcap_shapes import (
     END_OF_TIMES_NS,
     UPRIGHT,
@@ -41,8 +40,11 @@ from l5kit.visualization.recording.mcap_shapes import (
 from l5kit.visualization.recording.nearby_map import NearbyMap, light_changes
 from l5kit.visualization.recording.scene_elements import (
     CROSSWALK_HEIGHT_M,
+    EGO_FRAME,
     LIGHT_HEIGHT_M,
+    SCENE_FRAME,
     TRAJECTORY_HEIGHT_M,
+    WORLD_FRAME,
     SceneElements,
 )
 
@@ -63,7 +65,7 @@ _STATE_FIELDS = ("speed_mps", "world_x_m", "world_y_m", "yaw_rad", "num_agents")
 
 
 def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress | None = None) -> None:
-    """Write a scene as MCAP to a file, see :func:`l5kit.visualization.recording.mcap_file.write_mcap`.
+    """Write a scene as MCAP to a file, see :func:`l5kit.visualization.recording.recording_files.write_mcap`.
 
     Args:
         file: An open file that can be written to at any offset.
@@ -89,38 +91,32 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
         "origin_world_y_m": repr(y_m),
     }
     context = foxglove.Context()
-    topics, messages = _Topics(context), _Messages(elements)
+    channels, messages = _make_channels(context), _Messages(elements)
     options = MCAPWriteOptions(compression_threads=0)
     with foxglove.open_mcap(file, context=context, writer_options=options) as writer:
         writer.write_metadata("l5kit.scene", scene_facts)
         writer.write_metadata("l5kit.classes", {str(index): label for index, label in enumerate(PERCEPTION_LABELS)})
         for frame_index, time_ns in enumerate(times_ns):
             for topic, message in messages.of_frame(frame_index):
-                topics.log(topic, message, time_ns)
+                channels[topic].log(message, log_time=time_ns)
             if progress is not None:
                 progress(frame_index + 1, len(times_ns))
 
 
-class _Topics:
-    """The channels of a file, by topic."""
-
-    def __init__(self, context: foxglove.Context) -> None:
-        properties = {name: {"type": "number"} for name in _STATE_FIELDS}
-        schema = foxglove.Schema(
-            name="l5kit.EgoState",
-            encoding="jsonschema",
-            data=json.dumps({"type": "object", "properties": properties}).encode("utf-8"),
-        )
-        scenes = ("/map", "/lights", "/ego", "/ego/trajectory", "/agents", "/agents/labels", "/agents/trajectories")
-        self._channels: dict[str, Any] = {
-            **{topic: FrameTransformChannel(topic, context=context) for topic in ("/tf_static", "/tf")},
-            **{topic: SceneUpdateChannel(topic, context=context) for topic in scenes},
-            "/ego/state": foxglove.Channel("/ego/state", schema=schema, message_encoding="json", context=context),
-        }
-
-    def log(self, topic: str, message: _Message, time_ns: int) -> None:
-        """Log one message."""
-        self._channels[topic].log(message, log_time=time_ns)
+def _make_channels(context: foxglove.Context) -> dict[str, Any]:
+    """Return the channels of a file, by topic."""
+    properties = {name: {"type": "number"} for name in _STATE_FIELDS}
+    schema = foxglove.Schema(
+        name="l5kit.EgoState",
+        encoding="jsonschema",
+        data=json.dumps({"type": "object", "properties": properties}).encode("utf-8"),
+    )
+    scenes = ("/map", "/lights", "/ego", "/ego/trajectory", "/agents", "/agents/labels", "/agents/trajectories")
+    return {
+        **{topic: FrameTransformChannel(topic, context=context) for topic in ("/tf_static", "/tf")},
+        **{topic: SceneUpdateChannel(topic, context=context) for topic in scenes},
+        "/ego/state": foxglove.Channel("/ego/state", schema=schema, message_encoding="json", context=context),
+    }
 
 
 class _Messages:

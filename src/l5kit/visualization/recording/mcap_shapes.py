@@ -20,9 +20,8 @@ from foxglove.messages import (
 )
 
 from l5kit._types import Float64Array, NumericArray
-from l5kit.visualization.recording.form import SCENE_FRAME
 from l5kit.visualization.recording.nearby_map import NearbyLane
-from l5kit.visualization.recording.scene_elements import Boxes
+from l5kit.visualization.recording.scene_elements import SCENE_FRAME, Boxes
 
 UPRIGHT = Quaternion(w=1.0)
 

@@ -37,7 +37,7 @@ _EYE_M, _LOOK_TARGET_M, _BACKGROUND_RGB = (-30.0, 0.0, 30.0), (5.0, 0.0, 0.0), (
 
 
 def encode_recording(elements: SceneElements, progress: Progress | None = None) -> bytes:
-    """Return a scene as the bytes of a recording, see :func:`l5kit.visualization.recording.rerun_file.write_rerun`.
+    """Return a scene as bytes, see :func:`l5kit.visualization.recording.recording_files.write_rerun`.
 
     Args:
         elements: What the recording shows.

@@ -1,5 +1,6 @@
 """Elements of a recording as arrays in the frame of the scene, with the past and the future of each row."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,17 +8,54 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import AgentRows
-from l5kit.errors import CorruptedDataError
-from l5kit.visualization.recording.form import RecordingForm
+from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.visualization.recording.nearby_map import NearbyMap, find_nearby_map
 from l5kit.visualization.scene_content import SceneContent
+
+WORLD_FRAME, SCENE_FRAME, EGO_FRAME = "world", "scene", "ego"
+"""Names of the coordinate frames.
+
+The world is that of the dataset. The axes of the scene are those of the world, and its origin is where the AV is in the
+first frame, so that what is drawn has small coordinates. The AV looks along the x of its own frame.
+"""
 
 CROSSWALK_HEIGHT_M, LIGHT_HEIGHT_M, TRAJECTORY_HEIGHT_M = 0.02, 0.04, 0.1
 """Heights above the lanes, so that one layer does not flicker through another."""
 
 _MARK_HEIGHT_M = 0.05
+
+
+@dataclass(frozen=True)
+class RecordingForm:
+    """How much of a scene is recorded.
+
+    Attributes:
+        map_radius_m: Lanes and crosswalks whose bounds are within this distance of a position of the AV, along x and y,
+            are recorded; infinity takes the whole map.
+        ego_trajectory_s: How far back and ahead the trajectory of the AV reaches in each frame.
+        agent_trajectory_s: The same for agents.
+
+    Raises:
+        InvalidArgumentError: A value is negative or not a number, or a duration is infinite.
+    """
+
+    map_radius_m: float = 150.0
+    ego_trajectory_s: float = 10.0
+    agent_trajectory_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.map_radius_m >= 0:
+            raise InvalidArgumentError(f"map_radius_m is {self.map_radius_m}; allowed are 0 metres or more")
+        for name in ("ego_trajectory_s", "agent_trajectory_s"):
+            seconds = getattr(self, name)
+            if not 0 <= seconds < math.inf:
+                raise InvalidArgumentError(f"{name} is {seconds}; allowed is a finite number of seconds from 0 on")
+
+
+USUAL_FORM = RecordingForm()
 
 
 @dataclass(frozen=True)
@@ -209,7 +247,6 @@ def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: Recordin
         )
     positions_m, agents = scene.ego_positions_m[:, :2], scene.agents
     origin_m = positions_m[0].copy()
-    frame_indices = np.repeat(np.arange(scene.num_frames), np.diff(agents.starts))
     around = frames_within(scene.timestamps_ns, form.agent_trajectory_s)
     ego_sizes_m = np.tile(scene.facts.ego_extent_m, (scene.num_frames, 1))
     nearby_map = None
@@ -221,7 +258,7 @@ def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: Recordin
         ego=Boxes.standing(positions_m - origin_m, scene.ego_yaws_rad, ego_sizes_m),
         agents=Boxes.standing(agents.centroids_m - origin_m, agents.yaws_rad, agents.extents_m),
         agent_facts=AgentFacts.of(agents),
-        agent_windows=track_windows(agents.track_ids, frame_indices, around),
+        agent_windows=track_windows(agents.track_ids, parts_of_rows(agents.starts), around),
         ego_windows=frames_within(scene.timestamps_ns, form.ego_trajectory_s),
         nearby_map=nearby_map,
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
+from l5kit.data.frame_rows import expand_ranges, find_pairs, parts_of_rows
 from l5kit.data.scene_arrays import AgentRows, SceneArrays, read_scene_arrays
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, L5KitError
@@ -171,8 +172,7 @@ def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
     # the rows of agents of these frames, one frame after the other, and the frame of the scene of each
     starts = logged.agents.starts.astype(np.int64)
     counts = np.where(there, np.diff(starts)[frames], 0)
-    frame_of_row = np.repeat(np.arange(len(frames)), counts)
-    rows = starts[frames[frame_of_row]] + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    frame_of_row, rows = np.repeat(np.arange(len(frames)), counts), expand_ranges(starts[frames], counts)
     is_ghost = _is_elsewhere(simulated.agents, logged.agents, rows, frame_of_row)
     kept = rows[is_ghost]
     counts = np.bincount(frame_of_row[is_ghost], minlength=simulated.num_frames)
@@ -192,17 +192,9 @@ def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, fra
     """Return which rows of the log the simulation has elsewhere or not at all, of tracks that it has moved."""
     if len(simulated.track_ids) == 0:
         return np.zeros(len(rows), np.bool_)
-    # the row of each track in its frame of the simulation, -1 where it is not there: frame and track become one number,
-    # which is searched for among those of all rows
+    # the row of each track in its frame of the simulation, -1 where it is not there
     track_ids = logged.track_ids[rows]
-    frame_of_simulated = np.repeat(np.arange(len(simulated.starts) - 1), np.diff(simulated.starts))
-    known, track_indices = np.unique(simulated.track_ids, return_inverse=True)
-    keys = frame_of_simulated * np.int64(len(known)) + track_indices.reshape(-1)
-    order = np.argsort(keys, kind="stable")
-    indices = np.searchsorted(known, track_ids).clip(max=len(known) - 1)
-    wanted = frame_of_row * np.int64(len(known)) + indices
-    match = order[np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)]
-    match = np.where((keys[match] == wanted) & (known[indices] == track_ids), match, -1)
+    match = find_pairs(frame_of_row, track_ids, parts_of_rows(simulated.starts), simulated.track_ids)
     is_matched = match >= 0
     offsets_m = np.linalg.norm(simulated.centroids_m[match] - logged.centroids_m[rows], axis=1)
     turns_rad = np.abs(angular_distance(simulated.yaws_rad[match].astype(np.float64), logged.yaws_rad[rows]))

@@ -4,6 +4,7 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.checks.record_checks import MAX_COORDINATE_M
+from l5kit.data.frame_rows import expand_ranges, parts_of_rows
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.data.map.map_arrays import MapArrays
@@ -28,12 +29,11 @@ def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) 
     track_ids, tracks = np.unique(agents.track_ids, return_inverse=True)
     # lights of the lanes that the page has, by the row that a lane has there
     lights = scene.lights
-    light_frames = np.repeat(np.arange(scene.num_frames), np.diff(lights.starts))
     lanes, is_kept = lights.lanes.astype(np.int64), np.ones(len(lights.lanes), np.bool_)
     if lane_indices is not None:
         is_kept = np.isin(lanes, lane_indices)
         lanes = np.searchsorted(lane_indices, lanes)
-    light_counts = np.bincount(light_frames[is_kept], minlength=scene.num_frames)
+    light_counts = np.bincount(parts_of_rows(lights.starts)[is_kept], minlength=scene.num_frames)
     thresholds = MASK_RULE.thresholds
     facts = {
         "scene_index": scene.scene_index,
@@ -167,5 +167,4 @@ def _taken(starts: Int64Array, rows: Int64Array, lanes: Int64Array) -> tuple[Int
     """Return the lists of some lanes: where each starts, the end included, and what is in them."""
     lengths = np.diff(starts)[lanes]
     taken_starts = np.concatenate([[0], np.cumsum(lengths)])
-    indices = np.repeat(starts[lanes] - taken_starts[:-1], lengths) + np.arange(taken_starts[-1])
-    return taken_starts, rows[indices]
+    return taken_starts, rows[expand_ranges(starts[lanes], lengths)]

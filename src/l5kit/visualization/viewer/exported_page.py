@@ -53,8 +53,6 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         lanes = log.lane_bytes(lane_indices)
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
-    drive = log.drive_bytes(scene_index)
-    predictions = log.prediction_bytes(scene_index)
     # of the facts those that name folders of this machine are not handed on
     facts = {name: value for name, value in log.facts().items() if name not in {"path", "notes"}}
     content = {
@@ -63,10 +61,10 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         "scenes": row,
         "tags": log.tags.of_scene(scene_index),
         "scene": _packed(scene_bytes(scene, lane_indices=lane_indices)),
-        "drive": None if drive is None else _packed(drive),
-        "predictions": None if predictions is None else _packed(predictions),
+        "drive": _packed(log.drive_bytes(scene_index)),
+        "predictions": _packed(log.prediction_bytes(scene_index)),
         "map": None if shapes is None else _packed(map_bytes(shapes)),
-        "lanes": None if lanes is None else _packed(lanes),
+        "lanes": _packed(lanes),
         "aerial": aerial,
     }
     text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
@@ -74,5 +72,5 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
 
 
-def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
+def _packed(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, NumericArray
+from l5kit.data.frame_rows import expand_ranges, find_pairs, parts_of_rows
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
@@ -41,10 +42,9 @@ class SceneMatches:
 def match_scene(predictions: Predictions, scene: SceneArrays) -> SceneMatches:
     """Return the predictions of a scene."""
     counts, indices = _at_times(predictions, scene.timestamps_ns)
-    frames = np.repeat(np.arange(scene.num_frames), counts)
-    agent_frames = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
-    tracks = predictions.track_ids[indices]
-    agent_rows = _rows_with(frames, tracks, agent_frames, scene.agents.track_ids.astype(np.int64))
+    frames, tracks = np.repeat(np.arange(scene.num_frames), counts), predictions.track_ids[indices]
+    agents = scene.agents
+    agent_rows = find_pairs(frames, tracks, parts_of_rows(agents.starts), agents.track_ids.astype(np.int64))
     is_matched = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
     of_frame = np.bincount(frames[is_matched], minlength=scene.num_frames)
     return SceneMatches(
@@ -85,7 +85,7 @@ def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
             if stop > start:
                 agent_tracks.append(rows_of(dataset.agents, slice(start, stop))["track_id"].astype(np.int64))
         tracks, frames_of_tracks = predictions.track_ids[indices], np.repeat(np.arange(len(block)), counts)
-        rows = _rows_with(frames_of_tracks, tracks, agent_frames, np.concatenate(agent_tracks))
+        rows = find_pairs(frames_of_tracks, tracks, agent_frames, np.concatenate(agent_tracks))
         is_in_log[indices] |= (rows >= 0) | (tracks == EGO_TRACK_ID)
     return is_in_log
 
@@ -101,27 +101,7 @@ def _at_times(predictions: Predictions, timestamps_ns: Int64Array) -> tuple[Int6
     """Return how many predictions there are at each time, and their indices, one time after the other."""
     # predictions are in the order of time: those at one time follow one another, from the first of them on
     first, counts = np.searchsorted(predictions.timestamps_ns, timestamps_ns), _counts(predictions, timestamps_ns)
-    before = np.concatenate([[0], np.cumsum(counts)[:-1]]) if len(counts) else counts
-    indices: Int64Array = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
-    return counts, indices
-
-
-def _rows_with(
-    frames: Int64Array, tracks: Int64Array, agent_frames: Int64Array, agent_tracks: Int64Array
-) -> Int64Array:
-    """Return for each pair of frame and track the row among the agents that has both, -1 where there is none."""
-    if len(agent_tracks) == 0:
-        return np.full(len(tracks), -1, np.int64)
-    # a pair becomes one whole number, frame times the number of tracks plus the code of the track, which is looked up
-    # among those of all agents in their order; -1 for a track that no agent has is no such number
-    ids, agent_codes = np.unique(agent_tracks, return_inverse=True)
-    codes = np.minimum(np.searchsorted(ids, tracks), len(ids) - 1)
-    agent_keys = agent_frames * len(ids) + agent_codes.reshape(-1)
-    keys = np.where(ids[codes] == tracks, frames * len(ids) + codes, -1)
-    order = np.argsort(agent_keys, kind="stable")
-    at = np.minimum(np.searchsorted(agent_keys[order], keys), len(order) - 1)
-    rows: Int64Array = np.where(agent_keys[order][at] == keys, order[at], -1)
-    return rows
+    return counts, expand_ranges(first, counts)
 
 
 def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
@@ -137,7 +117,7 @@ def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
     """
     matches = match_scene(predictions, scene)
     # what is predicted is counted from where the AV, or the agent, is in the frame of the prediction
-    frames = np.repeat(np.arange(scene.num_frames), np.diff(matches.starts))
+    frames = parts_of_rows(matches.starts)
     is_agent = matches.agent_rows >= 0
     current_m = scene.ego_positions_m[frames, :2].copy()
     current_m[is_agent] = scene.agents.centroids_m[matches.agent_rows[is_agent]]

@@ -7,14 +7,12 @@ from typing import Final
 import cv2
 
 from l5kit._types import Config
-from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
-from l5kit.errors import UnsupportedValueError
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
-from l5kit.visualization.sample_config import MAP_KINDS, SampleForm, sample_config
+from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.scene_pictures import ScenePainter
 from l5kit.visualization.viewer.vector_drawing import draw_vector_sample
 
@@ -82,10 +80,6 @@ class SamplePictures:
         return draw_vector_sample(samples.get_frame(scene_index, frame_index, track_id))
 
     def _painter(self, map_kind: str) -> ScenePainter:
-        if map_kind not in MAP_KINDS:
-            raise UnsupportedValueError(
-                f"map_kind is {map_kind!r}{did_you_mean(map_kind, MAP_KINDS)}; allowed are {', '.join(MAP_KINDS)}"
-            )
         with self._lock:
             if map_kind not in self._painters:
                 self._painters[map_kind] = ScenePainter(

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -20,7 +21,6 @@ from tornado.web import Application, HTTPError, RequestHandler
 from l5kit._compiling import CompilationWatch
 from l5kit.errors import L5KitError, SampleError
 from l5kit.visualization.viewer.addresses import LOOPBACK, LOOPBACK_NAMES, is_loopback_host
-from l5kit.visualization.viewer.aerial_tiles import AerialTiles
 from l5kit.visualization.viewer.overview import Overview
 from l5kit.visualization.viewer.page_files import OVERVIEW, PAGE, TWO_PAGES, compose_page, page_files
 from l5kit.visualization.viewer.viewed_log import ViewedLog
@@ -36,6 +36,8 @@ _POLICY: Final = (
     "frame-ancestors {ancestors}"
 )
 _NUMBER: Final = r"(\d{1,18})"
+_JSON, _BYTES = "application/json", "application/octet-stream"
+_COMPARED: Final = "Planners compared - l5kit"
 
 
 class ViewerServer:
@@ -162,30 +164,53 @@ class _Service:
     is_private: bool
 
 
+class _Content(NamedTuple):
+    """What is made of a log.
+
+    Attributes:
+        media_type: Of bytes, or JSON.
+        make: Takes the log and the numbers in the address.
+        fact: The fact of the log without which there is nothing.
+        lack: What is said then.
+    """
+
+    media_type: str
+    make: Callable[..., object]
+    fact: str = ""
+    lack: str = ""
+
+
+class _Page(NamedTuple):
+    """A page: title, template, and who may frame it."""
+
+    title: str
+    template: str
+    ancestors: str = "'none'"
+
+
 def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
     """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
     # one dataset has the addresses from the root on; each of several has its own, and a page that others may frame
+    service, names = services[0], [each.log.facts()["name"] for each in services]
     if overview is not None:
         prefixes = [f"/planner-{number}" for number in range(len(services))]
     else:
         prefixes = [""] if len(services) == 1 else ["/left", "/right"]
-    sides = list(zip(prefixes, services, strict=True))
-    service, names = services[0], [each.log.facts()["name"] for each in services]
-    routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
-        (prefix + pattern, handler, {"service": side}) for prefix, side in sides for pattern, handler in _ROUTES_OF_LOG
-    ]
-    if len(services) == 1:
-        routes.append((r"/", _PageHandler, {"service": service}))
-    else:
-        title = f"{' beside '.join(names)} - l5kit" if overview is None else "Planners compared - l5kit"
-        of_two = r"/" if overview is None else r"/beside"
-        routes.append((of_two, _TwoPagesHandler, {"service": service, "title": title}))
-        routes += [(rf"{prefix}/", _FramedPageHandler, {"service": side}) for prefix, side in sides]
+    made: list[tuple[str, type[_Handler], _Service, _Page | _Content | None]] = []
+    for prefix, name, side in zip(prefixes, names, services, strict=True):
+        made += [(prefix + pattern, _ContentHandler, side, content) for pattern, content in _CONTENTS.items()]
+        made += [(prefix + pattern, handler, side, None) for pattern, handler in _HANDLERS.items()]
+        ancestors = "'none'" if len(services) == 1 else "'self'"
+        made.append((rf"{prefix}/", _PageHandler, side, _Page(f"{name} - l5kit", PAGE, ancestors)))
+    if len(services) > 1:
+        title = f"{' beside '.join(names)} - l5kit" if overview is None else _COMPARED
+        made.append((r"/" if overview is None else r"/beside", _PageHandler, service, _Page(title, TWO_PAGES)))
     if overview is not None:
-        routes.append((r"/", _OverviewPageHandler, {"service": service}))
-        routes.append((r"/api/overview", _OverviewHandler, {"service": service, "overview": overview}))
+        made.append((r"/", _PageHandler, service, _Page(_COMPARED, OVERVIEW)))
+        made.append((r"/api/overview", _ContentHandler, service, _Content(_JSON, lambda _: overview.as_json())))
+    made.append((r"/page/([A-Za-z0-9_.]+)", _ScriptHandler, service, None))
     return Application(
-        [*routes, (r"/page/([A-Za-z0-9_.]+)", _ScriptHandler, {"service": service})],
+        [(pattern, handler, {"service": side, "made": what}) for pattern, handler, side, what in made],
         default_handler_class=_NothingHandler,
         default_handler_args={"service": service},
         log_function=_log_request,
@@ -201,9 +226,8 @@ def _log_request(handler: RequestHandler) -> None:
 class _Handler(RequestHandler):
     """What all answers have in common."""
 
-    def initialize(self, service: _Service) -> None:
-        self.service = service
-        self.log = service.log
+    def initialize(self, service: _Service, made: Any = None) -> None:
+        self.service, self.log, self.made = service, service.log, made
         self._making: asyncio.Future[bytes] | None = None
 
     def prepare(self) -> None:
@@ -220,20 +244,20 @@ class _Handler(RequestHandler):
         if self._making is not None:
             self._making.cancel()  # left out, unless a thread is at it already
 
-    async def answer(self, media_type: str, make: Callable[[], bytes], *, threads: Executor | None = None) -> None:
-        """Send what ``make`` returns, called in one of ``threads``, by default those that read data."""
-        threads = threads or self.service.data_threads
-        self._making = asyncio.get_running_loop().run_in_executor(threads, make)
+    async def answer(self, media_type: str, make: Callable[[], object], *, threads: Executor) -> None:
+        """Send what ``make`` returns, called in one of ``threads``: bytes, or what becomes JSON."""
+
+        def encoded() -> bytes:
+            content = make()
+            return content if isinstance(content, bytes) else json.dumps(content, allow_nan=False).encode("ascii")
+
+        self._making = asyncio.get_running_loop().run_in_executor(threads, encoded)
         try:
             content = await self._making
         except asyncio.CancelledError:
             return  # nobody waits for it
         self.set_header("Content-Type", media_type)
         self.finish(content)
-
-    async def answer_json(self, make: Callable[[], object]) -> None:
-        """Send what ``make`` returns as JSON."""
-        await self.answer("application/json", lambda: json.dumps(make(), allow_nan=False).encode("ascii"))
 
     def write_error(self, status_code: int, **options: Any) -> None:
         error = options.get("exc_info", (None, None, None))[1]
@@ -245,7 +269,7 @@ class _Handler(RequestHandler):
             text = str(error)
         elif isinstance(error, HTTPError):
             text = error.reason or HTTPStatus(status_code).phrase
-        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Type", _JSON)
         self.finish(json.dumps({"error": text}))
 
     def log_exception(
@@ -271,46 +295,12 @@ class _NothingHandler(_Handler):
 
 
 class _PageHandler(_Handler):
-    ancestors = "'none'"
-
     def get(self) -> None:
-        self.send_page(f"{self.log.facts()['name']} - l5kit")
-
-    def send_page(self, title: str, *, template: str = PAGE) -> None:
-        """Send a page whose scripts alone may run."""
+        page: _Page = self.made
         nonce = secrets.token_urlsafe(16)
-        self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce, ancestors=self.ancestors))
+        self.set_header("Content-Security-Policy", _POLICY.format(nonce=nonce, ancestors=page.ancestors))
         self.set_header("Referrer-Policy", "no-referrer")
-        self.finish(compose_page(title=title, script_folder="/page", nonce=nonce, template=template))
-
-
-class _FramedPageHandler(_PageHandler):
-    ancestors = "'self'"
-
-
-class _TwoPagesHandler(_PageHandler):
-    def initialize(self, service: _Service, title: str = "") -> None:
-        super().initialize(service)
-        self.title = title
-
-    def get(self) -> None:
-        self.send_page(self.title, template=TWO_PAGES)
-
-
-class _OverviewPageHandler(_PageHandler):
-    def get(self) -> None:
-        self.send_page("Planners compared - l5kit", template=OVERVIEW)
-
-
-class _OverviewHandler(_Handler):
-    def initialize(self, service: _Service, overview: Overview | None = None) -> None:
-        super().initialize(service)
-        self.overview = overview
-
-    async def get(self) -> None:
-        if self.overview is None:
-            raise HTTPError(404, reason="There is no overview")
-        await self.answer_json(self.overview.as_json)
+        self.finish(compose_page(title=page.title, script_folder="/page", nonce=nonce, template=page.template))
 
 
 class _ScriptHandler(_Handler):
@@ -323,120 +313,70 @@ class _ScriptHandler(_Handler):
         raise HTTPError(404, reason="There is no such script")
 
 
-class _DatasetHandler(_Handler):
-    async def get(self) -> None:
-        await self.answer_json(self.log.facts)
-
-
-class _ScenesHandler(_Handler):
-    async def get(self) -> None:
-        await self.answer_json(lambda: self.log.scene_columns)
+class _ContentHandler(_Handler):
+    async def get(self, *indices: str) -> None:
+        content: _Content = self.made
+        if content.fact and self.log.facts()[content.fact] in (None, False):
+            raise HTTPError(404, reason=content.lack)
+        make = partial(content.make, self.log, *map(int, indices))
+        await self.answer(content.media_type, make, threads=self.service.data_threads)
 
 
 class _TagsHandler(_Handler):
     async def get(self, first: str) -> None:
         self.log.tags.begin(self.service.tag_threads)
-        await self.answer_json(lambda: self.log.tags.since(int(first)))
-
-
-class _SceneHandler(_Handler):
-    async def get(self, scene_index: str) -> None:
-        await self.answer("application/octet-stream", lambda: self.log.scene_bytes(int(scene_index)))
-
-
-class _DriveHandler(_Handler):
-    async def get(self, scene_index: str) -> None:
-        if self.log.facts()["run"] is None:
-            raise HTTPError(404, reason="The dataset is no simulation")
-        await self.answer("application/octet-stream", lambda: self.log.drive_bytes(int(scene_index)) or b"")
-
-
-class _PredictionsHandler(_Handler):
-    async def get(self, scene_index: str) -> None:
-        if self.log.facts()["predictions"] is None:
-            raise HTTPError(404, reason="There are no predictions")
-        await self.answer("application/octet-stream", lambda: self.log.prediction_bytes(int(scene_index)) or b"")
-
-
-class _MapHandler(_Handler):
-    async def get(self) -> None:
-        if not self.log.facts()["has_map"]:
-            raise HTTPError(404, reason="The dataset has no map")
-        await self.answer("application/octet-stream", lambda: self.log.map_bytes or b"")
-
-
-class _LanesHandler(_Handler):
-    async def get(self) -> None:
-        if not self.log.facts()["has_map"]:
-            raise HTTPError(404, reason="The dataset has no map")
-        await self.answer("application/octet-stream", lambda: self.log.lane_bytes() or b"")
-
-
-class _AerialHandler(_Handler):
-    async def get(self, scene_index: str) -> None:
-        aerial, height_of = _require_aerial(self.log), self.log.ego_height_m
-        await self.answer_json(lambda: aerial.facts(height_of(int(scene_index))))
-
-
-class _TileHandler(_Handler):
-    async def get(self, level: str, column: str, row: str) -> None:
-        aerial = _require_aerial(self.log)
-        await self.answer("image/jpeg", lambda: aerial.tile(int(level), int(column), int(row)))
-
-
-def _require_aerial(log: ViewedLog) -> AerialTiles:
-    if log.aerial is None:
-        raise HTTPError(404, reason="The dataset has no aerial picture")
-    return log.aerial
+        since = partial(self.log.tags.since, int(first))
+        await self.answer(_JSON, since, threads=self.service.data_threads)
 
 
 class _StatusHandler(_Handler):
     def get(self) -> None:
-        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Type", _JSON)
         self.finish(json.dumps({"compiling": self.service.watch.is_compiling}))
 
 
 class _SampleHandler(_Handler):
-    async def answer_sample(self, media_type: str, draw: Callable[[], bytes]) -> None:
-        """Send what ``draw`` returns, which is called when those requested before have been drawn."""
-        await self.answer(media_type, draw, threads=self.service.sample_threads)
+    """A raster or vector sample, drawn when those requested before have been drawn; ``track`` is none for the AV."""
 
-    def track_id(self) -> int | None:
-        """Return the agent that is requested; None for the AV."""
-        text = self.get_query_argument("track", "")
-        if not text:
-            return None
-        if not (text.isascii() and text.isdigit() and len(text) <= 20):
+    async def get(self, form: str, scene_index: str, frame_index: str) -> None:
+        track, samples = self.get_query_argument("track", ""), self.log.samples
+        if track and not (track.isascii() and track.isdigit() and len(track) <= 20):
             raise HTTPError(404, reason="track must be a number")
-        return int(text)
+        draw: Callable[..., bytes] = samples.vector_svg
+        media_type = "image/svg+xml"
+        if form == "raster":
+            kind = self.get_query_argument("kind", self.log.sample_kinds[0])
+            draw, media_type = partial(samples.raster_png, map_kind=kind), "image/png"
+        drawn = partial(draw, int(scene_index), int(frame_index), int(track) if track else None)
+        await self.answer(media_type, drawn, threads=self.service.sample_threads)
 
 
-class _RasterHandler(_SampleHandler):
-    async def get(self, scene_index: str, frame_index: str) -> None:
-        track_id, kind = self.track_id(), self.get_query_argument("kind", self.log.sample_kinds[0])
-        draw = self.log.samples.raster_png
-        await self.answer_sample("image/png", lambda: draw(int(scene_index), int(frame_index), track_id, map_kind=kind))
+_WITH_MAP: Final = ("has_map", "The dataset has no map")
+_WITH_AERIAL: Final = ("has_aerial", "The dataset has no aerial picture")
+_CONTENTS: Final = {
+    r"/api/dataset": _Content(_JSON, lambda log: log.facts()),
+    r"/api/scenes": _Content(_JSON, lambda log: log.scene_columns),
+    rf"/api/scene/{_NUMBER}": _Content(_BYTES, lambda log, scene: log.scene_bytes(scene)),
+    rf"/api/drive/{_NUMBER}": _Content(
+        _BYTES, lambda log, scene: log.drive_bytes(scene), "run", "The dataset is no simulation"
+    ),
+    rf"/api/predictions/{_NUMBER}": _Content(
+        _BYTES, lambda log, scene: log.prediction_bytes(scene), "predictions", "There are no predictions"
+    ),
+    r"/api/map": _Content(_BYTES, lambda log: log.map_bytes, *_WITH_MAP),
+    r"/api/lanes": _Content(_BYTES, lambda log: log.lane_bytes(), *_WITH_MAP),
+    rf"/api/aerial/{_NUMBER}": _Content(
+        _JSON, lambda log, scene: log.aerial.facts(log.ego_height_m(scene)), *_WITH_AERIAL
+    ),
+    rf"/api/tile/{_NUMBER}/{_NUMBER}/{_NUMBER}": _Content(
+        "image/jpeg", lambda log, *tile: log.aerial.tile(*tile), *_WITH_AERIAL
+    ),
+}
+"""What is made of a log, by where it is handed out."""
 
-
-class _VectorHandler(_SampleHandler):
-    async def get(self, scene_index: str, frame_index: str) -> None:
-        track_id, draw = self.track_id(), self.log.samples.vector_svg
-        await self.answer_sample("image/svg+xml", lambda: draw(int(scene_index), int(frame_index), track_id))
-
-
-_ROUTES_OF_LOG: Final[tuple[tuple[str, type[RequestHandler]], ...]] = (
-    (r"/api/dataset", _DatasetHandler),
-    (r"/api/scenes", _ScenesHandler),
-    (rf"/api/tags/{_NUMBER}", _TagsHandler),
-    (rf"/api/scene/{_NUMBER}", _SceneHandler),
-    (rf"/api/drive/{_NUMBER}", _DriveHandler),
-    (rf"/api/predictions/{_NUMBER}", _PredictionsHandler),
-    (r"/api/map", _MapHandler),
-    (rf"/api/raster/{_NUMBER}/{_NUMBER}", _RasterHandler),
-    (rf"/api/vector/{_NUMBER}/{_NUMBER}", _VectorHandler),
-    (r"/api/lanes", _LanesHandler),
-    (rf"/api/aerial/{_NUMBER}", _AerialHandler),
-    (rf"/api/tile/{_NUMBER}/{_NUMBER}/{_NUMBER}", _TileHandler),
-    (r"/api/status", _StatusHandler),
-)
-"""Where what is made of a log is handed out."""
+_HANDLERS: Final[dict[str, type[_Handler]]] = {
+    rf"/api/tags/{_NUMBER}": _TagsHandler,
+    rf"/api/(raster|vector)/{_NUMBER}/{_NUMBER}": _SampleHandler,
+    r"/api/status": _StatusHandler,
+}
+"""What answers at other addresses of a log."""
