@@ -14,6 +14,7 @@ from l5kit.configs.kinds import (
     Number,
     NumberFromZero,
     NumberPair,
+    OwnCode,
     PointCount,
     PositiveNumber,
     PositivePair,
@@ -228,6 +229,13 @@ class StubParams(RasterizerParams):
     """What ``stub_debug`` is built from: an empty picture."""
 
     map_type: Annotated[Literal["stub_debug"], _MAP_TYPE]
+
+
+@dataclass(frozen=True)
+class OwnMapType(Params, section="raster_params"):
+    """A rasterizer of the user, in a file of theirs."""
+
+    map_type: Annotated[OwnCode, _MAP_TYPE]
 
 
 @dataclass(frozen=True)

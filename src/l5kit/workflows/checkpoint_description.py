@@ -27,6 +27,7 @@ from l5kit.planning.torch_files import (
     outline_of,
 )
 from l5kit.planning.weights_file import POLICY_PARTS, weights_of
+from l5kit.rasterization.rasterizer_builder import own_map_type
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
 from l5kit.workflows.trained_network import WITHOUT_TRAINING
 from l5kit.workflows.workflow import TrainingConfig, make_model
@@ -149,10 +150,11 @@ def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> Wei
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or names a class of a user.
     """
     config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **cfg})
-    named = config.params.own_criterion or config.params.own.model
-    if named is not None:
+    own = config.params.own_criterion or config.params.own.model
+    named = (own.key, own.class_path) if own is not None else ("raster_params.map_type", own_map_type(cfg))
+    if named[1] is not None:
         raise ConfigError(
-            f"{named.key}: the configuration names {named.class_path}, which is not imported to look at a file; "
+            f"{named[0]}: the configuration names {named[1]}, which is not imported to look at a file; "
             "l5kit.load_model(FILE, cfg=...) imports it and says what does not fit"
         )
     with torch.random.fork_rng(devices=()), torch.device("meta"):
