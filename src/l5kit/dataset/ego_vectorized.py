@@ -2,13 +2,13 @@
 
 import copy
 import operator
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from l5kit._types import Column, Float64Array, Int64Array, JsonObject, NumericArray, Sample
+from l5kit._warning import warn_caller
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FRAME_INTERVAL
@@ -113,12 +113,10 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         # futures of agents with a short history are cleared, and so might be all of them
         history_num_frames = VectorSamplingParams.from_cfg(cfg).history_num_frames
         if history_num_frames < AGENT_MIN_FRAME_HISTORY:
-            warnings.warn(
+            warn_caller(
                 f"no agent has a future: that takes more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples"
                 f" have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to "
-                f"{AGENT_MIN_FRAME_HISTORY} or more",
-                RuntimeWarning,
-                stacklevel=2,
+                f"{AGENT_MIN_FRAME_HISTORY} or more"
             )
         self._take_agents(
             agents_mask,

@@ -16,8 +16,8 @@ from l5kit.errors import ConfigError
 from l5kit.planning.vectorized.route_features import RouteInputs
 from l5kit.planning.vectorized.route_model import NUM_POOLING_HEADS, RoutePlannerModel
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary
+from l5kit.prediction.vectorized.motion_tokens_matching import TokenTimes
 from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
-from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
 from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel
 from l5kit.workflows.networks import VectorRecipe
 from l5kit.workflows.samples import spread_indices
