@@ -10,7 +10,7 @@ from typing import Final
 
 from l5kit._types import JsonObject
 from l5kit.configs.overrides import with_overrides
-from l5kit.configs.texts import parse_yaml, with_whole_numbers
+from l5kit.configs.texts import parse_yaml, with_integers
 from l5kit.errors import ConfigError
 
 SEED: Final = "train_params.seed"
@@ -106,7 +106,7 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
         # 1 and 1.0 are the same value of a key, and so one training
         seen: set[str] = set()
         for text in texts[path]:
-            plain_text = _as_json(path, with_whole_numbers(json.loads(text)))
+            plain_text = _as_json(path, with_integers(json.loads(text)))
             if plain_text in seen:
                 raise ConfigError(f"{path}: the value {text} is given twice")
             seen.add(plain_text)

@@ -235,6 +235,23 @@ class PlanarRasterizer(Rasterizer):
         return image
 
 
+class ColorRasterizer(PlanarRasterizer):
+    """A rasterizer whose three channels are red, green and blue."""
+
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
+        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
+
+        Raises:
+            InvalidArgumentError: ``in_im`` has another number of channels.
+        """
+        self._require_raster(in_im)
+        return to_uint8(in_im)
+
+    def num_channels(self) -> int:
+        """Return 3."""
+        return 3
+
+
 def write_planes(picture: UInt8Array, planes: UInt8Array) -> None:
     """Copy a picture (height, width, channels) into C-contiguous planes (channels, height, width)."""
     cv2.split(np.ascontiguousarray(picture), list(planes))

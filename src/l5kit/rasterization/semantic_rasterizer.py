@@ -31,7 +31,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, PictureList, ShapeList
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
+from l5kit.rasterization.planar_rasterizer import ColorRasterizer, write_planes
 from l5kit.rasterization.render_context import RenderContext, find_middles
 from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel, subpixel_of, touches_picture
@@ -574,7 +574,7 @@ def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: flo
     return np.flatnonzero((above_low & below_high).all(axis=1))
 
 
-class SemanticRasterizer(PlanarRasterizer):
+class SemanticRasterizer(ColorRasterizer):
     """Draws the semantic map around the agent of interest: lanes, their lights and crosswalks on white.
 
     Attributes:
@@ -653,19 +653,6 @@ class SemanticRasterizer(PlanarRasterizer):
         faces = WindowRows.from_frames([] if tl_faces is None else [tl_faces], np.dtype(TL_FACE_DTYPE))
         self.painter.paint(self._list_map(centers_m, matrices, faces), 0, planes)
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
-
-    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
-        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
-
-        Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
-        """
-        self._require_raster(in_im)
-        return to_uint8(in_im)
-
-    def num_channels(self) -> int:
-        """Return 3."""
-        return 3
 
     def _stack_outlines(self) -> None:
         arrays = self.mapAPI.arrays

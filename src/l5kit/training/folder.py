@@ -11,7 +11,7 @@ from typing import Final
 from l5kit._files import clear_leftovers_in, remove_whole
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
-from l5kit.configs.texts import with_whole_numbers
+from l5kit.configs.texts import with_integers
 from l5kit.data.folder_lock import is_main_process, require_unused
 from l5kit.errors import ConfigError
 from l5kit.planning.torch_files import CheckpointError
@@ -42,7 +42,7 @@ def training_digest(cfg: Config) -> str:
     """Return a text that a training has in common with those that it may go on from."""
     params = cfg.get("train_params") or {}
     fixed = [{key: cfg.get(key) for key in _FIXED_SECTIONS}, {key: params.get(key) for key in _FIXED_RUN_KEYS}]
-    text = json.dumps(with_whole_numbers(fixed), sort_keys=True, default=str)
+    text = json.dumps(with_integers(fixed), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

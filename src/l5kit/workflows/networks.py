@@ -230,7 +230,7 @@ class VectorRecipe(NetworkRecipe):
         Raises:
             ConfigError: A key is missing or of the wrong type, or two of them do not go together.
         """
-        own = () if cls.own_params is None else (cls.own_params.from_cfg(cfg),)
+        own: tuple[Params, ...] = () if cls.own_params is None else (cls.own_params.from_cfg(cfg),)
         return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), *own)
 
     def _hidden(self) -> _Hidden:
