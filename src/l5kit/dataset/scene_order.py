@@ -240,4 +240,5 @@ def _weighted_counts(ranges: SceneRanges, weights: Float64Array, rounding: float
     ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + rounding).astype(np.int64)
     ends = np.minimum(ends, ranges.num_samples)
     ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-    return np.diff(ends, prepend=0)
+    counts: Int64Array = np.diff(ends, prepend=0)
+    return counts

@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +59,7 @@ class WindowSampler(ABC):
         ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     params: SamplingParams | VectorSamplingParams
     perturbation: Perturbation | None
     ego_extent_m: tuple[float, float, float]
