@@ -352,7 +352,9 @@ class VectorSampler(WindowSampler):
         return sample | self._vectorize_single(windows, targets, sample)
 
     def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
-        return sample | {"type": int(sample["type"])} if is_of_av else sample
+        if is_of_av:
+            sample["type"] = int(sample["type"])
+        return sample
 
     @property
     def route_map(self) -> RouteMap | None:
