@@ -26,7 +26,7 @@ from zarr.storage import LocalStore
 
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import AgentDataset
-from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.rank_sampler import SceneChoice
 from l5kit.dataset.scene_order import SceneOrder, SceneRanges
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 

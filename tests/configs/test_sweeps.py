@@ -80,6 +80,7 @@ def test_seeds_begin_with_that_of_the_configuration():
     ("values", "says"),
     [
         pytest.param({"a.b": [1, 2.5, 1.0]}, r"a\.b: the value 1\.0 is given twice", id="1 and 1.0"),
+        pytest.param({"a.b": [True, 0, False]}, r"a\.b: the value false is given twice", id="0 and false"),
         pytest.param({"a.b": [[1, {"c": 2}], [1.0, {"c": 2.0}]]}, "is given twice", id="the same within lists"),
         pytest.param({"a.b": [1], "a": [{"c": 1}]}, r"a\.b: a, in which it lies, is swept too", id="key, then section"),
         pytest.param({"a": [{"c": 1}], "a.b": [1]}, r"a\.b: a, in which it lies, is swept too", id="section, then key"),

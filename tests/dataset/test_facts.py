@@ -76,8 +76,9 @@ def test_a_step_time_other_than_that_of_the_log_is_told() -> None:
     arrays = {name: getattr(log, name) for name in ("scenes", "frames", "agents", "tl_faces")}
     slow = ChunkedDataset.in_memory(**arrays, facts=LogFacts(step_time_s=0.5))
     cfg = make_cfg()
-    with pytest.warns(RuntimeWarning, match=r"step_time is 0\.1, but .* says that 0\.5 s lie between"):
+    with pytest.warns(RuntimeWarning, match=r"step_time is 0\.1, but .* says that 0\.5 s lie between") as caught:
         EgoDataset(cfg, slow, make_stub(cfg))
+    assert {warning.filename for warning in caught} == {__file__}
     cfg["model_params"]["step_time"] = 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("error")

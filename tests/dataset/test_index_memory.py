@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from l5kit.data import ChunkedDataset, user_cache
 from l5kit.dataset import AgentDataset, masked_agents
 from l5kit.dataset.mask_cache import mask_and_whether_kept
-from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.rank_sampler import SceneChoice
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "index_memory.py"
 SMAPS = Path("/proc/self/smaps")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from l5kit.dataset import EgoDataset, loader
-from l5kit.dataset.scene_choice import SceneChoice, choose_scenes
+from l5kit.dataset.rank_sampler import SceneChoice, choose_scenes
 from l5kit.errors import InvalidArgumentError
 from support.logs import make_several_scenes_log
 from support.samples import make_cfg

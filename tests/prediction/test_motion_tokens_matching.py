@@ -9,8 +9,7 @@ import torch
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary, true_differences
-from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser
-from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
+from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser, TokenTimes, read_motions
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import class_of_labels, cluster_moves, make_vocabulary
 from l5kit.prediction.vectorized.plane_poses import compose, poses_along_move, relative_to
 

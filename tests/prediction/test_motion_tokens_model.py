@@ -9,8 +9,8 @@ import torch
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary
 from l5kit.prediction.vectorized.motion_tokens_layers import RelativeAttention
+from l5kit.prediction.vectorized.motion_tokens_matching import TokenTimes
 from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
-from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
 from l5kit.prediction.vectorized.motion_tokens_sampling import choose_tokens, draw_uniforms
 from support.models import with_lanes_reversed
 

@@ -1,6 +1,7 @@
 import copy
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.configs.parameters import RASTERIZERS
+from l5kit.configs.schema import json_schema
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.errors import ConfigError, CorruptedDataError
+from l5kit.dataset import EgoDataset
+from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 from l5kit.rasterization import (
     BoxRasterizer,
     SatBoxRasterizer,
@@ -21,7 +24,8 @@ from l5kit.rasterization import (
     StubRasterizer,
     build_rasterizer,
 )
-from l5kit.rasterization.rasterizer_builder import MAP_TYPES, _load_satellite_map
+from l5kit.rasterization.rasterizer_builder import MAP_TYPES, _load_satellite_map, count_channels
+from support.fixture_s import make_fixture_s
 from support.maps import FIXTURE_S_MAP, WORLD_TO_ECEF
 from support.rasters import make_window
 
@@ -230,3 +234,92 @@ def test_what_is_no_data_manager_is_named(map_type: str, wrong: Any) -> None:
 @pytest.mark.parametrize("map_type", ["box_debug", "stub_debug"])
 def test_without_files_no_data_manager_is_needed(map_type: str) -> None:
     assert type(build_rasterizer(make_cfg(map_type), None)) is CLASSES[map_type]  # type: ignore[arg-type]
+
+
+def test_a_misspelt_key_is_told_in_the_line_of_the_user(folder: Path) -> None:
+    with pytest.warns(UserWarning, match=r"raster_params\.solid_boxs is no known key") as caught:
+        build_rasterizer(make_cfg("box_debug", solid_boxs=True), LocalDataManager(str(folder)))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+OWN_FILE = '''
+import numpy as np
+
+from l5kit.rasterization import Rasterizer
+
+
+class Dots(Rasterizer):
+    """Two channels, in which each agent is worth 1 at the place of its row; the first is that of the configuration."""
+
+    def __init__(self, cfg, data_manager):
+        self.value, self.folder = cfg["model_params"]["history_num_frames"], data_manager.root_folder
+
+    def rasterize(self, history_frames, history_agents, history_tl_faces, agent=None):
+        image = np.zeros((4, 4, 2), np.float32)
+        image[..., 0] = self.value
+        image[0, 0, 1] = len(history_agents[0])
+        return image
+
+    def to_rgb(self, in_im, **kwargs):
+        return np.repeat((in_im[..., :1] > 0) * np.uint8(255), 3, axis=-1)
+
+    def num_channels(self):
+        return 2
+
+
+def make_dots(cfg, data_manager):
+    return Dots(cfg, data_manager)
+
+
+def nothing(cfg, data_manager):
+    return 3
+
+
+def alone():
+    return None
+'''
+
+
+@pytest.fixture
+def own_file(tmp_path: Path) -> Path:
+    file = tmp_path / "own_rasters.py"
+    file.write_text(OWN_FILE)
+    return file
+
+
+@pytest.mark.parametrize("name", ["Dots", "make_dots"])
+def test_a_configuration_names_a_rasterizer_of_a_file(own_file: Path, name: str) -> None:
+    cfg = make_cfg(f"{own_file}:{name}", disable_traffic_light_faces=True)
+    cfg["model_params"] |= {"future_num_frames": 2, "step_time": 0.1}
+    rasterizer = build_rasterizer(cfg, LocalDataManager("here"))
+    assert (type(rasterizer).__name__, rasterizer.num_channels()) == ("Dots", 2)
+    assert rasterizer.folder == Path("here")  # type: ignore[attr-defined]
+    assert count_channels(cfg) == 2
+    image = EgoDataset(cfg, make_fixture_s(), rasterizer)[0]["image"]
+    assert image.shape == (2, 4, 4)
+    assert (image[0] == 3).all()
+    assert image[1, 0, 0] > 0
+
+
+def test_a_file_that_gives_no_rasterizer_is_refused(own_file: Path) -> None:
+    manager = LocalDataManager("")
+    with pytest.raises(InvalidArgumentError, match=r"gives int; .* lacks rasterize, to_rgb, num_channels"):
+        build_rasterizer(make_cfg(f"{own_file}:nothing"), manager)
+    with pytest.raises(InvalidArgumentError, match=r"alone of .* be called with \{'raster_params'.*LocalData"):
+        build_rasterizer(make_cfg(f"{own_file}:alone"), manager)
+    with pytest.raises(InvalidArgumentError, match=r"own_rasters\.py has no Missing; name a rasterizer"):
+        build_rasterizer(make_cfg(f"{own_file}:Missing"), manager)
+    with pytest.raises(FileNotFoundError, match=r"raster_params\.map_type is 'absent\.py:Dots', but there is no file"):
+        build_rasterizer(make_cfg("absent.py:Dots"), manager)
+    cfg = make_cfg(f"{own_file}:Dots")
+    cfg["model_params"]["route"] = True
+    with pytest.raises(ConfigError, match=r"model_params\.route: .* draws its channels itself"):
+        build_rasterizer(cfg, manager)
+
+
+def test_the_schema_takes_a_rasterizer_of_a_file() -> None:
+    key = json_schema()["properties"]["raster_params"]["properties"]["map_type"]
+    named, own = key["anyOf"]
+    assert "py_semantic" in named["enum"]
+    assert re.search(own["pattern"], "folder/my_rasters.py:make")
+    assert not re.search(own["pattern"], "my_rasters.py")

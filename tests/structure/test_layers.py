@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "l5kit"
 
 LINES = (
-    ("errors", "_types", "_files", "_cache_folders", "_compiling", "_kernels", "_overriding"),
+    ("errors", "_types", "_files", "_cache_folders", "_compiling", "_kernels", "_overriding", "_warning"),
     ("configs", "device", "geometry", "random"),
     ("data", "kinematic"),
     ("lanes",),

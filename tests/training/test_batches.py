@@ -8,7 +8,7 @@ import torch
 
 from l5kit.configs.runs import LoaderParams
 from l5kit.dataset import EgoDataset, loader, rank_sampler
-from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.rank_sampler import SceneChoice
 from l5kit.errors import ConfigError
 from l5kit.training.batches import StepBatches, steps_per_epoch
 from support.logs import make_several_scenes_log

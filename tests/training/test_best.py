@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from l5kit.training.best import BestScore, evaluation_digest
+from l5kit.training.best import BestScore, TopWeights, evaluation_digest
 from support.workflows import small_config
 
 
@@ -36,3 +36,10 @@ def test_the_digest_of_an_evaluation_is_that_of_trainings_before():
     assert evaluation_digest(cfg, score="val/ade_m/1.2s") == digest
     cfg["val_data_loader"]["batch_size"] = 9
     assert evaluation_digest(cfg, score="val/ade_m/1.2s") != digest
+
+
+def test_where_no_best_weights_are_kept_none_are_read(tmp_path):
+    (tmp_path / "net_top_3_steps_1.0000.safetensors").write_bytes(b"broken")
+    assert TopWeights(tmp_path, "net", 0).stored("evaluation") == ()
+    with pytest.warns(UserWarning, match="it is none of the best weights any more"):
+        assert TopWeights(tmp_path, "net", 1).stored("evaluation") == ()

@@ -15,7 +15,7 @@ from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.dataset import collate
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.rank_sampler import SceneChoice
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.openloop import evaluate
 from l5kit.openloop.setup import OpenLoopOptions

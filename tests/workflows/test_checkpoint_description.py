@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
+from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import save_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.workflows import TrainingConfig, make_model
@@ -185,6 +186,9 @@ def test_a_file_of_ours_tells_its_configuration_and_fits_it(tmp_path):
     mismatch = mismatch_with_config(found, other)
     last = "residual.motion_head.layers.layers.2"
     assert [name for name, _, _ in mismatch.reshaped] == [f"{last}.weight", f"{last}.bias"]
+    own = {**cfg, "raster_params": {**cfg["raster_params"], "map_type": "absent.py:Mine"}}
+    with pytest.raises(ConfigError, match=r"raster_params\.map_type: .* names absent\.py:Mine, which is not imported"):
+        mismatch_with_config(found, own)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.configs.runs import LoaderParams
 from l5kit.data import LocalDataManager
-from l5kit.dataset.scene_choice import choose_scenes
+from l5kit.dataset.rank_sampler import choose_scenes
 from l5kit.errors import ConfigError
 from l5kit.evaluation.scene_tags import TAG_KINDS
 from l5kit.workflows import TrainingConfig, scenarios

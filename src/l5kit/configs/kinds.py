@@ -110,6 +110,7 @@ Flag = bool
 Text = str
 FilePath = Annotated[str, Meta(pattern=r"\S", extra_json_schema={"format": "path"})]
 FileName = Annotated[str, Meta(pattern=_NAME_OF_FILE, max_length=100, extra_json_schema={"format": "file name"})]
+OwnCode = Annotated[str, Meta(pattern=r"^.+\.py:[A-Za-z_]\w*$", extra_json_schema={"format": "own code"})]
 FilePaths = Annotated[tuple[FilePath, ...], Meta(min_length=1)]
 # msgspec 0.22 crashes on a text with a pattern beside a list, so that here the text has a length
 FolderNames = Annotated[str, Meta(min_length=1, extra_json_schema={"format": "path"})] | FilePaths

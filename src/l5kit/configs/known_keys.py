@@ -2,11 +2,11 @@
 
 import difflib
 import functools
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from l5kit._types import Config
+from l5kit._warning import warn_caller
 from l5kit.configs.reading import keys_of
 from l5kit.configs.schema import IdleKeys, sections
 from l5kit.configs.texts import did_you_mean
@@ -41,7 +41,7 @@ def warn_of_misspelt_keys(cfg: Config, section: str) -> None:
     for key in cfg.get(section) or ():
         hint = "" if key in _names()[section] else did_you_mean(key, _names()[section])
         if hint:
-            warnings.warn(f"{_joined(section, str(key))} is no known key{hint} and has no effect", stacklevel=4)
+            warn_caller(f"{_joined(section, str(key))} is no known key{hint} and has no effect", UserWarning)
 
 
 def _unknown_keys(values: object, section: str) -> Iterator[tuple[str, str]]:

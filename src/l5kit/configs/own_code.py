@@ -1,4 +1,4 @@
-"""Code of the user, named as ``FILE.py:NAME``: drivers, models, metrics and readers, and what tells them apart."""
+"""Code of the user, named as ``FILE.py:NAME``: drivers, metrics, readers, rasterizers, and what tells them apart."""
 
 import hashlib
 import importlib.util
@@ -13,6 +13,9 @@ from typing import Final
 
 from l5kit.configs.class_path import describe_error
 from l5kit.errors import InvalidArgumentError
+
+_MOST_SHOWN: Final = 200
+"""Characters of an argument that are shown: a whole configuration would hide the error."""
 
 _OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -71,7 +74,7 @@ def read_own(
     try:
         return member(*arguments), source  # type: ignore[operator]
     except TypeError as error:
-        given = ", ".join(map(repr, arguments)) if arguments else "out arguments"
+        given = ", ".join(repr(each)[:_MOST_SHOWN] for each in arguments) or "out arguments"
         raise InvalidArgumentError(
             f"{argument}: {name} of {file} could not be called with{' ' if arguments else ''}{given} ({error}); give a "
             f"function that makes the {called}"

@@ -14,6 +14,7 @@ from l5kit.configs.kinds import (
     Number,
     NumberFromZero,
     NumberPair,
+    OwnCode,
     PointCount,
     PositiveNumber,
     PositivePair,
@@ -231,6 +232,13 @@ class StubParams(RasterizerParams):
 
 
 @dataclass(frozen=True)
+class OwnMapType(Params, section="raster_params"):
+    """A rasterizer of the user, in a file of theirs."""
+
+    map_type: Annotated[OwnCode, _MAP_TYPE]
+
+
+@dataclass(frozen=True)
 class SamplingParams(Params, section="model_params"):
     """How a sample is cut out of a scene.
 
@@ -249,7 +257,21 @@ class SamplingParams(Params, section="model_params"):
 
 
 @dataclass(frozen=True)
-class VectorSamplingParams(Params, section="model_params"):
+class _VectorSteps(Params):
+    """How many frames of whom are in a vector sample."""
+
+    history_num_frames_ego: _HistoryNumFramesEgo
+    history_num_frames_agents: _HistoryNumFramesAgents
+    future_num_frames: FutureNumFrames
+
+    @property
+    def history_num_frames(self) -> int:
+        """Past steps in all arrays; what is not kept is zero."""
+        return max(self.history_num_frames_ego, self.history_num_frames_agents)
+
+
+@dataclass(frozen=True)
+class VectorSamplingParams(_VectorSteps, section="model_params"):
     """How a vector sample is cut out of a scene.
 
     Attributes:
@@ -259,9 +281,6 @@ class VectorSamplingParams(Params, section="model_params"):
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes, for the target.
     """
 
-    history_num_frames_ego: _HistoryNumFramesEgo
-    history_num_frames_agents: _HistoryNumFramesAgents
-    future_num_frames: FutureNumFrames
     step_time_s: StepTime
     history_step_size: HistoryStepSize
     future_step_size: FutureStepSize
@@ -273,11 +292,6 @@ class VectorSamplingParams(Params, section="model_params"):
             "New in 2.0"
         ),
     ] = False
-
-    @property
-    def history_num_frames(self) -> int:
-        """Past steps in all arrays; what is not kept is zero."""
-        return max(self.history_num_frames_ego, self.history_num_frames_agents)
 
 
 @dataclass(frozen=True)
@@ -341,7 +355,7 @@ class RouteParams(Params, section="data_generation_params.route_params"):
 
 
 @dataclass(frozen=True)
-class VectorizerParams(Params, section="data_generation_params"):
+class VectorizerParams(_VectorSteps, section="data_generation_params"):
     """What a vectorizer puts into a sample.
 
     Attributes:
@@ -350,9 +364,6 @@ class VectorizerParams(Params, section="data_generation_params"):
         lanes: How much of the map.
     """
 
-    history_num_frames_ego: _HistoryNumFramesEgo
-    history_num_frames_agents: _HistoryNumFramesAgents
-    future_num_frames: FutureNumFrames
     other_agents_num: Annotated[
         ElementCount,
         Key("rows for other agents. `EgoAgentDatasetVectorized` and `AgentDatasetVectorized` put the AV first"),
@@ -386,11 +397,6 @@ class VectorizerParams(Params, section="data_generation_params"):
             raise ConfigError(
                 "data_generation_params.order_agents_by_route: true needs the route; set model_params.route to true"
             )
-
-    @property
-    def history_num_frames(self) -> int:
-        """Past steps in all arrays; what is not kept is zero."""
-        return max(self.history_num_frames_ego, self.history_num_frames_agents)
 
 
 @dataclass(frozen=True)

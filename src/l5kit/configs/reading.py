@@ -32,6 +32,7 @@ _A = ParamSpec("_A")
 
 _TEXTS = {
     "path": "a path that is not empty",
+    "own code": "'FILE.py:NAME'",
     "file name": "the name of a file without its folder, of 1 to 100 characters, which does not begin with a point",
 }
 _COUNT_WORDS = {2: "two", 3: "three", 4: "four"}

@@ -21,6 +21,7 @@ from l5kit.configs.parameters import (
     RASTERIZERS,
     LightParams,
     MapKeys,
+    OwnMapType,
     RasterGeometry,
     SamplingParams,
     VectorizerParams,
@@ -79,6 +80,7 @@ DOORS: Final[dict[str, Door]] = {
     for door in (
         Door("samples", (RasterGeometry, SamplingParams, LightParams)),
         *(Door(reader.map_type_name(), (reader,)) for reader in RASTERIZERS),
+        Door("a rasterizer of your own", (OwnMapType,)),
         Door("vector samples", (VectorSamplingParams, LightParams)),
         Door("vectorizer", (VectorizerParams, MapKeys)),
         Door("trainings", (TrainingKeys,)),
@@ -128,11 +130,13 @@ class SchemaKey:
 
     def schema(self) -> JsonObject:
         """Return what its value may be, for any of the doors, and the default that all of them have, as JSON schema."""
-        # doors may allow other names each; the file is that of any of them
+        # doors may allow other names each, and texts of another form; the file is that of any of them
         schemas = [key.schema() for _, key in self.uses]
         schema = schemas[0]
         if "enum" in schema:
-            schema["enum"] = list(dict.fromkeys(value for each in schemas for value in each["enum"]))
+            schema["enum"] = list(dict.fromkeys(value for each in schemas for value in each.get("enum", ())))
+            others = [each for each in schemas if "enum" not in each]
+            schema = {"anyOf": [schema, *others]} if others else schema
         if self.needed_by:
             schema.pop("default", None)
         return schema

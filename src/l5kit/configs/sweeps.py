@@ -10,7 +10,7 @@ from typing import Final
 
 from l5kit._types import JsonObject
 from l5kit.configs.overrides import with_overrides
-from l5kit.configs.texts import parse_yaml
+from l5kit.configs.texts import parse_yaml, with_integers
 from l5kit.errors import ConfigError
 
 SEED: Final = "train_params.seed"
@@ -106,7 +106,7 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
         # 1 and 1.0 are the same value of a key, and so one training
         seen: set[str] = set()
         for text in texts[path]:
-            plain_text = _as_json(path, _with_integers(json.loads(text)))
+            plain_text = _as_json(path, with_integers(json.loads(text)))
             if plain_text in seen:
                 raise ConfigError(f"{path}: the value {text} is given twice")
             seen.add(plain_text)
@@ -130,15 +130,6 @@ def _require_few(number: int) -> None:
         raise ConfigError(
             f"the sweep has {number} trainings; give at most {_MAX_RUNS} combinations of values and seeds"
         )
-
-
-def _with_integers(value: object) -> object:
-    """Return a value in which 1.0 is 1, as configurations take it."""
-    if isinstance(value, list):
-        return [_with_integers(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _with_integers(item) for name, item in value.items()}
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _as_json(path: str, value: object) -> str:

@@ -175,6 +175,16 @@ def reported_values(content: object) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
+def with_integers(content: object) -> Any:
+    """Return values in which what counts as the same in a configuration is: 1 for 1.0 and true, texts for all names."""
+    if isinstance(content, Mapping):
+        return {str(name): with_integers(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [with_integers(value) for value in content]
+    is_whole = isinstance(content, bool) or (isinstance(content, float) and content.is_integer())
+    return int(content) if isinstance(content, bool | float) and is_whole else content
+
+
 def unshared(content: object, *, called: str) -> Any:
     """Return a copy in which each list and mapping stands in one place only, so that a change of it changes no other.
 

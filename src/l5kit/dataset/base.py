@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 
 from l5kit._overriding import overrides, overrides_package
 from l5kit._types import Column, Int64Array, JsonObject, NumericArray, Sample
+from l5kit._warning import warn_caller
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.display import html_card
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
@@ -126,11 +127,9 @@ class BaseEgoDataset(Dataset[Sample]):
         params = getattr(self.sample_function, "params", None)
         if facts is not None and params is not None and not math.isclose(facts.step_time_s, params.step_time_s):
             path = zarr_dataset.path or "a log in memory"
-            warnings.warn(
+            warn_caller(
                 f"model_params.step_time is {params.step_time_s}, but {path!r} says that {facts.step_time_s} s lie "
-                "between its frames: speeds are wrong by their ratio; set step_time to that",
-                RuntimeWarning,
-                stacklevel=4,
+                "between its frames: speeds are wrong by their ratio; set step_time to that"
             )
 
     def _get_sample_function(self) -> Callable[..., Sample]:

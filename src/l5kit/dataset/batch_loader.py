@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import allocate_pinned
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
+
+if TYPE_CHECKING:
+    import torch
 
 _Made = TypeVar("_Made")
 
@@ -259,12 +262,17 @@ class ThreadLoader(BatchLoader):
 
 def pinned(batch: object) -> object:
     """Return a batch with its tensors in pinned memory; those that lie there, or on a device, are not copied."""
+    return with_tensors(batch, lambda tensor: tensor.pin_memory() if tensor.device.type == "cpu" else tensor)
+
+
+def with_tensors(value: object, change: "Callable[[torch.Tensor], torch.Tensor]") -> object:
+    """Return a value with each tensor changed, those in dictionaries, lists and tuples too; all else stays as it is."""
     import torch
 
-    if isinstance(batch, torch.Tensor):
-        return batch.pin_memory() if batch.device.type == "cpu" else batch
-    if isinstance(batch, dict):
-        return {key: pinned(value) for key, value in batch.items()}
-    if isinstance(batch, list | tuple) and type(batch) in (list, tuple):
-        return type(batch)(pinned(value) for value in batch)
-    return batch
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: with_tensors(part, change) for key, part in value.items()}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(with_tensors(part, change) for part in value)
+    return value

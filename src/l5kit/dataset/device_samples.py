@@ -4,8 +4,8 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from functools import cached_property
-from typing import Any, Final, Protocol
+from functools import cached_property, partial
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -30,7 +30,7 @@ from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
 from l5kit.data.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
-from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, ThreadLoader
+from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, ThreadLoader, with_tensors
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, with_av_as_agent
 from l5kit.dataset.joined import JoinedDataset
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder
@@ -246,6 +246,9 @@ def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
 
 Batch = dict[str, torch.Tensor]
 
+_Maker = Callable[[Any, Sequence[int]], Batch]
+"""Makes samples of a dataset that has the same parts as the one that this was made for."""
+
 
 def can_load_on_device(source: BatchSource) -> bool:
     """Return whether a device can make the batches of a source; see :class:`BackendLoader`."""
@@ -275,22 +278,22 @@ class BackendLoader(ThreadLoader):
     def __init__(self, plan: BatchPlan, source: BatchSource, *, backend: Backend, num_threads: int) -> None:
         super().__init__(plan, source, num_threads=num_threads)
         self._backend = backend
-        self._samples = _assemble(source.dataset, backend, num_threads)
+        self._make_samples = _maker_of(source.dataset, backend, num_threads)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what lies on the device, where it is put again by who receives this."""
-        return {name: value for name, value in vars(self).items() if name != "_samples"}
+        return {name: value for name, value in vars(self).items() if name != "_make_samples"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._samples = _assemble(self._source.dataset, self._backend, self.num_threads)
+        self._make_samples = _maker_of(self._source.dataset, self._backend, self.num_threads)
 
     def _new_maker(self) -> BatchMaker:
         return BatchMaker(self._source.dataset, self._source.collate_fn)
 
     def _make(self, maker: BatchMaker, order: BatchOrder) -> Batch:
         maker.reseed(order)
-        return self._samples.make(maker.dataset, list(order.indices))
+        return self._make_samples(maker.dataset, list(order.indices))
 
     def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
         if self.num_threads == 0:
@@ -326,67 +329,16 @@ class SendingLoader(BatchLoader):
         self._loader, self._backend = loader, backend
 
     def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        def send(batch: object) -> object:
+            return with_tensors(batch, lambda tensor: tensor.to(self._backend.device, non_blocking=True))
+
         ahead: deque[Callable[[], object]] = deque()
         for batch in self._loader.make_batches(orders):
-            ahead.append(self._backend.make_ahead(lambda batch=batch: _sent(batch, self._backend.device)))  # type: ignore[misc]
+            ahead.append(self._backend.make_ahead(partial(send, batch)))
             if len(ahead) > 1:
                 yield ahead.popleft()()
         while ahead:
             yield ahead.popleft()()
-
-
-def _sent(value: Any, device: str) -> Any:
-    """Return tensors, in lists, tuples and dictionaries too, on a device; anything else as it is."""
-    if isinstance(value, torch.Tensor):
-        return value.to(device, non_blocking=True)
-    if isinstance(value, dict):
-        return {key: _sent(part, device) for key, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_sent(part, device) for part in value)
-    return value
-
-
-class _Assembly(Protocol):
-    """Makes batches of a dataset, or of datasets within it."""
-
-    def make(self, dataset: Any, indices: Sequence[int]) -> Batch:
-        """Return samples of a dataset that has the same parts as the one that this was made for."""
-
-
-class _OfDataset:
-    def __init__(self, dataset: BaseEgoDataset, backend: Backend, num_threads: int) -> None:
-        self._samples = DeviceSamples(dataset, backend, num_threads=num_threads)
-
-    def make(self, dataset: BaseEgoDataset, indices: Sequence[int]) -> Batch:
-        return self._samples.make(indices, dataset)
-
-
-class _OfSubset:
-    def __init__(self, inner: _Assembly) -> None:
-        self._inner = inner
-
-    def make(self, dataset: "Subset[Any]", indices: Sequence[int]) -> Batch:
-        return self._inner.make(dataset.dataset, [int(dataset.indices[index]) for index in indices])
-
-
-class _OfJoined:
-    def __init__(self, parts: Sequence[_Assembly]) -> None:
-        self._parts = parts
-
-    def make(self, dataset: JoinedDataset, indices: Sequence[int]) -> Batch:
-        located = np.array([dataset.part_of(index) for index in indices], np.int64).reshape(-1, 2)
-        used = np.unique(located[:, 0]).tolist()
-        rows = [np.flatnonzero(located[:, 0] == part) for part in used]
-        made = [
-            self._parts[part].make(dataset.parts[part], located[of_part, 1].tolist())
-            for part, of_part in zip(used, rows, strict=True)
-        ]
-        if len(made) == 1:
-            only: Batch = made[0]
-            return only
-        order = torch.from_numpy(np.argsort(np.concatenate(rows)))
-        order = order.to(next(iter(made[0].values())).device)
-        return {key: column[order] for key, column in joined(made).items()}
 
 
 def _can_make(dataset: object) -> bool:
@@ -397,11 +349,23 @@ def _can_make(dataset: object) -> bool:
     return makes_on_device(dataset)
 
 
-def _assemble(dataset: object, backend: Backend, num_threads: int) -> _Assembly:
+def _maker_of(dataset: object, backend: Backend, num_threads: int) -> _Maker:
     """Return what makes batches of a dataset of which :func:`_can_make` is true, in some threads at the same time."""
     if isinstance(dataset, Subset):
-        return _OfSubset(_assemble(dataset.dataset, backend, num_threads))
+        make = _maker_of(dataset.dataset, backend, num_threads)
+        return lambda subset, indices: make(subset.dataset, [int(subset.indices[index]) for index in indices])
     if isinstance(dataset, JoinedDataset):
-        return _OfJoined([_assemble(part, backend, num_threads) for part in dataset.parts])
+        makers = [_maker_of(part, backend, num_threads) for part in dataset.parts]
+
+        def make_joined(joined_dataset: JoinedDataset, indices: Sequence[int]) -> Batch:
+            used, order = joined_dataset.split(indices)
+            made = [makers[part](joined_dataset.parts[part], positions) for part, positions in used]
+            if len(made) == 1:
+                return made[0]
+            on_device = torch.from_numpy(order).to(next(iter(made[0].values())).device)
+            return {key: column[on_device] for key, column in joined(made).items()}
+
+        return make_joined
     assert isinstance(dataset, BaseEgoDataset)
-    return _OfDataset(dataset, backend, num_threads)
+    samples = DeviceSamples(dataset, backend, num_threads=num_threads)
+    return lambda own, indices: samples.make(indices, own)

@@ -1,9 +1,9 @@
 """The dataset of pictures around the AV; the vector datasets are handed on, as in L5Kit 1.x."""
 
-import warnings
 from collections.abc import Callable
 
 from l5kit._types import JsonObject, Sample
+from l5kit._warning import warn_caller
 from l5kit.configs.parameters import RasterGeometry, SamplingParams
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset, require_method
@@ -45,11 +45,9 @@ class EgoDataset(BaseEgoDataset):
         render_context = RenderContext.from_geometry(RasterGeometry.from_cfg(self.cfg))
         drawn = getattr(self.rasterizer, "render_context", render_context)
         if drawn != render_context:
-            warnings.warn(
+            warn_caller(
                 "the rasterizer draws with another geometry than raster_params says; "
-                "raster_from_world and raster_from_agent will not match the image",
-                RuntimeWarning,
-                stacklevel=4,
+                "raster_from_world and raster_from_agent will not match the image"
             )
         return AgentSampler(
             SamplingParams.from_cfg(self.cfg),

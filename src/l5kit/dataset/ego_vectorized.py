@@ -2,13 +2,13 @@
 
 import copy
 import operator
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from l5kit._types import Column, Float64Array, Int64Array, JsonObject, NumericArray, Sample
+from l5kit._warning import warn_caller
 from l5kit.configs.parameters import VectorSamplingParams
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FRAME_INTERVAL
@@ -113,12 +113,10 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         # futures of agents with a short history are cleared, and so might be all of them
         history_num_frames = VectorSamplingParams.from_cfg(cfg).history_num_frames
         if history_num_frames < AGENT_MIN_FRAME_HISTORY:
-            warnings.warn(
+            warn_caller(
                 f"no agent has a future: that takes more than {AGENT_MIN_FRAME_HISTORY} known steps of history, samples"
                 f" have {history_num_frames + 1}; set history_num_frames_ego and history_num_frames_agents to "
-                f"{AGENT_MIN_FRAME_HISTORY} or more",
-                RuntimeWarning,
-                stacklevel=2,
+                f"{AGENT_MIN_FRAME_HISTORY} or more"
             )
         self._take_agents(
             agents_mask,
@@ -143,7 +141,8 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         sample = super().__getitem__(index)
         single = {key: np.asarray(sample[key])[None] for key in {*ROWS_OF_AV, *ROWS_OF_AV.values()} & sample.keys()}
         with_av = {key: column[0] for key, column in with_av_as_agent(single, np).items()}
-        return sample | with_av | {"all_valid_agents_track_ids": self._valid_track_ids(sample["scene_index"])}
+        indices = SampleIndices(np.array([sample["scene_index"]]), np.zeros(1, np.int64))
+        return sample | with_av | {"all_valid_agents_track_ids": self.valid_track_ids(indices)[0]}
 
     def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
         """Return the sample of :class:`EgoDatasetVectorized` of the AV or of an agent, without the AV as an agent.
@@ -205,21 +204,14 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
     def valid_track_ids(self, indices: SampleIndices) -> Float64Array:
         """Return ``all_valid_agents_track_ids`` of samples (B,), (B, 50)."""
         track_ids = np.zeros((len(indices), MAX_VALID_AGENTS))
-        if self.eval_mode:
-            for row, scene_index in zip(track_ids, indices.scene_indices.tolist(), strict=True):
-                row[:] = self._valid_track_ids(scene_index)
-        return track_ids
-
-    def _valid_track_ids(self, scene_index: int) -> Float64Array:
-        """Return the tracks that the agents mask takes in the evaluated frame of a scene."""
-        track_ids = np.zeros(MAX_VALID_AGENTS, np.float64)
-        if self.eval_mode:
+        # for evaluation, the tracks that the agents mask takes in the evaluated frame of the scene
+        for sample, scene_index in enumerate(indices.scene_indices.tolist() if self.eval_mode else ()):
             frame_index = self._log.frames_of(scene_index, self.cumulative_sizes)[0] + self.eval_frame_index
             first_row, end_row = self._rows_of_frames(frame_index, frame_index + 1)
             rows = rows_of(self.dataset.agents, slice(first_row, end_row), strict=True)
             valid = rows["track_id"][self.agents_mask[first_row:end_row]]
             different = list(dict.fromkeys(valid.tolist()))[:MAX_VALID_AGENTS]
-            track_ids[: len(different)] = different
+            track_ids[sample, : len(different)] = different
         return track_ids
 
 

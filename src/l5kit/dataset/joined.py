@@ -56,21 +56,27 @@ class JoinedDataset(Dataset[Sample]):
             IndexError: There is no such sample.
             SampleError: A sample cannot be made; the cause is chained.
         """
-        positions = np.array([self.part_of(index) for index in indices], np.int64).reshape(-1, 2)
-        used = np.unique(positions[:, 0])
-        rows = [np.flatnonzero(positions[:, 0] == part) for part in used]
-        made: list[list[Sample]] = [
-            self.parts[part].__getitems__(positions[of_part, 1].tolist())
-            for part, of_part in zip(used.tolist(), rows, strict=True)
-        ]
+        used, order = self.split(indices)
+        made: list[list[Sample]] = [self.parts[part].__getitems__(positions) for part, positions in used]
         if len(made) == 1:
             return made[0]
-        order = np.argsort(np.concatenate(rows)) if rows else np.empty(0, np.int64)
         columns = _joined_columns(made, order)
         if columns is not None:
             return SampleBatch(columns)
         samples = [sample for part in made for sample in part]
         return [samples[row] for row in order]
+
+    def split(self, indices: Sequence[int]) -> tuple[list[tuple[int, list[int]]], Int64Array]:
+        """Return the parts that samples are from, with the places of their samples, and the order of all of these.
+
+        Raises:
+            IndexError: There is no such sample.
+        """
+        located = np.array([self.part_of(index) for index in indices], np.int64).reshape(-1, 2)
+        used = np.unique(located[:, 0]).tolist()
+        rows = [np.flatnonzero(located[:, 0] == part) for part in used]
+        order = np.argsort(np.concatenate(rows)) if rows else np.empty(0, np.int64)
+        return [(part, located[of_part, 1].tolist()) for part, of_part in zip(used, rows, strict=True)], order
 
     def part_of(self, index: int) -> tuple[int, int]:
         """Return which part a sample is from, and its place there.

@@ -17,7 +17,7 @@ from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
 from l5kit.data.stores.chunk_files import is_remote
 from l5kit.data.stores.chunked_array import ChunkedArray
-from l5kit.data.stores.npy_files import NpyPieces, map_npy, npy_header, release_pages
+from l5kit.data.stores.npy_files import NpyPieces, kept_npy, map_npy, npy_header, release_pages
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
@@ -110,6 +110,18 @@ class AscendingNumbers:
     def _first_of_pieces(self) -> Int64Array:
         """The first number of each piece."""
         return self.at(np.arange(0, len(self), self._piece_length))
+
+
+def within_runs(ends: Int64Array, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return which of successive runs each position (B,) is in, and how far behind its start.
+
+    Args:
+        ends: End of each run, (R,); the first one begins at 0.
+        positions: From 0 to below the last end.
+    """
+    # a run begins where the one before it ends; [-1] stands in for the one before the first, and counts nothing
+    runs = ends.searchsorted(positions, side="right")
+    return runs, positions - ends[runs - 1] * (runs > 0)
 
 
 LARGE_NUM_FRAMES = 1 << 20
@@ -262,7 +274,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
         return None
     if name != folder.name or not 0 <= num_taken <= num_rows:
         return None
-    mask = _mapped(folder / "mask.npy", "|b1", (num_rows,))
+    mask = kept_npy(folder / "mask.npy", dtype="|b1", shape=(num_rows,))
     indices = _integers_in(folder / "indices.npy", num_taken)
     if mask is None or indices is None:
         return None
@@ -347,17 +359,9 @@ class _IncompleteError(Exception):
     """There are fewer rows than there must be."""
 
 
-def _mapped(file: Path, dtype: str, shape: tuple[int, ...]) -> NumericArray | None:
-    """Return a kept array; None if there is none that fits."""
-    try:
-        return map_npy(file, dtype=dtype, shape=shape)
-    except OSError:
-        return None
-
-
 def _integers_in(file: Path, length: int) -> AscendingNumbers | None:
     """Return kept numbers; None if there are none that fit."""
-    array = _mapped(file, "<i8", (length,))
+    array = kept_npy(file, dtype="<i8", shape=(length,))
     return None if array is None else AscendingNumbers.of_file(file, array)
 
 

@@ -17,10 +17,9 @@ from l5kit.dataset.batch_loader import (
     pinned,
     require_at_least,
 )
-from l5kit.dataset.rank_sampler import ShuffleBy, process_rank
+from l5kit.dataset.rank_sampler import SceneChoice, ShuffleBy, process_rank
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import collate
-from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 

@@ -1,16 +1,15 @@
 """The agents mask of a dataset: from the dataset itself, from the user's cache folder, or computed."""
 
-import warnings
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
-from l5kit._files import replaced_when_complete
 from l5kit._types import UInt32Array
+from l5kit._warning import warn_caller
 from l5kit.data.scene_jobs import Workers
-from l5kit.data.stores.npy_files import map_npy, npy_header
+from l5kit.data.stores.npy_files import keep_npy, kept_npy
 from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import read_stored_mask
@@ -67,7 +66,7 @@ def mask_and_whether_kept(
     if mask is not None:
         return np.asarray(mask, dtype=np.uint32), True
     if problem:
-        warnings.warn(f"{problem}; it is computed anew", RuntimeWarning, stacklevel=6)
+        warn_caller(f"{problem}; it is computed anew")
     # the mask of a log that nothing tells from others is not kept, nor one of which scenes are missing
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
@@ -75,23 +74,26 @@ def mask_and_whether_kept(
     values = sorted((name, float(value)) for name, value in thresholds.as_attributes().items())
     digest = sha256(repr((_MASK_VERSION, fingerprint, values)).encode()).hexdigest()
     file = cache_folder() / "agents_mask" / f"{digest}.npy"
-    mask = _read_cached(file, len(dataset.agents))
+    shape = (len(dataset.agents), 2)
+    mask = kept_npy(file, dtype="<u4", shape=shape)
     if mask is not None:
         return mask, True
 
     # of several processes one computes it, and the others wait for the lock and find the file
     with hold_lock(file.with_suffix(".lock")) as problem:
-        mask = None if problem else _read_cached(file, len(dataset.agents))
+        mask = None if problem else kept_npy(file, dtype="<u4", shape=shape)
         if mask is not None:
             return mask, True
-        _warn(f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}")
+        warn_caller(
+            f"the agents mask of {dataset.path!r} has to be computed, which takes a while; {_fate(file, problem)}"
+        )
         computed, is_complete = _compute(dataset, thresholds, progress, strict, workers)
         if problem or not is_complete:
             return computed, False
         try:
-            _write_whole(file, computed)
+            keep_npy(file, computed.astype("<u4", copy=False))
         except OSError as error:
-            _warn(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
+            warn_caller(f"the agents mask of {dataset.path!r} was computed, but {_fate(file, str(error))}")
             return computed, False
         return computed, True
 
@@ -105,11 +107,9 @@ def _compute(
         scene, error = next(iter(errors.items()))
         if len(errors) == len(dataset.scenes):
             raise error
-        warnings.warn(
+        warn_caller(
             f"the agents mask of {dataset.path or 'a log in memory'!r} takes no agent of {len(errors)} damaged scenes "
-            f"(scene {scene}: {error}) and is not kept",
-            RuntimeWarning,
-            stacklevel=7,
+            f"(scene {scene}: {error}) and is not kept"
         )
     return mask, not errors
 
@@ -118,22 +118,3 @@ def _fate(file: Path, problem: str) -> str:
     if not problem:
         return f"it is kept in {file.parent} if no scene is damaged"
     return f"it cannot be kept in {file.parent} ({problem}); set {CACHE_DIR_ENV_KEY} to a folder with space"
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=7)
-
-
-def _read_cached(file: Path, num_agents: int) -> UInt32Array | None:
-    """Return a kept mask, mapped into memory; None if there is none that can be read and fits."""
-    try:
-        return map_npy(file, dtype="<u4", shape=(num_agents, 2))
-    except OSError:
-        return None
-
-
-def _write_whole(file: Path, mask: UInt32Array) -> None:
-    """Write a mask under a temporary name and rename it; the lock of the file must be held."""
-    with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-        opened.write(npy_header("<u4", mask.shape))
-        opened.write(mask.astype("<u4", copy=False).data)

@@ -2,7 +2,6 @@
 
 import contextlib
 import operator
-import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from l5kit._overriding import overrides_package
 from l5kit._types import BoolArray, Int64Array, NumericArray, UInt8Array, UInt32Array
+from l5kit._warning import warn_caller
 from l5kit.configs.parameters import read_filter_agents_threshold
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.record_sequence import RecordSequence, column_at, column_of, near_rows, rows_of
@@ -232,7 +232,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
                     f"{wanted}, or integers 0 and 1, got {agents_mask[row]} in row {row}; of row numbers, make a mask "
                     f"with mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
                 )
-            _warn("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
+            warn_caller("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
             # there are no samples of rows that do not pass the label filter
             rows = np.flatnonzero(mask)
             left_out = rows[:0] if strict_mask else rows[~self.passes_label_filter(rows)]
@@ -242,7 +242,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
                 mask_of_them[left_out] = True
                 self._left_out_bits = np.packbits(mask_of_them)
                 mask[left_out] = False
-                _warn(
+                warn_caller(
                     f"{num_left_out} of the {num_left_out + np.count_nonzero(mask)} rows of agents_mask are left out: "
                     "the summed probability of their kept classes is not above filter_agents_threshold, "
                     f"{self._rule.thresholds.probability}, so that there are no samples of them. Indices count the "
@@ -255,7 +255,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             ("min_frame_future", min_frame_future, AGENT_MIN_FRAME_FUTURE),
         ):
             if minimum != usual:
-                _warn(f"{name} is {minimum}; the usual value is {usual}")
+                warn_caller(f"{name} is {minimum}; the usual value is {usual}")
         kept = self._kept_rows()
         self._take(kept) if kept else self._select(self._mask_of_minima())
 
@@ -385,10 +385,6 @@ def _copied(counts: NumericArray, start: int) -> NumericArray:
     block = np.array(counts[start : start + ROWS_AT_ONCE])
     release_pages(counts)
     return block
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 class AgentRowsDataset(MaskedAgentsDataset):

@@ -1,13 +1,13 @@
 """Indices of samples in a log, what of a damaged log can be trusted, and the records that samples are made of."""
 
 import functools
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Array
+from l5kit._warning import warn_caller
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
@@ -19,7 +19,7 @@ from l5kit.data.texts import decoded_text
 from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_ids
 from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.kept_index import kept_end_rows
+from l5kit.dataset.kept_index import kept_end_rows, within_runs
 from l5kit.dataset.utils import encode_fixed_length, kMaxStrLength
 from l5kit.errors import CorruptedDataError
 from l5kit.lanes.routes import RouteSource
@@ -79,12 +79,12 @@ class CheckedLog:
             index = index.without_faces()
         path = dataset.path or "a log in memory"
         if not index.is_sound:
-            _warn(
+            warn_caller(
                 f"{path!r} is damaged, samples that need what is wrong are errors: {index.summary()}; l5kit validate "
                 "lists all that is wrong"
             )
         if index.num_lost_faces:
-            _warn(
+            warn_caller(
                 f"{path!r} has no traffic light faces, although its frames name {index.num_lost_faces} of them: "
                 "it is read as one without traffic lights; l5kit validate lists what is wrong"
             )
@@ -101,10 +101,7 @@ class CheckedLog:
         if self.damage is not None:
             scene_indices = self.damage.find_scenes(frame_rows)
             return SampleIndices(scene_indices, frame_rows - self.damage.scenes.bounds[scene_indices, 0], agent_rows)
-        # a scene begins where the one before it ends; [-1] stands in for the one before the first, and counts nothing
-        scene_indices = end_frames.searchsorted(frame_rows, side="right")
-        first_frames = end_frames[scene_indices - 1] * (scene_indices > 0)
-        return SampleIndices(scene_indices, frame_rows - first_frames, agent_rows)
+        return SampleIndices(*within_runs(end_frames, frame_rows), agent_rows)
 
     def frames_of(self, scene_index: int, end_frames: Int64Array) -> tuple[int, int]:
         """Return first frame and end frame of a scene, not negative.
@@ -277,7 +274,3 @@ def _encoded_host(content: bytes) -> bytes:
             "the host of the scene is no text; run l5kit validate on the dataset and restore it from its source"
         )
     return encode_fixed_length(host).tobytes()
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=5)

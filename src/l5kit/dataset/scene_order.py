@@ -8,6 +8,7 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, UInt64Array
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.joined import JoinedDataset
+from l5kit.dataset.kept_index import within_runs
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
@@ -142,8 +143,8 @@ class SceneRanges:
 
     def samples_at(self, positions: Int64Array) -> Int64Array:
         """Return the indices of samples (N,) by their places in the row of all samples of these scenes."""
-        scenes = np.searchsorted(self.ends, positions, side="right")
-        samples: Int64Array = self.starts[scenes] + positions - np.where(scenes > 0, self.ends[scenes - 1], 0)
+        scenes, offsets = within_runs(self.ends, positions)
+        samples: Int64Array = self.starts[scenes] + offsets
         return samples
 
 
@@ -196,28 +197,7 @@ class SceneOrder:
         blocks = random.permutation(num_blocks) * scenes_per_block
         scenes = (blocks[:, None] + np.arange(scenes_per_block)).reshape(-1)
         scenes = scenes[scenes < len(ranges)]
-        counts = ranges.counts
-        if weights is not None:
-            if weights.shape != (len(ranges),) or not (np.isfinite(weights) & (weights >= 0)).all():
-                raise InvalidArgumentError(
-                    f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} "
-                    f"{weights.shape}"
-                )
-            # as many places as there are samples, by weight; sums of huge or tiny weights are no numbers
-            drawn = np.where(ranges.counts > 0, weights, 0.0)
-            shares = drawn / (drawn.max(initial=0.0) or 1.0) * ranges.counts
-            total = shares.sum()
-            if total == 0:
-                raise InvalidArgumentError(
-                    "scene_weights are 0 for all scenes that have samples; give one of them more"
-                )
-
-            # ends are rounded, at random, and not counts, so that they add up; the last scene that takes part gets what
-            # rounding left
-            rounded = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + float(random.random()))
-            bounds = np.minimum(rounded.astype(np.int64), ranges.num_samples)
-            bounds[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-            counts = np.diff(bounds, prepend=0)
+        counts = ranges.counts if weights is None else _weighted_counts(ranges, weights, float(random.random()))
         ends = np.cumsum(counts[scenes])
         last = np.append(np.arange(scenes_per_window, len(scenes), scenes_per_window), len(scenes)) - 1
         return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
@@ -225,21 +205,40 @@ class SceneOrder:
     def samples_at(self, positions: Int64Array) -> Int64Array:
         """Return the samples at places (N,) of the epoch, indices of the dataset."""
         # a window of scenes is shuffled as a whole, by a permutation that its number decides
-        windows = np.searchsorted(self.window_ends, positions, side="right")
-        starts = np.where(windows > 0, self.window_ends[windows - 1], 0)
+        windows, offsets = within_runs(self.window_ends, positions)
+        starts = positions - offsets
         keys = np.uint64(self.key) + windows.astype(np.uint64) * _SCENE_STEP
-        shuffled = starts + permuted(positions - starts, self.window_ends[windows] - starts, keys)
+        shuffled = starts + permuted(offsets, self.window_ends[windows] - starts, keys)
 
         # the scene that has the place, and the place within it
-        rows = np.searchsorted(self.ends, shuffled, side="right")
-        offsets = shuffled - np.where(rows > 0, self.ends[rows - 1], 0)
+        rows, offsets = within_runs(self.ends, shuffled)
         scenes = self.scenes[rows]
 
         # by weights a scene may have fewer places than samples, or more: which ones it gives is drawn, too
         if self.is_weighted:
-            before = np.where(scenes > 0, self.ranges.ends[scenes - 1], 0)
-            counts = self.ranges.ends[scenes] - before
+            counts = self.ranges.counts[scenes]
             keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP
             offsets = permuted(offsets % counts, counts, keys)
         samples: Int64Array = self.ranges.starts[scenes] + offsets
         return samples
+
+
+def _weighted_counts(ranges: SceneRanges, weights: Float64Array, rounding: float) -> Int64Array:
+    """Return the places of each scene (S,), together as many as there are samples; ``rounding`` lies in [0, 1)."""
+    if weights.shape != (len(ranges),) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InvalidArgumentError(
+            f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} {weights.shape}"
+        )
+    # by the share of the largest weight: sums of huge or tiny weights are no numbers
+    drawn = np.where(ranges.counts > 0, weights, 0.0)
+    shares = drawn / (drawn.max(initial=0.0) or 1.0) * ranges.counts
+    total = shares.sum()
+    if total == 0:
+        raise InvalidArgumentError("scene_weights are 0 for all scenes that have samples; give one of them more")
+
+    # ends are rounded, and not counts, so that they add up; the last scene that takes part gets what rounding left
+    ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + rounding).astype(np.int64)
+    ends = np.minimum(ends, ranges.num_samples)
+    ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
+    counts: Int64Array = np.diff(ends, prepend=0)
+    return counts

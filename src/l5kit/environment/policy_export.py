@@ -12,6 +12,7 @@ from torch import nn
 from l5kit import __version__
 from l5kit._types import Float32Array
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.download.fetching import file_digest
 from l5kit.data.map.opened import open_map
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -24,7 +25,7 @@ from l5kit.planning.checkpoint import class_path_of
 from l5kit.planning.weights_file import EXPORT_FORMAT
 from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
-from l5kit.workflows.checkpoint_conversion import digest_of, require_target
+from l5kit.workflows.checkpoint_conversion import require_target
 from l5kit.workflows.exported_network import POLICY, ExportedNetwork, ExportFacts
 from l5kit.workflows.network_export import NetworkExport, export_module, licence_of
 
@@ -125,7 +126,7 @@ def export_policy(
         workflow=POLICY,
         network=class_path_of(module),
         licence=licence or licence_of(file),
-        weights_sha256=digest_of(file),
+        weights_sha256=file_digest(file),
         opset=0,
         inputs=(),
         outputs=(),

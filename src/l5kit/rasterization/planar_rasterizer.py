@@ -235,6 +235,23 @@ class PlanarRasterizer(Rasterizer):
         return image
 
 
+class ColorRasterizer(PlanarRasterizer):
+    """A rasterizer whose three channels are red, green and blue."""
+
+    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
+        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
+
+        Raises:
+            InvalidArgumentError: ``in_im`` has another number of channels.
+        """
+        self._require_raster(in_im)
+        return to_uint8(in_im)
+
+    def num_channels(self) -> int:
+        """Return 3."""
+        return 3
+
+
 def write_planes(picture: UInt8Array, planes: UInt8Array) -> None:
     """Copy a picture (height, width, channels) into C-contiguous planes (channels, height, width)."""
     cv2.split(np.ascontiguousarray(picture), list(planes))
@@ -257,13 +274,21 @@ class ManyMapsRasterizer(Rasterizer):
 
     Attributes:
         maps: The maps.
+        render_context: Size, scale and orientation of the raster.
+        draws_windows: True, as rasterizers of maps draw batches.
+        image_dtype: ``float32`` for values from 0 to 1, ``uint8`` for bytes.
+        image_device: ``cpu``.
     """
+
+    image_device: ClassVar[Literal["cpu"]] = "cpu"
 
     def __init__(self, maps: SceneMaps, build: Callable[[str], PlanarRasterizer]) -> None:
         self.maps = maps
         self._build = build
         self._kept: Kept[PlanarRasterizer] = Kept(_MOST_MAPS_KEPT)
-        self._first = self.on_map(0)
+        self._first = first = self.on_map(0)
+        self.render_context, self.draws_windows = first.render_context, first.draws_windows
+        self.image_dtype = first.image_dtype
 
     def __repr__(self) -> str:
         """Return what draws, and how many maps there are."""
@@ -276,26 +301,6 @@ class ManyMapsRasterizer(Rasterizer):
             CorruptedDataError: Its file is missing, damaged, or not what it was.
         """
         return self._kept.get(row, lambda: self._build(self.maps.path_of(row)))
-
-    @property
-    def render_context(self) -> RenderContext:
-        """Size, scale and orientation of the raster."""
-        return self._first.render_context
-
-    @property
-    def draws_windows(self) -> bool:
-        """True, as rasterizers of maps draw batches."""
-        return self._first.draws_windows
-
-    @property
-    def image_dtype(self) -> str:
-        """``float32`` for values from 0 to 1, ``uint8`` for bytes."""
-        return self._first.image_dtype
-
-    @property
-    def image_device(self) -> str:
-        """``cpu``."""
-        return self._first.image_device
 
     def images_shape(self, num_windows: int, /) -> tuple[int, int, int, int]:
         """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""

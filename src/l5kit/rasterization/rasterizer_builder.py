@@ -1,5 +1,7 @@
 """Rasterizer builder: the table of map types, and the rasterizer that a configuration describes."""
 
+import os
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -8,10 +10,12 @@ import numpy as np
 from l5kit._types import Config, Float64Array, UInt8Array
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.known_keys import warn_of_misspelt_keys
+from l5kit.configs.own_code import is_own, read_own
 from l5kit.configs.parameters import (
     RASTERIZERS,
     BoxesAlone,
     BoxParams,
+    OwnMapType,
     RasterizerParams,
     SatelliteAlone,
     SatelliteParams,
@@ -20,7 +24,12 @@ from l5kit.configs.parameters import (
     SemanticWithBoxes,
 )
 from l5kit.configs.reading import read_variant
-from l5kit.data.local_data_manager import DataManager, require_data_manager
+from l5kit.data.local_data_manager import (
+    L5KIT_DATA_FOLDER_ENV_KEY,
+    DataManager,
+    LocalDataManager,
+    require_data_manager,
+)
 from l5kit.data.map.api import MapAPI, find_map
 from l5kit.data.map.map_folder import is_map_index, refuse_routes
 from l5kit.data.map.opened import maps_at
@@ -47,6 +56,8 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     ``py_semantic`` and ``py_satellite`` give boxes over the semantic map or the aerial picture, ``semantic_debug`` and
     ``satellite_debug`` the map or the picture alone, ``box_debug`` boxes alone and ``stub_debug`` an empty picture.
     With ``model_params.route`` there is one more channel, the route of the AV; it takes the semantic map.
+    ``FILE.py:NAME`` is a rasterizer in a file of the user, whose code runs: what a class or function of that name makes
+    of ``cfg`` and ``data_manager``, or an object.
 
     Args:
         cfg: Sections ``raster_params`` and ``model_params``; only the keys that the map type needs are read.
@@ -60,8 +71,11 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
         UnsupportedConfigError: There is no such map type (a ``NotImplementedError``).
         FileNotFoundError: A needed file is missing.
         CorruptedDataError: The aerial picture cannot be read.
+        InvalidArgumentError: The file of the user cannot be loaded, or gives no rasterizer.
         TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
     """
+    if own_map_type(cfg) is not None:
+        return _load_own(cfg, data_manager)
     params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).from_cfg(cfg)
     warn_of_misspelt_keys(cfg, "raster_params")
     rasterizer = _build(params, data_manager)
@@ -87,7 +101,10 @@ def count_channels(cfg: Config) -> int:
     Raises:
         ConfigError: A needed key is missing or of the wrong type.
         UnsupportedConfigError: There is no such map type.
+        InvalidArgumentError: The rasterizer is one of the user, which is made for it, and that fails.
     """
+    if own_map_type(cfg) is not None:
+        return _load_own(cfg, LocalDataManager(os.environ.get(L5KIT_DATA_FOLDER_ENV_KEY, ""))).num_channels()
     params = read_variant(cfg, "raster_params.map_type", MAP_TYPES).from_cfg(cfg)
     num_box_channels = 2 * (params.history_num_frames + 1) if isinstance(params, BoxParams) else 0
     return num_box_channels + (0 if isinstance(params, BoxesAlone) else 3) + int(params.has_route)
@@ -95,6 +112,32 @@ def count_channels(cfg: Config) -> int:
 
 MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): params for params in RASTERIZERS}
 """What the rasterizer of each ``raster_params.map_type`` is built from; a new map type is an entry here."""
+
+
+def own_map_type(cfg: Config) -> str | None:
+    """Return the ``FILE.py:NAME`` of the rasterizer of a configuration; None where that is one of l5kit."""
+    section = cfg.get("raster_params")
+    map_type = section.get("map_type") if isinstance(section, Mapping) else None
+    return map_type if isinstance(map_type, str) and is_own(map_type) else None
+
+
+def _load_own(cfg: Config, data_manager: DataManager) -> Rasterizer:
+    """Return the rasterizer of a file of the user, whose code runs."""
+    key, named = "raster_params.map_type", OwnMapType.from_cfg(cfg).map_type
+    if cfg.get("model_params", {}).get("route"):
+        raise ConfigError(f"model_params.route: {key} is {named!r}, which draws its channels itself; leave it out")
+    made: Any
+    made, _ = read_own(
+        named, key, called="rasterizer", is_one=lambda each: hasattr(each, "rasterize"), arguments=(cfg, data_manager)
+    )
+    missing = [name for name in ("rasterize", "to_rgb", "num_channels") if not callable(getattr(made, name, None))]
+    if missing:
+        raise InvalidArgumentError(
+            f"{key} is {named!r}, which gives {type(made).__name__}; a rasterizer has rasterize, to_rgb and "
+            f"num_channels, and it lacks {', '.join(missing)}; docs/architecture.md, A rasterizer, has one"
+        )
+    rasterizer: Rasterizer = made
+    return rasterizer
 
 
 def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasterizer | ManyMapsRasterizer:

@@ -3,18 +3,18 @@
 import cv2
 import numpy as np
 
-from l5kit._types import Float64Array, NumericArray, UInt8Array
+from l5kit._types import Float64Array, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.data.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.draw_list import CropList
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8
+from l5kit.rasterization.planar_rasterizer import ColorRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size
 
 
-class SatelliteRasterizer(PlanarRasterizer):
+class SatelliteRasterizer(ColorRasterizer):
     """Draws the part of an aerial picture that the raster covers, turned with the agent of interest.
 
     Attributes:
@@ -82,19 +82,6 @@ class SatelliteRasterizer(PlanarRasterizer):
             out_of_bounds=self.out_of_bounds,
             upside_down=not self.render_context.set_origin_to_bottom,
         )
-
-    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
-        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
-
-        Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
-        """
-        self._require_raster(in_im)
-        return to_uint8(in_im)
-
-    def num_channels(self) -> int:
-        """Return 3."""
-        return 3
 
 
 def compute_pixel_scale(world_to_aerial: Float64Array) -> float:

@@ -31,7 +31,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, PictureList, ShapeList
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, to_uint8, write_planes
+from l5kit.rasterization.planar_rasterizer import ColorRasterizer, write_planes
 from l5kit.rasterization.render_context import RenderContext, find_middles
 from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel, subpixel_of, touches_picture
@@ -574,12 +574,15 @@ def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: flo
     return np.flatnonzero((above_low & below_high).all(axis=1))
 
 
-class SemanticRasterizer(PlanarRasterizer):
+class SemanticRasterizer(ColorRasterizer):
     """Draws the semantic map around the agent of interest: lanes, their lights and crosswalks on white.
 
     Attributes:
         mapAPI: The map.
         world_to_ecef: ECEF from world metres, shape (4, 4).
+        outlines: Outlines of the lanes and crosswalks of the map.
+        grid: Finds what of the map may be in a picture.
+        lights: The faces that colour lanes.
     """
 
     def __init__(
@@ -597,7 +600,7 @@ class SemanticRasterizer(PlanarRasterizer):
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the outlines out, which the receiving process can stack again from the map."""
-        return {name: value for name, value in vars(self).items() if name not in ("_grid", "_outlines", "_lights")}
+        return {name: value for name, value in vars(self).items() if name not in ("grid", "outlines", "lights")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
@@ -651,48 +654,20 @@ class SemanticRasterizer(PlanarRasterizer):
         self.painter.paint(self._list_map(centers_m, matrices, faces), 0, planes)
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
 
-    def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
-        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
-
-        Raises:
-            InvalidArgumentError: ``in_im`` has another number of channels.
-        """
-        self._require_raster(in_im)
-        return to_uint8(in_im)
-
-    def num_channels(self) -> int:
-        """Return 3."""
-        return 3
-
-    @property
-    def outlines(self) -> MapOutlines:
-        """Outlines of the lanes and crosswalks of the map."""
-        return self._outlines
-
-    @property
-    def grid(self) -> BoundsGrid:
-        """Finds what of the map may be in a picture."""
-        return self._grid
-
-    @property
-    def lights(self) -> LaneLights:
-        """The faces that colour lanes."""
-        return self._lights
-
     def _stack_outlines(self) -> None:
         arrays = self.mapAPI.arrays
-        self._grid = arrays.grid(0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size)))
-        self._outlines = MapOutlines.of_map(arrays, INTERPOLATION_POINTS)
-        self._lights = arrays.lights
+        self.grid = arrays.grid(0.5 * float(np.linalg.norm(self.raster_size * self.pixel_size)))
+        self.outlines = MapOutlines.of_map(arrays, INTERPOLATION_POINTS)
+        self.lights = arrays.lights
 
     def _list_map(self, centers_m: Float64Array, raster_from_world: Float64Array, tl_faces: WindowRows) -> ShapeList:
         """Return the map around world positions (B, 2) with the lights of the newest frames."""
         width, height = self.raster_size.tolist()
-        return self._outlines.list_shapes(
-            NearElements(*self._grid.find_near(centers_m)),
+        return self.outlines.list_shapes(
+            NearElements(*self.grid.find_near(centers_m)),
             raster_from_world,
             (width, height),
-            lights=self._lights,
-            active=ActiveFaces(*self._lights.find_active(tl_faces)),
+            lights=self.lights,
+            active=ActiveFaces(*self.lights.find_active(tl_faces)),
             colors=COLOR_TABLE,
         )

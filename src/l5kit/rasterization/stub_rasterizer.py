@@ -5,10 +5,10 @@ import numpy as np
 from l5kit._types import Float64Array, NumericArray, UInt8Array
 from l5kit.data.windows import Targets, Windows
 from l5kit.rasterization.draw_list import BlankList
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
+from l5kit.rasterization.planar_rasterizer import ColorRasterizer
 
 
-class StubRasterizer(PlanarRasterizer):
+class StubRasterizer(ColorRasterizer):
     """A rasterizer whose three channels are 0."""
 
     def rasterize_windows(
@@ -40,7 +40,3 @@ class StubRasterizer(PlanarRasterizer):
         self._require_raster(in_im)
         width, height = self.raster_size.tolist()
         return np.zeros((height, width, 3), np.uint8)
-
-    def num_channels(self) -> int:
-        """Return 3."""
-        return 3

@@ -18,7 +18,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, register_jitable
 
 from l5kit._types import Int32Array, Int64Array, NumericArray, UInt8Array
-from l5kit.rasterization.intrinsic_types import TargetContext, TypedCode
+from l5kit.rasterization.unit_range import TargetContext, TypedCode
 
 _CHANNELS: Final = 3
 _PITCH: Final = 4

@@ -5,7 +5,7 @@ caches where they do not stay there, and what is known to be 0 is not read.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -14,7 +14,15 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from l5kit._types import Float32Array, Int64Array, UInt8Array
-from l5kit.rasterization.intrinsic_types import TargetContext, TypedCode
+
+TargetContext: TypeAlias = Any
+"""A ``numba.core.base.BaseContext``, whose methods have no types."""
+
+CodeWriter: TypeAlias = Callable[[TargetContext, Any, Signature, Any], object]
+"""Writes the code of a call with a builder of llvmlite, for arguments of these types and values; returns its result."""
+
+TypedCode: TypeAlias = tuple[Signature, CodeWriter]
+"""What an intrinsic returns for the types of its arguments: these with the type of the result, and the code."""
 
 _LANES: Final = 16
 """Values that are written at once past the caches: 64 bytes, a cache line."""

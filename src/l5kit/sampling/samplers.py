@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +59,7 @@ class WindowSampler(ABC):
         ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     params: SamplingParams | VectorSamplingParams
     perturbation: Perturbation | None
     ego_extent_m: tuple[float, float, float]
@@ -137,29 +138,44 @@ class WindowSampler(ABC):
     ) -> dict[str, Column]:
         """Return all columns of a batch; what is large is written to ``memory`` already."""
 
-    def _cut_single(
+    def __call__(
         self,
         state_index: int,
         frames: Records,
         agents: Records,
-        *,
         tl_faces: Records | None,
-        track_id: int | None,
-    ) -> tuple[Windows, NumericArray | None]:
-        """Return the window of one frame of a scene, and one track as an array (1,) or None for the AV."""
+        selected_track_id: int | None = None,
+    ) -> Sample:
+        """Return the sample of one frame of a scene.
+
+        Arguments, result and errors are those of :func:`l5kit.sampling.generate_agent_sample`, or of
+        :func:`~l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`.
+        """
+        # the window of the frame, and one track as an array (1,), or None for the AV
         faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
         current = CurrentFrames.of_scene(frames, state_index)
         windows = cut_windows(current, agents, faces, self.steps, ego_extent_m=self.ego_extent_m)
-        threshold = self.params.filter_agents_threshold
-        track_ids = None if track_id is None else as_track_ids(windows.agents.dtype, track_id)
-        if track_id is not None and track_ids is None:
-            raise track_missing(track_id, -1, threshold)
+        track_ids = None if selected_track_id is None else as_track_ids(windows.agents.dtype, selected_track_id)
+        if selected_track_id is not None and track_ids is None:
+            raise track_missing(selected_track_id, -1, self.params.filter_agents_threshold)
         route_map = self.route_map
         if route_map is not None and track_ids is None:
             step_time_s = self.params.step_time_s
             routes = SceneRoutes(lambda _: np.asarray(frames), 1, route_map=route_map, step_time_s=step_time_s)
             windows = routes.of_log(windows, np.zeros(1, np.int64), np.array([state_index]))
-        return windows, track_ids
+        if self.makes_batches:
+            sample = sample_of(self._columns(windows, track_ids, None), 0)
+        else:
+            sample = self._make_single(windows, self.perturb_and_find(windows, track_ids))
+        return self._finished(sample, state_index, is_of_av=track_ids is None)
+
+    @abstractmethod
+    def _make_single(self, windows: Windows, targets: Targets) -> Sample:
+        """Return the sample of one window by a rasterizer or vectorizer that takes single windows only."""
+
+    @abstractmethod
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:
+        """Return a single sample in the types that L5Kit 1.5 has."""
 
     def perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
         """Move the AV in windows, and return whom they are about: tracks (B,), or the AV for None.
@@ -197,38 +213,25 @@ class AgentSampler(WindowSampler):
     perturbation: Perturbation | None
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
 
-    def __call__(
-        self,
-        state_index: int,
-        frames: Records,
-        agents: Records,
-        tl_faces: Records | None,
-        selected_track_id: int | None = None,
-    ) -> Sample:
-        """Return one sample; arguments, result and errors as in :func:`l5kit.sampling.generate_agent_sample`."""
-        windows, track_ids = self._cut_single(
-            state_index, frames, agents, tl_faces=tl_faces, track_id=selected_track_id
+    def _make_single(self, windows: Windows, targets: Targets) -> Sample:
+        # a rasterizer that draws single windows gets records, as in L5Kit 1.5; one of users may not be derived
+        rasterizer: Any = self.rasterizer
+        history = windows.history(0)
+        window = (
+            history,
+            windows.agents.frames_of(0, len(history)),
+            windows.tl_faces.frames_of(0, len(history)),
+            None if targets.rows is None else windows.agents.take(targets.rows)[0],
         )
-        if self.makes_batches:
-            sample = sample_of(self._columns(windows, track_ids, None), 0)
-            if "image" in sample:
-                sample["image"] = channels_last(sample["image"])
+        if hasattr(rasterizer, "rasterize_planar"):
+            planes = rasterizer.rasterize_planar(*window)
         else:
-            # a rasterizer that draws single windows gets records, as in L5Kit 1.5; one of users may not be derived
-            targets = self.perturb_and_find(windows, track_ids)
-            rasterizer: Any = self.rasterizer
-            history = windows.history(0)
-            window = (
-                history,
-                windows.agents.frames_of(0, len(history)),
-                windows.tl_faces.frames_of(0, len(history)),
-                None if targets.rows is None else windows.agents.take(targets.rows)[0],
-            )
-            if hasattr(rasterizer, "rasterize_planar"):
-                planes = rasterizer.rasterize_planar(*window)
-            else:
-                planes = channels_first(rasterizer.rasterize(*window))
-            sample = {"image": channels_last(planes)} | sample_of(self._state_columns(windows, targets), 0)
+            planes = channels_first(rasterizer.rasterize(*window))
+        return {"image": planes} | sample_of(self._state_columns(windows, targets), 0)
+
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
+        if "image" in sample:
+            sample["image"] = channels_last(sample["image"])
         return {"frame_index": state_index} | sample
 
     @property
@@ -343,26 +346,13 @@ class VectorSampler(WindowSampler):
     perturbation: Perturbation | None
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
 
-    def __call__(
-        self,
-        state_index: int,
-        frames: Records,
-        agents: Records,
-        tl_faces: Records | None,
-        selected_track_id: int | None = None,
-    ) -> Sample:
-        """Return one sample; see :func:`l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`."""
-        windows, track_ids = self._cut_single(
-            state_index, frames, agents, tl_faces=tl_faces, track_id=selected_track_id
-        )
-        if self.makes_batches:
-            sample = sample_of(self._columns(windows, track_ids, None), 0)
-        else:
-            targets = self.perturb_and_find(windows, track_ids)
-            tracked = self._trajectories(windows, targets)
-            sample = sample_of(self.state_columns(tracked, self.pose_columns(windows, targets)), 0)
-            sample |= self._vectorize_single(windows, targets, sample)
-        if selected_track_id is None:
+    def _make_single(self, windows: Windows, targets: Targets) -> Sample:
+        tracked = self._trajectories(windows, targets)
+        sample = sample_of(self.state_columns(tracked, self.pose_columns(windows, targets)), 0)
+        return sample | self._vectorize_single(windows, targets, sample)
+
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
+        if is_of_av:
             sample["type"] = int(sample["type"])
         return sample
 
@@ -464,17 +454,8 @@ class AgentVectorSampler(VectorSampler):
     one. Else its row is empty, as it is in samples of the AV itself.
     """
 
-    def __call__(
-        self,
-        state_index: int,
-        frames: Records,
-        agents: Records,
-        tl_faces: Records | None,
-        selected_track_id: int | None = None,
-    ) -> Sample:
-        """Return one sample, with the AV among the other agents; arguments and errors as for the base class."""
-        sample = super().__call__(state_index, frames, agents, tl_faces, selected_track_id)
-        return sample | {"type": int(sample["type"])}
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
+        return super()._finished(sample, state_index, is_of_av=True)
 
     def _columns(
         self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None

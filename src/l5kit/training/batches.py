@@ -12,10 +12,9 @@ from l5kit.configs.runs import LoaderParams
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, IndexedSamples
 from l5kit.dataset.loading import BatchMakers, new_loader
 from l5kit.dataset.loading import loader as make_loader
-from l5kit.dataset.rank_sampler import process_rank
+from l5kit.dataset.rank_sampler import SceneChoice, process_rank
 from l5kit.dataset.reseeding import BatchOrder
 from l5kit.dataset.sample_batch import collate
-from l5kit.dataset.scene_choice import SceneChoice
 from l5kit.errors import ConfigError
 from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.scenarios import choice_of

@@ -110,6 +110,8 @@ class TopWeights:
             key: Under which facts of weights have the digest of their evaluation.
         """
         files = []
+        if not self._number:
+            return ()
         for path in sorted(self._folder.glob(f"{glob.escape(self._name)}_top_*_steps_*.safetensors")):
             try:
                 facts = read_checkpoint(path).facts
@@ -119,7 +121,7 @@ class TopWeights:
             best, digest = BestScore.of(facts), facts.get(key)
             if best is not None and best.step is not None and isinstance(digest, str):
                 files.append(TopFile(best.score, best.step, path.name, digest))
-        return tuple(files) if self._number else ()
+        return tuple(files)
 
     def file_for(self, score: float, step: int, digest: str) -> TopFile | None:
         """Return the file that weights are to be written to, or None if so many others are better."""

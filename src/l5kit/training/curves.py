@@ -151,6 +151,9 @@ def _as_lines(rows: list[_Row], columns: list[str]) -> str:
 class SentPoints:
     """The points that have gone to a service, in a file: the last step of each curve.
 
+    A service cannot be told to forget what came after the last checkpoint: a training that goes on computes the same
+    points again, and those are left out.
+
     Args:
         path: The file; points of an earlier process are those that it tells of now.
     """

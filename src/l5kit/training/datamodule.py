@@ -12,7 +12,7 @@ from l5kit.configs.runs import LoaderParams
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.dataset.batch_loader import BatchLoader
 from l5kit.dataset.loading import loader as make_loader
-from l5kit.dataset.scene_choice import SceneChoice
+from l5kit.dataset.rank_sampler import SceneChoice
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_inputs import tensors_on
 from l5kit.training.batches import EvaluationBatches

@@ -11,6 +11,7 @@ from typing import Final
 from l5kit._files import clear_leftovers_in, remove_whole
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
+from l5kit.configs.texts import with_integers
 from l5kit.data.folder_lock import is_main_process, require_unused
 from l5kit.errors import ConfigError
 from l5kit.planning.torch_files import CheckpointError
@@ -41,7 +42,7 @@ def training_digest(cfg: Config) -> str:
     """Return a text that a training has in common with those that it may go on from."""
     params = cfg.get("train_params") or {}
     fixed = [{key: cfg.get(key) for key in _FIXED_SECTIONS}, {key: params.get(key) for key in _FIXED_RUN_KEYS}]
-    text = json.dumps(_with_integers(fixed), sort_keys=True, default=str)
+    text = json.dumps(with_integers(fixed), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -148,13 +149,3 @@ def _require_same_training(given: Config, stored: Config) -> None:
                 f"train_params.{key}: {now!r} differs from {before!r} of the training that is to go on; "
                 "start a new one in another folder"
             )
-
-
-def _with_integers(value: object) -> object:
-    """Return a value in which all that is equal has the same text: 1 for 1.0, and texts for the names of keys."""
-    if isinstance(value, Mapping):
-        return {str(name): _with_integers(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_integers(item) for item in value]
-    is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
-    return int(value) if isinstance(value, (bool, float)) and is_whole else value

@@ -1,7 +1,6 @@
 """Conversion of checkpoints of any kind to safetensors with the configuration of their training inside."""
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import torch
 from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
+from l5kit.data.download.fetching import file_digest
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import class_path_of, read_checkpoint, save_weights
@@ -94,7 +94,7 @@ def convert_checkpoint(
         weights, model_class = network.state_dict(), class_path_of(network)
     architecture = architecture_of({name: tuple(value.shape) for name, value in weights.items()}, model_class)
     model_class = model_class or (architecture.model_class if architecture else _UNKNOWN_CLASS)
-    facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": digest_of(file), "l5kit": __version__}}
+    facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": file_digest(file), "l5kit": __version__}}
     with replaced_when_complete(written, argument="target") as temporary:
         save_weights(temporary, weights, model_class=model_class, config=config, facts=facts)
         # read again and compared bit by bit, with what was written and, in its types, with the source
@@ -128,12 +128,6 @@ def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) ->
         require_own_file(target, argument="target")
     elif target.exists():
         raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
-
-
-def digest_of(file: Path) -> str:
-    """Return the SHA-256 of a file, in hex digits."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _is_equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:

@@ -27,6 +27,7 @@ from l5kit.planning.torch_files import (
     outline_of,
 )
 from l5kit.planning.weights_file import POLICY_PARTS, weights_of
+from l5kit.rasterization.rasterizer_builder import own_map_type
 from l5kit.workflows.architectures import Architecture, architecture_of, is_buffer
 from l5kit.workflows.trained_network import WITHOUT_TRAINING
 from l5kit.workflows.workflow import TrainingConfig, make_model
@@ -148,16 +149,25 @@ def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> Wei
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or names a class of a user.
     """
-    config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **cfg})
-    named = config.params.own_criterion or config.params.own.model
+    named = own_map_type(
+        cfg
+    )  # looked at first, as the channels of some networks are those of a rasterizer that is made
     if named is not None:
-        raise ConfigError(
-            f"{named.key}: the configuration names {named.class_path}, which is not imported to look at a file; "
-            "l5kit.load_model(FILE, cfg=...) imports it and says what does not fit"
-        )
+        raise _not_imported("raster_params.map_type", named)
+    config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **cfg})
+    own = config.params.own_criterion or config.params.own.model
+    if own is not None:
+        raise _not_imported(own.key, own.class_path)
     with torch.random.fork_rng(devices=()), torch.device("meta"):
         model = make_model(config.from_scratch())
     return Checkpoint(description.file, "state dict", description.weights).mismatch_with(model)
+
+
+def _not_imported(key: str, named: str) -> ConfigError:
+    return ConfigError(
+        f"{key}: the configuration names {named}, which is not imported to look at a file; "
+        "l5kit.load_model(FILE, cfg=...) imports it and says what does not fit"
+    )
 
 
 def _read(file: Path, *, allow_pickle: bool) -> tuple[Checkpoint, str, bool]:

@@ -18,6 +18,7 @@ from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 from l5kit.configs.texts import parse_json, read_text
+from l5kit.data.download.fetching import file_digest
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import collate
@@ -28,7 +29,7 @@ from l5kit.planning.weights_file import CARD_FILE, EXPORT_FORMAT
 from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, draw_uniforms
 from l5kit.sampling.sample_keys import KEYS_BY_DATASET
-from l5kit.workflows.checkpoint_conversion import digest_of, require_target
+from l5kit.workflows.checkpoint_conversion import require_target
 from l5kit.workflows.exported_network import (
     CHECKSUM_KEY,
     ExportedArray,
@@ -149,7 +150,7 @@ def export_network(
         workflow=model.config.params.workflow,
         network=class_path_of(network),
         licence=licence or licence_of(model.file),
-        weights_sha256=digest_of(model.file),
+        weights_sha256=file_digest(model.file),
         opset=0,
         inputs=(),
         outputs=(),

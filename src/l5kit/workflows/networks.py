@@ -4,7 +4,7 @@ import dataclasses
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self, TypedDict
+from typing import ClassVar, Self, TypedDict
 
 import torch
 from torch import nn
@@ -13,6 +13,7 @@ from l5kit._types import Config, JsonObject
 from l5kit.configs.class_path import describe_error
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
+from l5kit.configs.reading import Params
 from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
@@ -185,16 +186,21 @@ class MotionRecipe(RasterRecipe):
         )
 
 
-class _VectorArguments(TypedDict):
-    """Arguments that all networks on vectors have in common."""
+class _Hidden(TypedDict):
+    """What a network on vectors does not see."""
+
+    disable_other_agents: bool
+    disable_map: bool
+    disable_lane_boundaries: bool
+
+
+class _VectorArguments(_Hidden):
+    """Arguments that the networks on vectors of L5Kit 1.5 have in common."""
 
     history_num_frames_ego: int
     history_num_frames_agents: int
     weights_scaling: list[float]
     criterion: nn.Module
-    disable_other_agents: bool
-    disable_map: bool
-    disable_lane_boundaries: bool
     use_agent_labels: bool
     agents_in_own_frame: bool
     motion_step_time_s: float | None
@@ -203,16 +209,36 @@ class _VectorArguments(TypedDict):
 
 @dataclass(frozen=True)
 class VectorRecipe(NetworkRecipe):
-    """Base of the networks on vectors.
+    """Base of the networks on vectors; one with parameters of its own names their class, and has them as ``network``.
 
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: The network.
+        model: What it has in common with other networks on vectors.
     """
+
+    own_params: ClassVar[type[Params] | None] = None
+    """Class of the parameters that other networks do not have."""
 
     sizes: VectorizerParams
     model: VectorModelParams
+
+    @classmethod
+    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
+        """Read ``model_params`` and ``data_generation_params``.
+
+        Raises:
+            ConfigError: A key is missing or of the wrong type, or two of them do not go together.
+        """
+        own: tuple[Params, ...] = () if cls.own_params is None else (cls.own_params.from_cfg(cfg),)
+        return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), *own)
+
+    def _hidden(self) -> _Hidden:
+        return {
+            "disable_other_agents": self.model.disable_other_agents,
+            "disable_map": self.model.disable_map,
+            "disable_lane_boundaries": self.model.disable_lane_boundaries,
+        }
 
     def _arguments(self) -> _VectorArguments:
         return {
@@ -220,9 +246,7 @@ class VectorRecipe(NetworkRecipe):
             "history_num_frames_agents": self.sizes.history_num_frames_agents,
             "weights_scaling": list(self.model.weights_scaling),
             "criterion": self._criterion("l1"),
-            "disable_other_agents": self.model.disable_other_agents,
-            "disable_map": self.model.disable_map,
-            "disable_lane_boundaries": self.model.disable_lane_boundaries,
+            **self._hidden(),
             "use_agent_labels": self.model.use_agent_labels,
             "agents_in_own_frame": self.model.agents_in_own_frame,
             "motion_step_time_s": self.params.past_step_time_s if self.model.motion_features else None,
@@ -233,11 +257,6 @@ class VectorRecipe(NetworkRecipe):
 @dataclass(frozen=True)
 class VectorPlannerRecipe(VectorRecipe):
     """A planner on vectors that is trained open loop."""
-
-    @classmethod
-    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read ``model_params`` and ``data_generation_params``."""
-        return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg))
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
@@ -258,16 +277,12 @@ class UrbanDriverRecipe(VectorRecipe):
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: The network.
-        unroll: How it is unrolled.
+        model: What it has in common with other networks on vectors.
+        network: How it is unrolled.
     """
 
-    unroll: UnrollParams
-
-    @classmethod
-    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read ``model_params`` and ``data_generation_params``."""
-        return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), UnrollParams.from_cfg(cfg))
+    own_params = UnrollParams
+    network: UnrollParams
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
@@ -275,9 +290,9 @@ class UrbanDriverRecipe(VectorRecipe):
             **self._arguments(),
             num_targets=3,
             global_head_dropout=self.model.global_head_dropout,
-            detach_unroll=self.unroll.detach_unroll,
-            warmup_num_frames=self.unroll.warmup_num_frames,
-            discount_factor=self.unroll.discount_factor,
+            detach_unroll=self.network.detach_unroll,
+            warmup_num_frames=self.network.warmup_num_frames,
+            discount_factor=self.network.discount_factor,
             average_available_only=self.model.average_available_only,
             dim_features=self.model.dim_features,
             velocity_residual=self.params.residual_to == "constant_velocity",
@@ -299,13 +314,8 @@ class SafePathNetRecipe(VectorRecipe):
         network: What it has of its own.
     """
 
+    own_params = SafePathNetParams
     network: SafePathNetParams
-
-    @classmethod
-    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read ``model_params`` and ``data_generation_params``."""
-        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
-        return cls(params, sizes, model, SafePathNetParams.from_cfg(cfg))
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""

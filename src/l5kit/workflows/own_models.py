@@ -55,7 +55,7 @@ class OwnModelRecipe(NetworkRecipe):
 
     @classmethod
     def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read what is offered to the model; nothing is imported."""
+        """Read what is offered to the model; nothing is imported but a rasterizer of the user, for its channels."""
         offered: JsonObject = {
             "workflow": params.workflow,
             "future_num_frames": params.future_num_frames,

@@ -140,11 +140,14 @@ def spread_indices(num_samples: int, most: int | None) -> Int64Array:
     return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))
 
 
+def file_keys_of(files: DatasetFiles) -> dict[str, str]:
+    """Return the files that are there as whole paths, by their keys in ``raster_params``."""
+    paths = {key: getattr(files, name) for key, name in _FILE_KEYS.items()}
+    return {key: os.path.abspath(path) for key, path in paths.items() if path is not None}
+
+
 def with_files_of(cfg: Config, files: DatasetFiles) -> JsonObject:
     """Return a configuration whose map is that of a log, where both have one."""
-    params = dict(cfg.get("raster_params", {}))
-    for key, name in _FILE_KEYS.items():
-        path = getattr(files, name)
-        if key in params and path is not None:
-            params[key] = os.path.abspath(path)
-    return {**cfg, "raster_params": params} if "raster_params" in cfg else dict(cfg)
+    params = cfg.get("raster_params", {})
+    own = {key: path for key, path in file_keys_of(files).items() if key in params}
+    return {**cfg, "raster_params": {**params, **own}} if "raster_params" in cfg else dict(cfg)

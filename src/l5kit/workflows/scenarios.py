@@ -1,26 +1,24 @@
 """Scenarios of a training: which scenes it draws and how often, by what happens in them."""
 
 import os
-import warnings
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from l5kit._files import replaced_when_complete
 from l5kit._types import BoolArray, Config, Float64Array
+from l5kit._warning import warn_caller
 from l5kit.configs.parameters import MapKeys
 from l5kit.configs.runs import LoaderParams
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import SceneMaps, maps_of_cfg
-from l5kit.data.stores.npy_files import map_npy, npy_header
+from l5kit.data.stores.npy_files import keep_npy, kept_npy
 from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.scene_choice import SceneChoice, choose_scenes
+from l5kit.dataset.rank_sampler import SceneChoice, choose_scenes
 from l5kit.errors import ConfigError
 from l5kit.evaluation.scene_tags import TAG_KINDS, TagThresholds, tag_scenes
 from l5kit.workflows.samples import data_managers_of
@@ -140,23 +138,24 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map
     parts = (_VERSION, _NAMES, fingerprint, num_scenes, map_files, TagThresholds())
     file = cache_folder() / "scene_tags" / f"{sha256(repr(parts).encode()).hexdigest()}.npy"
     shape = (num_scenes, len(_NAMES))
-    kept = _read(file, shape)
+    kept = kept_npy(file, dtype="|b1", shape=shape)
     if kept is not None:
         return kept
     # one process looks at the scenes; those that waited for it find the file
     with hold_lock(file.with_suffix(".lock")) as problem:
-        kept = None if problem else _read(file, shape)
+        kept = None if problem else kept_npy(file, dtype="|b1", shape=shape)
         if kept is not None:
             return kept
         fate = f"cannot be kept in {file.parent} ({problem})" if problem else f"is kept in {file.parent}"
-        warnings.warn(
-            f"what happens in {num_scenes} scenes of {log.path!r} has to be found, which takes a while; it {fate}",
-            RuntimeWarning,
-            stacklevel=4,
+        warn_caller(
+            f"what happens in {num_scenes} scenes of {log.path!r} has to be found, which takes a while; it {fate}"
         )
         has_tag = _find_tags(log, num_scenes, maps)
         if not problem:
-            _write(file, has_tag)
+            try:
+                keep_npy(file, has_tag)
+            except OSError as error:  # where there is no space nothing is kept
+                warn_caller(f"what happens in scenes cannot be kept in {file}: {error}")
     return has_tag
 
 
@@ -164,20 +163,3 @@ def _find_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None) -> 
     """Return which of the first scenes have which tags, (S, T)."""
     has_tag: BoolArray = tag_scenes(log, maps, scenes=range(num_scenes), workers=os.cpu_count() or 1).counts > 0
     return has_tag
-
-
-def _read(file: Path, shape: tuple[int, int]) -> BoolArray | None:
-    try:
-        return map_npy(file, dtype="|b1", shape=shape)
-    except OSError:
-        return None
-
-
-def _write(file: Path, has_tag: BoolArray) -> None:
-    """Keep which scenes have which tags; the lock of the file must be held. Where there is no space nothing is kept."""
-    try:
-        with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-            opened.write(npy_header("|b1", has_tag.shape))
-            opened.write(np.ascontiguousarray(has_tag).data)
-    except OSError as error:
-        warnings.warn(f"what happens in scenes cannot be kept in {file}: {error}", RuntimeWarning, stacklevel=5)

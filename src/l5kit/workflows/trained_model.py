@@ -21,7 +21,7 @@ from l5kit.dataset.sample_batch import collate, tensors_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.planning.weights_file import weights_of
-from l5kit.workflows.samples import SampleSource
+from l5kit.workflows.samples import SampleSource, file_keys_of
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
 from l5kit.workflows.workflow import TrainingConfig
 
@@ -136,14 +136,8 @@ class TrainedModel(nn.Module):
         if not isinstance(log, ChunkedDataset):
             log = ChunkedDataset(find_dataset_files(log).dataset).open()
         if data_folder is None and log.path and Path(log.path).exists():
-            files = find_dataset_files(log.path)
-            paths = {
-                "semantic_map_key": files.semantic_map,
-                "dataset_meta_key": files.meta,
-                "satellite_map_key": files.aerial,
-            }
-            keys = {key: os.path.abspath(path) for key, path in paths.items() if path is not None}
-            mapping, data_folder = {**mapping, "raster_params": {**mapping["raster_params"], **keys}}, ""
+            files = file_keys_of(find_dataset_files(log.path))
+            mapping, data_folder = {**mapping, "raster_params": {**mapping["raster_params"], **files}}, ""
         loader = self.config.params.val_loader or self.config.params.train_loader
         return self.config.workflow.make_samples(SampleSource(mapping, log, loader, LocalDataManager(data_folder)))
 

@@ -1,13 +1,13 @@
 """Recipes of the networks on vectors that L5Kit 1.5 has not: motion tokens, the query-centric model, route planners."""
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from torch import nn
 
-from l5kit._types import Config, JsonObject
-from l5kit.configs.networks import MotionTokenParams, QueryCentricParams, RoutePlannerParams, VectorModelParams
+from l5kit._types import JsonObject
+from l5kit.configs.networks import MotionTokenParams, QueryCentricParams, RoutePlannerParams
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
@@ -16,8 +16,8 @@ from l5kit.errors import ConfigError
 from l5kit.planning.vectorized.route_features import RouteInputs
 from l5kit.planning.vectorized.route_model import NUM_POOLING_HEADS, RoutePlannerModel
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary
+from l5kit.prediction.vectorized.motion_tokens_matching import TokenTimes
 from l5kit.prediction.vectorized.motion_tokens_model import MotionTokenModel
-from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes
 from l5kit.prediction.vectorized.query_centric_model import QueryCentricModel
 from l5kit.workflows.networks import VectorRecipe
 from l5kit.workflows.samples import spread_indices
@@ -43,28 +43,24 @@ class MotionTokenRecipe(VectorRecipe):
         sizes: Sizes of a sample.
         model: What it has in common with other networks on vectors.
         network: What it has of its own.
-        times: How long tokens last, and how many there are.
         is_fitted_later: Whether the tokens come with weights, so that none are fitted.
+        times: How long tokens last, and how many there are.
+
+    Raises:
+        ConfigError: Tokens do not fit the steps, or there is a criterion.
     """
 
+    own_params = MotionTokenParams
     network: MotionTokenParams
-    times: TokenTimes
     is_fitted_later: bool = False
+    times: TokenTimes = field(init=False)
 
-    @classmethod
-    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read ``model_params`` and ``data_generation_params``.
-
-        Raises:
-            ConfigError: Tokens do not fit the steps, or there is a criterion.
-        """
-        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
-        network = MotionTokenParams.from_cfg(cfg)
-        if params.criterion is not None:
+    def __post_init__(self) -> None:
+        if self.params.criterion is not None:
             raise ConfigError(
                 "model_params.criterion: motion_tokens learns tokens by their cross entropy; leave it out"
             )
-        return cls(params, sizes, model, network, _times_of(params, sizes, network))
+        object.__setattr__(self, "times", _times_of(self.params, self.sizes, self.network))
 
     def from_scratch(self) -> Self:
         """Return a recipe whose tokens come with weights."""
@@ -72,7 +68,7 @@ class MotionTokenRecipe(VectorRecipe):
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:
         """Return the network; without samples its tokens are still to be set."""
-        network, model = self.network, self.model
+        network = self.network
         built = MotionTokenModel(
             self.times,
             num_tokens=network.num_tokens,
@@ -87,9 +83,7 @@ class MotionTokenRecipe(VectorRecipe):
             num_rollouts=network.num_rollouts,
             temperature=network.temperature,
             seed=network.sampling_seed,
-            disable_other_agents=model.disable_other_agents,
-            disable_map=model.disable_map,
-            disable_lane_boundaries=model.disable_lane_boundaries,
+            **self._hidden(),
         )
         if samples is not None and not self.is_fitted_later:
             # in batches of samples that are spread evenly over the log
@@ -141,30 +135,26 @@ class QueryCentricRecipe(VectorRecipe):
         sizes: Sizes of a sample.
         model: What it has in common with other networks on vectors.
         network: What it has of its own.
+
+    Raises:
+        ConfigError: Heads do not divide the features, or there is a criterion that the loss has no use for.
     """
 
+    own_params = QueryCentricParams
     network: QueryCentricParams
 
-    @classmethod
-    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read ``model_params`` and ``data_generation_params``.
-
-        Raises:
-            ConfigError: Heads do not divide the features, or there is a criterion that the loss has no use for.
-        """
-        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
-        network = QueryCentricParams.from_cfg(cfg)
+    def __post_init__(self) -> None:
+        network = self.network
         if network.dim_queries % network.num_query_heads:
             raise ConfigError(
                 f"model_params.dim_queries: expected a multiple of the {network.num_query_heads} heads of "
                 f"num_query_heads, got {network.dim_queries}"
             )
-        if network.mode_loss == "mixture" and params.criterion is not None:
+        if network.mode_loss == "mixture" and self.params.criterion is not None:
             raise ConfigError(
                 "model_params.criterion: the loss of a mixture is its likelihood; leave it out, or set mode_loss to "
                 "'winner'"
             )
-        return cls(params, sizes, model, network)
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
@@ -186,9 +176,7 @@ class QueryCentricRecipe(VectorRecipe):
             motion_features=model.motion_features,
             step_time_s=params.step_time_s,
             past_step_time_s=params.past_step_time_s,
-            disable_other_agents=model.disable_other_agents,
-            disable_map=model.disable_map,
-            disable_lane_boundaries=model.disable_lane_boundaries,
+            **self._hidden(),
         )
 
 
@@ -201,24 +189,20 @@ class RoutePlannerRecipe(VectorRecipe):
         sizes: Sizes of a sample.
         model: What it has in common with other networks on vectors.
         network: What it has of its own.
+
+    Raises:
+        ConfigError: The features of elements cannot be shared by the heads of attention.
     """
 
+    own_params = RoutePlannerParams
     network: RoutePlannerParams
 
-    @classmethod
-    def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read ``model_params`` and ``data_generation_params``.
-
-        Raises:
-            ConfigError: The features of elements cannot be shared by the heads of attention.
-        """
-        sizes, model = VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg)
-        network = RoutePlannerParams.from_cfg(cfg)
-        if model.dim_features % (2 * NUM_POOLING_HEADS):
+    def __post_init__(self) -> None:
+        dim_features = self.model.dim_features
+        if dim_features % (2 * NUM_POOLING_HEADS):
             raise ConfigError(
-                f"model_params.dim_features: expected a multiple of {2 * NUM_POOLING_HEADS}, got {model.dim_features}"
+                f"model_params.dim_features: expected a multiple of {2 * NUM_POOLING_HEADS}, got {dim_features}"
             )
-        return cls(params, sizes, model, network)
 
     @property
     def sees_past(self) -> bool:

@@ -14,6 +14,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import DTypeLike
 
+from l5kit._files import replaced_when_complete
 from l5kit._types import Int64Array, NumericArray, PickledState
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, RecordSequence, require_within
 from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
@@ -41,6 +42,25 @@ def map_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericA
             return None
         mapped = np.memmap(opened, dtype=dtype, mode="r", offset=len(header), shape=shape)
     return mapped.view(np.ndarray)  # slices of np.memmap cost five times as much
+
+
+def kept_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericArray | None:
+    """Return what :func:`map_npy` does of a file that may have been kept; None also where it cannot be read."""
+    try:
+        return map_npy(file, dtype=dtype, shape=shape)
+    except OSError:
+        return None
+
+
+def keep_npy(file: Path, array: NumericArray) -> None:
+    """Write an array as an ``.npy`` file, which appears whole; the lock of the file must be held.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
+        opened.write(npy_header(array.dtype, array.shape))
+        opened.write(np.ascontiguousarray(array).data)
 
 
 class NpyPieces:

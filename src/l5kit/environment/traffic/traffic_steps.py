@@ -30,7 +30,7 @@ from l5kit.environment.traffic.traffic_kernels import (
 )
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.red_lights import SceneLights
-from l5kit.simulation.engine.entering import mark_blocked_rows
+from l5kit.simulation.engine.agent_control import mark_blocked_rows
 from l5kit.simulation.lanes.lane_following import Drive, drive_on
 from l5kit.simulation.lanes.leaders import write_object
 

@@ -8,8 +8,7 @@ import torch
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser
-from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
+from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser, TokenTimes, read_motions
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import LEVERS_M, make_vocabulary
 from l5kit.prediction.vectorized.plane_poses import relative_to
 

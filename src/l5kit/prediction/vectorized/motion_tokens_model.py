@@ -17,8 +17,9 @@ from l5kit.prediction.vectorized.motion_tokens_matching import (
     Motions,
     MotionTokeniser,
     TokenisedMotions,
+    TokenTimes,
+    read_motions,
 )
-from l5kit.prediction.vectorized.motion_tokens_motions import TokenTimes, read_motions
 from l5kit.prediction.vectorized.motion_tokens_road import RoadEncoder
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, choose_tokens, draw_uniforms
 from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from l5kit.prediction.vectorized.query_centric_attention import RelativeAttention
-from l5kit.prediction.vectorized.query_centric_encoder import Context
+from l5kit.prediction.vectorized.query_centric_encoder import Context, RelativeAttention
 
 _NUM_VALUES = 5  # x, y, the logarithms of their scales, turn
 

@@ -14,23 +14,7 @@ from l5kit.errors import InvalidArgumentError
 _ACTIVATIONS = ("relu", "gelu")
 
 
-def _check_activation(activation: str) -> str:
-    if activation is None:
-        raise InvalidArgumentError(f"activation is None; allowed are {' and '.join(_ACTIVATIONS)}")
-    if activation not in _ACTIVATIONS:
-        raise RuntimeError(f"activation is {activation!r}; allowed are {' and '.join(_ACTIVATIONS)}")
-    return activation
-
-
-def _activate(x: torch.Tensor, gelu: bool) -> torch.Tensor:
-    return F.gelu(x) if gelu else F.relu(x)
-
-
-def _add_codes(tensor: torch.Tensor, pos: torch.Tensor | None) -> torch.Tensor:
-    return tensor if pos is None else tensor + pos
-
-
-class TransformerEncoderLayer(nn.Module):
+class _TransformerLayer(nn.Module):
     """Self-attention and a feed-forward network, each beside a shortcut and with a layer norm.
 
     Args:
@@ -46,6 +30,8 @@ class TransformerEncoderLayer(nn.Module):
         InvalidArgumentError: ``activation`` is None.
     """
 
+    has_memory = False
+
     def __init__(
         self,
         d_model: int,
@@ -56,20 +42,52 @@ class TransformerEncoderLayer(nn.Module):
         normalize_before: bool = False,
     ) -> None:
         super().__init__()
+        # weights are drawn, and stand in files, in this order
         self.self_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
+        if self.has_memory:
+            self.multihead_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
         self.linear1 = nn.Linear(d_model, dim_feedforward)
         self.dropout = nn.Dropout(dropout)
         self.linear2 = nn.Linear(dim_feedforward, d_model)
         self.norm1 = nn.LayerNorm(d_model)
         self.norm2 = nn.LayerNorm(d_model)
+        if self.has_memory:
+            self.norm3 = nn.LayerNorm(d_model)
+            self.dropout3 = nn.Dropout(dropout)
         self.dropout1 = nn.Dropout(dropout)
         self.dropout2 = nn.Dropout(dropout)
-        self.gelu = _check_activation(activation) == "gelu"
+        if activation is None:
+            raise InvalidArgumentError(f"activation is None; allowed are {' and '.join(_ACTIVATIONS)}")
+        if activation not in _ACTIVATIONS:
+            raise RuntimeError(f"activation is {activation!r}; allowed are {' and '.join(_ACTIVATIONS)}")
+        self.gelu = activation == "gelu"
         self.normalize_before = normalize_before
 
     def with_pos_embed(self, tensor: torch.Tensor, pos: torch.Tensor | None) -> torch.Tensor:
         """Return ``tensor`` with the positional codes added, if there are any."""
-        return _add_codes(tensor, pos)
+        return tensor if pos is None else tensor + pos
+
+    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        inner = self.linear1(x)
+        fed: torch.Tensor = self.linear2(self.dropout(F.gelu(inner) if self.gelu else F.relu(inner)))
+        return fed
+
+
+class TransformerEncoderLayer(_TransformerLayer):
+    """Self-attention and a feed-forward network, each beside a shortcut and with a layer norm.
+
+    Args:
+        d_model: Features of an element.
+        nhead: Attention heads.
+        dim_feedforward: Features inside the feed-forward network.
+        dropout: Probability with which values are dropped in training.
+        activation: ``relu`` or ``gelu``.
+        normalize_before: Normalise what goes into each part, instead of what comes out of it with the shortcut.
+
+    Raises:
+        RuntimeError: There is no such activation.
+        InvalidArgumentError: ``activation`` is None.
+    """
 
     def forward(
         self,
@@ -129,18 +147,14 @@ class TransformerEncoderLayer(nn.Module):
         pos: torch.Tensor | None,
         need_attention: bool,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        coded = _add_codes(x, pos)
+        coded = self.with_pos_embed(x, pos)
         attended: tuple[torch.Tensor, torch.Tensor | None] = self.self_attn(
             coded, coded, x, attn_mask=mask, key_padding_mask=key_padding_mask, need_weights=need_attention
         )
         return attended
 
-    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        fed: torch.Tensor = self.linear2(self.dropout(_activate(self.linear1(x), self.gelu)))
-        return fed
 
-
-class TransformerDecoderLayer(nn.Module):
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to a memory and a feed-forward network, each beside a shortcut and with a layer norm.
 
     Args:
@@ -156,33 +170,7 @@ class TransformerDecoderLayer(nn.Module):
         InvalidArgumentError: ``activation`` is None.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str = "relu",
-        normalize_before: bool = False,
-    ) -> None:
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
-        self.multihead_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
-        self.linear1 = nn.Linear(d_model, dim_feedforward)
-        self.dropout = nn.Dropout(dropout)
-        self.linear2 = nn.Linear(dim_feedforward, d_model)
-        self.norm1 = nn.LayerNorm(d_model)
-        self.norm2 = nn.LayerNorm(d_model)
-        self.norm3 = nn.LayerNorm(d_model)
-        self.dropout1 = nn.Dropout(dropout)
-        self.dropout2 = nn.Dropout(dropout)
-        self.dropout3 = nn.Dropout(dropout)
-        self.gelu = _check_activation(activation) == "gelu"
-        self.normalize_before = normalize_before
-
-    def with_pos_embed(self, tensor: torch.Tensor, pos: torch.Tensor | None) -> torch.Tensor:
-        """Return ``tensor`` with the positional codes added, if there are any."""
-        return _add_codes(tensor, pos)
+    has_memory = True
 
     def forward(
         self,
@@ -263,7 +251,7 @@ class TransformerDecoderLayer(nn.Module):
         key_padding_mask: torch.Tensor | None,
         query_pos: torch.Tensor | None,
     ) -> torch.Tensor:
-        coded = _add_codes(x, query_pos)
+        coded = self.with_pos_embed(x, query_pos)
         attended: torch.Tensor = self.self_attn(
             coded, coded, x, attn_mask=mask, key_padding_mask=key_padding_mask, need_weights=False
         )[0]
@@ -279,18 +267,14 @@ class TransformerDecoderLayer(nn.Module):
         query_pos: torch.Tensor | None,
     ) -> torch.Tensor:
         seen: torch.Tensor = self.multihead_attn(
-            _add_codes(x, query_pos),
-            _add_codes(memory, pos),
+            self.with_pos_embed(x, query_pos),
+            self.with_pos_embed(memory, pos),
             memory,
             attn_mask=mask,
             key_padding_mask=key_padding_mask,
             need_weights=False,
         )[0]
         return seen
-
-    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        fed: torch.Tensor = self.linear2(self.dropout(_activate(self.linear1(x), self.gelu)))
-        return fed
 
 
 class TransformerEncoder(nn.Module):
