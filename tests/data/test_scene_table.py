@@ -6,7 +6,8 @@ import numcodecs
 import numpy as np
 import pytest
 
-from l5kit.data import ChunkedDataset, log_index, scene_table
+from l5kit.data import ChunkedDataset, scene_table
+from l5kit.data.index import log_index
 from l5kit.data.scene_table import read_scene_table
 from l5kit.errors import CorruptedDataError
 from support.logs import intervals, log_of, make_frames, scenes_of, write_with_chunks
