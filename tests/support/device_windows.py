@@ -26,5 +26,5 @@ def to_device(backend: Backend, windows: Windows, targets: Targets, lights: Lane
     """Return a batch on a device."""
     log, cut = send_windows(backend, windows, lights)
     _, on_device = send_columns(backend, {}, targets)
-    counts = windows.agents.head(windows.num_history).counts.sum(axis=1)
+    counts = windows.agents.frames(0, windows.num_history).counts.sum(axis=1)
     return DeviceBatch(log, cut, on_device, int(counts.max(initial=0)))

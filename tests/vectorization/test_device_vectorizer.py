@@ -160,7 +160,7 @@ def apart_rows(rows: WindowRows) -> WindowRows:
 def test_windows_without_faces_have_no_light_on(street: MapAPI) -> None:
     cfg = make_vector_cfg(max_num_lanes=9, max_retrieval_distance_m=100)
     windows = all_windows(busy_log(1), cfg)
-    dark = replace(windows, tl_faces=windows.tl_faces.head(0))
+    dark = replace(windows, tl_faces=windows.tl_faces.frames(0, 0))
     found = assert_device_gives_the_same(Vectorizer(cfg, street), dark, find_av(dark))
     assert set(np.unique(found["lanes_mid"][..., 2])) == {0, 4}
 
