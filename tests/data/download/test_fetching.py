@@ -5,12 +5,13 @@ import json
 import random
 import shutil
 import time
+from contextlib import contextmanager
 from email.utils import formatdate
 
 import pytest
 
 from l5kit.data.download.addresses import parse_address
-from l5kit.data.download.fetching import Expected, Retries, fetch_file
+from l5kit.data.download.fetching import Expected, InterruptedReplyError, Reply, Retries, fetch_file
 from l5kit.data.download.http_source import HttpSource
 from l5kit.data.download.part_file import PartFile
 from l5kit.errors import DownloadError, InvalidArgumentError
@@ -107,6 +108,41 @@ def test_a_file_that_changes_on_the_way_is_begun_anew(fetch, server, content):
         tricks.cut(100_000)(answer)
 
     assert fetch(change) == other
+
+
+class Source:
+    """A file whose replies are made one after the other, of the byte that is asked for."""
+
+    name = "FILE"
+
+    def __init__(self, *replies):
+        self._replies = list(replies)
+
+    @contextmanager
+    def open_from(self, start, validator):
+        yield self._replies.pop(0)(start)
+
+
+def test_more_bytes_than_were_told_are_not_taken(tmp_path, retries, waits):
+    source = Source(lambda _: Reply(0, 3, "v", iter([b"abcd"])), lambda _: Reply(0, 3, "v", iter([b"abc"])))
+    fetch_file(source, tmp_path / "file", identity="file", retries=retries)
+    assert ((tmp_path / "file").read_bytes(), len(waits)) == (b"abc", 1)
+
+
+def test_bytes_of_two_versions_are_not_put_together(tmp_path, retries, content):
+    """The second version has the bytes that are asked for again, and other ones before them."""
+    changed = bytes(30_000) + content[30_000:]
+
+    def broken():
+        yield content[:100_000]
+        raise InterruptedReplyError("FILE: the connection broke")
+
+    source = Source(
+        lambda _: Reply(0, len(content), "first", broken()),
+        *2 * [lambda start: Reply(start, len(content), "second", iter([changed[start:]]))],
+    )
+    fetch_file(source, tmp_path / "file", identity="file", retries=retries)
+    assert (tmp_path / "file").read_bytes() == changed
 
 
 def test_a_changed_file_under_an_old_tag_is_seen_by_its_bytes(fetch, server, content):

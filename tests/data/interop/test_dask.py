@@ -7,6 +7,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.interop import to_dask_array, to_dask_dataframe
+from l5kit.data.record_view import RecordView, Segments
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
 
 
@@ -15,6 +16,16 @@ def test_an_array_holds_the_records_in_the_chunks_of_the_files(stored):
     assert array.chunks == ((10, 10, 10, 4),)
     assert array.compute().tobytes() == stored.agents[:].tobytes()
     assert to_dask_array(stored.agents, chunks_at_once=3).chunks == ((30, 4),)
+
+
+def test_parts_of_a_view_that_are_short_are_taken_together_up_to_a_chunk(stored):
+    ranges = np.array([[2, 8], [14, 18], [21, 22]])
+    segments = Segments(np.zeros(3, np.int64), ranges[:, 0], ranges[:, 1])
+    view = RecordView([stored.agents], segments, dtype=stored.agents.dtype)
+    array = to_dask_array(view, "track_id")
+    assert array.chunks == ((10, 1),)
+    rows = [row for start, stop in ranges.tolist() for row in range(start, stop)]
+    assert array.compute().tolist() == stored.agents["track_id"][rows].tolist()
 
 
 def test_one_field_is_an_array(stored):

@@ -93,6 +93,25 @@ def test_lanes_share_corners_and_boundaries(tmp_path):
     assert result.left_out == ("1 segment kept as the limits of their lanes only.",)
 
 
+def test_lines_of_junctions_are_not_painted(tmp_path):
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_junction("junction", lanes=["turn"])
+    builder.add_lane("turn", *lane_lines_m(0.0), parent="junction")
+    builder.add_lane("road", *lane_lines_m(8.0))
+    builder.save(tmp_path / "map.pb")
+
+    export_lanelet2(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF), tmp_path / "map.osm", centre_lines=False)
+
+    root = ElementTree.parse(tmp_path / "map.osm").getroot()
+    type_of = {way.get("id"): way.find("tag[@k='type']").get("v") for way in root.findall("way")}
+    types = {
+        lanelet.find("tag[@k='l5kit:id']").get("v"): [type_of[each.get("ref")] for each in lanelet.findall("member")]
+        for lanelet in root.findall("relation")
+        if lanelet.find("tag[@v='lanelet']") is not None
+    }
+    assert types == {"turn": ["virtual"] * 2, "road": ["line_thin"] * 2}
+
+
 @pytest.mark.parametrize(("allowed", "subtype"), [("left", "solid_dashed"), ("right", "dashed_solid")])
 def test_a_change_in_one_direction_comes_back(tmp_path, allowed, subtype):
     builder = MapBuilder(WORLD_TO_ECEF)

@@ -69,7 +69,10 @@ def test_who_comes_later_is_added_and_who_goes_is_deleted(log, tmp_path):
     assert started | added == everybody
     assert not started & added
     assert root.find("RoadNetwork/LogicFile") is None
-    for event in root.findall(".//Event[@name='leaves']"):
+    leaving = root.findall(".//Event[@name='leaves']")
+    # who is there in the last frame stays
+    assert [event.find(".//EntityAction").get("entityRef") for event in leaving] == ["agent-2"]
+    for event in leaving:
         name = event.find(".//EntityAction").get("entityRef")
         left_s = float(event.find(".//SimulationTimeCondition").get("value"))
         trajectory = vertices_of(root, name)
