@@ -495,7 +495,7 @@ def test_files_of_torch_that_hold_no_weights(content, message, tmp_path):
 @pytest.mark.parametrize(("config", "message"), [("{", "no JSON"), ("[1]", "a list, not")])
 def test_a_configuration_that_is_none(config, message, tmp_path):
     with pytest.raises(CheckpointError, match=message):
-        checkpoint_files.config_of({checkpoint_files.CONFIG_KEY: config}, tmp_path / "a")
+        checkpoint_files.object_of({"key": config}, "key", tmp_path / "a")
 
 
 def test_safetensors_of_others_have_an_empty_configuration(tmp_path):
