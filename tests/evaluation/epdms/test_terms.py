@@ -168,6 +168,16 @@ def test_progress_is_compared_with_rules(crossing, speed_mps, of_rules_mps, othe
         details_of(straight_window(speed, (5, 0)), users=users, routes=routes) for speed in (speed_mps, of_rules_mps)
     )
     assert_allclose(progress(dataclasses.replace(plan, rules=rules)), value, atol=1e-6)
+    assert_allclose(scores_of(plan, rules=rules).terms["epdms_progress"], value, atol=1e-6)
+
+
+def test_progress_of_the_log_is_compared_with_rules_too(crossing):
+    """A log that stands where rules drive has no progress, which forgives the plan that comes half as far."""
+    plan, rules, human = (
+        details_of(straight_window(speed_mps, (5, 0)), routes=routes_on(crossing)) for speed_mps in (5.0, 10.0, 0.0)
+    )
+    assert scores_of(plan, rules=rules, human=human).terms["epdms_progress"] == 1.0
+    assert scores_of(plan, rules=rules).terms["epdms_progress"] == pytest.approx(0.5, abs=1e-6)
 
 
 def test_a_plan_that_is_compared_with_itself_has_all_progress(crossing):
