@@ -130,7 +130,7 @@ def test_where_nothing_could_be_scored_the_status_says_so(l5kit, city, tmp_path)
 
 
 def test_of_many_failed_scenes_the_first_few_are_told_of(l5kit, city, tmp_path, monkeypatch):
-    monkeypatch.setattr("l5kit.cli.simulate._MOST_LISTED", 1)
+    monkeypatch.setattr("l5kit.cli.output.MOST_LISTED", 1)
     planner = write_planner(tmp_path, {(scene, 0): "raises" for scene in range(3)})
     done = l5kit("simulate", city, "--planner", planner, "--out", tmp_path / "out")
     first, rest = done.stderr.splitlines()
