@@ -7,7 +7,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.interop import to_dask_array, to_dask_dataframe
-from l5kit.data.record_view import RecordView, Segments
+from l5kit.data.views import RecordView, Segments
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
 
 
