@@ -16,8 +16,7 @@ ROWS = {"scenes": 4, "frames": 20, "agents": 10, "traffic_light_faces": 32}
 def small_chunks(monkeypatch):
     """Let datasets and exports be written in chunks of few rows."""
     for key, rows in ROWS.items():
-        attribute, dtype, _ = ARRAYS[key]
-        monkeypatch.setitem(ARRAYS, key, (attribute, dtype, (rows,)))
+        monkeypatch.setitem(ARRAYS, key, ARRAYS[key]._replace(chunks=(rows,)))
 
 
 @pytest.fixture
