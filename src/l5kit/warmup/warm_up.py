@@ -46,9 +46,9 @@ from l5kit.sampling.agent_sampling import get_agent_context
 from l5kit.simulation.drivers.intelligent import POPULATIONS, IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.drivers.simple import ConstantVelocity
+from l5kit.simulation.engine.agent_control import find_blocked
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
 from l5kit.simulation.engine.driven_scenes import score_drives
-from l5kit.simulation.engine.agent_control import find_blocked
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.scene_simulation import AgentSeat, EgoSeat, SceneSimulation
 from l5kit.simulation.lanes.lane_following import SceneRows
