@@ -267,6 +267,15 @@ def test_a_route_that_is_elsewhere_is_refused_and_can_be_replaced():
     assert session.plan().poses[0, 0] == pytest.approx(0.1 * SPEED_MPS)
 
 
+def test_a_route_begins_where_it_leads_the_way_that_the_av_heads():
+    """It comes by the AV against its heading first, and once more 2 m beside it, along its heading."""
+    poses, driver = [(5.0, 0.0, np.pi), (0.0, 0.0, np.pi), (0.0, 2.0, 0.0), (5.0, 2.0, 0.0)], Looks()
+    Session(driver, route=poses).step(moment_at(0.0))
+    assert driver.frames == [2]
+    with pytest.raises(InvalidArgumentError, match="headings less than 90 degrees apart"):
+        Session(driver, route=poses[:2]).step(moment_at(0.0))
+
+
 def test_other_steps_than_a_tenth_of_a_second_are_possible():
     driver = Looks()
     session = Session(driver, facts=LogFacts(step_time_s=0.05))
