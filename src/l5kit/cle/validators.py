@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, FloatArray
 from l5kit.cle.metrics import SupportsMetricCompute
 from l5kit.cle.scored_scene import TIME, SimulatedSceneLike, as_array
@@ -198,7 +198,7 @@ class RangeValidator(SupportsMetricValidate):
         return torch.from_numpy(lasted_s).to(timestamp_diff.dtype)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _time_of_violations(differences_s: FloatArray, is_violated: BoolArray, starts_anew: bool) -> Float64Array:
     """Return the time of violations up to each frame (N,), of the last one only if each starts anew."""
     sums_s = np.empty(len(differences_s), np.float64)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, Records
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
@@ -247,13 +247,13 @@ def av_headings(rotations: Float64Array) -> Float32Array:
     return np.stack([yaws_rad, np.cos(yaws_rad), np.sin(yaws_rad)], axis=1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_yaws(rotations: Float64Array, yaws_rad: Float32Array) -> None:
     for i in range(len(rotations)):
         yaws_rad[i] = yaw_of_x_axis(rotations[i, 0, 0], rotations[i, 1, 0])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _cut(item: int, arguments: KernelArguments) -> None:
     """Write one frame of a window; frames that a scene does not have are empty."""
     log, frame_rows, (past_step, future_step, is_logged), of_windows = arguments

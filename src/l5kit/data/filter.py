@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float32Array, FloatArray, Int64Array, RecordArray, Records
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
@@ -33,7 +33,7 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
     return mask
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def kept_probability(label_probabilities: Float32Array) -> np.float32:
     """Return the summed probability of the kept classes of one row (17,), float32, to the bit as NumPy adds it up."""
     p = label_probabilities[_FIRST_KEPT:_END_KEPT]

@@ -3,8 +3,8 @@
 from copy import copy
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only, as_sealed
 from l5kit.data.record_bytes import as_bytes
@@ -187,7 +187,7 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
     as_bytes(target)[: int(counts.sum())] = as_bytes(source)[expand_ranges(starts, counts)]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_rows(
     column: NumericArray, starts: Int64Array, stops: Int64Array, values: NumericArray, rows: Int64Array
 ) -> None:

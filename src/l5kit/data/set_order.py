@@ -6,8 +6,8 @@ the same since Python 3.7) puts them where these kernels do.
 """
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import NumericArray
 
 _SMALLEST_TABLE = 8
@@ -17,7 +17,7 @@ _HASH_MODULUS = np.uint64((1 << 61) - 1)
 _MANY = 50_000
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def set_table_size(num_ids: int) -> int:
     """Return how many places the table of a set of so many ids has in the end."""
     size = _SMALLEST_TABLE
@@ -27,7 +27,7 @@ def set_table_size(num_ids: int) -> int:
     return size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> None:
     """Bring rows (N,) of ids into the order of a set that was filled with the ids of these rows in their order.
 
@@ -53,13 +53,13 @@ def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> 
             end += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _is_full(num_used: int, size: int) -> bool:
     """Return whether a table with so many ids is too full to stay as it is."""
     return num_used * 5 >= (size - 1) * 3
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _grown_size(num_used: int) -> int:
     """Return the size of the table that takes the place of a full one."""
     num_wanted = num_used * 2 if num_used > _MANY else num_used * 4
@@ -69,7 +69,7 @@ def _grown_size(num_used: int) -> int:
     return size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _refill(table: NumericArray, larger: NumericArray, ids: NumericArray) -> None:
     """Put the rows of a table into a larger one, in its order."""
     larger[:] = -1
@@ -78,7 +78,7 @@ def _refill(table: NumericArray, larger: NumericArray, ids: NumericArray) -> Non
             _insert(larger, ids, table[slot])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _insert(table: NumericArray, ids: NumericArray, row: int) -> None:
     """Put a row into the table at the first free place of its id."""
     mask = np.uint64(len(table) - 1)

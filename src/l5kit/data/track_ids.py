@@ -1,9 +1,9 @@
 """Track ids as records and as samples hold them: the records have more of them than int64 has."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int64Array, NumericArray, UInt64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
@@ -99,7 +99,7 @@ def number_tracks(track_ids: NumericArray) -> tuple[UInt64Array, Int64Array]:
     return unique[order], ranks[indices]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _number_rows(ids: UInt64Array, unique: UInt64Array, slots: Int64Array, indices: Int64Array) -> int:
     """Write ids in the order in which they come first, and their numbers; return how many, -1 if there is no room."""
     shift = np.uint64(64)

@@ -6,10 +6,10 @@ from dataclasses import InitVar, dataclass, fields, replace
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
-from numba import njit
 from numba.core.errors import NumbaError
 from numpy.typing import DTypeLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import (
     BoolArray,
     Float32Array,
@@ -670,7 +670,7 @@ class _Cut(NamedTuple):
     ranges: Int64Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _cut_windows(
     frames: RecordArray,
     intervals_of_frames: tuple[Int64Array, Int64Array],
@@ -722,7 +722,7 @@ def _cut_windows(
     return -1, -1, -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array, highs: Int64Array) -> None:
     """Write the first row and the end row of all intervals (B, F) of each window that are not empty, or twice 0."""
     for window in range(starts.shape[0]):
@@ -733,7 +733,7 @@ def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array
         lows[window], highs[window] = (low, high) if high > 0 else (0, 0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: Int64Array) -> None:
     """Count the intervals (B, F) of each window from its low; empty ones, which may lie anywhere, come within."""
     for window in range(starts.shape[0]):

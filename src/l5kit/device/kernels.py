@@ -1,14 +1,11 @@
-"""Kernels: how they are compiled, and views of arrays whose references they do not count, where counting takes long."""
+"""Kernels: views of arrays whose references they do not count, where counting takes long."""
 
 from collections.abc import Callable
 from typing import Any, cast
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
-
-kernel_njit = njit(nogil=True, cache=True, error_model="numpy")
-"""Compiles a kernel: other threads go on while it runs, it is kept on disk, and it divides by 0 as NumPy does."""
 
 _OWNER = cast("Callable[[Any], Any]", types.MemInfoPointer)(types.voidptr)
 

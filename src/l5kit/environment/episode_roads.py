@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
-from l5kit.device.kernels import kernel_njit
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import TrafficRows
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
@@ -198,7 +198,7 @@ def _make_positions(backend: Backend, size: int) -> RoutePositions:
     )
 
 
-@kernel_njit
+@kernel_jit
 def follow_avs(item: int, arguments: KernelArguments) -> None:
     """Write where the AV of a slot is on its route, and where it was; where an episode begins both are the same.
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.configs.texts import did_you_mean
 from l5kit.device.backend import Kernel, KernelArguments
-from l5kit.device.kernels import kernel_njit
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.errors import InvalidArgumentError
@@ -94,7 +94,7 @@ def box_space(size: int) -> "spaces.Box":
     return spaces.Box(-1, 1, (size,), np.float32)
 
 
-@kernel_njit
+@kernel_jit
 def control_of(value: float, low: float, high: float) -> float:
     """Return the control that an action stands for: ``low`` for -1 and less, 0 for 0, and ``high`` for 1 and more."""
     if value < 0:
@@ -102,7 +102,7 @@ def control_of(value: float, low: float, high: float) -> float:
     return high if value > 1.0 else value * high
 
 
-@kernel_njit
+@kernel_jit
 def scale_actions(item: int, arguments: KernelArguments) -> None:
     """Write the controls that an action stands for, zeros for one that is not finite.
 
@@ -118,7 +118,7 @@ def scale_actions(item: int, arguments: KernelArguments) -> None:
         controls[item, column] = control_of(value, lows[column], highs[column])
 
 
-@kernel_njit
+@kernel_jit
 def choose_controls(item: int, arguments: KernelArguments) -> None:
     """Write the controls of a grid that a choice stands for, zeros for one that is none of them.
 

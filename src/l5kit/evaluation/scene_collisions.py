@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
@@ -171,7 +171,7 @@ def _find_near(
     return _NearAgents(frames, rows, egos_m, agents_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _rows_around(
     egos_m: Float64Array,
     ego_diagonal_m: float,
@@ -196,7 +196,7 @@ def _rows_around(
     return frames[:count].copy(), rows[:count].copy()
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _contacts(firsts_m: Float64Array, seconds_m: Float64Array) -> Int64Array:
     """Return for pairs of boxes (P, 4, 2), clockwise, whether they are apart, touching or in doubt, (P,)."""
     contacts = np.empty(len(firsts_m), np.int64)
@@ -206,7 +206,7 @@ def _contacts(firsts_m: Float64Array, seconds_m: Float64Array) -> Int64Array:
     return contacts
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
     """Return whether an edge of a box surely has another box on its outer side, surely none has, or there is doubt."""
     is_doubtful = False
@@ -222,7 +222,7 @@ def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
     return _IN_DOUBT if is_doubtful else _TOUCHING
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _turn(box_m: Float64Array, edge: int, x: float, y: float) -> tuple[float, float]:
     """Return a number above 0 where a point is left of an edge of a box, and how far off it may be by rounding."""
     after = (edge + 1) % 4
@@ -231,7 +231,7 @@ def _turn(box_m: Float64Array, edge: int, x: float, y: float) -> tuple[float, fl
     return first - second, _SIGN_ERROR * (abs(first) + abs(second))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Array:
     """Return the types of collisions of pairs of boxes (P, 4, 2), -1 where rounding might decide, (P,)."""
     types = np.full(len(egos_m), -1, np.int64)
@@ -250,7 +250,7 @@ def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Arra
     return types
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _bounds_of_length_inside(start_m: Float64Array, end_m: Float64Array, box_m: Float64Array) -> tuple[float, float]:
     """Return the least and the greatest length of a segment inside a box that rounding allows."""
     length_m = np.sqrt((end_m[0] - start_m[0]) ** 2 + (end_m[1] - start_m[1]) ** 2)

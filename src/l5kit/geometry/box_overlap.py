@@ -4,8 +4,8 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array
 from l5kit.geometry.polygon import is_inside_polygon
 
@@ -13,7 +13,7 @@ Box: TypeAlias = Float64Array | tuple[float, float, float, float, float]
 """World x and y of the centre, yaw, length and width, metres and radians."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def boxes_overlap(a: Box, b: Box) -> bool:
     """Tell whether two boxes (x m, y m, yaw rad, length m, width m) overlap, by the separating axis theorem."""
     dx, dy = b[0] - a[0], b[1] - a[1]
@@ -32,7 +32,7 @@ def boxes_overlap(a: Box, b: Box) -> bool:
     return bool(abs(dy * cos_b - dx * sin_b) < 0.5 * (b[4] + a[3] * sin_ab + a[4] * cos_ab))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def overlapping(boxes: Float64Array) -> BoolArray:
     """Mark the boxes, (N, 5), that overlap any other; returns (N,)."""
     overlaps = np.zeros(boxes.shape[0], dtype=np.bool_)
@@ -44,7 +44,7 @@ def overlapping(boxes: Float64Array) -> BoolArray:
     return overlaps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def box_gap(a: Float64Array, b: Float64Array) -> float:
     """Return the shortest distance in metres between two boxes (x m, y m, yaw rad, length m, width m).
 
@@ -55,7 +55,7 @@ def box_gap(a: Float64Array, b: Float64Array) -> float:
     return min(_gap_of_corners(a, b), _gap_of_corners(b, a))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def overlap_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, velocity_b: Float64Array) -> float:
     """Return after how many seconds two boxes overlap that go on with their velocities and do not turn.
 
@@ -91,7 +91,7 @@ def overlap_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, vel
     return enters if enters < leaves else np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _gap_of_corners(a: Float64Array, b: Float64Array) -> float:
     """Return the distance from the corner of a box that is nearest to another box to that box."""
     cos_b, sin_b = np.cos(b[2]), np.sin(b[2])
@@ -108,7 +108,7 @@ def _gap_of_corners(a: Float64Array, b: Float64Array) -> float:
     return nearest
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def box_meets_polygon(box: Box, polygon: Float64Array) -> bool:
     """Tell whether a box and a polygon overlap; ones that only touch do not.
 
@@ -127,14 +127,14 @@ def box_meets_polygon(box: Box, polygon: Float64Array) -> bool:
     return is_inside_polygon(polygon, np.array([box[0], box[1]]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _seen_from(box: Box, cos: float, sin: float, point_m: Float64Array) -> tuple[float, float]:
     """Return how far a point is ahead and to the left of the centre of a box."""
     x, y = point_m[0] - box[0], point_m[1] - box[1]
     return x * cos + y * sin, y * cos - x * sin
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _enters(start_x: float, start_y: float, end_x: float, end_y: float, half_long_m: float, half_wide_m: float) -> bool:
     """Tell whether a segment has more than one point within a box around the origin (Liang and Barsky, 1984)."""
     first, last = 0.0, 1.0

@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float]:
     """Return the edge of a line (P, 2) that is nearest to a point, and how much of it lies before the nearest place."""
     best, best_edge, best_part = np.inf, 0, 0.0
@@ -25,7 +25,7 @@ def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float
     return best_edge, best_part
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def arc_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a line up to the place nearest to a point, and the heading of the line there.
 
@@ -39,7 +39,7 @@ def arc_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Arr
     return lengths_m[edge] + part * (lengths_m[edge + 1] - lengths_m[edge]), heading
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def edge_at(lengths_m: Float64Array, arc_m: float) -> int:
     """Return the edge of a line on which a length lies: the first or the last one where that is beyond the line.
 
@@ -58,7 +58,7 @@ def edge_at(lengths_m: Float64Array, arc_m: float) -> int:
     return min(max(first - 1, 0), len(lengths_m) - 2)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def point_on_line(line: Float64Array, lengths_m: Float64Array, arc_m: float) -> tuple[float, float]:
     """Return world x and y of the place on a line at a length, which may lie a little outside of the line.
 
@@ -74,7 +74,7 @@ def point_on_line(line: Float64Array, lengths_m: Float64Array, arc_m: float) -> 
     return x, y
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def distance_to_edge(start: Float64Array, end: Float64Array, point: Float64Array) -> float:
     """Return the distance in the xy plane from a point to the straight edge between two others."""
     edge_x, edge_y = end[0] - start[0], end[1] - start[1]
@@ -87,7 +87,7 @@ def distance_to_edge(start: Float64Array, end: Float64Array, point: Float64Array
     return distance
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def distance_to_line(line: Float64Array, point: Float64Array) -> float:
     """Return the distance in the xy plane from a point to a line of at least one vertex."""
     distance = distance_to_edge(line[0], line[0], point)
@@ -96,7 +96,7 @@ def distance_to_line(line: Float64Array, point: Float64Array) -> float:
     return distance
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def furthest_from_line(line: Float64Array, points: Float64Array) -> float:
     """Return the largest distance in the xy plane from points (N, >= 2) to a line of at least one vertex."""
     furthest = 0.0
@@ -105,7 +105,7 @@ def furthest_from_line(line: Float64Array, points: Float64Array) -> float:
     return furthest
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def crosses_edge(start: Float64Array, end: Float64Array, point: Float64Array) -> bool:
     """Return whether the ray from a point towards +x crosses the edge."""
     if (start[1] > point[1]) == (end[1] > point[1]):
@@ -115,7 +115,7 @@ def crosses_edge(start: Float64Array, end: Float64Array, point: Float64Array) ->
     return is_before
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def is_inside_polygon(polygon: Float64Array, point: Float64Array) -> bool:
     """Return whether a point lies inside a polygon, (n, >= 2), by the even-odd rule; it is closed by itself."""
     is_inside = crosses_edge(polygon[-1], polygon[0], point)
@@ -124,7 +124,7 @@ def is_inside_polygon(polygon: Float64Array, point: Float64Array) -> bool:
     return is_inside
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def distance_to_polygon(polygon: Float64Array, point: Float64Array) -> float:
     """Return the distance from a point to a polygon, (n, >= 2), 0 inside; it is closed by itself."""
     if is_inside_polygon(polygon, point):

@@ -3,15 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array
 
 _PI = np.float32(np.pi)
 _TWO_PI = np.float32(2 * np.pi)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float]:
     """Return a point of the plane transformed by a matrix (3, 3)."""
     return (
@@ -20,19 +20,19 @@ def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def wrap_angle(angle_rad: float) -> float:
     """Return an angle in [-pi, pi), as :func:`l5kit.geometry.angle.angular_distance` does to the bit."""
     return (angle_rad + math.pi) % (2 * math.pi) - math.pi
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def turn_between(heading_rad: float, other_rad: float) -> float:
     """Return the size of the angle between two headings, 0 to pi."""
     return abs(wrap_angle(heading_rad - other_rad))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def angular_distance_float32(a: np.float32, b: np.float32) -> np.float32:
     """Return :func:`l5kit.geometry.angle.angular_distance` of two float32 angles, computed in float32."""
     return (a - b + _PI) % _TWO_PI - _PI

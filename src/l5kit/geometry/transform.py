@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from pymap3d.ecef import ecef2geodetic, geodetic2ecef
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.errors import InvalidArgumentError
 
@@ -77,7 +77,7 @@ def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> t
     return _transforms_of(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _poses_of(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray) -> Float64Array:
     """Return poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
     poses = np.empty((len(cos), 3, 3), np.float64)
@@ -88,7 +88,7 @@ def _poses_of(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray) -> Floa
     return poses
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _transforms_of(
     cosines: FloatArray, sines: FloatArray, centroids_m: FloatArray
 ) -> tuple[Float64Array, Float64Array]:
@@ -143,7 +143,7 @@ def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
     return np.where(np.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE, np.arctan2(sin, cos), 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def yaw_of_x_axis(cos: float, sin: float) -> float:
     """Return the heading of a rotation by the x and y of its rotated x axis, as :func:`rotation33_as_yaw` does."""
     return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0

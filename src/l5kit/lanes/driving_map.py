@@ -5,8 +5,8 @@ from functools import cached_property
 
 import cv2
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes, require_starts
 from l5kit.data.map.api import MapAPI
@@ -276,7 +276,7 @@ def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
     return is_near_start
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def project_onward(
     line: Float64Array, lengths_m: Float64Array, point: Float64Array, before_m: float, reach_m: float
 ) -> float:
@@ -303,14 +303,14 @@ def project_onward(
     return position_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_lanes(surface: RoadSurface, points_m: Float64Array, rows: Int64Array, starts: Int64Array) -> None:
     """Write the lanes that hold points, one point after the other, and where those of each start."""
     for point in range(len(points_m)):
         starts[point + 1] = starts[point] + write_lanes_at(surface, points_m[point], rows[starts[point] :])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _measure_tracks(surface: RoadSurface, tracks_m: Float64Array, distances_m: Float64Array) -> None:
     """Write how far points of tracks (K, T, 2) are from the surface; one is rarely far from the one before."""
     for track in range(len(tracks_m)):
@@ -319,7 +319,7 @@ def _measure_tracks(surface: RoadSurface, tracks_m: Float64Array, distances_m: F
             distances_m[track, step], area = distance_to_surface(surface, tracks_m[track, step], area)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_in_lanes(
     surface: RoadSurface, tracks_m: Float64Array, is_wanted: BoolArray, kinds: Int64Array, is_held: BoolArray
 ) -> None:

@@ -4,8 +4,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import LARGEST_TURN_RAD
@@ -30,7 +30,7 @@ def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
     return LaneArrays(**{name: getattr(driving_map, name) for name in LaneArrays._fields})
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
     """Return whether a lane follows another without a lane change."""
     starts, rows = lanes.ahead_starts, lanes.ahead_rows
@@ -40,21 +40,21 @@ def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
     return is_present
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def arc_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
     """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
     position_m, heading_rad = arc_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], point_m)
     return position_m, heading_rad
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float]:
     """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
     x, y = point_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], arc_m)
     return x, y
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float64Array, yaw_rad: float) -> int:
     """Return the lane that a vehicle at a pose is on, -1 for none; ``before`` is the one it was on, or -1.
 
@@ -94,7 +94,7 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
     return best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
     """Return the lane ahead after which the heading has changed least, the first of the map among equals, or -1."""
     best, best_turn = -1, np.inf
@@ -108,7 +108,7 @@ def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
     return best
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _last_heading(lanes: LaneArrays, lane: int) -> float:
     """Return the heading of the end of a centre line."""
     line = lanes.centre_lines_m[lane]
@@ -131,7 +131,7 @@ def find_lanes_of_track(driving_map: DrivingMap, positions_m: Float64Array, yaws
     return chosen
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_lanes_of_track(
     lanes: LaneArrays, grid: GridArrays, positions_m: Float64Array, yaws_rad: Float64Array, chosen: Int64Array
 ) -> None:

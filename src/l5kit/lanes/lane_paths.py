@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.frame_rows import expand_ranges
@@ -284,7 +284,7 @@ def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_st
     return line_lanes
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
     """Return the piece of a path that holds a place, looked for from an earlier one of its pieces on.
 
@@ -300,7 +300,7 @@ def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
     return piece
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def index_along(arc_m: float, last: int) -> int:
     """Return the point of a path before a length of it, 0 to ``last``; 0 for what is no number."""
     position = arc_m / PATH_STEP_M
@@ -309,7 +309,7 @@ def index_along(arc_m: float, last: int) -> int:
     return last if position >= last else int(position)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _make_paths(
     tracks: TrackArrays,
     lanes: LaneArrays,
@@ -352,7 +352,7 @@ def _make_paths(
     return points_m[: ends[0]].copy(), kept[0], kept[1], kept[2], starts, piece_starts, lengths_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def points_ahead(
     lanes: LaneArrays, limits_mps: Float64Array, lane: int, point_m: Float64Array, length_m: float
 ) -> Float64Array:
@@ -376,7 +376,7 @@ def points_ahead(
     return points_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_raw_points(
     pieces: Int64Array,
     spans_m: Float64Array,
@@ -422,7 +422,7 @@ def _write_raw_points(
     return num_raw, count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _add_point(raw: Float64Array, num_raw: int, x: float, y: float) -> int:
     """Put a point behind others where it is not the last one again, and return the new number."""
     length_m = 0.0
@@ -435,7 +435,7 @@ def _add_point(raw: Float64Array, num_raw: int, x: float, y: float) -> int:
     return num_raw + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_even_points(raw: Float64Array, points_m: Float64Array) -> None:
     """Write points 2 m apart along a line of x, y and lengths; what lies behind its end is on the last edge."""
     edge = 0
@@ -503,7 +503,7 @@ def filled_paths(paths: LanePaths, others: LanePaths) -> LanePaths:
     return LanePaths(**arrays)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_highest_speeds(
     paths: PathArrays, lateral_mps2: float, braking_mps2: float, has_limits: bool, speeds_mps: Float64Array
 ) -> None:
@@ -536,7 +536,7 @@ def write_highest_speeds(
             speeds_mps[point] = min(speeds_mps[point], before)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def speed_in_bend(points_m: Float64Array, point: int, lateral_mps2: float) -> float:
     """Return how fast a vehicle may be at a point of a line, by how the line turns over 8 m around it."""
     before, after = max(point - 2, 0), min(point + 2, len(points_m) - 1)

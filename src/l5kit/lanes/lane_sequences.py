@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.data.map.centre_lines import CHANGE_M
@@ -26,7 +26,7 @@ _CHANGE_AHEAD_M = 0.5 * CHANGE_M
 _MOST_BETWEEN, _MOST_REACHED = 12, 256
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_logged_pieces(
     positions_m: Float64Array,
     yaws_rad: Float64Array,
@@ -73,7 +73,7 @@ def write_logged_pieces(
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _add(
     pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, is_change: int, arc_m: float, lanes: LaneArrays
 ) -> int:
@@ -83,7 +83,7 @@ def _add(
     return count + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _go_on(
     pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, point_m: Float64Array, lanes: LaneArrays
 ) -> int:
@@ -112,7 +112,7 @@ def _go_on(
     return _add(pieces, spans_m, count, lane, 1, -1.0, lanes)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int64Array:
     """Return the fewest lanes that lead from one lane to another, in their order, 1 to ``most``; empty where none do.
 
@@ -137,7 +137,7 @@ def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int6
     return reached[:0]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_pieces_ahead(
     pieces: Int64Array,
     spans_m: Float64Array,
@@ -166,7 +166,7 @@ def write_pieces_ahead(
         count = _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def mark_moving(positions_m: Float64Array, starts: Int64Array, least_m: float, is_moving: BoolArray) -> None:
     """Mark the tracks that come as far as a distance from their first row."""
     for track in range(len(starts) - 1):

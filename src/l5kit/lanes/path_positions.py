@@ -8,8 +8,8 @@ import math
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_array, as_read_only
 from l5kit.errors import InvalidArgumentError
@@ -25,7 +25,7 @@ _SAME_LINE_M, _SAME_WAY = 0.25, 0.5
 _NEVER = -2
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def offset_at(driven_m: float, offset_m: float, slope: float, fade_m: float = FADE_M) -> tuple[float, float]:
     """Return how far a vehicle is to the left of its path, and the change of that per metre, after some metres.
 
@@ -41,7 +41,7 @@ def offset_at(driven_m: float, offset_m: float, slope: float, fade_m: float = FA
     return distance_m, change
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def line_at(points_m: Float64Array, arc_m: float) -> tuple[float, float, float, float]:
     """Return world x and y of a path at a length, and the unit vector along it, which turns evenly between points."""
     edge = index_along(arc_m, len(points_m) - 2)
@@ -58,7 +58,7 @@ def line_at(points_m: Float64Array, arc_m: float) -> tuple[float, float, float, 
     return points_m[edge, 0] + part * step_x, points_m[edge, 1] + part * step_y, along_x / length, along_y / length
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def pose_at(
     points_m: Float64Array, arc_m: float, entry_m: float, offset_m: float, slope: float
 ) -> tuple[float, float, float]:
@@ -76,7 +76,7 @@ def pose_at(
     return x - left_m * along_y, y + left_m * along_x, math.atan2(along_y, along_x) + math.atan(change)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def points_around(arc_m: float, num_points: int) -> tuple[int, int]:
     """Return first and end of the points of a path among which a vehicle is looked for that was at a length of it.
 
@@ -85,14 +85,14 @@ def points_around(arc_m: float, num_points: int) -> tuple[int, int]:
     return index_along(arc_m - _BACK_M, num_points - 1), index_along(arc_m + _ON_M, num_points - 1) + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _squared_m(point_m: Float64Array, x: float, y: float) -> float:
     """Return the squared distance of a point (2,) of a path."""
     far_m2: float = (point_m[0] - x) ** 2 + (point_m[1] - y) ** 2
     return far_m2
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def find_on_path(
     points_m: Float64Array, first: int, stop: int, pose: tuple[float, float, float]
 ) -> tuple[float, float, float]:
@@ -249,7 +249,7 @@ def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, pos
     _follow(starts, points_m, as_read_only(routes), poses, positions)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _follow(
     starts: Int64Array, points_m: Float64Array, routes: Int64Array, poses: Float64Array, positions: Float64Array
 ) -> None:
@@ -258,7 +258,7 @@ def _follow(
         follow_route(starts, points_m, routes[vehicle], poses[vehicle], False, positions[vehicle])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def follow_route(
     starts: Int64Array, points_m: Float64Array, route: int, pose: Float64Array, is_new: bool, position: Float64Array
 ) -> None:
@@ -287,7 +287,7 @@ def follow_route(
     position[2] = turn if turn < math.pi else -math.pi  # the modulus of a tiny negative number is 2 pi
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def follow_tracks(
     starts: Int64Array, points_m: Float64Array, row_starts: Int64Array, poses: Float64Array
 ) -> Float64Array:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.frame_rows import expand_ranges, parts_of_rows
@@ -183,7 +183,7 @@ def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Ar
     return np.where(is_light, positions - lights.lane_starts[scenes][:, None], -1).astype(np.int64)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def rank_of_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
     """Return the light of a lane, 0 for none.
 
@@ -202,7 +202,7 @@ def rank_of_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
     return int(ranks[first]) if first < len(lanes) and lanes[first] == lane else 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def rank_of_line(line_lanes: Int64Array, piece: int, ranks: NumericArray) -> int:
     """Return the light before a piece of a path, 0 for none; of two the one that counts more.
 

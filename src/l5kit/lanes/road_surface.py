@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
@@ -45,14 +46,14 @@ def no_surface() -> RoadSurface:
     return RoadSurface(grid.arrays, points_m, none, is_in_junction, (as_read_only(np.zeros(1, np.int64)), none))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def named_surface(parts: tuple[Any, ...]) -> RoadSurface:
     """Return a surface that came as a plain tuple, as devices hand it over, with the names of its parts."""
     grid, points_m, starts, is_in_junction, ahead = parts
     return RoadSurface(GridArrays(*grid), points_m, starts, is_in_junction, ahead)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) -> tuple[float, int]:
     """Return the distance of a point from the surface, infinite from half a metre on, and its area, -1 for none.
 
@@ -76,7 +77,7 @@ def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) 
     return (distance_m if distance_m < REACH_M else np.inf), -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def farthest_corner(parts: tuple[Any, ...], corners_m: Float64Array, areas: Int64Array) -> float:
     """Return how far the farthest of four corners (4, 2) is from the drivable surface.
 
@@ -96,7 +97,7 @@ def farthest_corner(parts: tuple[Any, ...], corners_m: Float64Array, areas: Int6
     return farthest_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
     """Write front left, front right, rear right and rear left corner of a box: x, y, yaw, length and width."""
     cos, sin = math.cos(box[2]), math.sin(box[2])

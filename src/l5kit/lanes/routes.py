@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.growing_array import GrowingArray
 from l5kit.data.map.bounds_grid import GridArrays
@@ -105,7 +105,7 @@ class RoutedWindows(Windows):
         return _with_routes(super().taken(windows), WindowRoutes(arrays, rows[windows], arcs_m[windows]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tuple[bool, RoutePlace]:
     """Return whether the target of a window has a route that is at most 30 m away, and where on it.
 
@@ -330,7 +330,7 @@ def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArrays) -> Int64Array:
     """Return the first row of each track that is on a lane, the first of all where none is."""
     firsts = tracks.starts[:-1].copy()
@@ -343,7 +343,7 @@ def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArra
     return firsts
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half_widths_m: Float64Array) -> None:
     """Write how far the edges of the lane are to the left and right of each point of routes, 0 for those beyond it.
 
@@ -372,7 +372,7 @@ def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half
             widths_m[0], widths_m[1] = max(left_m, 0.0), max(right_m, 0.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
     """Return how far the edges of a lane are to the left and right of a point, below 0 for those that it is beyond."""
     # the offset is the cross product of the edge with the way to the point, over the length of the edge

@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
@@ -233,7 +234,7 @@ def _collect_boxes(
     return _Boxes(*parts[0]) if len(parts) == 1 else _Boxes(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _gather_boxes(
     agent_arrays: tuple[NumericArray, ...],
     view_arrays: tuple[Any, ...],
@@ -362,7 +363,7 @@ def _project_box(
     return touches_picture(column_low, row_low, column_high, row_high, raster_size)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _project_boxes(
     box_arrays: tuple[NumericArray, ...],
     headings: tuple[Float32Array, Float32Array],
@@ -432,7 +433,7 @@ def _project_boxes(
     return corners, contours, shapes, starts, rows, _NUM_CORNERS * (min(most_boxes, 1) if is_solid else most_boxes)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the boxes of a frame of a window: agents from the first place on, agents of interest before the last one.
 
@@ -482,7 +483,7 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
     _put_channel(drawn, window, num_frames + frame, (begin, last), planes, is_solid)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _put_box(
     matrix: Float64Array,
     centroid_m: tuple[float, float],
@@ -500,7 +501,7 @@ def _put_box(
     return True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _put_channel(
     drawn: ShapeArrays,
     window: int,

@@ -15,8 +15,8 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import FloatArray, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
 from l5kit.data.array_shapes import refuse_shapes, require_shapes
@@ -355,7 +355,7 @@ _MARGIN_PX: Final = 3
 """Rows around its points that a shape may touch: it touches two, and corners are rounded to whole rows."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _check_shapes(
     points: Int32Array,
     shapes: Int64Array,

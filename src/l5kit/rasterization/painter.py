@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import DTypeLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.rasterization.draw_list import (
@@ -354,7 +355,7 @@ def scratch_size(num_points: int, height: int) -> int:
     return num_points * (height + 4) + height
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def draw_shapes(
     planes: UInt8Array,
     points: Int32Array,
@@ -428,7 +429,7 @@ def divide(dividend: int, divisor: int) -> int:
     return int(np.float64(dividend) / np.float64(divisor))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fill_rows(
     pixels: UInt8Array,
     channels: int,
@@ -475,7 +476,7 @@ def _fill_rows(
         begin = end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _sort(values: Int64Array, begin: int, end: int) -> None:
     for i in range(begin + 1, end):
         value = values[np.uint64(i)]
@@ -486,7 +487,7 @@ def _sort(values: Int64Array, begin: int, end: int) -> None:
         values[np.uint64(j)] = value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
     """Fill one byte or more in overlapping runs of fixed length, which are single stores."""
     if end - begin >= 16:
@@ -517,12 +518,12 @@ def _outside(x: int, y: int, width: int, height: int) -> int:
     return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _share(along: int, rise: int, run: int) -> int:
     return int(np.float64(along) * np.float64(rise) / np.float64(run))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
     """Return whether any of a line may be seen, and its ends moved to the border: rows first, the start first."""
     side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)

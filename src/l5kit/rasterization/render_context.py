@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError, UnsupportedValueError
@@ -121,7 +121,7 @@ class RenderContext:
         return (*(tuple(pair.tolist()) for pair in pairs), bool(self.set_origin_to_bottom))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def find_middles(raster_from_world: Float64Array, raster_size_px: Int64Array) -> Float64Array:
     """Return where in the world the middles of pictures are, (B, 2).
 

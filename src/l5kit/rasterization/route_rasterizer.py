@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import RouteParams
 from l5kit.data.map.api import MapAPI
@@ -144,7 +144,7 @@ class RouteRasterizer(PlanarRasterizer):
         return np.where(covered > 0, np.rint(tinted), picture).astype(np.uint8)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int64Array:
     """Write the corners of the steps of routes that may touch the pictures.
 
@@ -181,7 +181,7 @@ def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int
     return starts
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _edges_at(
     routes: RouteArrays, route: int, arc_m: float, raster_from_world: Float64Array
 ) -> tuple[tuple[float, float], tuple[float, float]]:

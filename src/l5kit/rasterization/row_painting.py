@@ -7,8 +7,8 @@ and a row sees the same shapes in the same order. Nothing is kept between rows, 
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int32Array, UInt8Array, UInt64Array
 from l5kit.device.backend import Backend
 from l5kit.errors import InvalidArgumentError
@@ -100,7 +100,7 @@ def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: ShapeArrays)
     backend.run(_paint, num_groups * canvas.height, canvas, drawn)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _paint(item: int, arguments: tuple[Any, ...]) -> None:
     """Paint a row of a group."""
     canvas, drawn = arguments
@@ -108,7 +108,7 @@ def _paint(item: int, arguments: tuple[Any, ...]) -> None:
     paint_row(canvas, item // canvas.height, item % canvas.height, ShapeArrays(*drawn))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: Int32Array, contour: int) -> None:
     """Write a contour of points that are written already, and the rows that it may touch."""
     low: Any = np.int64(height)
@@ -120,7 +120,7 @@ def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: 
     contours[contour, 2], contours[contour, 3] = max(low, 0), max(min(high, height), 0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
     """Draw the shapes of a group, one over the other, in one row of its planes.
 
@@ -150,14 +150,14 @@ def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
                     x0, edge = _next_crossing(row, canvas.height, drawn, shape, (x1, edge))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _position(point: int) -> int:
     """Return a coordinate of a point in 65,536ths of a pixel."""
     result: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
     return result  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _height(point: int, is_filled: bool) -> int:
     """Return the row of a point in 65,536ths; corners of filled shapes lie at whole rows."""
     y: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
@@ -166,7 +166,7 @@ def _height(point: int, is_filled: bool) -> int:
     return y  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _draw_contour(
     canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, contour: int, crossings: _Crossings
 ) -> _Crossings:
@@ -193,7 +193,7 @@ def _draw_contour(
     return count, leftmost, rightmost
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
     """Draw what of an anti-aliased line lies in a row."""
     row = position[1]
@@ -222,7 +222,7 @@ def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, sh
                 _blend(canvas, position, column, drawn, shape, weight)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int) -> int:
     """Return the weight in 256ths of a pixel before (-1), on (0) or behind (1) a line in one of its steps."""
     weight: Any = usual
@@ -238,7 +238,7 @@ def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], us
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _blend(canvas: Canvas, position: tuple[int, int], column: int, drawn: ShapeArrays, shape: int, weight: int) -> None:
     """Mix a colour into a pixel of each of its planes, twice, as OpenCV does."""
     pixels, colors, color = canvas.pixels, drawn.colors, drawn.shapes[shape, 3]
@@ -255,7 +255,7 @@ def _blend(canvas: Canvas, position: tuple[int, int], column: int, drawn: ShapeA
         at += plane
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mixed(value: int, color: int, weight: int) -> int:
     """Return what becomes of a value under a colour with a weight in 256ths."""
     share: Any = np.int64(color) * weight + 127
@@ -264,7 +264,7 @@ def _mixed(value: int, color: int, weight: int) -> int:
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _crossing(line: _Line, row: int, height: int) -> tuple[bool, int]:
     """Return whether an edge of a filled shape crosses a row, and where."""
     x0, y0, x1, y1 = line
@@ -275,7 +275,7 @@ def _crossing(line: _Line, row: int, height: int) -> tuple[bool, int]:
     return True, x0 + (row - row0) * x_per_row if row0 < row1 else x1 + (row - row1) * x_per_row
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: tuple[int, int]) -> tuple[int, int]:
     """Return the crossing that follows another one from left to right, and its edge.
 
@@ -301,7 +301,7 @@ def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: 
     return best_x, best_edge
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fill_between(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, x0: int, x1: int) -> None:
     """Fill the pixels from one crossing to another."""
     pixels, words, height, width = canvas

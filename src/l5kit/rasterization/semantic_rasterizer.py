@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import (
     BoolArray,
     Float64Array,
@@ -319,7 +320,7 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _list_shapes(
     line_arrays: tuple[NumericArray, ...],
     num_lanes: int,
@@ -407,7 +408,7 @@ def _project_element(
     return middle, end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_ranks(
     num_lanes: int, near: NearElements, lights: LightArrays, active: ActiveFaces, ranks: Int64Array
 ) -> None:
@@ -428,7 +429,7 @@ def _write_ranks(
                 of_lanes[lane] = 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _order_shapes(
     elements: _Elements,
     rows: tuple[int, int],
@@ -480,13 +481,13 @@ def _order_shapes(
     return end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _put(shapes: NumericArray, shape: int, kind: int, contour: int, color: int) -> None:
     """Write a shape of one contour."""
     shapes[shape, 0], shapes[shape, 1], shapes[shape, 2], shapes[shape, 3] = kind, contour, contour + 1, color
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the elements near a point, and where the vertices of each begin among those of all of them."""
     grid, of_lines, centers_m, (most, rows, begins, counts) = arguments
@@ -502,7 +503,7 @@ def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
     counts[item] = num_near
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _project(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where an element lies in the picture, whether it can be seen, and the light of a lane."""
     of_lines, (most, rows, begins, counts), raster, faces, lights, (points, contours, is_visible, ranks) = arguments
@@ -519,7 +520,7 @@ def _project(item: int, arguments: tuple[Any, ...]) -> None:
     ranks[item] = rank_of_lane(element, faces[0][window], faces[1], lights) if element < num_lanes else 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _order(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the shapes of a window in the order of drawing, and its group."""
     (most, rows, counts), ranks, is_visible, (num_lanes, num_planes, first_plane), (shapes, groups) = arguments

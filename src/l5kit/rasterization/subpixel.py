@@ -4,9 +4,9 @@ from typing import Final, TypedDict
 
 import cv2
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int64Array
 
 
@@ -39,7 +39,7 @@ def cv2_subpixel(coords: ArrayLike) -> Int64Array:
     return units
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def subpixel_of(position_px: float) -> np.int32:
     """Return a place in 512ths of a pixel, cut off toward zero and to its low 32 bits; for use inside kernels.
 
@@ -54,7 +54,7 @@ CULLING_MARGIN_PX: Final = 2.0
 """A shape that lies this far outside one edge of the picture touches no pixel; half a pixel is what was seen."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def touches_picture(
     column_low: float, row_low: float, column_high: float, row_high: float, raster_size: tuple[int, int]
 ) -> bool:

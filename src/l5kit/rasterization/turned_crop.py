@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, register_jitable
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.rasterization.unit_range import TargetContext, TypedCode
 
@@ -194,7 +195,7 @@ _mix_pixels: Any = intrinsic(_type_mix_pixels)
 _mix_columns: Any = intrinsic(_type_mix_columns)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _turn_and_scale(
     picture: UInt8Array,
     layout: tuple[int, int, int],
@@ -245,7 +246,7 @@ def _turn_and_scale(
                 planes[channel, target, column] = mixed[_PITCH * column + channel]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Array, Int64Array]:
     """Return from which pixel on two make each pixel of a scaled line, (N,), and their weights in 2048ths, (N, 2).
 
@@ -265,7 +266,7 @@ def _scaled_from(num_pixels: int, side: int, is_cut_off: bool) -> tuple[Int64Arr
     return firsts, weights
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _turn_row(
     picture: UInt8Array,
     layout: tuple[int, int, int],
@@ -298,7 +299,7 @@ def _turn_row(
                 line[_PITCH * i + channel] = np.int32(total >> 10)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mix_rows(upper: Int32Array, lower: Int32Array, weights: Int64Array, mixed: UInt8Array) -> None:
     """Write the weighted mean of two scaled lines (N,)."""
     upper_weight, lower_weight = np.int32(weights[0]), np.int32(weights[1])

@@ -9,10 +9,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Int64Array, UInt8Array
 
 TargetContext: TypeAlias = Any
@@ -34,7 +35,7 @@ STREAMED_NUM_BYTES: Final = 2**22
 """Size of the images of a batch from which on they leave the caches before anybody reads them."""
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def divide_by_255(pixels: UInt8Array, values: Float32Array, rows: Int64Array, streams: bool) -> None:
     """Write ``pixels / 255`` to ``values``, and 0 to the pixels.
 
@@ -58,7 +59,7 @@ def divide_by_255(pixels: UInt8Array, values: Float32Array, rows: Int64Array, st
         _finish_streaming()
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write(pixels: UInt8Array, values: Float32Array, begin: int, end: int, is_zero: bool, streams: bool) -> None:
     """Write some values, 0 or ``pixels / 255``; three times as fast as NumPy's division of mixed types."""
     first, last = begin, begin
@@ -79,7 +80,7 @@ def _write(pixels: UInt8Array, values: Float32Array, begin: int, end: int, is_ze
         _divide(pixels[last:end], values[last:end])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _divide(pixels: UInt8Array, values: Float32Array) -> None:
     for i in range(pixels.size):
         values[i] = np.float32(pixels[i]) / np.float32(255.0)

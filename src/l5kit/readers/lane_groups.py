@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import BoundsGrid
 from l5kit.readers.source_map import SourceLane
@@ -76,7 +76,7 @@ def with_junctions(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequ
     }
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_crossings(
     edges_m: Float64Array,
     lane_of_edge: Int64Array,
@@ -102,7 +102,7 @@ def _mark_crossings(
                     cross[lane] = cross[crossed] = True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _cross(first: Float64Array, second: Float64Array) -> bool:
     """Return whether two edges (2, 3) cross, their ends left out, seen from above, at about the same height."""
     # Both as a start and a step: the parts of the steps at which the lines meet, by Cramer's rule.

@@ -8,8 +8,8 @@ lies on the wrong side or far away, the width of the lane is carried on from the
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import require_shapes
 
@@ -60,7 +60,7 @@ def find_boundaries(lanes: Polylines, lines: Polylines, stretches: Int64Array) -
     return boundaries_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Float64Array) -> None:
     """Write the unit vectors along lines at their points, from the point before to the point after."""
     for lane in range(len(starts) - 1):
@@ -75,7 +75,7 @@ def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Flo
                 directions[point] = directions[point - 1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) -> tuple[float, float]:
     """Return the squared distance to the piece of a line that starts at a point, and where on the piece, 0 to 1."""
     # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
@@ -87,7 +87,7 @@ def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) ->
     return off_x * off_x + off_y * off_y, part
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _nearest_piece(
     points_m: Float64Array, pieces: tuple[int, int], near: int, position_m: tuple[float, float]
 ) -> tuple[int, float, float]:
@@ -116,7 +116,7 @@ def _nearest_piece(
             return best, best_m2, best_part
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_nearest(
     lanes_m: Float64Array,
     lane_starts: Int64Array,
@@ -153,7 +153,7 @@ def _find_nearest(
                 boundaries_m[side, point] = beside_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _width_between(
     lanes_m: Float64Array, boundaries_m: Float64Array, known: tuple[int, int], point: int
 ) -> tuple[float, float]:
@@ -169,7 +169,7 @@ def _width_between(
     return (1 - part) * widths_m[0] + part * widths_m[1], (1 - part) * rises_m[0] + part * rises_m[1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fill_holes(
     lanes_m: Float64Array, lane_starts: Int64Array, directions: Float64Array, boundaries_m: Float64Array
 ) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array, UInt8Array, UInt64Array
 from l5kit.errors import CorruptedDataError
 
@@ -94,7 +94,7 @@ def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> Mess
     return MessageRows(values, starts)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, int]:
     """Return the number that starts at a byte and the position behind it; -1 if it does not end before the end."""
     # Seven bits a byte, the lowest ones first; the highest bit of a byte tells that more follow, of at most ten.
@@ -109,7 +109,7 @@ def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, 
     return value, -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_fixed(data: UInt8Array, position: int, num_bytes: int) -> np.uint64:
     value = np.uint64(0)
     first = np.uint64(position)  # no index below 0, which the compiler would look for
@@ -118,7 +118,7 @@ def _read_fixed(data: UInt8Array, position: int, num_bytes: int) -> np.uint64:
     return value
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, int, int]:
     """Return number and wire type of the field at a byte, first byte and end of its content; the end is -1 if wrong.
 
@@ -143,7 +143,7 @@ def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, in
     return number, wire_type, start, stop if stop <= end else -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _count_messages(data: UInt8Array, ends: Int64Array, repeated_number: int, counts: Int64Array) -> int:
     """Write how many messages of a repeated field each parent has; return the first parent that is wrong, or -1."""
     for parent in range(len(counts)):
@@ -157,7 +157,7 @@ def _count_messages(data: UInt8Array, ends: Int64Array, repeated_number: int, co
     return -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fill_rows(data: UInt8Array, ends: Int64Array, repeated_number: int, table: Int64Array, bits: UInt64Array) -> int:
     """Write the bits of the fields of all messages to rows; return the first parent that is wrong, or -1."""
     row = 0
@@ -173,7 +173,7 @@ def _fill_rows(data: UInt8Array, ends: Int64Array, repeated_number: int, table: 
     return -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _fill_row(data: UInt8Array, position: int, end: int, table: Int64Array, bits: UInt64Array) -> bool:
     """Write the bits of the fields of one message; tell whether it is whole. The last one of a number counts."""
     while position < end:

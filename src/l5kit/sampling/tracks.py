@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, DType, Float32Array, Float64Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
@@ -217,7 +218,7 @@ def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_thresh
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _trace_tracks(
     rows: RecordArray,
     part: tuple[int, int],
@@ -253,7 +254,7 @@ def write_agent_state(
             break
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_targets(
     agents: RecordArray,
     part: tuple[int, int],
@@ -280,7 +281,7 @@ def _find_targets(
                 rows[window] = -2
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _trace_av(
     frames: RecordArray,
     counts: Int64Array,
@@ -303,7 +304,7 @@ def _trace_av(
             states.extents_m[window, column, 1] = size_m[1]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_av(
     frames: RecordArray, extent_m: tuple[float, float, float]
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
@@ -519,7 +520,7 @@ def trajectories_on_device(
     return result
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_relative_poses(
     state_arrays: tuple[NumericArray, ...],
     agent_from_world: Float64Array,
@@ -530,7 +531,7 @@ def _write_relative_poses(
     _write_poses(StateArrays(*state_arrays), _FIRST, agent_from_world, yaws_rad, PoseArrays(*pose_arrays))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_poses(
     states: StateArrays,
     first_frame: int,
@@ -580,7 +581,7 @@ def write_pose(
     poses.availabilities[i, j] = np.float32(1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _make_trajectories(
     state_arrays: tuple[NumericArray, ...],
     num_history: int,
@@ -662,7 +663,7 @@ def _speed_of_first(velocities_mps: Float32Array, i: int) -> Any:
     return math.sqrt(x * x + y * y)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _trace(item: int, arguments: tuple[Any, ...]) -> None:
     """Write where the target of a window is in one of its frames."""
     agents, of_windows, of_targets, of_states, poses = arguments
@@ -686,7 +687,7 @@ def _trace(item: int, arguments: tuple[Any, ...]) -> None:
     write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), at)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_velocities(item: int, arguments: tuple[Any, ...]) -> None:
     """Write the velocities of one track."""
     (past_positions_m, future_positions_m), steps_s, velocities = arguments

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.device_log import DeviceLog
@@ -252,7 +253,7 @@ def write_on_device(
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_windows(
     rows: RecordArray,
     part: tuple[int, int],
@@ -307,7 +308,7 @@ def _write_windows(
             write_frame(rows, frame_rows, memory.slots, track_ids[window], pose, future, (window, frame - num_history))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) -> ChoiceMemory:
     """Return the memory of one of some windows, views of integers, ids and distances (B, any)."""
     integers, ids, distances_m = memory
@@ -334,7 +335,7 @@ def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) ->
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSizes:
     """Return the sizes for windows with so many rows in so many history frames, of which so many are chosen."""
     table, set_tables = hash_table_size(num_rows), 2 * set_table_size(num_agents)
@@ -343,7 +344,7 @@ def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSi
     return ChoiceSizes(num_rows, num_frames, num_agents, table, set_tables, slots, integers)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def hash_table_size(num_ids: int) -> int:
     """Return the size of a hash table of so many ids, a power of 2."""
     size = 16
@@ -390,7 +391,7 @@ def meet_agents(
     return end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def choose_agents(
     rows: RecordArray, is_by_distance: bool, memory: ChoiceMemory, types: Int64Array, track_ids: Int64Array
 ) -> None:
@@ -433,7 +434,7 @@ def choose_agents(
         memory.table[memory.table_slots[candidate]] = -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory) -> int:
     """Append candidates to the chosen ones, closest first, while there is room; return how many are chosen then.
 
@@ -464,7 +465,7 @@ def _comes_before(one: int, other: int, memory: ChoiceMemory) -> Any:
     return memory.met_distances_m[first] < memory.met_distances_m[second]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def most_likely(label_probabilities: Float32Array) -> int:
     """Return the label of the largest of probabilities (17,), the first of several, as ``numpy.argmax`` does."""
     label, probability = 0, label_probabilities[0]
@@ -504,7 +505,7 @@ def write_frame(
         tracks.availabilities[window, slot, frame] = True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _meet_agents(item: int, arguments: KernelArguments) -> None:
     """Write the rows of a history frame that may be chosen; the places of a frame start behind all rows before it."""
     (first_window, max_distance_m, threshold), rows, of_windows, of_targets, of_sizes, memory = arguments
@@ -533,7 +534,7 @@ def _meet_agents(item: int, arguments: KernelArguments) -> None:
     of_window.met_starts[frame], of_window.met_stops[frame] = first, end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _choose_agents(item: int, arguments: KernelArguments) -> None:
     """Choose the agents of a window."""
     (first_window, is_by_distance), rows, of_sizes, memory, (types, track_ids) = arguments
@@ -543,7 +544,7 @@ def _choose_agents(item: int, arguments: KernelArguments) -> None:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_frames(item: int, arguments: KernelArguments) -> None:
     """Write the chosen agents of a window in one frame, of the past or the future."""
     (first_window, num_kept, num_frames), rows, of_windows, of_targets = arguments[:4]

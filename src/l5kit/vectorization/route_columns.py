@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import RouteParams
 from l5kit.data.map.lane_lights import LaneLights, LightArrays
@@ -271,7 +271,7 @@ def _seen(windows: Windows, targets: Targets) -> _Seen:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_routes(given: _Given, columns: _Columns) -> None:
     """Write the columns of windows; see :meth:`RouteColumns.columns`."""
     seen, lights, arrays = given.seen, given.lights, given.routes.arrays
@@ -325,7 +325,7 @@ def _write_routes(given: _Given, columns: _Columns) -> None:
                     columns.lane_on_route[window, slot] |= lane_rows[slot] == arrays.piece_lanes[piece]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
     """Write what holds at the points of the route ahead; the lines between two points stand at the second one."""
     routes, window, route = given.routes.arrays, target.window, target.route
@@ -363,7 +363,7 @@ def _write_points(given: _Given, target: _Target, columns: _Columns) -> None:
         columns.route_lanes[window, point] = lane
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _along_route(
     given: _Given, target: _Target, position: RoutePlace, user: _RoadUser
 ) -> tuple[float, float, float, float, float, float]:
@@ -385,7 +385,7 @@ def _along_route(
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
     """Write where the other agents of a window are along its route."""
     routes, window = given.routes.arrays, target.window
@@ -412,7 +412,7 @@ def _write_agents(given: _Given, target: _Target, columns: _Columns) -> None:
             break
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_graph(lane_rows: Int64Array, graph: _LaneGraph, columns: _GraphColumns) -> None:
     """Write limits of the lanes of windows (B, L), which of them follow each, and where those beside each stand."""
     for window in range(len(lane_rows)):

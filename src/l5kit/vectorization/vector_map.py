@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import LaneParams
 from l5kit.data.device_log import DeviceLog
@@ -267,7 +268,7 @@ def write_map_on_device(
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_lanes_of_windows(
     near: RowsOfPoints,
     centroids_m: Float64Array,
@@ -323,7 +324,7 @@ def _write_lanes_of_windows(
         set_states(window_faces, lights, states, is_on=False)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def distance_of(row: int, midlines_m: Float64Array, centroid_m: Float64Array) -> float:
     """Return how close the points of a lane come to a point (2,)."""
     squared_m = np.inf
@@ -333,7 +334,7 @@ def distance_of(row: int, midlines_m: Float64Array, centroid_m: Float64Array) ->
     return math.sqrt(squared_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def keep_nearest(
     row: int, distance_m: float, num_nearest: int, nearest: NumericArray, distances_m: Float64Array
 ) -> int:
@@ -353,7 +354,7 @@ def keep_nearest(
     return num_nearest + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def set_states(faces: Int64Array, lights: LightArrays, states: Int64Array, is_on: bool) -> None:
     """Write the highest rank of the faces to the states of their lanes, or take it away."""
     ranks, lane_starts, lane_rows = lights
@@ -392,7 +393,7 @@ def _write_lane(
         )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_line(
     line_m: Float64Array,
     agent_from_world: Float64Array,
@@ -409,7 +410,7 @@ def write_line(
         availabilities[i] = np.float32(math.sqrt(squared_m)) < radius_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_crosswalks_of_windows(
     near: RowsOfPoints,
     first_row: int,
@@ -439,7 +440,7 @@ def _write_crosswalks_of_windows(
             slot += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def write_polygon(
     vertices_m: Float64Array, agent_from_world: Float64Array, polygon_m: Float32Array, availabilities: BoolArray
 ) -> None:
@@ -450,7 +451,7 @@ def write_polygon(
         availabilities[i] = True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _measure(item: int, arguments: KernelArguments) -> None:
     """Write how far one of the rows of a target's cell is away, 0 for a crosswalk that is near."""
     (first_window, most_in_cell), centroids_m, of_grid, midlines_m, near_m = arguments
@@ -473,7 +474,7 @@ def _slots_near(centroid_m: Float64Array, grid: GridArrays) -> tuple[int, int]:
     return slots_of_cell(x_m, y_m, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _choose(item: int, arguments: KernelArguments) -> None:
     """Write the nearest lanes and the first crosswalks of a window, -1 where there are no more."""
     (first_window, num_lanes, num_crosswalks, first_crosswalk), centroids_m, of_grid = arguments[:3]
@@ -495,7 +496,7 @@ def _choose(item: int, arguments: KernelArguments) -> None:
     crosswalks[num_near_crosswalks:] = -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_lanes(item: int, arguments: KernelArguments) -> None:
     """Write the left or right boundary or the midline of one of the lanes of a window."""
     (first_window, num_lanes, radius_m), chosen, agent_from_world, of_lanes, lights, faces, written = arguments
@@ -511,7 +512,7 @@ def _write_lanes(item: int, arguments: KernelArguments) -> None:
     _write_lane(lanes, lane, line, pose, radius_and_state, MapPolylines(*written), (window, slot))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_crosswalks(item: int, arguments: KernelArguments) -> None:
     """Write one of the crosswalks of a window."""
     (first_window, num_lanes, num_crosswalks), chosen, agent_from_world, crosswalks, written = arguments

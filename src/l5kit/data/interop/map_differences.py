@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.map_arrays import MapLines
@@ -135,7 +135,7 @@ def _distance_between(first: MapLines, second: MapLines) -> float:
     return float(max(there, back))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _furthest(points: Float64Array, starts: Int64Array, others: Float64Array, other_starts: Int64Array) -> float:
     """Return the largest distance from vertices and middles of edges of lines to the lines with their numbers."""
     furthest = 0.0

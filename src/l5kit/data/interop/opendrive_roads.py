@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array
 from l5kit.data.interop.exchanged_map import ExchangedLane, lane_changes
 from l5kit.data.interop.lanelet2_sharing import SHARED_M, distance_between, furthest_apart
@@ -303,7 +303,7 @@ def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float
     return kept
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _meet_normals(
     points: Float64Array, normals: Float64Array, line: Float64Array, offsets: Float64Array, heights: Float64Array
 ) -> None:
@@ -339,7 +339,7 @@ def _meet_normals(
             offsets[row], heights[row] = best, height
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _keep_corners(arcs: Float64Array, values: Float64Array, tolerance: float, kept: BoolArray) -> None:
     """Mark points by halving at the furthest one, as Douglas and Peucker do, with differences of values as distance."""
     last = len(arcs) - 1

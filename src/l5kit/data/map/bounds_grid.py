@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.frame_rows import expand_ranges
@@ -129,7 +130,7 @@ def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64
     return cells
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_near(
     points_m: Float64Array,
     bounds_m: Float64Array,

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.map_arrays import MapArrays
@@ -88,7 +88,7 @@ class CentreLines(ReadOnlyArrays):
         return spans_m
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def project_on_lanes(
     points_m: Float64Array,
     lanes: Int64Array,

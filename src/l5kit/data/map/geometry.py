@@ -8,9 +8,9 @@ and the positions where each starts: line i is ``points[offsets[i]:offsets[i + 1
 import math
 
 import numpy as np
-from numba import njit
 from pymap3d.ecef import geodetic2ecef
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array, UInt8Array
 from l5kit.data.map.wire import read_varint
 from l5kit.errors import InvalidArgumentError
@@ -157,7 +157,7 @@ def _as_kernels_take(points: Float64Array) -> Float64Array:
     return view
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _decode_deltas(data: UInt8Array, line_runs: Int64Array, local_m: Float64Array, offsets: Int64Array) -> None:
     """Write local points in metres: each delta is divided by 100 first, then accumulated from its line's start.
 
@@ -183,7 +183,7 @@ def _decode_deltas(data: UInt8Array, line_runs: Int64Array, local_m: Float64Arra
         offsets[line + 1] = end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _apply_frames(
     local_m: Float64Array,
     offsets: Int64Array,
@@ -216,7 +216,7 @@ def _apply_frames(
                     bounds_m[line, 1, axis] = max(bounds_m[line, 1, axis], world_m[i, axis])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _resample(
     points: Float64Array,
     starts: Int64Array,

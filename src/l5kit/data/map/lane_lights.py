@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Int32Array, Int64Array, RecordArray, UInt32Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
@@ -112,7 +112,7 @@ class LaneLights(ReadOnlyArrays):
         return active[:num_active], starts
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _count_newest(starts: Int64Array, stops: Int64Array) -> int:
     """Return how many rows the newest frames of windows have, of frames (B, F); none where there is no frame."""
     count = 0
@@ -121,7 +121,7 @@ def _count_newest(starts: Int64Array, stops: Int64Array) -> int:
     return count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_active(
     ids: UInt32Array,
     statuses: Float32Array,
@@ -147,14 +147,14 @@ def _find_active(
     return int(num_active)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _number_faces(ids: UInt32Array, statuses: Float32Array, face_ids: UInt32Array, indices: Int32Array) -> None:
     """Write where each id is in ascending ids, or -1, also for those that are not active."""
     for row in range(len(indices)):
         indices[row] = _find_face(ids, row, face_ids) if statuses[row, _ACTIVE] > 0 else -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
     """Return where an id (row of N ids) is in ascending ids, or -1."""
     low, high = 0, len(face_ids)
@@ -184,7 +184,7 @@ class LightArrays(NamedTuple):
     lane_rows: Int64Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def rank_of_lane(lane: int, face_bounds: Int64Array, faces: Int32Array, lights: LightArrays) -> int:
     """Return the highest rank of the active faces that control a lane, 0 for none; for use inside kernels.
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.map_arrays import LaneLines, MapArrays
 from l5kit.geometry.polygon import crosses_edge, distance_to_edge, distance_to_line
@@ -56,7 +56,7 @@ class LaneLocator:
         return _lane_distances(lines.points, lines.offsets, self._lines.xyz_midlane, rows, point_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _distance_to_area(left: Float64Array, right: Float64Array, point: Float64Array) -> float:
     """Return the distance to the polygon of the left boundary and the reversed right one, 0 inside."""
     # even-odd rule: inside where a ray from the point crosses the outline an odd number of times
@@ -70,7 +70,7 @@ def _distance_to_area(left: Float64Array, right: Float64Array, point: Float64Arr
     return min(ends, distance_to_line(left, point), distance_to_line(right, point))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _lane_distances(
     points: Float64Array,
     offsets: Int64Array,
@@ -89,7 +89,7 @@ def _lane_distances(
     return area, midline
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _nearest_lane(
     points: Float64Array,
     offsets: Int64Array,

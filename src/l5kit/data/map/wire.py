@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Int64Array, UInt8Array
 from l5kit.data.array_shapes import require_shapes
 
@@ -223,7 +223,7 @@ def _int32(data: UInt8Array, fields: _Fields) -> Int64Array:
     return values
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def read_varint(data: UInt8Array, position: int) -> tuple[np.uint64, int]:
     """Return the unsigned number that starts at a byte, and the position behind it."""
     value = np.uint64(0)
@@ -238,7 +238,7 @@ def read_varint(data: UInt8Array, position: int) -> tuple[np.uint64, int]:
         shift += np.uint64(7)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _split_messages(
     data: UInt8Array, starts: Int64Array, ends: Int64Array, is_wanted: BoolArray, table: Int64Array
 ) -> int:

@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import (
     Float32Array,
     Float64Array,
@@ -310,7 +310,7 @@ class _AgentFields(NamedTuple):
     extents_m: Float32Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_rows_kernel(
     intervals: Int64Array,
     ego_translations_m: Float64Array,
@@ -364,13 +364,13 @@ def _mark_rows_kernel(
             counts[previous[row], 1] = counts[row, 1] + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _yaw_change_degree(yaw_a: np.float32, yaw_b: np.float32) -> Any:
     """Return the angle between two headings in degrees, 0 to 180, in float64."""
     return np.degrees(turn_between(np.float64(yaw_a), np.float64(yaw_b)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _is_similar_size(area_a: np.float32, area_b: np.float32, th_ratio: float) -> bool | np.bool_:
     """Return whether the ratio of two areas is below the threshold; see ``in_extent_ratio``."""
     small, large = min(area_a, area_b), max(area_a, area_b)

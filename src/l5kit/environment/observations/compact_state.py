@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.data.map.bounds_grid import GridArrays
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
-from l5kit.device.kernels import kernel_njit
 from l5kit.device.opening import open_backend
 from l5kit.environment.observations.compact_layout import (
     ACCELERATION_SCALE_MPS2,
@@ -255,7 +255,7 @@ def _check(layout: CompactLayout, vehicles: VehicleRows, seen: SeenRows, routes:
         )
 
 
-@kernel_njit
+@kernel_jit
 def write_state(item: int, arguments: KernelArguments) -> None:
     """Write what one of K vehicles sees, 0 where its frame is below 0, as nothing has started there.
 
@@ -300,7 +300,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     write_lanes(row, sizes, box, points, point_ranks, near, count)
 
 
-@kernel_njit
+@kernel_jit
 def _write_surroundings(
     row: Float32Array,
     sizes: Sizes,
@@ -367,7 +367,7 @@ def _write_surroundings(
         column += _AGENT
 
 
-@kernel_njit
+@kernel_jit
 def _clip(value: float) -> float:
     """Return a value within the bound, 0 for what is no number."""
     if value >= -BOUND:
@@ -375,7 +375,7 @@ def _clip(value: float) -> float:
     return -BOUND if value < -BOUND else 0.0
 
 
-@kernel_njit
+@kernel_jit
 def _write_route_columns(
     row: Float32Array,
     reach_m: float,
@@ -413,7 +413,7 @@ def _write_route_columns(
     row[13] = _clip(min((paths.lengths_m[route] - arc_m) / reach_m, 1.0))
 
 
-@kernel_njit
+@kernel_jit
 def _write_route(
     row: Float32Array, column: int, sizes: Sizes, frame: _Frame, paths: PathArrays, route: int, arc_m: float
 ) -> None:
@@ -433,7 +433,7 @@ def _write_route(
             row[column + point * _ROUTE + 1] = _clip(paths.piece_limits_mps[piece] / SPEED_SCALE_MPS)
 
 
-@kernel_njit
+@kernel_jit
 def _write_pose(
     row: Float32Array,
     column: int,
@@ -450,7 +450,7 @@ def _write_pose(
     row[column + 3] = _clip(along_y * cos - along_x * sin)
 
 
-@kernel_njit
+@kernel_jit
 def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
     """Return the squared distance of a point to the vehicle, where metres across and behind count twice.
 
@@ -469,7 +469,7 @@ def _remoteness_m2(stretch: _Stretch, x: float, y: float) -> float:
     return ahead_m * ahead_m + 4.0 * nearest_m2
 
 
-@kernel_njit
+@kernel_jit
 def _find_agents(
     sizes: Sizes,
     frame: _Frame,
@@ -497,7 +497,7 @@ def _find_agents(
     return count
 
 
-@kernel_njit
+@kernel_jit
 def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[float, float]) -> tuple[float, float]:
     """Return how long a box (5,) with a heading is along a direction, and across it; both are unit vectors."""
     turned_cos = abs(heading[0] * along[0] + heading[1] * along[1])
@@ -505,7 +505,7 @@ def _extent_of(box: Float64Array, heading: tuple[float, float], along: tuple[flo
     return turned_cos * box[3] + turned_sin * box[4], turned_sin * box[3] + turned_cos * box[4]
 
 
-@kernel_njit
+@kernel_jit
 def _write_agent(
     row: Float32Array,
     column: int,
@@ -550,7 +550,7 @@ def _write_agent(
     row[column + _ALONG_THEN] = _clip((along_m + along_mps * time_s) / reach_m)
 
 
-@kernel_njit
+@kernel_jit
 def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> tuple[float, float]:
     """Return how far a box (5,) at another pose (3,) is beside the strip that a vehicle drives on, and where along."""
     arc_m, left_m, _ = find_on_path(stretch.points_m, stretch.first, stretch.stop, (pose[0], pose[1], pose[2]))
@@ -559,7 +559,7 @@ def _gap_to_route(stretch: _Stretch, box: Float64Array, pose: Float64Array) -> t
     return abs(left_m) - 0.5 * (length_across_m + stretch.width_m), arc_m
 
 
-@kernel_njit
+@kernel_jit
 def _forecast_agent(
     row: Float32Array,
     column: int,
@@ -598,7 +598,7 @@ def _forecast_agent(
     row[column + _VELOCITY_ACROSS] = _clip(own_mps * (heading_y * cos - heading_x * sin) / SPEED_SCALE_MPS)
 
 
-@kernel_njit
+@kernel_jit
 def write_lanes(
     row: Float32Array,
     sizes: Sizes,

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_tuple
-from l5kit.device.kernels import kernel_njit
 from l5kit.errors import InvalidArgumentError
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS
@@ -98,7 +98,7 @@ class LanePoints(NamedTuple):
         return as_kernel_tuple(cls(*columns, origin_m, cell_m, (num_x, num_y), starts))
 
 
-@kernel_njit
+@kernel_jit
 def insert_nearest(
     near: Int64Array, far_m2: Float64Array, most: int, count: int, number: int, squared_m2: float
 ) -> int:
@@ -121,7 +121,7 @@ def insert_nearest(
     return count + 1
 
 
-@kernel_njit
+@kernel_jit
 def _insert_points(
     positions_m: Float64Array,
     span: tuple[int, int],
@@ -141,7 +141,7 @@ def _insert_points(
     return count
 
 
-@kernel_njit
+@kernel_jit
 def find_nearest_points(
     points: LanePoints, position: tuple[float, float, float], near: Int64Array, far_m2: Float64Array, most: int
 ) -> int:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Int64Array
 from l5kit.device.backend import DeviceArray, KernelArguments
-from l5kit.device.kernels import kernel_njit
 from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_faults import FaultArrays, surface_arrays
 from l5kit.environment.rewards.step_judge import JudgeRoom, OutcomeArrays, judge_step, step_for_kernel
@@ -86,7 +86,7 @@ class EpisodeJudge:
         backend.run(_count_step, len(slots), slots, avs.is_new, ends, begins, *written)
 
 
-@kernel_njit
+@kernel_jit
 def _count_step(item: int, arguments: KernelArguments) -> None:
     """Add what a step was worth to the sums of its episode, and write whether that is over.
 

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.device.kernels import kernel_njit
 from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_positions import is_across_lanes
@@ -82,7 +82,7 @@ def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
     return no_surface() if driving_map is None else driving_map.surface
 
 
-@kernel_njit
+@kernel_jit
 def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_mps: float) -> bool:
     """Return whether circles around two boxes meet within the horizon when both go on along their headings."""
     x_m, y_m = other[0] - box[0], other[1] - box[1]
@@ -97,7 +97,7 @@ def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_m
     return bool((x_m + time_s * x_mps) ** 2 + (y_m + time_s * y_mps) ** 2 <= reach_m * reach_m)
 
 
-@kernel_njit
+@kernel_jit
 def _meets(
     av: AvState,
     other: Float64Array,
@@ -118,7 +118,7 @@ def _meets(
     return counts_ahead(angle_rad, surface, corners_m, rear_axle_m, room)
 
 
-@kernel_njit
+@kernel_jit
 def _has_collided(memory: FaultArrays, slot: int, track: int) -> bool:
     """Return whether the AV of a slot has collided with a road user."""
     is_known = False
@@ -127,14 +127,14 @@ def _has_collided(memory: FaultArrays, slot: int, track: int) -> bool:
     return is_known
 
 
-@kernel_njit
+@kernel_jit
 def write_rear_axle(box: Float64Array, rear_axle_m: Float64Array) -> None:
     """Write where the middle of the rear axle of an AV is."""
     rear_axle_m[0] = box[0] - _REAR_AXLE_PART * box[3] * np.cos(box[2])
     rear_axle_m[1] = box[1] - _REAR_AXLE_PART * box[3] * np.sin(box[2])
 
 
-@kernel_njit
+@kernel_jit
 def find_faults(
     av: AvState,
     slot: int,

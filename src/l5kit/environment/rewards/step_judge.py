@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
-from l5kit.device.kernels import kernel_njit
 from l5kit.environment.rewards.step_faults import AvState, FaultArrays, find_faults, write_rear_axle
 from l5kit.environment.rewards.step_reward import DrivenStep
 from l5kit.evaluation.driving.lane_positions import room_for_lanes
@@ -69,20 +69,20 @@ class StepRules(NamedTuple):
     is_product: bool
 
 
-@kernel_njit
+@kernel_jit
 def _is_on_route(position: Float64Array, tolerated_m: float) -> bool:
     """Return whether an AV is near its route and looks along it; what is no number is not."""
     return bool(abs(position[1]) <= tolerated_m and abs(position[2]) <= _LARGEST_TURN_RAD)
 
 
-@kernel_njit
+@kernel_jit
 def _excess(value: float, bounds: Float64Array) -> float:
     """Return how far a value is beyond its bounds, as a part of the bound, 0 to 1."""
     bound: float = bounds[1] if value > 0 else bounds[0]
     return min(max(value / bound - 1.0, 0.0), 1.0)
 
 
-@kernel_njit
+@kernel_jit
 def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds: Float64Array) -> float:
     """Return the mean excess of six signals over their bounds, 0 to 1, from differences of motions."""
     # accelerations along and across (v times the yaw rate) and the size of both; jerks are their differences
@@ -97,7 +97,7 @@ def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds
     return total / 6.0
 
 
-@kernel_njit
+@kernel_jit
 def write_amounts(
     box: Float64Array,
     motions: _Pair,
@@ -151,7 +151,7 @@ def write_amounts(
                 terms[_RED_LIGHT] += 1.0
 
 
-@kernel_njit
+@kernel_jit
 def write_outcome(
     counts: Int64Array,
     off_road_m: float,
@@ -254,7 +254,7 @@ def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
     return as_kernel_tuple((*step[:-1], False))
 
 
-@kernel_njit
+@kernel_jit
 def judge_step(item: int, arguments: KernelArguments) -> None:
     """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
 

@@ -2,8 +2,8 @@
 
 import math
 
+from l5kit._kernels import kernel_jit
 from l5kit.device.backend import KernelArguments
-from l5kit.device.kernels import kernel_njit
 from l5kit.environment.episode_roads import AvArrays, RoutePositions
 from l5kit.environment.traffic.traffic_steps import SceneStarts, SlotFrames
 from l5kit.geometry.box_overlap import boxes_overlap
@@ -26,7 +26,7 @@ _POSE = 3
 """Numbers before these."""
 
 
-@kernel_njit
+@kernel_jit
 def set_avs(item: int, arguments: KernelArguments) -> None:
     """Put the AV of a slot where it starts, or where it has come to.
 
@@ -49,7 +49,7 @@ def set_avs(item: int, arguments: KernelArguments) -> None:
     is_new[slot] = begins
 
 
-@kernel_njit
+@kernel_jit
 def move_avs(item: int, arguments: KernelArguments) -> None:
     """Write where the AV of a slot, which has a next frame, gets by its controls; where it is if that is not finite.
 
@@ -90,7 +90,7 @@ def move_avs(item: int, arguments: KernelArguments) -> None:
     moved[_POSE + _YAW_RATE], moved[_POSE + _STEERING] = wrap_angle(yaw - box[2]) / step_s, steering
 
 
-@kernel_njit
+@kernel_jit
 def choose_going(item: int, arguments: KernelArguments) -> None:
     """Write the number of a slot that goes on, -1 for another one.
 
@@ -101,7 +101,7 @@ def choose_going(item: int, arguments: KernelArguments) -> None:
     going[item] = item if states[item] == 0 and (begins or not is_new[item]) else -1
 
 
-@kernel_njit
+@kernel_jit
 def check_avs(item: int, arguments: KernelArguments) -> None:
     """Write whether the AV of a slot overlaps a road user, how far off the road it is, and whether its scene is over.
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.device.backend import DeviceArray
-from l5kit.device.kernels import kernel_njit
 from l5kit.environment.traffic.traffic_kernels import LogRows
 from l5kit.environment.traffic.traffic_steps import SceneStarts
 from l5kit.errors import CorruptedDataError
@@ -208,7 +208,7 @@ def _first_rows(rows: AgentsNow, frames: Int64Array, has_path: BoolArray) -> Boo
     return is_entering
 
 
-@kernel_njit
+@kernel_jit
 def _write_headings(boxes: Float64Array, headings: Float64Array) -> None:
     """Write cosines and sines of the yaws of boxes."""
     for row in range(len(boxes)):

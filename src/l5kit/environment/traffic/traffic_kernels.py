@@ -7,9 +7,9 @@ states: where the log has it, driven, or waiting for room, with which the frame 
 import math
 from typing import NamedTuple
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array, NumericArray
 from l5kit.device.backend import DeviceArray
-from l5kit.device.kernels import kernel_njit
 from l5kit.lanes.lane_paths import PathArrays
 from l5kit.lanes.path_positions import points_around
 from l5kit.simulation.engine.agent_control import is_near
@@ -93,7 +93,7 @@ class TrafficRows(NamedTuple):
         return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
 
-@kernel_njit
+@kernel_jit
 def list_present(
     frame: int, rows: LogRows, states: NumericArray, num_seats: int, present: Int64Array, is_met: BoolArray
 ) -> int:
@@ -129,7 +129,7 @@ def list_present(
     return count
 
 
-@kernel_njit
+@kernel_jit
 def begin_seats(
     slot: int,
     frame: int,
@@ -175,7 +175,7 @@ def begin_seats(
         put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
 
 
-@kernel_njit
+@kernel_jit
 def write_objects(
     slot: int,
     rows: LogRows,
@@ -204,7 +204,7 @@ def write_objects(
     return count
 
 
-@kernel_njit
+@kernel_jit
 def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
     """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
 
@@ -221,7 +221,7 @@ def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Floa
     return is_any
 
 
-@kernel_njit
+@kernel_jit
 def copy_rows(rows: LogRows, first: int, stop: int, out: TrafficRows, end: int) -> int:
     """Write rows of the log behind others, and return how many they are."""
     groups, boxes, velocities_mps = out.groups, out.boxes, out.velocities_mps

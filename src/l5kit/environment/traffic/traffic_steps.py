@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int32Array, Int64Array
 from l5kit.device.backend import KernelArguments
-from l5kit.device.kernels import kernel_njit, uncounted
+from l5kit.device.kernels import uncounted
 from l5kit.environment.traffic.traffic_kernels import (
     DRIVEN,
     ENTERING,
@@ -93,7 +94,7 @@ class TrafficRoom(NamedTuple):
     poses: Float64Array
 
 
-@kernel_njit
+@kernel_jit
 def _seats_of(slot: int, current: SlotFrames, scenes: SceneStarts) -> tuple[int, int, int]:
     """Return the frame of a slot, counted in all frames, the path of its first seat, and how many seats it has."""
     scene = current.bank_rows[slot]
@@ -101,7 +102,7 @@ def _seats_of(slot: int, current: SlotFrames, scenes: SceneStarts) -> tuple[int,
     return scenes.frames[scene] + current.frames[slot], first, scenes.routes[scene + 1] - first
 
 
-@kernel_njit
+@kernel_jit
 def start_slots(item: int, arguments: KernelArguments) -> None:
     """Put a slot at a frame, with all agents where the log has them.
 
@@ -116,7 +117,7 @@ def start_slots(item: int, arguments: KernelArguments) -> None:
         states[slot, seat] = LOGGED
 
 
-@kernel_njit
+@kernel_jit
 def begin_step(item: int, arguments: KernelArguments) -> None:
     """Go to the next frame of a slot, and write whom to move there and what they see; not in its last frame.
 
@@ -189,7 +190,7 @@ def _move_one(
     box[0], box[1], box[2] = pose[0, 0], pose[0, 1], np.float32(pose[0, 2])
 
 
-@kernel_njit
+@kernel_jit
 def move_seats(item: int, arguments: KernelArguments) -> None:
     """Move one of those whom :func:`begin_step` has found; T items for each slot.
 
@@ -204,7 +205,7 @@ def move_seats(item: int, arguments: KernelArguments) -> None:
         _move_one(slot, own, number, Seats(*seats), PathArrays(*paths), SceneLights(*lights), drive, room)
 
 
-@kernel_njit
+@kernel_jit
 def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
     """Do the steps of slots one after the other, with the arguments of :func:`begin_step` and :func:`move_seats`."""
     begin = uncounted(begin)
@@ -217,7 +218,7 @@ def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) 
             _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
 
 
-@kernel_njit
+@kernel_jit
 def enter_frame(item: int, arguments: KernelArguments) -> None:
     """Let seats of a slot wait that would appear where a box stands.
 
@@ -257,7 +258,7 @@ def enter_frame(item: int, arguments: KernelArguments) -> None:
             states[rows.seats[present[number]]] = WAITING if is_blocked[number] else LOGGED
 
 
-@kernel_njit
+@kernel_jit
 def take_seats(item: int, arguments: KernelArguments) -> None:
     """Let drivers take over seats of a slot that are near in its current frame, before its next step.
 
@@ -307,7 +308,7 @@ def _write_rows_of(
     return count
 
 
-@kernel_njit
+@kernel_jit
 def write_rows(item: int, arguments: KernelArguments) -> None:
     """Write the agents of the current frame of a slot, and groups of -1 behind them; none where nothing has started.
 
@@ -325,7 +326,7 @@ def write_rows(item: int, arguments: KernelArguments) -> None:
         out.groups[row] = -1
 
 
-@kernel_njit
+@kernel_jit
 def write_rows_in_turn(num_slots: int, arguments: KernelArguments) -> None:
     """Do :func:`write_rows` for slots one after the other, the agents of each right behind those of the one before."""
     slots, current, scenes, rows, path_tracks, seats, room, out = uncounted(arguments)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
@@ -140,13 +140,13 @@ def no_at_fault_collisions(counts: Int64Array, *, by_number: bool = True) -> Flo
     return scores
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array) -> float:
     """Return the size of the angle between a heading and the line from one point to another, 0 to pi."""
     return turn_between(np.arctan2(to_m[1] - from_m[1], to_m[0] - from_m[0]), yaw_rad)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def kind_of(
     ego: Float64Array, rear_axle_m: Float64Array, speed_mps: float, other: Float64Array, other_stands: bool
 ) -> int:
@@ -163,19 +163,19 @@ def kind_of(
     return _FRONT if boxes_overlap(front, other) else _LATERAL
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def stands(group: int, speed_mps: float) -> bool:
     """Return whether a road user of a group and a speed is one that stands still."""
     return group == _OTHER_OBJECT or speed_mps <= _STANDS_MPS
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def is_fault_of_ego(kind: int | Int64Array, is_across: bool | BoolArray) -> bool | BoolArray:
     """Return whether the AV is at fault for a collision, by :func:`find_collisions`; of arrays for each, (N,)."""
     return (kind == _FRONT) | (kind == _OTHER_STOPPED) | ((kind == _LATERAL) & is_across)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_kinds(
     egos: EgoArrays,
     rear_axles_m: Float64Array,

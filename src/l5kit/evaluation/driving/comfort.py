@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, as_read_only, require_shapes
 from l5kit.errors import InvalidArgumentError
@@ -163,7 +163,7 @@ def _filtered(values: Float64Array, matrix: Float64Array) -> Float64Array:
     return filtered
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def is_drive_comfortable(
     along_mps2: Float64Array,
     across_mps2: Float64Array,
@@ -196,7 +196,7 @@ def is_drive_comfortable(
     return is_fine and _keeps(filters.bend, yaws_rad, step_s * step_s, bounds.yaw_accelerations_radps2, nowhere)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _keeps(
     band: Filter, signal: Float64Array, unit: float, bounds: tuple[float, float], filtered: Float64Array
 ) -> bool:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
@@ -121,7 +121,7 @@ def room_for_lanes(driving_map: DrivingMap | None, num_slots: int) -> tuple[int,
     return num_slots, 5, max(5, 0 if driving_map is None else driving_map.most_lanes_of_corners)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _is_ahead(ahead: tuple[Int64Array, Int64Array], lane: int, other: int) -> bool:
     """Return whether a lane follows another without a lane change."""
     starts, rows = ahead
@@ -131,7 +131,7 @@ def _is_ahead(ahead: tuple[Int64Array, Int64Array], lane: int, other: int) -> bo
     return is_ahead
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def turn_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
     """Return the size of the angle between a heading and a line at the place nearest to a point, 0 to pi.
 
@@ -145,7 +145,7 @@ def turn_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> f
     return turn_between(heading, yaw_rad)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_chosen_lanes(
     points_m: Float64Array,
     yaws_rad: Float64Array,
@@ -175,7 +175,7 @@ def _write_chosen_lanes(
             before = chosen
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_across(surface: RoadSurface, corners_m: Float64Array, room: Int64Array, is_across: BoolArray) -> None:
     """Mark frames (N,) whose four corners (N, 4, 2) are not in one lane or in lanes that follow each other."""
     # most boxes lie in the lane of the frame before, which is told without a search for the lanes of each corner
@@ -193,7 +193,7 @@ def _write_across(surface: RoadSurface, corners_m: Float64Array, room: Int64Arra
         before = rows[0] if starts[1] > 0 else -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Array) -> bool:
     """Return whether corners (4, 2) lie neither in one lane nor in lanes that follow each other; never without a map.
 
@@ -212,7 +212,7 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
     return not _reach_all_corners(lanes[:num_lanes], corners[:num_lanes], surface.ahead, reached)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_several(rows: Int64Array, starts: Int64Array, is_in_several: BoolArray) -> None:
     """Mark boxes (N,) of whose four corners (4 N,) two lanes hold some, and none holds all."""
     for box in range(len(is_in_several)):
@@ -227,7 +227,7 @@ def _write_several(rows: Int64Array, starts: Int64Array, is_in_several: BoolArra
         is_in_several[box] = are_several and not one_holds_all
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_lanes_of_corners(
     rows: Int64Array,
     starts: Int64Array,
@@ -247,7 +247,7 @@ def _write_lanes_of_corners(
     return num_lanes
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_lanes: int) -> int:
     """Note that a lane holds some corners, and return how many lanes there are then."""
     index = 0
@@ -260,7 +260,7 @@ def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_
     return num_lanes + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _reach_all_corners(
     lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array], reached: Int64Array
 ) -> bool:

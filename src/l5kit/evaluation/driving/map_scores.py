@@ -1,8 +1,8 @@
 """Scores of driving by the map: drivable surface, driving direction and speed limit."""
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.lane_positions import LanePositions
@@ -130,7 +130,7 @@ def speed_limit_compliance(excess_mps: Float64Array, states: EgoStates) -> Float
     return scores
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_sums(values: Float64Array, counts: Int64Array, sums: Float64Array) -> None:
     """Write the sums of each value and those before it, as many as a scene's count says in all."""
     for scene in range(values.shape[0]):

@@ -1,8 +1,8 @@
 """Velocities and accelerations of logged poses: differences over the times of the frames before and after."""
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import as_kernel_array
 from l5kit.errors import InvalidArgumentError
@@ -76,7 +76,7 @@ def velocities_of_rows(
     return velocities_mps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _is_in_order(times_s: Float64Array, scenes: Int64Array) -> bool:
     """Return whether rows come scene by scene, and in each of them by time."""
     for row in range(1, len(times_s)):
@@ -86,7 +86,7 @@ def _is_in_order(times_s: Float64Array, scenes: Int64Array) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_velocities(
     order: Int64Array,
     positions_m: Float64Array,

@@ -6,8 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import ReadOnlyArrays, as_kernel_array, as_read_only, require_shapes, require_starts
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
@@ -207,7 +207,7 @@ def groups_of_labels() -> Int64Array:
     return groups
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def label_of_row(row: int, probabilities: NumericArray, extents_m: NumericArray, threshold: float) -> tuple[int, bool]:
     """Return the label of a row, -1 where none is probable enough, and whether a simulation has hidden the row."""
     best, highest, num_fine = 0, probabilities[row, 0], 0
@@ -224,7 +224,7 @@ def label_of_row(row: int, probabilities: NumericArray, extents_m: NumericArray,
     return (best if highest > threshold and not is_hidden else -1), is_hidden
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def group_of_row(
     row: int, probabilities: NumericArray, extents_m: NumericArray, group_of_label: Int64Array, threshold: float
 ) -> tuple[int, bool]:
@@ -233,7 +233,7 @@ def group_of_row(
     return (group_of_label[label] if label >= 0 else -1), is_hidden
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_groups(
     probabilities: NumericArray,
     extents_m: Float64Array,
@@ -248,7 +248,7 @@ def _write_groups(
         groups[row] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_rows_within(
     starts: Int64Array,
     boxes: Float64Array,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_starts
 from l5kit.errors import InvalidArgumentError
@@ -177,7 +177,7 @@ class _Routes(NamedTuple):
     arc_lengths_m: Float64Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_positions_on_routes(
     positions_m: Float64Array,
     num_frames: Int64Array,

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
@@ -187,7 +187,7 @@ class SceneDetails(ReadOnlyArrays):
         return least.reshape(self.states.is_there.shape)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_gaps(egos: Float64Array, others: Float64Array, gaps_m: Float64Array) -> None:
     """Write the gap between each two boxes, (N, 5)."""
     for row in range(len(gaps_m)):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.records import AGENT_INTERVAL
@@ -149,7 +149,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     return counts, num_used
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _read_rows(
     frames: tuple[Int64Array, Int64Array],
     agents: _Agents,
@@ -180,7 +180,7 @@ def _read_rows(
             index += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _keep_road_users(num_rows: Int64Array, rows: _Rows, counts: Int64Array) -> int:
     """Move the rows of a group to the front, write how many each frame has, (F,), and return how many there are."""
     row, kept = 0, 0

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
@@ -162,7 +162,7 @@ def time_to_collision(times_s: Float64Array, *, look: LookAhead | None = None) -
     return np.asarray(np.all(times_s > least_s, axis=1), np.float64)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_times(
     egos: EgoArrays,
     rear_axles_m: Float64Array,
@@ -191,7 +191,7 @@ def _write_times(
                     times_s[scene, frame] = min(times_s[scene, frame], time_s)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def counts_ahead(
     angle_rad: float, surface: RoadSurface, corners_m: Float64Array, rear_axle_m: Float64Array, room: Int64Array
 ) -> bool:
@@ -211,7 +211,7 @@ def counts_ahead(
     return is_across_lanes(surface, corners_m, room) or is_in_junction(surface, rear_axle_m)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def meeting_time(
     ego: Float64Array, ego_speed_mps: float, other: Float64Array, speed_mps: float, look: tuple[float, int]
 ) -> float:
@@ -233,7 +233,7 @@ def meeting_time(
     return np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_meetings(
     egos: EgoArrays,
     rear_axle_to_centre_m: float,

@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays
 from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, blame, find_kinds
@@ -75,7 +75,7 @@ def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
     return is_on_red
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_red(
     boxes: Float64Array,
     first_frames: Int64Array,
@@ -98,7 +98,7 @@ def _mark_red(
                         is_on_red[window, step] = True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _is_on(box: Float64Array, lane: int, areas: _Areas) -> bool:
     """Return whether a box meets the area of a lane."""
     # half of length and width together is more than half the diagonal: most lanes are out of reach
@@ -236,7 +236,7 @@ class WindowDetails(ReadOnlyArrays):
         return is_off | are_in_several_lanes(boxes, self.routes.driving_map)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _follow_windows(
     starts: Int64Array,
     points_m: Float64Array,

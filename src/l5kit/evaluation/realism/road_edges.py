@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.data.map.bounds_grid import BoundsGrid
@@ -115,7 +115,7 @@ def distances_to_surface_m(driving_map: DrivingMap, points_m: Float64Array) -> F
     return np.concatenate([np.zeros(0), *parts])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _lower_to_nearest(
     points_m: Float64Array, rows: Int64Array, starts: Int64Array, ends_m: Float64Array, distances_m: Float64Array
 ) -> None:

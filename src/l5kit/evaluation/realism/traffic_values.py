@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
@@ -148,7 +148,7 @@ def _motions(ego: EgoStates, users: RoadUsers) -> tuple[Float64Array, Float64Arr
     return in_order[:, :2], in_order[:, 2], in_order[:, 3], in_order[:, 4]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, direction: int) -> None:
     """Move the end of each row on along its track, one row in any case, then as far as the reach allows."""
     for row in range(len(times_s)):
@@ -160,7 +160,7 @@ def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, direct
         ends[row] = end
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _sum_between(steps: Float64Array, before: Int64Array, after: Int64Array, sums: Float64Array) -> None:
     """Write the sum of the steps that lead from one row to another; the first step leads to row 1."""
     for row in range(len(sums)):
@@ -207,7 +207,7 @@ def _look_around_with_ego(
     return gaps_m[rows], times_s[rows], is_colliding[rows]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_neighbours(
     starts: Int64Array,
     boxes: Float64Array,

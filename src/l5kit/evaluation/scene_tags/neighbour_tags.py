@@ -1,8 +1,8 @@
 """Tags of the AV and those around it, without a map: cut-ins, close passes, pedestrians and cyclists near."""
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUserGroup, RoadUsers
@@ -50,7 +50,7 @@ def tag_neighbours(states: EgoStates, road_users: RoadUsers, thresholds: TagThre
     return {name: find_runs(is_marked, times_s, merge_s=thresholds.merge_s) for name, is_marked in marks.items()}
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_near(
     ego: EgoArrays,
     others: RoadUserArrays,
@@ -85,7 +85,7 @@ def _mark_near(
                 is_close_pass[frame] = True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _write_cut_ins(
     ego: EgoArrays,
     others: RoadUserArrays,
@@ -123,7 +123,7 @@ def _write_cut_ins(
                 last_beside_s[track] = -np.inf
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _project_on_path(
     path: Float64Array, lengths_m: Float64Array, frame: int, other: Float64Array, most_m: float
 ) -> tuple[float, float, float]:

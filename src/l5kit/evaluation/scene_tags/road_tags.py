@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.lane_positions import LanePositions, turn_to_line
@@ -136,7 +136,7 @@ def _leads_to(driving_map: DrivingMap, red: set[int], lane: int, *, wanted: int,
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel_jit
 def _mark_crossings(
     ego: EgoArrays,
     is_open: BoolArray,
