@@ -22,6 +22,20 @@ from l5kit.data.user_cache import cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
+LARGE_NUM_FRAMES = 1 << 20
+"""Frames from which on the ends of their agents are kept in a file."""
+
+LARGE_NUM_ROWS = 1 << 22
+"""Agent rows from which on those that are taken are kept in files."""
+
+ROWS_AT_ONCE: Final = 1 << 20
+"""Rows that are looked at together while files are made."""
+
+_VERSION: Final = 2
+
+_NUM_PROBES: Final = 64
+"""Places of kept numbers that are looked at when they are opened."""
+
 _SHORTEST_PIECE: Final = 512
 _MOST_PIECES: Final = 1 << 17
 """Of each piece of a file the first number is held: 1 MiB for this many."""
@@ -110,33 +124,6 @@ class AscendingNumbers:
     def _first_of_pieces(self) -> Int64Array:
         """The first number of each piece."""
         return self.at(np.arange(0, len(self), self._piece_length))
-
-
-def within_runs(ends: Int64Array, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return which of successive runs each position (B,) is in, and how far behind its start.
-
-    Args:
-        ends: End of each run, (R,); the first one begins at 0.
-        positions: From 0 to below the last end.
-    """
-    # a run begins where the one before it ends; [-1] stands in for the one before the first, and counts nothing
-    runs = ends.searchsorted(positions, side="right")
-    return runs, positions - ends[runs - 1] * (runs > 0)
-
-
-LARGE_NUM_FRAMES = 1 << 20
-"""Frames from which on the ends of their agents are kept in a file."""
-
-LARGE_NUM_ROWS = 1 << 22
-"""Agent rows from which on those that are taken are kept in files."""
-
-ROWS_AT_ONCE: Final = 1 << 20
-"""Rows that are looked at together while files are made."""
-
-_VERSION: Final = 2
-
-_NUM_PROBES: Final = 64
-"""Places of kept numbers that are looked at when they are opened."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from l5kit.data.texts import decoded_text
 from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_ids
 from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.dataset.kept_index import kept_end_rows, within_runs
+from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.utils import encode_fixed_length, kMaxStrLength
 from l5kit.errors import CorruptedDataError
 from l5kit.lanes.routes import RouteSource
@@ -274,3 +274,15 @@ def _encoded_host(content: bytes) -> bytes:
             "the host of the scene is no text; run l5kit validate on the dataset and restore it from its source"
         )
     return encode_fixed_length(host).tobytes()
+
+
+def within_runs(ends: Int64Array, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return which of successive runs each position (B,) is in, and how far behind its start.
+
+    Args:
+        ends: End of each run, (R,); the first one begins at 0.
+        positions: From 0 to below the last end.
+    """
+    # a run begins where the one before it ends; [-1] stands in for the one before the first, and counts nothing
+    runs = ends.searchsorted(positions, side="right")
+    return runs, positions - ends[runs - 1] * (runs > 0)

@@ -8,7 +8,7 @@ import numpy as np
 from l5kit._types import Float64Array, Int64Array, UInt64Array
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.joined import JoinedDataset
-from l5kit.dataset.kept_index import within_runs
+from l5kit.dataset.sample_indices import within_runs
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
