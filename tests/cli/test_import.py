@@ -52,7 +52,7 @@ def test_scenes_that_fail_are_listed_and_machines_are_told_the_same(l5kit, sourc
 
 def test_what_cannot_be_imported_is_an_error_in_one_line(l5kit, source, tmp_path):
     for arguments, message in (
-        (("argoverse2", tmp_path / "none", tmp_path / "out"), "this folder does not exist"),
+        (("argoverse2", tmp_path / "none", tmp_path / "out"), "there is no such folder"),
         (("argoverse2", tmp_path, tmp_path / "out"), "no scenario of Argoverse 2"),
         (("argoverse2", source, source), "but no import, so nothing in it is replaced"),
     ):

@@ -15,7 +15,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.argoverse2_map import heights_at, map_of, read_elements
 from l5kit.readers.arrow_columns import codes_of, require_columns, unpacked_bytes
-from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
+from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source, require_source_folder
 from l5kit.readers.source_bounds import FURTHEST_M, as_times_ns, is_within, require_few_states, require_one_state
 from l5kit.readers.source_map import SourceMap
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
@@ -103,12 +103,7 @@ class Argoverse2Reader:
         Raises:
             DatasetNotFoundError: The folder is not there, or has no scenarios.
         """
-        if not self.source.is_dir():
-            is_file = self.source.exists()
-            raise DatasetNotFoundError(
-                f"no dataset at {str(self.source)!r}: "
-                + ("this is a file; give the folder around it" if is_file else "this folder does not exist")
-            )
+        require_source_folder(self.source, called="dataset of Argoverse 2")
         splits = [name for name in _SPLITS if (self.source / name).is_dir()]
         refs = [ref for name in splits for ref in self._refs_in(name, split=name)]
         if not splits:
