@@ -198,9 +198,9 @@ chopping.create_chopped_dataset(str(log), 0.5, 20, 10, 1, output_folder="target"
     "a kept agents mask": """
 import numpy as np
 from pathlib import Path
-from l5kit.dataset import mask_cache
-mask_cache.npy_header = lambda *_: hang()
-mask_cache._write_whole(Path("target"), np.zeros((4, 2), np.uint32))
+from l5kit.data.stores import npy_files
+npy_files.npy_header = lambda *_: hang()
+npy_files.keep_npy(Path("target"), np.zeros((4, 2), np.uint32))
 """,
     "an agents mask inside a dataset": """
 from types import SimpleNamespace
