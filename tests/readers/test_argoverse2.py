@@ -254,7 +254,8 @@ def test_a_source_may_be_a_folder_of_splits_of_scenarios_or_one_scenario(tmp_pat
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_folder_without_scenarios_is_told(tmp_path, is_there):
     (tmp_path / "empty" / "pictures").mkdir(parents=True)
-    with pytest.raises(DatasetNotFoundError, match="scenario of Argoverse 2" if is_there else "no such folder"):
+    problem = "no scenario of Argoverse 2 motion forecasting" if is_there else "there is no such folder"
+    with pytest.raises(DatasetNotFoundError, match=problem):
         Argoverse2Reader(tmp_path / ("empty" if is_there else "none")).list_scenes()
 
 
