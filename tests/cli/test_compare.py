@@ -1,6 +1,8 @@
 """``l5kit compare``: what it prints and writes, and what it refuses."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -69,3 +71,10 @@ def test_what_is_refused_is_told_in_one_line(l5kit, runs, arguments, message):
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
+
+
+@pytest.mark.process
+def test_the_options_come_without_kernels():
+    code = "import sys, l5kit.cli.compare; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

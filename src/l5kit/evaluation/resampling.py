@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.metric import MetricFacts
+
+if TYPE_CHECKING:
+    from l5kit.evaluation.driving.metric import MetricFacts  # with all of driving, for which commands would wait
 
 _DRAWS_AT_ONCE: Final = 1000
 """Draws whose weights are in memory."""
@@ -206,7 +208,7 @@ class PairedMean:
 def paired_means(
     scenes: SceneValues,
     groups: BoolArray,
-    metrics: tuple[MetricFacts, ...],
+    metrics: "tuple[MetricFacts, ...]",
     *,
     reference: int,
     resampling: Resampling,
@@ -252,7 +254,7 @@ def paired_means(
 
 
 def _means_of(
-    means: Float64Array, values: Float64Array, metric: MetricFacts, reference: int, resampling: Resampling
+    means: Float64Array, values: Float64Array, metric: "MetricFacts", reference: int, resampling: Resampling
 ) -> list[PairedMean]:
     """Return what the draws of means (1 + draws, P) and values of scenes (P, n) tell of each planner."""
     least, most = (
