@@ -76,7 +76,7 @@ def reading_row(where: str, dataset: ChunkedDataset, log: ChunkedDataset, num_sa
     for index in indices:
         samples[index]
     sample_s, asked = (time.perf_counter() - started) / num_samples, count() - before
-    lengths = {key: ARRAYS[key][2][0] for key in ARRAYS}
+    lengths = {key: ARRAYS[key].chunks[0] for key in ARRAYS}
     touched = set[tuple[str, int]]().union(
         *(touched_chunks(log, index, lengths, past=_PAST, future=_FUTURE) for index in set(indices))
     )

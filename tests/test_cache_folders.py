@@ -17,7 +17,7 @@ import l5kit
 from l5kit import _cache_folders
 from l5kit._cache_folders import KERNELS_ENV_KEY, keep_kernels_somewhere, temporary_cache_folder, usual_cache_folder
 from l5kit.data.digests.digest import dataset_digest
-from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
+from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock, key_of
 
 
 @pytest.fixture
@@ -148,3 +148,10 @@ def test_the_command_starts_in_a_read_only_installation_without_a_home(tmp_path)
     assert done.stderr.count("Warning") == 1
     assert str(temporary) in done.stderr
     assert not list(working.iterdir())
+
+
+def test_keys_are_digits_of_the_sha256_also_of_names_that_are_no_text():
+    assert key_of("abc") == "ba7816bf8f01cfea"
+    assert key_of("abc", 64) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    odd = [key_of(name) for name in (os.fsdecode(b"\xff"), os.fsdecode(b"\xfe"), "\ud800")]
+    assert len(set(odd)) == 3

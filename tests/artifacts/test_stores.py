@@ -1,5 +1,6 @@
 """What holds for every store: tried on MLflow in a folder, and on the hub's library with a server in this process."""
 
+import dataclasses
 import json
 import re
 import sys
@@ -79,6 +80,15 @@ def test_what_is_not_what_was_logged_never_takes_the_place(store, copied_city, t
     with pytest.raises(OSError, match=r"meta\.json could not be read from file:"):
         store.get("l5-data", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_manifest_of_other_data_than_the_version_tells_is_refused(store, described, tmp_path, monkeypatch):
+    other = dataclasses.replace(store.log(described, "l5-data"), digest="0" * 64)
+    monkeypatch.setattr(type(store), "find", lambda self, name: other)
+    for ask in (lambda: store.read_manifest("l5-data"), lambda: store.get("l5-data", tmp_path / "out")):
+        with pytest.raises(CorruptedDataError, match=r"manifest\.json of l5-data:.* one of them was changed"):
+            ask()
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["l5-data:nope", "other", "other:v0"])
@@ -290,6 +300,14 @@ def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch, service,
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingDependencyError, match=re.escape(install_command(extra))):
         open_store(service, "driving")
+
+
+def test_a_module_that_its_library_lacks_is_told_as_it_is(monkeypatch):
+    monkeypatch.delitem(sys.modules, "l5kit.artifacts.hub_store", raising=False)
+    monkeypatch.setitem(sys.modules, "l5kit.artifacts.hub_store", None)
+    with pytest.raises(ModuleNotFoundError, match="hub_store") as caught:
+        open_store("hub", "driving")
+    assert not isinstance(caught.value, MissingDependencyError)
 
 
 def test_services_are_named():

@@ -43,6 +43,15 @@ def test_plain_arrays_hold_all_of_a_scene(log):
             assert rows.starts[1:].tolist() == scene.frames[f"{field}_interval"][:, 1].tolist()
 
 
+def test_plain_arrays_hold_no_memory_of_the_records(log):
+    scene = records_of(log)[0]
+    arrays = SceneArrays.of_records(scene)
+    for holder, records in ((arrays, scene.frames), (arrays.agents, scene.agents), (arrays.tl_faces, scene.tl_faces)):
+        columns = [column for column in vars(holder).values() if isinstance(column, np.ndarray)]
+        assert len(columns) >= 3
+        assert not any(np.shares_memory(column, records) for column in columns)
+
+
 def test_a_log_in_an_older_layout_has_scenes_without_lights(log, tmp_path):
     path = write_three_arrays(log, tmp_path / "old.zarr")
     with pytest.warns(RuntimeWarning, match="without traffic lights"):

@@ -50,8 +50,8 @@ def cache_folder() -> Path:
 
 
 def key_of(text: str, num_digits: int = 16) -> str:
-    """Return a name, of hexadecimal digits, for what is kept of a place or of anything else that a text stands for."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:num_digits]
+    """Return the first hexadecimal digits (64 are all) of the SHA-256 of a text, which name what is kept for it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:num_digits]
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 """The digest of a dataset: what it is made of, what it refuses, and when it is taken from the cache."""
 
+import dataclasses
 import hashlib
 import http.server
 import os
+import re
 import shutil
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from l5kit.data.digests.digest import FileDigest, _Hashing, dataset_digest, digest_of
+from l5kit.data.digests.digest import FileDigest, _Hashing, dataset_digest, digest_of, hash_by_jobs
 from l5kit.data.digests.file_trees import name_problem, open_tree
 from l5kit.data.user_cache import cache_folder
 from l5kit.errors import (
@@ -417,3 +420,13 @@ def test_files_on_a_server_that_tells_no_versions_are_read_again(read_files):
         dataset_digest("memory://test-versions", cache=True)
     assert read_files == ["a", "a"]
     assert open_tree("memory://test-versions").list_files()[0].version == ()
+
+
+def test_workers_of_an_engine_raise_what_a_file_raises(folder):
+    files = open_tree(folder).list_files()
+    with ThreadPoolExecutor(1) as workers:
+        hashed = list(hash_by_jobs(folder, files, workers))
+        assert digest_of(FileDigest(file.path, file.size, sha256) for file, sha256 in hashed) == by_hand(FILES)
+        changed = [dataclasses.replace(files[0], size=files[0].size + 1), *files[1:]]
+        with pytest.raises(DataChangedError, match=re.escape(files[0].path)):
+            list(hash_by_jobs(folder, changed, workers))

@@ -71,6 +71,17 @@ ONE_EMPTIED = {
 }
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param([[0, 14], [14, 14], [10, 28], [28, 56]], id="at the end of the one before"),
+        pytest.param([[0, 18], [14, 14], [14, 28], [28, 56]], id="at the start of the next"),
+    ],
+)
+def test_an_empty_one_where_two_overlap_is_sound(bounds):
+    assert faults(check(bounds)) == ["STOP", "NONE", "START", "NONE"]
+
+
 @pytest.mark.parametrize(("bounds", "wrong", "doubtful"), ONE_EMPTIED.values(), ids=ONE_EMPTIED.keys())
 def test_rows_beside_an_empty_one_may_be_those_of_the_filled_one_on_their_other_side(bounds, wrong, doubtful):
     """However many they are, unless a break tells; what has an empty one at its own side of them is trusted."""

@@ -56,6 +56,20 @@ def test_lights_without_a_place_stand_at_the_end_of_their_lane(tmp_path):
     assert compare_maps(lights, back).crosswalk_m < 0.01
 
 
+def test_faces_without_a_light_count_as_lights_of_their_own(tmp_path):
+    """One light has two faces, and one face has none."""
+    builder = MapBuilder(WORLD_TO_ECEF)
+    builder.add_traffic_light("lamp", np.array([1.0, 5.0, 2.0]), faces=["red", "green"])
+    for face, kind in (("red", "signal_red_face"), ("green", "signal_green_face"), ("lonely", "signal_yellow_face")):
+        builder.add_traffic_light_face(face, kind)
+    builder.add_lane("a", *lane_lines_m(0.0), traffic_controls=["lamp", "red", "green", "lonely"])
+    builder.save(tmp_path / "map.pb")
+
+    result = export_lanelet2(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF), tmp_path / "map.osm")
+
+    assert result.num_lights == 2
+
+
 def test_a_sign_of_lights_ahead_is_no_light(tmp_path):
     """Its kind, ``signal_ahead_sign``, begins as those of faces do."""
     builder = MapBuilder(WORLD_TO_ECEF)

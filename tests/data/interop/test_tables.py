@@ -159,6 +159,15 @@ def test_scenes_are_tables_with_numbers_of_scene_and_frame(log, opened, kind, sc
             ]
 
 
+@pytest.mark.parametrize("kind", TO_TABLE)
+def test_numbers_of_scene_and_frame_stand_before_the_fields(log, kind):
+    for key, table in TO_TABLE[kind](log, [1]).items():
+        numbers = ["scene_index", "frame_index"][: 1 if key == "scenes" else 2]
+        names = table.column_names if kind == "arrow" else list(table.columns)
+        plain = TO_TABLE[kind](getattr(log, ARRAYS[key]))
+        assert names == numbers + (plain.column_names if kind == "arrow" else list(plain.columns))
+
+
 def test_intervals_of_scenes_count_rows_of_the_dataset(log):
     tables = to_arrow(log, [2, 1])
     assert_column(values_of(tables["scenes"], "frame_index_interval"), log.scenes[[2, 1]]["frame_index_interval"])

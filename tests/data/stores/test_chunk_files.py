@@ -87,10 +87,29 @@ def test_a_file_that_is_damaged_is_left_to_zarr(log, tmp_path, damage):
 
 
 def test_a_chunk_of_another_length_is_left_to_zarr(log, tmp_path):
-    """It is the whole file of another array, so that it can be decoded."""
-    agents = tmp_path / "log.zarr" / "agents"
-    (agents / "1").write_bytes((tmp_path / "log.zarr" / "scenes" / "0").read_bytes())
+    """They are the whole file of another array, and a chunk of fewer records, so that they can be decoded."""
+    file = tmp_path / "log.zarr" / "agents" / "1"
+    file.write_bytes((tmp_path / "log.zarr" / "scenes" / "0").read_bytes())
     assert decode_local_chunk(log.agents.zarr_array, 1) is None
+    fewer = np.zeros(log.agents.chunks[0] - 1, log.agents.zarr_array.dtype)
+    file.write_bytes(numcodecs.Blosc("lz4", 1, 1).encode(fewer))
+    assert decode_local_chunk(log.agents.zarr_array, 1) is None
+
+
+@pytest.mark.parametrize("compressor", [None, numcodecs.Zlib(1), numcodecs.Blosc("lz4", 1, 1)], ids=str)
+def test_filters_are_undone_in_their_order_behind_any_compressor(tmp_path, compressor):
+    values = np.arange(23, dtype="<u4")[::-1] ** 2
+    array = zarr.create_array(
+        LocalStore(tmp_path / "array"),
+        data=values,
+        chunks=(5,),
+        zarr_format=2,
+        filters=[numcodecs.Delta("<u4"), numcodecs.BZ2(1)],
+        compressors=compressor,
+    )
+    decoded = decode_local_chunk(with_checked_lengths(array), 4)
+    assert decoded is not None
+    assert decoded[:3].tolist() == values[20:].tolist()
 
 
 def test_other_stores_are_left_to_zarr(log):

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import zarr
 from fsspec.implementations.memory import MemoryFileSystem
+from zarr.core.sync import sync
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.stores.decoded_store import DecodedSource
 from l5kit.data.stores.npy_files import MappedArray
-from l5kit.data.stores.remote_files import is_passing, unreachable
+from l5kit.data.stores.remote_files import RemoteFiles, is_passing, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.dataset import EgoDataset
 from l5kit.errors import (
@@ -459,3 +460,27 @@ def test_what_a_service_quotes_of_a_url_has_no_secrets(user):
     assert unquote(user) not in text
     assert "abc" not in text
     assert "s3://bucket/a.zarr" in text
+
+
+def test_lists_and_facts_of_files_are_asked_for_past_the_caches(monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(MemoryFileSystem, "invalidate_cache", lambda fs, path=None: forgotten.append(path))
+    MemoryFileSystem().pipe("memory://asked/folder/file", b"12345")
+    files, path = RemoteFiles.at("memory://asked", PATIENT)
+
+    assert sync(files.info(f"{path}/folder/file"))["size"] == 5
+    assert [info["size"] for info in sync(files.find(path)).values()] == [5]
+    assert sync(files.names(path)) == {"folder": True}
+    assert len(forgotten) == 3
+    assert (sync(files.info(f"{path}/none")), sync(files.find("/none")), sync(files.names("/none"))) == (None, {}, {})
+
+
+def test_a_file_of_which_nothing_is_told_is_there_where_it_can_be_read(monkeypatch):
+    MemoryFileSystem().pipe("memory://told/file", b"12345")
+
+    def fail(fs, path, **options):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(MemoryFileSystem, "info", fail)
+    files, path = RemoteFiles.at("memory://told", PATIENT)
+    assert sync(files.info(f"{path}/file")) == {}

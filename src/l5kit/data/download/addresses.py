@@ -1,6 +1,5 @@
 """Addresses of files to download: web servers, folders and buckets, with digests where they are known."""
 
-import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from urllib.request import url2pathname
 
 from l5kit.data.download.fetching import Expected
+from l5kit.data.user_cache import key_of
 from l5kit.errors import InvalidArgumentError, without_secrets
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -73,7 +73,7 @@ def parse_address(text: str) -> Address:
     if address.startswith("file://"):
         address = url2pathname(address.removeprefix("file://"))
     if not _URL.match(address):
-        return Address(address, address, text_digest(address), _expected(facts, address))
+        return Address(address, address, key_of(address, 64), _expected(facts, address))
     try:
         parts = urlsplit(address)
     except ValueError as error:  # half of an IPv6 address
@@ -90,7 +90,7 @@ def parse_address(text: str) -> Address:
     # signatures in a query change with each address that one gets; the rest of it says which file is asked for
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     lasting = urlencode([(key, value) for key, value in pairs if not _SIGNATURES.fullmatch(key)])
-    return Address(address, name, text_digest(f"{name}?{lasting}"), _expected(facts, name))
+    return Address(address, name, key_of(f"{name}?{lasting}", 64), _expected(facts, name))
 
 
 def parse_addresses(text: str) -> list[Address]:
@@ -111,8 +111,3 @@ def _expected(facts: str, name: str) -> Expected:
             f"{name}#{facts[:80]}: behind the # may stand sha256=HEX with 64 digits and size=BYTES, joined by &"
         )
     return Expected(None if size is None else int(size), None if sha256 is None else sha256.lower())
-
-
-def text_digest(text: str) -> str:
-    """Return the SHA-256 digest of a text, hexadecimal."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

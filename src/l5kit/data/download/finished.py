@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from l5kit._files import placed_when_complete
-from l5kit.data.download.addresses import Address, text_digest
+from l5kit.data.download.addresses import Address
 from l5kit.data.download.published_layout import PlacedPart
-from l5kit.data.user_cache import cache_folder
+from l5kit.data.user_cache import cache_folder, key_of
 
 _MASKS = "agents_mask"
 
@@ -40,7 +40,7 @@ def remember_paths(address: Address, folder: Path, version: str, parts: list[Pla
 
 
 def _file_of(address: Address, folder: Path) -> Path:
-    key = text_digest(f"{os.path.realpath(folder)}\0{address.identity}")
+    key = key_of(f"{os.path.realpath(folder)}\0{address.identity}", 64)
     return cache_folder() / "downloads" / f"{key}.json"
 
 

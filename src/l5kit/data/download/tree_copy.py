@@ -13,12 +13,13 @@ from typing import Any
 import fsspec
 
 from l5kit._types import JsonObject
-from l5kit.data.download.addresses import Address, text_digest
+from l5kit.data.download.addresses import Address
 from l5kit.data.download.archives import EntryNames
 from l5kit.data.download.fetching import Expected, InterruptedReplyError, Reply, Retries, fetch_file, require_space
 from l5kit.data.progress import Progress
 from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.remote_reading import FileSystem, find_files
+from l5kit.data.user_cache import key_of
 from l5kit.errors import DownloadError, L5KitError, MissingDependencyError, install_command
 
 _BLOCK_BYTES = 1 << 23
@@ -119,7 +120,7 @@ def list_tree(address: Address) -> ListedTree:
     if not files:
         raise DownloadError(f"there is nothing at {address.name}; check it for spelling")
     rows = "".join(f"{file.relative}\0{file.size}\0{file.version}\n" for file in files)
-    return ListedTree(tuple(files), is_file, text_digest(rows))
+    return ListedTree(tuple(files), is_file, key_of(rows, 64))
 
 
 def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:

@@ -139,13 +139,13 @@ def _write_arrays(
 
 
 def _records_of(dataset: ChunkedDataset, key: str) -> Records:
-    records: Records = getattr(dataset, ARRAYS[key][0])
+    records: Records = getattr(dataset, ARRAYS[key].attribute)
     return records
 
 
 def _rows_in(key: str) -> int:
     """Return how many rows of an array a shard has at most."""
-    return int(ARRAYS[key][2][0]) * CHUNKS_PER_SHARD
+    return ARRAYS[key].chunks[0] * CHUNKS_PER_SHARD
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool)
             "code points of the characters, filled up with zeros" if field.base.kind == "U" else "bytes"
         )
         axes = (*axes, "character")
-    chunk_length = ARRAYS[key][2][0]
+    chunk_length = ARRAYS[key].chunks[0]
     num_chunks = min(max(-(-len(records) // chunk_length), 1), CHUNKS_PER_SHARD)  # a shard is no longer than the array
     in_shards = [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle"), Crc32cCodec()]
     array: ZarrArray = group.create_array(

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from l5kit._types import Float64Array
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.interop.export_folder import placed_export
 from l5kit.data.interop.opendrive_file import export_opendrive
 from l5kit.data.interop.py123d_files import EGO_WHEELBASE_PART
@@ -146,7 +147,7 @@ def _entities_of(scene: SceneArrays, ego_size_m: Sequence[float]) -> list[_Entit
     )
     agents = scene.agents
     # rows of each track together, in the order of time, which a stable sort keeps
-    frames = np.repeat(np.arange(len(times_s)), np.diff(agents.starts))
+    frames = parts_of_rows(agents.starts)
     order = np.argsort(agents.track_ids, kind="stable")
     cuts = np.flatnonzero(np.diff(agents.track_ids[order])) + 1
     entities = [ego]

@@ -93,8 +93,8 @@ def export_parquet(
         )
     tables = {
         key: ArrowColumns(
-            np.dtype(dtype),
-            choose_columns(np.dtype(dtype), nested=nested, label_names=label_names),
+            dtype,
+            choose_columns(dtype, nested=nested, label_names=label_names),
             index_names=NUMBER_COLUMNS[key],
             metadata=_metadata_of(dataset, key, digest_of_source),
         )

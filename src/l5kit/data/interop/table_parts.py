@@ -110,7 +110,7 @@ def tables_of(
         )
     if data.path and len(data) == 0 and not hasattr(data, "root"):
         raise InvalidArgumentError(f"data is {data!r}, which is not open; call open() on it first")
-    forms = {key: form_of(np.dtype(dtype), NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
+    forms = {key: form_of(dtype, NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
     indices = selected_scenes(scenes, len(data)).tolist()
     # whoever reads a scene checks all of them, so that they are read once for several
     dataset = with_scenes_in_memory(data) if len(indices) > 1 else data

@@ -12,6 +12,7 @@ from pymap3d.ecef import geodetic2ecef
 
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array, UInt8Array
+from l5kit.data.array_shapes import as_kernel_array
 from l5kit.data.map.wire import read_varint
 from l5kit.errors import InvalidArgumentError
 
@@ -98,7 +99,7 @@ def resample_lines(points: Float64Array, starts: Int64Array, ends: Int64Array, n
     Returns:
         float64 (n, num_points, d).
     """
-    points, lengths_m = _as_kernels_take(points), np.empty(int((ends - starts).max(initial=0)))
+    points, lengths_m = as_kernel_array(points, np.float64), np.empty(int((ends - starts).max(initial=0)))
     resampled = np.empty((len(starts), num_points, points.shape[1]))
     _resample(points, starts, ends, _EQUALLY, lengths_m, resampled)
     return resampled
@@ -117,7 +118,7 @@ def resample_every(line: Float64Array, step_m: float, *, max_points: int) -> Flo
     Raises:
         InvalidArgumentError: There would be more points than ``max_points``.
     """
-    line, lengths_m = _as_kernels_take(line), np.empty(len(line))
+    line, lengths_m = as_kernel_array(line, np.float64), np.empty(len(line))
     starts, ends = np.array([[0], [len(line)]])
     _resample(line, starts, ends, _EQUALLY, lengths_m, np.empty((1, 0, line.shape[1])))
     length_m = float(lengths_m[-1])
@@ -148,13 +149,6 @@ def resample_lanes(
     mean /= 2
     midline = resample_lines(mean.reshape(-1, 3), starts, starts + num_points, num_points)
     return left, right, midline
-
-
-def _as_kernels_take(points: Float64Array) -> Float64Array:
-    """Return points in the one layout that kernels are compiled for."""
-    view = np.ascontiguousarray(points, dtype=np.float64).view()
-    view.setflags(write=False)
-    return view
 
 
 @kernel_jit

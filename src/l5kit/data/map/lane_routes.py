@@ -9,6 +9,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.map.centre_lines import CHANGE_M, LARGEST_TURN_RAD, CentreLines, project_on_lanes
 from l5kit.data.map.lane_network import LaneNetwork
 from l5kit.data.map.map_arrays import MapArrays
@@ -99,7 +100,7 @@ class LaneRouter:
         lengths_m = self._lines.lengths_m
         ahead_starts = network.ahead_starts[: num_lanes + 1]
         ahead = network.ahead_rows[: ahead_starts[-1]]
-        sources: list[Int64Array] = [np.repeat(np.arange(num_lanes), np.diff(ahead_starts))]
+        sources = [parts_of_rows(ahead_starts)]
         targets: list[Int64Array] = [ahead]
         costs: list[Float64Array] = [lengths_m[sources[0]]]
         for beside in (network.left_rows[:num_lanes], network.right_rows[:num_lanes]):
