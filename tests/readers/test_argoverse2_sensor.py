@@ -116,6 +116,10 @@ def _boxes(**changes):
     return change
 
 
+def _encoded_with_hole(values):
+    return pa.DictionaryArray.from_arrays(np.arange(len(values), dtype=np.int32), pa.array([None, *values[1:]]))
+
+
 def _remove(*names):
     return lambda folder: [(folder / name).unlink() for name in names]
 
@@ -138,6 +142,7 @@ DAMAGE = {
     ),
     "no column": (_boxes(length_m=None), r"there is no column length_m"),
     "a hole": (_boxes(tx_m=lambda values: [None, *values[1:]]), r"column tx_m has 1 rows without a value"),
+    "a hole in a dictionary": (_boxes(category=_encoded_with_hole), r"column category has 1 rows without a value"),
     "text": (_boxes(tx_m=lambda values: list(map(str, values))), r"column tx_m must hold numbers, got string"),
     "numbers": (_boxes(category=lambda values: [1] * len(values)), r"column category must hold text, got int64"),
     "NaN": (_boxes(tx_m=float("nan")), r"positions_m of track 'car'"),
