@@ -15,6 +15,7 @@ import pytest
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.arrow_columns import codes_of
 from l5kit.readers.formats import guess_format, open_reader
 from l5kit.readers.importing import import_dataset
 from l5kit.readers.reader import SourceDataError
@@ -78,6 +79,12 @@ def test_unknown_categories_are_told(tmp_path):
     scene = read_one(tmp_path, boxes=boxes)
     assert scene.tracks.classes == ("REGULAR_VEHICLE", "OTHER")
     assert "Boxes of the unknown categories UNICORN are OTHER." in scene.remarks
+
+
+def test_texts_are_numbered_as_they_come_whatever_their_dictionary():
+    encoded = pa.DictionaryArray.from_arrays(np.array([3, 1, 3, 0], np.int32), ["c", "b", "unused", "a"])
+    codes, texts = codes_of(pa.chunked_array([encoded[:2], encoded[2:]]))
+    assert (codes.tolist(), texts) == ([0, 1, 0, 2], ["a", "b", "c"])
 
 
 def test_splits_are_those_of_folders(tmp_path):

@@ -321,9 +321,19 @@ def test_lanes_side_by_side_are_one_road_from_left_to_right():
     assert groups_of(*lanes) == {(("a", "b", "c"), False), (("d",), False), (("e",), False)}
 
 
+def test_a_lane_is_left_of_another_also_where_only_one_of_them_tells():
+    assert groups_of(straight("b"), straight("a", right_neighbour="b")) == {(("a", "b"), False)}
+    assert groups_of(straight("b", left_neighbour="a"), straight("a")) == {(("a", "b"), False)}
+
+
 def test_lanes_with_other_limits_are_roads_of_their_own():
     lanes = [straight("a", right_neighbour="b", speed_limit_mps=10.0), straight("b", speed_limit_mps=20.0)]
     assert groups_of(*lanes) == {(("a",), False), (("b",), False)}
+
+
+def test_a_lane_of_an_intersection_and_one_of_a_road_beside_it_are_apart():
+    lanes = [straight("a", right_neighbour="b", is_in_junction=True), straight("b", left_neighbour="a")]
+    assert groups_of(*lanes) == {(("a",), True), (("b",), False)}
 
 
 def test_lanes_that_part_or_meet_in_an_intersection_are_one_junction():

@@ -214,6 +214,13 @@ def test_a_map_of_geojson_has_lanes_areas_and_signs(tmp_path):
     assert any("begins within 0.5 m of another's end" in remark for remark in scene.remarks)
 
 
+def test_a_lane_that_ends_where_it_begins_does_not_follow_itself(tmp_path):
+    ring = feature("LineString", [[0, 50], [20, 50], [20, 70], [0, 50.2]], id="ring")
+    write_map(tmp_path, [ring, feature("LineString", [[0, 49.8], [-20, 49.8]], id="out")])
+    scene = read_one(tmp_path, map="map.geojson")
+    assert {lane.lane_id: lane.successors for lane in scene.map.lanes} == {"ring": ("out",), "out": ()}
+
+
 def test_a_map_in_degrees_lies_around_its_origin(tmp_path):
     degree_m = 111_319.49  # of longitude at the equator
     write_map(tmp_path, [feature("LineString", [[10.0, 0.0], [10.0 + 100 / degree_m, 0.0]], id="a")])
