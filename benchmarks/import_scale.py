@@ -96,9 +96,9 @@ class Watch(threading.Thread):
         self._root = psutil.Process(pid)
 
     def run(self) -> None:
-        while self._root.is_running() and self._root.status() != psutil.STATUS_ZOMBIE:
+        while processes := self._processes():
             resident = 0
-            for process in self._processes():
+            for process in processes:
                 try:
                     resident += process.memory_info().rss
                     self.processor_s[process.pid] = sum(process.cpu_times()[:2])
@@ -108,8 +108,10 @@ class Watch(threading.Thread):
             time.sleep(0.5)
 
     def _processes(self) -> list[psutil.Process]:
+        """Return the process and all that it started, nothing once it has ended."""
         try:
-            return [self._root, *self._root.children(recursive=True)]
+            has_ended = self._root.status() == psutil.STATUS_ZOMBIE
+            return [] if has_ended else [self._root, *self._root.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
 

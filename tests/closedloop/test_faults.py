@@ -9,7 +9,7 @@ import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.blocks import FailedSceneError
-from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.scenes import FailedScene
 from l5kit.data import ChunkedDataset
 from l5kit.data.log_writer import write_log
 from l5kit.data.records import AGENT_INTERVAL

@@ -5,7 +5,7 @@ import pytest
 
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.closedloop.blocks import find_overflow
-from l5kit.closedloop.failed_scene import FailedScene
+from l5kit.closedloop.scenes import FailedScene
 from l5kit.closedloop.tables import FRAME_COLUMNS, frame_dtype_of
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log

@@ -117,6 +117,13 @@ def test_scenes_won_and_lost_come_with_what_fails(simulations):
     assert (lost.failures, lost.failures_of_reference, won.failures) == ("collision", "", "")
 
 
+def test_a_gain_is_what_is_better_also_where_less_is(simulations):
+    comparison = compare(simulations(base={0: 1.0, 1: 0.4, 2: 0.7}, other={0: 0.0, 1: 0.6, 2: 0.7}), resampling=FEW)
+    assert_allclose(comparison.gains("other"), [-1.0, 0.2, 0.0])
+    assert_allclose(comparison.gains("other", "gap_m"), [10.0, -2.0, 0.0])
+    assert [each.scene[1] for each in comparison.differences("other", "gap_m")] == [0, 1]
+
+
 def test_the_reference_is_the_one_that_is_named(simulations):
     paths = simulations(base=EVEN, other=dict.fromkeys(EVEN, 0.9))
     comparison = compare(paths, reference="other", resampling=FEW)

@@ -15,6 +15,7 @@ import pytest
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import DatasetNotFoundError
+from l5kit.readers.arrow_columns import codes_of
 from l5kit.readers.formats import guess_format, open_reader
 from l5kit.readers.importing import import_dataset
 from l5kit.readers.reader import SourceDataError
@@ -80,6 +81,12 @@ def test_unknown_categories_are_told(tmp_path):
     assert "Boxes of the unknown categories UNICORN are OTHER." in scene.remarks
 
 
+def test_texts_are_numbered_as_they_come_whatever_their_dictionary():
+    encoded = pa.DictionaryArray.from_arrays(np.array([3, 1, 3, 0], np.int32), ["c", "b", "unused", "a"])
+    codes, texts = codes_of(pa.chunked_array([encoded[:2], encoded[2:]]))
+    assert (codes.tolist(), texts) == ([0, 1, 0, 2], ["a", "b", "c"])
+
+
 def test_splits_are_those_of_folders(tmp_path):
     av2.write_sensor_log(tmp_path / "val", NAME)
     av2.write_sensor_log(tmp_path / "train", OTHERS[0])
@@ -116,6 +123,10 @@ def _boxes(**changes):
     return change
 
 
+def _encoded_with_hole(values):
+    return pa.DictionaryArray.from_arrays(np.arange(len(values), dtype=np.int32), pa.array([None, *values[1:]]))
+
+
 def _remove(*names):
     return lambda folder: [(folder / name).unlink() for name in names]
 
@@ -138,6 +149,7 @@ DAMAGE = {
     ),
     "no column": (_boxes(length_m=None), r"there is no column length_m"),
     "a hole": (_boxes(tx_m=lambda values: [None, *values[1:]]), r"column tx_m has 1 rows without a value"),
+    "a hole in a dictionary": (_boxes(category=_encoded_with_hole), r"column category has 1 rows without a value"),
     "text": (_boxes(tx_m=lambda values: list(map(str, values))), r"column tx_m must hold numbers, got string"),
     "numbers": (_boxes(category=lambda values: [1] * len(values)), r"column category must hold text, got int64"),
     "NaN": (_boxes(tx_m=float("nan")), r"positions_m of track 'car'"),

@@ -16,13 +16,14 @@ import pytest
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.map import builder
+from l5kit.data.map.builder import MapBuilder
 from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError, MapTooLargeError
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.readers import import_files, importing, parts
 from l5kit.readers.importing import import_dataset
 from l5kit.readers.joined_map import JoinedMap
-from l5kit.readers.map_writing import WORLD_TO_ECEF, least_bytes_of
+from l5kit.readers.map_writing import WORLD_TO_ECEF, add_map, least_bytes_of
 from l5kit.readers.reader import SceneRef, SourceDataError
 from l5kit.readers.scene_conversion import face_id, light_id, to_records, with_lights_renamed
 from l5kit.readers.source_map import SourceLane, SourceMap
@@ -222,6 +223,32 @@ def test_a_new_name_is_none_that_another_element_has():
         lanes = [SourceLane(name, line((x_m + number, 0), (x_m + 50, 0))) for number, name in enumerate(names)]
         joined.add(SourceMap("town", lanes), scene="s")
     assert {name: lane.centre_m[0, 0] for name, lane in joined.lanes.items()} == {"a": 0.0, "a~3": 100.0, "a~2": 101.0}
+
+
+def test_the_course_of_a_road_is_that_of_its_left_lane_where_the_map_is_put(monkeypatch):
+    courses_m = []
+    lines = MapBuilder.geodetic_lines
+    monkeypatch.setattr(MapBuilder, "geodetic_lines", lambda own, given: lines(own, courses_m.extend(given) or given))
+    joined = JoinedMap("town")
+    joined.add(made_map(), scene="s")
+    add_map(MapBuilder(WORLD_TO_ECEF), joined, np.array([100.0, 20.0]))
+    (course_m,) = courses_m
+    beside_m = next(lane.centre_m for lane in made_map().lanes if lane.lane_id == "beside")
+    assert course_m.tolist() == (beside_m + [100.0, 20.0, 0.0]).tolist()
+
+
+def test_of_the_lanes_around_a_lane_counts_what_each_piece_knows():
+    joined = JoinedMap("town")
+    for around in (
+        {"successors": ("c",)},
+        {"successors": ("c", "d"), "predecessors": ("p",), "left_neighbour": "l", "is_in_junction": False},
+        {"predecessors": ("q",), "left_neighbour": "other", "right_neighbour": "r", "is_in_junction": True},
+    ):
+        lane = SourceLane("a", line((0, 0), (50, 0)), **around)
+        assert joined.add(SourceMap("town", [lane]), scene="s") == {}
+    known = joined.lanes["a"]
+    assert (known.successors, known.predecessors) == (("c", "d"), ("p", "q"))
+    assert (known.left_neighbour, known.right_neighbour, known.is_in_junction) == ("l", "r", False)
 
 
 def test_names_with_slashes_are_no_two_elements_in_one(tmp_path, monkeypatch):

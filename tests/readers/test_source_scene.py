@@ -12,8 +12,9 @@ from l5kit.readers.joined_map import pack_map, unpack_map
 from l5kit.readers.lane_groups import group_lanes
 from l5kit.readers.map_writing import boundaries_of, turn_of
 from l5kit.readers.motion import velocities_of
+from l5kit.readers.parts import Part, write_part
 from l5kit.readers.reader import SceneRef, SourceDataError, SourceInfo, naming_source
-from l5kit.readers.scene_conversion import face_id, light_id, track_ids_of
+from l5kit.readers.scene_conversion import face_id, light_id, to_records, track_ids_of
 from l5kit.readers.source_map import SourceArea, SourceLane, SourceMap, SourceSign, is_line, open_outline
 from l5kit.readers.source_scene import SourceEgo, SourceLights, SourceScene, SourceTracks
 from support.source_scenes import INFO, NUM_STEPS, line, made_map, made_scene
@@ -192,6 +193,15 @@ def test_a_map_is_the_same_after_it_was_packed():
     assert (found.lanes[0].left_neighbour, found.signs[0].lane_ids) == ("beside", ("beside",))
 
 
+def test_names_that_are_texts_of_numpy_are_the_same_after_a_part_was_written(tmp_path):
+    ref = SceneRef(np.str_("train"), np.str_("a"), "a.csv")
+    scene = made_scene("a", ids=(np.str_("17"), np.str_("man")), remarks=(np.str_("It rains."),))
+    write_part(tmp_path / "a.npz", ref, scene, to_records(scene, INFO))
+    head = Part(tmp_path / "a.npz").head_if_whole(ref)
+    assert head is not None
+    assert (head.ref, head.remarks, set(head.track_ids.values())) == (ref, ["It rains."], {"17", "man"})
+
+
 def test_what_is_cut_out_of_an_area_is_near_the_av_too():
     outline_m = np.array([(0.0, 0.0, 0.0), (9.0, 0.0, 0.0), (9.0, 9.0, 0.0)])
     area = SourceArea("a", "drivable_area", outline_m, (outline_m / 3, outline_m + 2e5))
@@ -311,9 +321,19 @@ def test_lanes_side_by_side_are_one_road_from_left_to_right():
     assert groups_of(*lanes) == {(("a", "b", "c"), False), (("d",), False), (("e",), False)}
 
 
+def test_a_lane_is_left_of_another_also_where_only_one_of_them_tells():
+    assert groups_of(straight("b"), straight("a", right_neighbour="b")) == {(("a", "b"), False)}
+    assert groups_of(straight("b", left_neighbour="a"), straight("a")) == {(("a", "b"), False)}
+
+
 def test_lanes_with_other_limits_are_roads_of_their_own():
     lanes = [straight("a", right_neighbour="b", speed_limit_mps=10.0), straight("b", speed_limit_mps=20.0)]
     assert groups_of(*lanes) == {(("a",), False), (("b",), False)}
+
+
+def test_a_lane_of_an_intersection_and_one_of_a_road_beside_it_are_apart():
+    lanes = [straight("a", right_neighbour="b", is_in_junction=True), straight("b", left_neighbour="a")]
+    assert groups_of(*lanes) == {(("a",), True), (("b",), False)}
 
 
 def test_lanes_that_part_or_meet_in_an_intersection_are_one_junction():

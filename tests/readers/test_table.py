@@ -179,6 +179,21 @@ def test_a_recording_that_would_be_cut_into_too_many_scenes_is_listed_and_refuse
         open_reader("table", tmp_path).read(long)
 
 
+def test_of_the_scenes_of_a_file_the_one_that_would_be_cut_into_too_many_is_refused_alone(tmp_path):
+    first, second = Table.make(), Table.make(num_steps=12)
+    second.columns["t"][-1] = 200.0
+    both = {name: first.columns[name] + second.columns[name] for name in first.columns}
+    both["s"] = [1] * len(first.columns["t"]) + [2] * len(second.columns["t"])
+    Table(both).write(tmp_path / "a.csv")
+    write_columns(tmp_path, columns=COLUMNS | {"scene": "s"}, scene_seconds=0.001)
+    reader = open_reader("table", tmp_path)
+    *pieces, long = reader.list_scenes()
+    assert (len(pieces), long.name) == (NUM_STEPS, "a/2")
+    assert {ref.record for ref in pieces} == {f"scene '1', piece {piece}" for piece in range(NUM_STEPS)}
+    with pytest.raises(SourceDataError, match=r"^a\.csv \(scene '2'\): it has 200001 pieces of scene_seconds"):
+        reader.read(long)
+
+
 # --- maps
 
 
@@ -197,6 +212,13 @@ def test_a_map_of_geojson_has_lanes_areas_and_signs(tmp_path):
     assert [(area.kind, len(area.outline_m)) for area in scene.map.areas] == [("crosswalk", 4)]
     assert [(sign.position_m.tolist(), sign.lane_ids) for sign in scene.map.signs] == [([18.0, -3.0, 0.5], ("in",))]
     assert any("begins within 0.5 m of another's end" in remark for remark in scene.remarks)
+
+
+def test_a_lane_that_ends_where_it_begins_does_not_follow_itself(tmp_path):
+    ring = feature("LineString", [[0, 50], [20, 50], [20, 70], [0, 50.2]], id="ring")
+    write_map(tmp_path, [ring, feature("LineString", [[0, 49.8], [-20, 49.8]], id="out")])
+    scene = read_one(tmp_path, map="map.geojson")
+    assert {lane.lane_id: lane.successors for lane in scene.map.lanes} == {"ring": ("out",), "out": ()}
 
 
 def test_a_map_in_degrees_lies_around_its_origin(tmp_path):

@@ -25,6 +25,7 @@ from l5kit.readers.reader import SourceDataError
 from l5kit.readers.scene_conversion import face_id
 from l5kit.readers.source_scene import LightState
 from l5kit.readers.womd import WomdReader, read_scenario
+from l5kit.readers.womd_map import longest_beside
 from support import womd
 
 MOST_REAL_SCENARIOS = 5
@@ -270,6 +271,12 @@ def test_lanes_have_what_the_message_says(scenario):
     assert (lanes["101"].left_neighbour, lanes["101"].right_neighbour) == ("102", None)  # the longer one of two
     assert lanes["102"].right_neighbour == "101"
     np.testing.assert_array_equal(lanes["101"].centre_m, womd.straight_line(0.0))
+
+
+def test_the_lane_beside_is_the_longest_that_the_map_has():
+    beside = [(2, "a"), (5, "b"), (9, "gone")]
+    assert longest_beside(beside, {"a", "b"}) == "b"
+    assert longest_beside(beside, {"c"}) is None
 
 
 def test_a_boundary_is_where_the_lines_beside_the_lane_are(scenario):

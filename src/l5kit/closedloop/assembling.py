@@ -11,8 +11,8 @@ import numpy as np
 
 from l5kit._files import replaced_when_complete
 from l5kit._types import FloatArray, Int64Array, JsonObject
-from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.parts import FinishedScene, Part
+from l5kit.closedloop.scenes import FailedScene
 from l5kit.closedloop.tables import frame_columns, frame_columns_of, scene_columns_of, write_table
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, RecordArray
-from l5kit.closedloop.failed_scene import FailedScene, read_scene
 from l5kit.closedloop.measured import Measured
 from l5kit.closedloop.parts import FinishedScene, write_part
+from l5kit.closedloop.scenes import FailedScene, read_scene
 from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.closedloop.tables import frame_columns_of, frame_dtype_of, scene_columns_of
 from l5kit.data.scene_arrays import SceneArrays

@@ -12,9 +12,9 @@ from typing import Final
 
 from l5kit._files import clear_leftovers, remove_whole, write_json
 from l5kit._types import JsonObject
-from l5kit.closedloop.failed_scene import FailedScene, as_unicode
 from l5kit.closedloop.options import with_option
 from l5kit.closedloop.parts import PART_PATHS, PARTS_FOLDER
+from l5kit.closedloop.scenes import FailedScene, as_unicode
 from l5kit.closedloop.tables import scene_columns_of
 from l5kit.data.folder_lock import held_alone
 from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder

@@ -13,7 +13,6 @@ from l5kit._files import write_json
 from l5kit._types import Config
 from l5kit.closedloop.assembling import assemble, scores_of
 from l5kit.closedloop.blocks import FailedSceneError, SimulateBlock
-from l5kit.closedloop.failed_scene import FailedScene
 from l5kit.closedloop.folder import (
     FINISHED,
     ClosedLoopResult,
@@ -28,6 +27,7 @@ from l5kit.closedloop.measured import RequestedMetric
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.parts import drop_damaged, find_parts
 from l5kit.closedloop.planners import RequestedPlanner, RequestedTraffic
+from l5kit.closedloop.scenes import FailedScene
 from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
 from l5kit.closedloop.tables import can_write_parquet
 from l5kit.data.progress import show_progress

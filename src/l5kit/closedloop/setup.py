@@ -14,7 +14,6 @@ from pathlib import Path
 from l5kit import __version__
 from l5kit._types import Config, Int64Array, JsonObject
 from l5kit.closedloop.checkpoints import NetworkContext
-from l5kit.closedloop.failed_scene import TrueLog, as_unicode, open_truth
 from l5kit.closedloop.measured import Measured, RequestedMetric, find_scores, open_metrics
 from l5kit.closedloop.options import ClosedLoopOptions, with_option
 from l5kit.closedloop.planners import (
@@ -27,6 +26,7 @@ from l5kit.closedloop.planners import (
     open_traffic,
     with_whole_path,
 )
+from l5kit.closedloop.scenes import TrueLog, as_unicode, open_truth
 from l5kit.configs.own_code import is_own, with_whole_file
 from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles

@@ -109,16 +109,17 @@ class AnotherGoal(SceneEdit):
             fork_m = float(logged.piece_arcs_m[index + 1])
             ahead = driving_map.ahead_of(lane).tolist()
             others = [other for other in ahead if other != taken]
-            if taken in ahead and others and self.ahead_m <= fork_m <= driven_m:
-                chosen, behind_m = [*lanes[: index + 1], int(rng.choice(others))], 0.0
-                # the straightest ones, until those behind the fork are as long as the AV drives and a margin
-                while len(chosen) < _MOST_LANES and behind_m < driven_m + _MARGIN_M:
-                    onward = int(straightest_ahead(lane_arrays(driving_map), chosen[-1]))
-                    if onward < 0:
-                        break
-                    chosen.append(onward)
-                    behind_m += float(driving_map.arc_lengths_m[onward, -1])
-                return np.array(chosen, np.int64)
+            if taken not in ahead or not others or not self.ahead_m <= fork_m <= driven_m:
+                continue
+            chosen, behind_m, arrays = [*lanes[: index + 1], int(rng.choice(others))], 0.0, lane_arrays(driving_map)
+            # the straightest ones, until those behind the fork are as long as the AV drives and a margin
+            while len(chosen) < _MOST_LANES and behind_m < driven_m + _MARGIN_M:
+                onward = int(straightest_ahead(arrays, chosen[-1]))
+                if onward < 0:
+                    break
+                chosen.append(onward)
+                behind_m += float(driving_map.arc_lengths_m[onward, -1])
+            return np.array(chosen, np.int64)
         raise ImpossibleEditError(
             f"the AV of the log comes to no fork of lanes from {self.ahead_m:g} m on in the {driven_m:.1f} m that it "
             "drives; name a goal (goal_m) or a speed (speed_mps), or choose a smaller ahead_m"

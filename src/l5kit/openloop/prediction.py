@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -296,9 +296,21 @@ class ModeScores:
         """Return the means of all that was added, one for each horizon."""
         scores = []
         for horizon_s, *sums in zip(self._horizons_s, self._of_known, self._of_final, strict=True):
-            of_known, of_final = ((each[:-1] / each[-1]).tolist() for each in sums)
-            values: list[Any] = [horizon_s, *of_known[:4], *of_final, tuple(of_known[4:])]  # as `add` sums them
-            scores.append(ModeScore(*values))
+            known_means, final_means = ((each[:-1] / each[-1]).tolist() for each in sums)
+            nll, root, ade_oracle_m, ade_mean_m, *probabilities = known_means
+            fde_oracle_m, fde_mean_m, time_displace_m = final_means
+            score = ModeScore(
+                horizon_s=horizon_s,
+                nll=nll,
+                rmse=root,
+                ade_oracle_m=ade_oracle_m,
+                ade_mean_m=ade_mean_m,
+                fde_oracle_m=fde_oracle_m,
+                fde_mean_m=fde_mean_m,
+                time_displace_m=time_displace_m,
+                prob_true_mode=tuple(probabilities),
+            )
+            scores.append(score)
         return tuple(scores)
 
 

@@ -64,8 +64,9 @@ def require_kind(column: pa.Array | pa.ChunkedArray, name: str, wanted: str) -> 
         is_right = is_whole or (wanted == "numbers" and pa.types.is_floating(kind))
     if not is_right:
         raise TypeError(f"column {name} must hold {wanted}, got {column.type}")
-    if column.null_count:
-        raise ValueError(f"column {name} has {column.null_count} rows without a value")
+    num_missing = column.cast(kind).null_count  # a dictionary counts none where one of its values is missing
+    if num_missing:
+        raise ValueError(f"column {name} has {num_missing} rows without a value")
 
 
 def require_columns(table: pa.Table, kinds: Mapping[str, str]) -> None:

@@ -155,8 +155,8 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
     for name, group in zip(lanes, connected_components(graph, directed=False)[1].tolist(), strict=True):
         members[group].append(name)
 
-    # Lanes of a road stand from left to right: from one without a neighbour on the left among those that are left, or
-    # from any where they go round in a circle.
+    # Lanes of a road stand from left to right: from one without a neighbour on the left among those that are left, as
+    # both of them may tell it, or from any where they go round in a circle.
     groups = []
     for names in members.values():
         if lanes[names[0]].is_in_junction:
@@ -165,7 +165,9 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
         ordered: list[str] = []
         waiting = dict.fromkeys(names)
         while waiting:
-            name = next((each for each in waiting if lanes[each].left_neighbour not in waiting), next(iter(waiting)))
+            right = {lanes[each].right_neighbour for each in waiting}
+            leftmost = (each for each in waiting if lanes[each].left_neighbour not in waiting and each not in right)
+            name = next(leftmost, next(iter(waiting)))
             while name in waiting:
                 del waiting[name]
                 ordered.append(name)

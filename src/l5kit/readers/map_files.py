@@ -125,8 +125,10 @@ def build_semantic_map(exchanged: ExchangedMap, *, world_to_ecef: Float64Array) 
         sources = with_junctions(sources, followers)
 
     def name_of(kind: str, first: str) -> str:
-        name = first if kind == "lane" else f"{kind}/{first}"
-        while kind != "lane" and name in known:  # a lane or control of the file may be called so
+        if kind == "lane":
+            return first
+        name = f"{kind}/{first}"
+        while name in known:  # a lane or control of the file may be called so
             name += "~"
         return name
 

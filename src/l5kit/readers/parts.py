@@ -166,7 +166,7 @@ def write_part(path: Path, ref: SceneRef, scene: SourceScene, records: SceneReco
     ):
         np.savez(
             file,
-            head=np.frombuffer(msgspec.json.encode(head), np.uint8),
+            head=np.frombuffer(msgspec.json.encode(head, enc_hook=np.generic.item), np.uint8),  # texts may be of NumPy
             map=np.frombuffer(pack_map(scene.map), np.uint8),
             host=np.array(records.host),
             **{name: getattr(records, name) for name in _ARRAYS},

@@ -106,21 +106,24 @@ class TableReader:
             if "scene" not in columns.names and columns.scene_s is None:
                 refs.append(SceneRef(split, stem, file, others=others))
                 continue
-            # Each value of the column of scenes is one, and each of these may be cut into pieces.
             try:
                 rows = self._rows_of(file)
-                num_cut = len(rows.scene_names) if columns.scene_s is not None else 0
-                counts = [len(self._pieces_of(rows, scene)) for scene in range(num_cut)]
-            except (ValueError, TypeError):  # of which reading a piece tells
-                refs.append(SceneRef(split, stem, file, key=(0, 0), others=others))
+            except (ValueError, TypeError):  # of which reading tells
+                refs.append(SceneRef(split, stem, file, others=others))
                 continue
+            # Each value of the column of scenes is one, and each of these may be cut into pieces.
             for scene, scene_name in enumerate(rows.scene_names):
-                for piece in range(counts[scene]) if counts else (-1,):
-                    name = stem + (f"/{scene_name}" if scene_name else "") + (f"/{piece:04d}" if piece >= 0 else "")
-                    parts = ([f"scene {scene_name!r}"] if scene_name else []) + (
-                        [f"piece {piece}"] if piece >= 0 else []
-                    )
-                    refs.append(SceneRef(split, name, file, ", ".join(parts), (scene, piece), others))
+                name, record = (f"{stem}/{scene_name}", f"scene {scene_name!r}") if scene_name else (stem, "")
+                try:
+                    num_pieces = len(self._pieces_of(rows, scene)) if columns.scene_s is not None else 0
+                except ValueError:  # of which reading its first piece tells
+                    refs.append(SceneRef(split, name, file, record, (scene, 0), others))
+                    continue
+                if not num_pieces:
+                    refs.append(SceneRef(split, name, file, record, (scene, -1), others))
+                for piece in range(num_pieces):
+                    record_of_piece = ", ".join(filter(None, (record, f"piece {piece}")))
+                    refs.append(SceneRef(split, f"{name}/{piece:04d}", file, record_of_piece, (scene, piece), others))
         return sorted(refs)
 
     def read(self, ref: SceneRef) -> SourceScene:
