@@ -7,10 +7,10 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
+from l5kit.evaluation.driving.collisions import BEHIND_RAD, angle_from_heading, is_fault_of_ego, kind_of, stands
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_positions import is_across_lanes
-from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
+from l5kit.evaluation.driving.time_to_collision import STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, no_surface
