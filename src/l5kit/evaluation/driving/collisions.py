@@ -108,7 +108,8 @@ def blame(kinds: Int64Array, is_across: BoolArray) -> Collisions:
         kinds: Of N rows, as :func:`find_kinds` returns them, (N,).
         is_across: Whether the AV is where it has to look to its sides, in the frame of each row, (N,).
     """
-    return Collisions(kinds, is_fault_of_ego.py_func(kinds, is_across))  # by NumPy, nothing to compile for arrays
+    # by NumPy: the kernel would be compiled once more for each layout of arrays
+    return Collisions(kinds, np.asarray(is_fault_of_ego.py_func(kinds, is_across)))
 
 
 def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisions) -> Int64Array:
