@@ -1,4 +1,4 @@
-"""How kernels are compiled: the options of numba that all of them have."""
+"""Kernels, and how they are compiled: the options of numba that most of them have."""
 
 from numba import njit
 

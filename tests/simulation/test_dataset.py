@@ -343,8 +343,9 @@ def test_a_perturbation_is_left_out(near_and_far: EgoDataset) -> None:
     """Row M12: in 1.5 the AV went on from perturbed poses."""
     perturbation = AckermanPerturbation(ReplayRandomGenerator(np.array([[2.0, 0.5]])), perturb_prob=1.0)
     perturbed = EgoDataset(near_and_far.cfg, near_and_far.dataset, near_and_far.rasterizer, perturbation)
-    with pytest.warns(RuntimeWarning, match="perturbation"):
+    with pytest.warns(RuntimeWarning, match="perturbation") as caught:
         sim = simulated(perturbed)
+    assert [warning.filename for warning in caught] == [__file__]
     assert perturbed.perturbation is perturbation
     assert_same_samples(sim, simulated(near_and_far))
     with pytest.warns(RuntimeWarning, match="perturbation") as caught:

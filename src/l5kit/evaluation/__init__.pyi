@@ -15,8 +15,8 @@ from .driving.scene_states import read_ego_states as read_ego_states, read_road_
 from .epdms.terms import EPDMS as EPDMS
 from .extract_ground_truth import export_zarr_to_csv as export_zarr_to_csv, world_displacements as world_displacements
 from .extract_metrics import compute_metrics_csv as compute_metrics_csv
-from .horizon_scores import HorizonScores as HorizonScores
 from .horizon_scores import (
+    HorizonScores as HorizonScores,
     constant_velocity_positions as constant_velocity_positions,
     score_baselines as score_baselines,
 )

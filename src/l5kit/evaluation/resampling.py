@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _DRAWS_AT_ONCE: Final = 1000
 """Draws whose weights are in memory."""
 
+_SAME: Final = 1e-9
+"""Values that differ by less are the same: tables have six digits."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -152,10 +155,6 @@ def _centred(values: Float64Array) -> Float64Array:
     return moved
 
 
-_SAME: Final = 1e-9
-"""Values that differ by less are the same: tables have six digits."""
-
-
 @dataclass(frozen=True, eq=False)
 class SceneValues(ReadOnlyArrays):
     """What P planners have in the same S scenes by M metrics.
@@ -191,8 +190,8 @@ class PairedMean:
         num_scenes: Scenes that all planners have a value for.
         mean: Over these scenes.
         difference: To the mean of the reference; each draw of scenes is the same for both.
-        chance: The p-value of the difference, of :func:`~l5kit.evaluation.resampling.chance_of`; NaN for the reference,
-            and where there are fewer than two scenes.
+        chance: The p-value of the difference, of :func:`chance_of`; NaN for the reference, and where there are
+            fewer than two scenes.
         num_better: Scenes in which the planner is better than the reference.
         num_worse: Scenes in which it is worse.
     """

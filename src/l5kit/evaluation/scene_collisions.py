@@ -1,8 +1,8 @@
 """Collisions of the AV in all frames of a scene at once, each exactly as :func:`detect_collision` finds it.
 
-Few agents are near the AV in any frame. A kernel finds those, NumPy computes their corners as for a single frame, and
-two more kernels decide who touches and with which side. Where floating point leaves doubt, integers decide as in
-:mod:`l5kit.geometry.box_contact`.
+Few agents are near the AV in any frame. A kernel finds those, NumPy computes their corners as for a single frame,
+:mod:`l5kit.geometry.box_contact` says who touches, and another kernel with which side. Where floating point leaves
+doubt about the side, integers decide as there.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,12 @@ from l5kit.data.array_shapes import require_shapes
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.collision import SIDE_CORNERS, TYPE_OF_SIDE, is_hidden, require_agents, require_finite
 from l5kit.geometry.box import compute_box_outline, within_range
-from l5kit.geometry.box_contact import boxes_touch, lengths_inside
+from l5kit.geometry.box_contact import boxes_touch, lengths_inside, turn_from_edge
 
 NO_COLLISION = -1
 """Type and row in frames without a collision."""
 
 _EPS: Final = float(np.finfo(np.float64).eps)
-
-_SIGN_ERROR: Final = 8 * _EPS
-"""More than the rounding error of a cross product of differences, relative to the sizes of its two terms."""
-
-_APART: Final = 0
-_TOUCHING: Final = 1
-_IN_DOUBT: Final = 2
 
 
 @dataclass(frozen=True)
@@ -96,11 +89,7 @@ def detect_scene_collisions(
     types, rows = np.full((2, len(centroids_m)), NO_COLLISION, np.int64)
     near = _find_near(centroids_m, yaws_rad, extent_m, agents, intervals, is_left_out)
 
-    # who touches: floating point where it is sure, integers for the few pairs where it is not
-    contacts = _contacts(near.egos_m, near.agents_m)
-    for pair in np.flatnonzero(contacts == _IN_DOUBT).tolist():
-        contacts[pair] = _TOUCHING if boxes_touch(near.egos_m[pair], near.agents_m[pair][None])[0] else _APART
-    touching = np.flatnonzero(contacts == _TOUCHING)
+    touching = np.flatnonzero(boxes_touch(near.egos_m, near.agents_m))
 
     # the first one of each frame decides, by the side of which most lies inside its box
     frames, is_first = np.unique(near.frames[touching], return_index=True)
@@ -197,41 +186,6 @@ def _rows_around(
 
 
 @kernel_jit
-def _contacts(firsts_m: Float64Array, seconds_m: Float64Array) -> Int64Array:
-    """Return for pairs of boxes (P, 4, 2), clockwise, whether they are apart, touching or in doubt, (P,)."""
-    contacts = np.empty(len(firsts_m), np.int64)
-    for pair in range(len(firsts_m)):
-        one, other = _relation(firsts_m[pair], seconds_m[pair]), _relation(seconds_m[pair], firsts_m[pair])
-        contacts[pair] = _APART if min(one, other) == _APART else max(one, other)
-    return contacts
-
-
-@kernel_jit
-def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
-    """Return whether an edge of a box surely has another box on its outer side, surely none has, or there is doubt."""
-    is_doubtful = False
-    for edge in range(4):
-        # boxes are apart where all corners of one are left of an edge of the other, which runs clockwise
-        num_left = 0
-        for corner in range(4):
-            turn, error = _turn(box_m, edge, other_m[corner, 0], other_m[corner, 1])
-            num_left += turn > error
-            is_doubtful |= not abs(turn) > error
-        if num_left == 4:
-            return _APART
-    return _IN_DOUBT if is_doubtful else _TOUCHING
-
-
-@kernel_jit
-def _turn(box_m: Float64Array, edge: int, x: float, y: float) -> tuple[float, float]:
-    """Return a number above 0 where a point is left of an edge of a box, and how far off it may be by rounding."""
-    after = (edge + 1) % 4
-    first = (box_m[after, 0] - box_m[edge, 0]) * (y - box_m[edge, 1])
-    second = (box_m[after, 1] - box_m[edge, 1]) * (x - box_m[edge, 0])
-    return first - second, _SIGN_ERROR * (abs(first) + abs(second))
-
-
-@kernel_jit
 def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Array:
     """Return the types of collisions of pairs of boxes (P, 4, 2), -1 where rounding might decide, (P,)."""
     types = np.full(len(egos_m), -1, np.int64)
@@ -258,8 +212,8 @@ def _bounds_of_length_inside(start_m: Float64Array, end_m: Float64Array, box_m: 
     # out again, how far off these may be by rounding, and whether an end is so near to a line that its side is unknown
     enters, leaves, error, is_doubtful = 0.0, 1.0, 4 * _EPS, False
     for edge in range(4):
-        of_start, start_error = _turn(box_m, edge, start_m[0], start_m[1])
-        of_end, end_error = _turn(box_m, edge, end_m[0], end_m[1])
+        of_start, start_error = turn_from_edge(box_m, edge, start_m[0], start_m[1])
+        of_end, end_error = turn_from_edge(box_m, edge, end_m[0], end_m[1])
         if of_start > start_error and of_end > end_error:
             return 0.0, 0.0
         if not (abs(of_start) > start_error and abs(of_end) > end_error):

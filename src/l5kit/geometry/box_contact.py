@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._kernels import kernel_jit
+from l5kit._types import BoolArray, Float64Array, Int64Array
 
 _SIGN_ERROR: Final = 8 * float(np.finfo(np.float64).eps)
 """More than the rounding error of a cross product of differences, relative to the sizes of its two terms.
@@ -23,31 +24,31 @@ _SIGN_ERROR: Final = 8 * float(np.finfo(np.float64).eps)
 It is 3.4e-16 by Shewchuk, "Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates" (1997).
 """
 
+_APART, _TOUCHING, _IN_DOUBT = range(3)
+
 _EDGES_OF_POINT: Final = ((1, 0), (0, -1), (-1, 0), (0, 1))
 """Directions of the edges of a box without length and width."""
 
 _Point = tuple[int, int]
 
 
-def boxes_touch(box_m: Float64Array, others_m: Float64Array) -> BoolArray:
-    """Return which boxes share a point with one.
+def boxes_touch(boxes_m: Float64Array, others_m: Float64Array) -> BoolArray:
+    """Return which boxes share a point with the others.
 
     Args:
-        box_m: Its corners in metres, clockwise, shape (4, 2).
+        boxes_m: Corners in metres, clockwise, of each box, shape (N, 4, 2), or of one for all others, (4, 2).
         others_m: Corners of the others, clockwise, shape (N, 4, 2).
 
     Returns:
         Shape (N,).
     """
-    boxes_m = np.broadcast_to(box_m, others_m.shape)
-    is_apart, is_doubtful = np.zeros((2, len(others_m)), np.bool_)
-    for edges_m, corners_m in ((boxes_m, others_m), (others_m, boxes_m)):
-        is_left, is_unknown = _left_of_edges(edges_m, corners_m)
-        is_apart |= (is_left & ~is_unknown).all(axis=-1).any(axis=-1)
-        is_doubtful |= is_unknown.any(axis=(-2, -1))
-    touch = ~is_apart
-    for index in np.flatnonzero(touch & is_doubtful).tolist():
-        (box, other), _ = _as_integers(box_m, others_m[index])
+    # copies, which are writable and in rows whatever was given, so that the kernel is compiled only once
+    shape = others_m.shape
+    boxes_m, others_m = (np.array(np.broadcast_to(each, shape), order="C") for each in (boxes_m, others_m))
+    contacts = _find_contacts(boxes_m, others_m)
+    touch: BoolArray = contacts == _TOUCHING
+    for index in np.flatnonzero(contacts == _IN_DOUBT).tolist():
+        (box, other), _ = _as_integers(boxes_m[index], others_m[index])
         touch[index] = not _has_separating_edge(box, other) and not _has_separating_edge(other, box)
     return touch
 
@@ -68,14 +69,39 @@ def lengths_inside(segments_m: Float64Array, box_m: Float64Array) -> Float64Arra
     return np.array([_length_inside(start, end, box, scale) for start, end in segments], np.float64)
 
 
-def _left_of_edges(edges_m: Float64Array, corners_m: Float64Array) -> tuple[BoolArray, BoolArray]:
-    """Return which corners (N, 4, 2) are left of each edge of other boxes (N, 4, 2), and where this is not sure."""
-    steps = (np.roll(edges_m, -1, axis=1) - edges_m)[:, :, None]
-    offsets = corners_m[:, None] - edges_m[:, :, None]
-    first, second = steps[..., 0] * offsets[..., 1], steps[..., 1] * offsets[..., 0]
-    turns = first - second
-    is_sure: BoolArray = np.abs(turns) > _SIGN_ERROR * (np.abs(first) + np.abs(second))
-    return turns > 0, ~is_sure
+@kernel_jit
+def _find_contacts(firsts_m: Float64Array, seconds_m: Float64Array) -> Int64Array:
+    """Return for pairs of boxes (P, 4, 2), clockwise, whether they are apart, touching or in doubt, (P,)."""
+    contacts = np.empty(len(firsts_m), np.int64)
+    for pair in range(len(firsts_m)):
+        one, other = _relation(firsts_m[pair], seconds_m[pair]), _relation(seconds_m[pair], firsts_m[pair])
+        contacts[pair] = _APART if min(one, other) == _APART else max(one, other)
+    return contacts
+
+
+@kernel_jit
+def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
+    """Return whether an edge of a box surely has another box on its outer side, surely none has, or there is doubt."""
+    is_doubtful = False
+    for edge in range(4):
+        # boxes are apart where all corners of one are left of an edge of the other, which runs clockwise
+        num_left = 0
+        for corner in range(4):
+            turn, error = turn_from_edge(box_m, edge, other_m[corner, 0], other_m[corner, 1])
+            num_left += turn > error
+            is_doubtful |= not abs(turn) > error
+        if num_left == 4:
+            return _APART
+    return _IN_DOUBT if is_doubtful else _TOUCHING
+
+
+@kernel_jit
+def turn_from_edge(box_m: Float64Array, edge: int, x: float, y: float) -> tuple[float, float]:
+    """Return a number above 0 where a point is left of an edge of a box, and how far off it may be by rounding."""
+    after = (edge + 1) % 4
+    first = (box_m[after, 0] - box_m[edge, 0]) * (y - box_m[edge, 1])
+    second = (box_m[after, 1] - box_m[edge, 1]) * (x - box_m[edge, 0])
+    return first - second, _SIGN_ERROR * (abs(first) + abs(second))
 
 
 def _as_integers(*outlines_m: Float64Array) -> tuple[list[list[_Point]], int]:

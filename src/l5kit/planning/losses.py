@@ -1,4 +1,4 @@
-"""What planning models have in common: mean errors, and modes, several trajectories of which one is likeliest."""
+"""Losses of planning models: mean errors, and modes, several trajectories of which one is likeliest."""
 
 from typing import NamedTuple
 

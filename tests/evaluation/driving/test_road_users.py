@@ -162,3 +162,18 @@ def test_no_scenes():
     assert read_ego_states([]).num_scenes == 0
     assert len(read_road_users([])) == 0
     assert RoadUsers.none(2, 3).num_tracks == 0
+
+
+def test_windows_have_the_rows_of_their_frames_within_their_bounds():
+    """Boxes of 4 m x 2 m at x = 0, 10, 20, ...: one reaches up to 3 m, half its length and width, from its centre."""
+    rows, num = np.arange(6), 6
+    boxes = np.column_stack([10.0 * rows, 0 * rows, 0 * rows, 0 * rows + 4.0, 0 * rows + 2.0])
+    starts = np.array([0, 2, 2, 3, 5, 5, 6])  # two scenes of three frames
+    users = RoadUsers(starts, rows, np.full(num, VEHICLE), rows, boxes, np.zeros((num, 2)))
+    bounds_m = np.array([[[-99, -1], [99, 1]], [[12.5, -1], [27.5, 1]], [[33, 0], [36.9, 0]], [[-99, 3.5], [99, 9]]])
+    windows = users.windows(np.array([0, 0, 3, 3]), 3, bounds_m)
+    assert windows.starts.tolist() == [0, 2, 2, 3, 4, 4, 5, 6, 6, 6, 6, 6, 6]
+    assert windows.tracks.tolist() == [0, 1, 2, 1, 2, 3]
+    assert_array_equal(windows.boxes, boxes[windows.tracks])
+    part = users.windows(np.array([3, 1]), 2, bounds_m[[2, 0]])
+    assert (part.starts.tolist(), part.tracks.tolist()) == ([0, 1, 1, 1, 2], [3, 2])

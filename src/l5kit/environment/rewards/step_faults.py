@@ -7,10 +7,17 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.device.backend import Backend, DeviceArray
-from l5kit.evaluation.driving.collisions import angle_from_heading, is_fault_of_ego, kind_of, stands
+from l5kit.evaluation.driving.collisions import (
+    BEHIND_RAD,
+    CollisionKind,
+    angle_from_heading,
+    is_fault_of_ego,
+    kind_of,
+    stands,
+)
 from l5kit.evaluation.driving.ego_states import EgoBody
 from l5kit.evaluation.driving.lane_positions import is_across_lanes
-from l5kit.evaluation.driving.time_to_collision import BEHIND_RAD, STOPPED_MPS, LookAhead, counts_ahead, meeting_time
+from l5kit.evaluation.driving.time_to_collision import STOPPED_MPS, LookAhead, counts_ahead, meeting_time
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.road_surface import RoadSurface, no_surface
@@ -71,6 +78,7 @@ class AvState(NamedTuple):
 
 
 _REAR_AXLE_PART = EgoBody.of_extent(1.0, 1.0).rear_axle_to_centre_m
+_LATERAL = int(CollisionKind.LATERAL)
 _LOOK_S = LookAhead().step_s
 _NUM_LOOKS = LookAhead().num_least_steps
 _HORIZON_S = _NUM_LOOKS * _LOOK_S
@@ -181,6 +189,7 @@ def find_faults(
         memory.num_tracks[slot] += 1
         other_stands = stands(groups[row], np.hypot(velocity_mps[0], velocity_mps[1]))
         kind = kind_of(box, rear_axle_m, speed_mps, other, other_stands)
-        is_across = is_across_lanes(map_parts[0], corners_m, map_parts[1])
+        # the lanes are looked up only where they decide
+        is_across = kind == _LATERAL and is_across_lanes(map_parts[0], corners_m, map_parts[1])
         counts[0 if is_fault_of_ego(kind, is_across) else 1] += 1
     return is_close or counts[0] > 0

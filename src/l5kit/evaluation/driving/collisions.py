@@ -18,7 +18,8 @@ from l5kit.geometry.relative_pose import turn_between
 _STANDS_MPS = 0.05
 """Who is as slow stands, the AV and others alike."""
 
-_BEHIND_RAD = math.radians(150.0)
+BEHIND_RAD = math.radians(150.0)
+"""Who is farther off the heading, seen from the rear axle, is behind."""
 
 _TOLERATED = {RoadUserGroup.VEHICLE: 0, RoadUserGroup.VULNERABLE: 0, RoadUserGroup.OTHER: 1}
 """With how many of each group the AV may collide before the score is 0."""
@@ -107,7 +108,8 @@ def blame(kinds: Int64Array, is_across: BoolArray) -> Collisions:
         kinds: Of N rows, as :func:`find_kinds` returns them, (N,).
         is_across: Whether the AV is where it has to look to its sides, in the frame of each row, (N,).
     """
-    return Collisions(kinds, np.asarray(is_fault_of_ego(kinds, is_across)))
+    # by NumPy: the kernel would be compiled once more for each layout of arrays
+    return Collisions(kinds, np.asarray(is_fault_of_ego.py_func(kinds, is_across)))
 
 
 def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisions) -> Int64Array:
@@ -155,7 +157,7 @@ def kind_of(
         return _EGO_STOPPED
     if other_stands:
         return _OTHER_STOPPED
-    if angle_from_heading(ego[2], rear_axle_m, other) > _BEHIND_RAD:
+    if angle_from_heading(ego[2], rear_axle_m, other) > BEHIND_RAD:
         return _REAR
     # the front edge is a box without length
     half_m = 0.5 * ego[3]

@@ -29,7 +29,15 @@ def find_distances_off_road(states: EgoStates, driving_map: DrivingMap) -> Float
 
 
 def distances_of_boxes_off_road(boxes: Float64Array, driving_map: DrivingMap) -> Float64Array:
-    """Return the same of boxes of F frames, world x and y, yaw, length and width, (..., F, 5), (..., F)."""
+    """Return how far the corner of each box that is farthest from the drivable surface is from it.
+
+    Args:
+        boxes: World x and y, yaw, length and width in F frames, (..., F, 5).
+        driving_map: The map.
+
+    Returns:
+        Metres, 0 where all corners are on it, infinite from half a metre on, (..., F).
+    """
     corners_m = compute_box_outline(boxes[..., :2], boxes[..., 2], boxes[..., 3:])
     tracks_m = np.moveaxis(corners_m, -2, -3)  # (..., 4, F, 2): each corner through the frames
     of_corners_m = driving_map.distances_of_tracks_m(tracks_m.reshape(-1, *tracks_m.shape[-2:]))

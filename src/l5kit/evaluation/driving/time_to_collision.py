@@ -8,7 +8,13 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.collisions import CollisionKind, Collisions, angle_from_heading, count_at_fault
+from l5kit.evaluation.driving.collisions import (
+    BEHIND_RAD,
+    CollisionKind,
+    Collisions,
+    angle_from_heading,
+    count_at_fault,
+)
 from l5kit.evaluation.driving.ego_states import EgoArrays, EgoStates
 from l5kit.evaluation.driving.lane_positions import LanePositions, is_across_lanes
 from l5kit.evaluation.driving.road_users import RoadUserArrays, RoadUsers
@@ -19,10 +25,10 @@ STOPPED_MPS = 0.005
 """An AV that is as slow meets nobody."""
 
 AHEAD_RAD = math.radians(30.0)
-"""Others count that are at most this far off the heading, seen from the rear axle."""
+"""Others count that are at most this far off the heading, seen from the rear axle.
 
-BEHIND_RAD = math.radians(150.0)
-"""The same across lanes and in junctions."""
+Across lanes and in junctions all count that are not behind.
+"""
 
 
 @dataclass(frozen=True)

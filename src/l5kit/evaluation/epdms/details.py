@@ -1,4 +1,4 @@
-"""What terms look at: collisions, places on lanes and on the route, lights, signals; each found at its first use."""
+"""Details of windows, which terms look at: collisions, lanes, route, red lights, signals; each found at first use."""
 
 from dataclasses import dataclass, field
 from functools import cached_property

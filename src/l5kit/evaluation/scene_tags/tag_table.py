@@ -40,6 +40,8 @@ TAG_KINDS = (
 )
 """All tags, in the order of the columns of tables."""
 
+_COLUMN_OF = {kind.name: column for column, kind in enumerate(TAG_KINDS)}
+
 
 @dataclass(frozen=True)
 class TagThresholds:
@@ -126,9 +128,6 @@ def find_runs(is_marked: BoolArray, times_s: Float64Array, *, merge_s: float) ->
     firsts = frames[np.concatenate([[0], breaks + 1])]
     lasts = frames[np.concatenate([breaks, [len(frames) - 1]])]
     return np.column_stack([firsts, lasts + 1])
-
-
-_COLUMN_OF = {kind.name: column for column, kind in enumerate(TAG_KINDS)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,8 +142,9 @@ class KeyDriver:
         """Return accelerations and steering rates of the AVs, (R, 2)."""
         egos, actions = state.actor_states, np.empty((len(state), 2))
         steps = state.frame_indices - state.batch.starts[state.scenes]
+        motions = egos.motions[1:].T
         for row, step in enumerate(steps.tolist()):
-            speed, acceleration, steering = egos.motions[1:, row].tolist()
+            speed, acceleration, steering = motions[row].tolist()
             actions[row] = action_of_keys(
                 self.keys[step] if step < len(self.keys) else 0,
                 (speed, acceleration, steering, float(egos.lengths_m[row])),

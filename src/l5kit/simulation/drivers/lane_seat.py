@@ -1,4 +1,4 @@
-"""Lane seat: what drivers along lanes remember of a batch, its paths and where each vehicle is."""
+"""Lane seat, what drivers along lanes remember of a batch: paths, where vehicles are, and how they were before."""
 
 from collections.abc import Sequence
 from dataclasses import replace
