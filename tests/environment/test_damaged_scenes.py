@@ -162,8 +162,9 @@ def test_who_is_strict_hears_of_a_damaged_scene_and_may_go_on(city, tmp_path, mo
 def test_scenes_that_come_in_their_order_skip_a_damaged_one_or_end_there(city, tmp_path):
     folder, config = damaged_city(city, tmp_path / "city", ["AV not finite"]), write_config(tmp_path)
     env = make_one(folder, config, reset_scene_id=1, **COMPACT)
-    with pytest.warns(RuntimeWarning, match="scene 1 is left out: frame 50 of it"):
+    with pytest.warns(RuntimeWarning, match="scene 1 is left out: frame 50 of it") as caught:
         env.reset()
+    assert [warning.filename for warning in caught] == [__file__]
     assert (env.scene_index, env.damaged_scenes) == (2, {1})
     strict = make_one(folder, config, reset_scene_id=0, strict=True, **COMPACT)
     strict.reset()

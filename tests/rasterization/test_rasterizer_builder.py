@@ -271,6 +271,12 @@ def make_dots(cfg, data_manager):
     return Dots(cfg, data_manager)
 
 
+def as_many_as_letters(cfg, data_manager):
+    dots = Dots(cfg, data_manager)
+    dots.num_channels = lambda: len(str(data_manager.root_folder))
+    return dots
+
+
 def nothing(cfg, data_manager):
     return 3
 
@@ -299,6 +305,16 @@ def test_a_configuration_names_a_rasterizer_of_a_file(own_file: Path, name: str)
     assert image.shape == (2, 4, 4)
     assert (image[0] == 3).all()
     assert image[1, 0, 0] > 0
+
+
+def test_channels_of_a_rasterizer_of_a_file_are_counted_with_the_folder_of_the_environment(
+    own_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cfg = make_cfg(f"{own_file}:as_many_as_letters")
+    monkeypatch.setenv("L5KIT_DATA_FOLDER", "abc")
+    assert count_channels(cfg) == 3
+    monkeypatch.delenv("L5KIT_DATA_FOLDER")
+    assert count_channels(cfg) == 1  # the current folder, which is a point
 
 
 def test_a_file_that_gives_no_rasterizer_is_refused(own_file: Path) -> None:

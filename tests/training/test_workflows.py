@@ -180,8 +180,9 @@ def test_without_a_word_on_weights_a_missing_file_is_told(city, monkeypatch):
     del cfg["model_params"]["pretrained"]
     config = TrainingConfig.from_cfg(cfg)
     samples = open_samples(config, config.params.train_loader, LocalDataManager(city), perturbed=False)
-    with pytest.warns(UserWarning, match=r"random weights: .*resnet18"):
+    with pytest.warns(UserWarning, match=r"random weights: .*resnet18") as caught:
         make_model(config, samples)
+    assert [warning.filename for warning in caught] == [__file__]
     cfg["model_params"]["pretrained"] = True
     with pytest.raises(FileNotFoundError, match="ImageNet"):
         make_model(TrainingConfig.from_cfg(cfg), samples)

@@ -103,6 +103,9 @@ Probability = Annotated[float, Meta(ge=0, le=1)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
 TagWeights = Annotated[dict[str, NumberFromZero], Meta(min_length=1)]
 
+OWN_CODE: Final = r"^.+\.py:[A-Za-z_]\w*$"
+"""The form of ``FILE.py:NAME``, which names something in a file of the user."""
+
 _NO_PART_OF_A_NAME: Final = r"\x00-\x1f/\\\ud800-\udfff"
 _NAME_OF_FILE: Final = rf"^[^.{_NO_PART_OF_A_NAME}][^{_NO_PART_OF_A_NAME}]*(?![\s\S])"
 
@@ -110,7 +113,7 @@ Flag = bool
 Text = str
 FilePath = Annotated[str, Meta(pattern=r"\S", extra_json_schema={"format": "path"})]
 FileName = Annotated[str, Meta(pattern=_NAME_OF_FILE, max_length=100, extra_json_schema={"format": "file name"})]
-OwnCode = Annotated[str, Meta(pattern=r"^.+\.py:[A-Za-z_]\w*$", extra_json_schema={"format": "own code"})]
+OwnCode = Annotated[str, Meta(pattern=OWN_CODE, extra_json_schema={"format": "own code"})]
 FilePaths = Annotated[tuple[FilePath, ...], Meta(min_length=1)]
 # msgspec 0.22 crashes on a text with a pattern beside a list, so that here the text has a length
 FolderNames = Annotated[str, Meta(min_length=1, extra_json_schema={"format": "path"})] | FilePaths

@@ -1,4 +1,4 @@
-"""Code of the user, named as ``FILE.py:NAME``: drivers, metrics, readers, rasterizers, and what tells them apart."""
+"""Code of the user, named as ``FILE.py:NAME``: drivers, models, metrics, edits, readers, rasterizers; their digests."""
 
 import hashlib
 import importlib.util
@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from l5kit.configs.class_path import describe_error
+from l5kit.configs.kinds import OWN_CODE
 from l5kit.errors import InvalidArgumentError
 
 _MOST_SHOWN: Final = 200
 """Characters of an argument that are shown: a whole configuration would hide the error."""
 
-_OWN: Final = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
-
 
 def is_own(reference: str) -> bool:
     """Return whether a text names something in a file of the user."""
-    return _OWN.fullmatch(reference) is not None
+    return re.fullmatch(OWN_CODE, reference) is not None
 
 
 def with_whole_file(reference: str) -> str:

@@ -181,8 +181,9 @@ def with_integers(content: object) -> Any:
         return {str(name): with_integers(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
         return [with_integers(value) for value in content]
-    is_whole = isinstance(content, bool) or (isinstance(content, float) and content.is_integer())
-    return int(content) if isinstance(content, bool | float) and is_whole else content
+    if isinstance(content, bool) or (isinstance(content, float) and content.is_integer()):
+        return int(content)
+    return content
 
 
 def unshared(content: object, *, called: str) -> Any:

@@ -1,6 +1,5 @@
 """Choice of episodes: which scene is driven next, and from which of its frames on, in one environment or in many."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,6 +9,7 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit._warning import warn_caller
 from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
@@ -145,11 +145,9 @@ class EpisodeChoice:
             return False
         if scene not in self.too_short:
             self.too_short.add(scene)
-            warnings.warn(
+            warn_caller(
                 f"scene {scene} is left out: it has {int(self.lengths[scene])} frames, and episodes need {needed}; "
-                "take fewer num_simulation_steps for all scenes",
-                RuntimeWarning,
-                stacklevel=2,
+                "take fewer num_simulation_steps for all scenes"
             )
         return True
 
@@ -170,7 +168,7 @@ class EpisodeChoice:
                 if is_needed or self.strict:
                     raise CorruptedDataError(f"scene {scene} is damaged: {error}") from error
                 self.damaged.add(scene)
-                warnings.warn(f"scene {scene} is left out: {error}", RuntimeWarning, stacklevel=2)
+                warn_caller(f"scene {scene} is left out: {error}")
             else:
                 self._checked.add(scene)
         return scene in self._checked

@@ -1,4 +1,4 @@
-"""What Gymnasium and PettingZoo leave open: types, by what they are in environments of l5kit, and options of resets."""
+"""Types, spaces and reset options of environments, where Gymnasium and PettingZoo leave open what they are."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias

@@ -59,6 +59,7 @@ class WindowSampler(ABC):
         ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
 
+    # for types only: dataclasses.replace takes all that are derived
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     params: SamplingParams | VectorSamplingParams
     perturbation: Perturbation | None

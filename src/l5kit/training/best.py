@@ -109,9 +109,9 @@ class TopWeights:
         Args:
             key: Under which facts of weights have the digest of their evaluation.
         """
-        files = []
         if not self._number:
             return ()
+        files = []
         for path in sorted(self._folder.glob(f"{glob.escape(self._name)}_top_*_steps_*.safetensors")):
             try:
                 facts = read_checkpoint(path).facts

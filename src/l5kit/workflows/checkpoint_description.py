@@ -149,9 +149,8 @@ def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> Wei
     Raises:
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or names a class of a user.
     """
-    named = own_map_type(
-        cfg
-    )  # looked at first, as the channels of some networks are those of a rasterizer that is made
+    # looked at first, as the channels of some networks are those of a rasterizer that is made
+    named = own_map_type(cfg)
     if named is not None:
         raise _not_imported("raster_params.map_type", named)
     config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **cfg})

@@ -1,7 +1,6 @@
 """Networks of the workflows, as recipes: the checked parameters of one kind of network, and how it is built of them."""
 
 import dataclasses
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypedDict
@@ -10,6 +9,7 @@ import torch
 from torch import nn
 
 from l5kit._types import Config, JsonObject
+from l5kit._warning import warn_caller
 from l5kit.configs.class_path import describe_error
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, UnrollParams, VectorModelParams
 from l5kit.configs.parameters import VectorizerParams
@@ -133,10 +133,9 @@ class RasterRecipe(NetworkRecipe):
         try:
             return self._build(num_channels, pretrained=True)
         except FileNotFoundError as error:
-            warnings.warn(
+            warn_caller(
                 f"the training starts from random weights: {error}. Set model_params.pretrained to tell what you want",
                 UserWarning,
-                stacklevel=2,
             )
             return self._build(num_channels, pretrained=False)
 

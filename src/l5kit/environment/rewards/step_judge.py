@@ -35,11 +35,10 @@ _MOST_EXCESS = 3.0
 _LARGEST_TURN_RAD = math.pi / 2
 
 _COLLISION, _CONTACT, _OFF, _RED, _CLOSE = range(len(FAILURES))
-_PROGRESS, _OFF_ROUTE, _SPEED, _COMFORT, _RED_LIGHT, _END = map(
-    TERMS.index, ("progress", "off_route", "speed", "comfort", "red_light", "end")
+_PROGRESS, _AT_FAULT, _NOT_AT_FAULT, _OFF_ROAD, _TIME_LEFT, _OFF_ROUTE, _SPEED, _COMFORT, _RED_LIGHT, _END = range(
+    len(TERMS)
 )
-_LASTING = tuple(TERMS.index(name) for name in ("off_road", "time_to_collision", "off_route", "speed", "comfort"))
-
+_LASTING = (_OFF_ROAD, _TIME_LEFT, _OFF_ROUTE, _SPEED, _COMFORT)
 
 _Pair = tuple[Float64Array, Float64Array]
 """Values before the step, and after it."""
@@ -178,15 +177,15 @@ def write_outcome(
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])
 
-    # the other terms in the order of TERMS, collisions and red lines as numbers, all others as seconds
-    terms[1], terms[2] = float(counts[0]), float(counts[1])
-    terms[3], terms[4] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
+    # the other terms, collisions and red lines as numbers, all others as seconds
+    terms[_AT_FAULT], terms[_NOT_AT_FAULT] = float(counts[0]), float(counts[1])
+    terms[_OFF_ROAD], terms[_TIME_LEFT] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
     terms[_END] = 1.0 if is_failed else 0.0
     if rules.is_product:
         # the others become 0, so that the terms still add up to the reward; going backwards is never made better
         for term in _LASTING:
-            if terms[0] > 0:
-                terms[0] *= max(1.0 + rules.factors[term] * terms[term] / rules.step_s, 0.0)
+            if terms[_PROGRESS] > 0:
+                terms[_PROGRESS] *= max(1.0 + rules.factors[term] * terms[term] / rules.step_s, 0.0)
             terms[term] = 0.0
     terms[0] *= rules.factors[0]
     total = terms[0]  # added from left to right, so that one step has the bits of many

@@ -15,20 +15,7 @@ _ACTIVATIONS = ("relu", "gelu")
 
 
 class _TransformerLayer(nn.Module):
-    """Self-attention and a feed-forward network, each beside a shortcut and with a layer norm.
-
-    Args:
-        d_model: Features of an element.
-        nhead: Attention heads.
-        dim_feedforward: Features inside the feed-forward network.
-        dropout: Probability with which values are dropped in training.
-        activation: ``relu`` or ``gelu``.
-        normalize_before: Normalise what goes into each part, instead of what comes out of it with the shortcut.
-
-    Raises:
-        RuntimeError: There is no such activation.
-        InvalidArgumentError: ``activation`` is None.
-    """
+    """Parts of an encoder or decoder layer; one of a decoder attends to a memory, too."""
 
     has_memory = False
 
