@@ -1,4 +1,4 @@
-"""How kernels are compiled: the options of numba that all of them have."""
+"""How kernels are compiled: the options of numba that all of them have, but for those of made towns (`synthetic`)."""
 
 from numba import njit
 
