@@ -32,6 +32,31 @@ def test_scenes_that_an_edit_does_not_fit_are_listed(l5kit, city, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+FIRST_ONLY = """
+from dataclasses import dataclass
+from l5kit.editing import SceneEdit
+from l5kit.editing.scene_edit import ImpossibleEditError
+
+@dataclass(frozen=True)
+class FirstOnly(SceneEdit):
+    def apply(self, scene, setting):
+        if scene.timestamps_ns[0] != {start_ns}:
+            raise ImpossibleEditError("it is\\n  late")
+        return scene
+"""
+
+
+def test_scenes_that_are_left_out_are_told_of(l5kit, city, tmp_path, monkeypatch):
+    starts_ns = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open().scenes["start_time"]
+    (tmp_path / "own.py").write_text(FIRST_ONLY.format(start_ns=starts_ns[0]))
+    monkeypatch.setattr("l5kit.cli.output.MOST_LISTED", 1)
+    done = l5kit("edit", city, tmp_path / "out", "--edit", f"{tmp_path / 'own.py'}:FirstOnly")
+    assert "1 edited, 2 left out" in done.stdout
+    first, rest = done.stderr.splitlines()
+    assert first == "left out: scene 1: FirstOnly: it is late"
+    assert rest == f"left out: 1 more, listed in {tmp_path / 'out' / 'edits.json'}"
+
+
 OWN = """
 from dataclasses import dataclass, replace
 from l5kit.editing import SceneEdit

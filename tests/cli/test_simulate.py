@@ -138,6 +138,16 @@ def test_of_many_failed_scenes_the_first_few_are_told_of(l5kit, city, tmp_path, 
     assert rest == f"failed: 2 more, listed in {tmp_path / 'out' / 'scores.json'} (failed)"
 
 
+def test_scenes_without_a_score_are_told_of_with_the_reason(l5kit, city, tmp_path, monkeypatch):
+    monkeypatch.setattr("l5kit.cli.output.MOST_LISTED", 2)
+    done = l5kit("simulate", city, "--out", tmp_path / "out", "--planner", "constant-velocity", "--frames", 1)
+    assert done.stderr.splitlines() == [
+        "no score: scene 0: one frame, in which nothing is driven",
+        "no score: scene 1: one frame, in which nothing is driven",
+        "no score: 1 more, listed in scores.json (unscored)",
+    ]
+
+
 def test_what_is_missing_is_told_in_a_line(l5kit, city, tmp_path, monkeypatch):
     monkeypatch.setattr("l5kit.closedloop.tables.can_write_parquet", lambda: False)
     monkeypatch.setattr("l5kit.closedloop.run.can_write_parquet", lambda: False)

@@ -1,4 +1,7 @@
-"""What documents, docstrings and comments name is there: modules and names of l5kit, files, and targets of roles."""
+"""What documents, docstrings and comments name is there: modules and names of l5kit, files, and targets of roles.
+
+Scripts of pages name the modules and functions that they mirror.
+"""
 
 import ast
 import re
@@ -12,10 +15,15 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted((SOURCE / "l5kit").rglob("*.py"))
+SCRIPTS = [path for path in sorted((SOURCE / "l5kit").rglob("*.js")) if "vendor" not in path.parts]
 
 NAME = re.compile(r"(?<![\w./:@-])l5kit((?:\.[A-Za-z_]\w*)+)(?![\w/-])")
 FILE = re.compile(r"(?<![\w/.~$}-])((?:[A-Za-z_][\w-]*/)+[\w.-]+\.(?:py|pyi|md|js|ts|ipynb))(?![\w/])")
 ROLE = re.compile(r":(?:func|class|meth|attr|data|mod|exc):`[~.]*([\w.]+)`")
+MODULE = re.compile(r"([\w/]+\.py)\b`?(?: \(([^)]*)\))?")
+MIRRORED = re.compile(r"[Mm]irrors `((?!np\.)[\w.]+)`(?:,? and `([\w.]+)`)?")
+"""What a script names of Python: a module, with names of it in parentheses, and names of any module."""
+
 FOLDERS = ("src", "tests", "benchmarks", "examples", "docs", ".ci", "recipe")
 
 NO_NAMES = re.compile(r"\.(json|md|yaml|toml|schema)$|^l5kit\.(readthedocs|github)\b")
@@ -104,7 +112,7 @@ def lost_files(text):
 @cache
 def names_anywhere():
     """All names of modules and of their classes: a bare one in a role is found with one search."""
-    return {name.rpartition(".")[2] for module in NAMES_OF_MODULES for name in defined_in(module)}
+    return {end_of(name) for module in NAMES_OF_MODULES for name in defined_in(module)}
 
 
 def lost_roles(text):
@@ -117,6 +125,22 @@ def lost_roles(text):
         elif first not in names_anywhere() and first not in sys.stdlib_module_names:
             lost.add(name)
     return sorted(lost)
+
+
+def lost_mirrors(script):
+    """Modules that a script names and that are gone, and names that the module, or for a bare one none, has."""
+    text, lost = re.sub(r"\n *\* ", " ", script), set()
+    for file, names in MODULE.findall(text):
+        homes = [module_of(path) for path in MODULES if path.as_posix().endswith(f"/{file}")]
+        known = {end_of(name) for home in homes for name in defined_in(home)}
+        lost |= {name for name in re.findall(r"[\w.]+", names) if end_of(name) not in known} if homes else {file}
+    for names in MIRRORED.findall(text):
+        lost |= {name for name in names if name and end_of(name) not in names_anywhere()}
+    return sorted(lost)
+
+
+def end_of(name):
+    return name.rpartition(".")[2]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -135,6 +159,11 @@ def test_modules_name_what_is_there():
     assert found == {}
 
 
+def test_scripts_mirror_what_is_there():
+    found = {path.name: lost for path in SCRIPTS if (lost := lost_mirrors(path.read_text("utf-8")))}
+    assert found == {}
+
+
 def test_the_checker_finds_what_is_lost():
     assert lost_names("`l5kit.data.gone`, l5kit.data.zarr_dataset.ChunkedDataset, l5kit.nothing.x and l5kit.yaml") == [
         "l5kit.data.gone",
@@ -143,3 +172,8 @@ def test_the_checker_finds_what_is_lost():
     assert lost_files("see `data/gone.py` and `data/windows.py`, or http://x/docs/a.md") == ["data/gone.py"]
     text = ":func:`never_made`, :class:`ChunkedDataset`, :meth:`~l5kit.data.filter.nothing`, :class:`~l5kit.MapAPI`"
     assert lost_roles(text) == ["l5kit.MapAPI", "l5kit.data.filter.nothing", "never_made"]
+    script = " * Mirrors `data/gone.py` (f) and `data/filter.py` (filter_gone,\n * filter_agents_by_frames).\n"
+    assert lost_mirrors(script) == ["data/gone.py", "filter_gone"]
+    assert lost_mirrors("/** Mirrors `FrameRows.append` and `never_made`. */ /** Mirrors `np.unwrap`. */") == [
+        "never_made"
+    ]

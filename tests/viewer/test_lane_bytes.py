@@ -81,3 +81,13 @@ def test_lanes_of_a_city_are_those_of_its_map(city_map, unpack):
         left = lanes.arrays["left"][number]
         assert (ids[left] if left >= 0 else None) == city_map.get_lane_left(lane_id)
         assert lanes.arrays["limit_mps"][number] == pytest.approx(city_map.get_lane_speed_limit(lane_id))
+
+
+def test_some_lanes_of_a_city_keep_their_neighbours(city_map, unpack):
+    chosen = np.arange(5, city_map.arrays.num_lanes, 7)
+    lanes = unpack(lane_bytes(city_map.arrays, city_map.network, lane_indices=chosen))
+    ids, ahead, behind = lanes.facts["ids"], lists(lanes.arrays, "ahead"), lists(lanes.arrays, "behind")
+    for number, row in enumerate(chosen.tolist()):
+        lane_id = city_map.arrays.lane_ids[row]
+        assert [ids[row] for row in ahead[number]] == city_map.get_lanes_ahead(lane_id)
+        assert [ids[row] for row in behind[number]] == city_map.get_lanes_behind(lane_id)

@@ -44,6 +44,11 @@ def test_agents_have_ghosts_where_they_were_moved_and_where_they_have_gone():
     assert ghosts_of(simulated, logged) == [{}, {1: [1, 5]}, {1: [2, 5]}]
 
 
+def test_agents_of_a_simulation_that_starts_later_have_those_of_its_frames():
+    logged = scene([{3: (9, 9)}, {1: (1, 5)}, {1: (2, 5)}])
+    assert ghosts_of(scene([{1: (1, 5)}, {1: (2.5, 5)}], first_frame=1), logged) == [{}, {1: [2, 5]}]
+
+
 def test_agents_that_were_never_moved_have_none_even_where_they_are_hidden():
     logged = scene([{1: (0, 5), 2: (0, 9)}] * 2)
     assert ghosts_of(scene([{1: (0.04, 5)}] * 2), logged) == [{}, {}]

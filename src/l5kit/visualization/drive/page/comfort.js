@@ -1,8 +1,7 @@
 // @ts-check
 /**
  * Comfort of a drive: smoothed accelerations, jerks and turning, and whether they stay within their bounds.
- * Mirrors `evaluation/driving/smoothing.py` (smoothing_matrix, _weights) and `evaluation/driving/comfort.py`
- * (comfort_filters, _signals_of, is_comfortable).
+ * Mirrors `evaluation/driving/comfort.py` (smoothing_matrix, comfort_filters, find_comfort_signals, is_comfortable).
  */
 
 const LEAST_SAMPLES = 4;
@@ -15,7 +14,8 @@ export const LEAST_FRAMES = 17; // shorter drives have no score of comfort
 const known = new Map(); // weights, by what they are of
 
 /**
- * Mirrors `_weights`: by how much each sample of a window counts in a derivative of its polynomial at a position.
+ * Mirrors a row of `smoothing_matrix`: by how much each sample of a window counts in a derivative of its polynomial
+ * at a position.
  * @param {number} length
  * @param {number} position
  * @param {number} order
@@ -94,7 +94,7 @@ function unwrapped(yaws) {
 }
 
 /**
- * Mirrors `_signals_of`, of the signals that have bounds.
+ * Mirrors `find_comfort_signals`, of the signals that have bounds.
  * @param {EgoFrame[]} frames of a drive
  * @param {number} step_s
  * @returns {Record<string, Float64Array> | null} null for too few frames

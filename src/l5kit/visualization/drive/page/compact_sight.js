@@ -3,7 +3,7 @@
  * What a policy sees of its own vehicle, its route and road users, as one row of numbers.
  * Mirrors `environment/observations/compact_state.py` (_clip, _write_surroundings, _write_route_columns, _write_route,
  * _write_pose, _remoteness_m2, _find_agents, _write_agent, _extent_of) in the frame of the route, with forecasts by
- * velocity and without lanes, and `environment/compact_sight.py` (CompactSight.look).
+ * velocity and without lanes, and `environment/observations/compact_view.py` (CompactSight.look).
  */
 
 import {

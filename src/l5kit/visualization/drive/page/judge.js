@@ -158,7 +158,7 @@ export class DriveJudge {
   }
 
   /**
-   * Mirrors `_values_of_map` for one frame, all earlier ones being there.
+   * Mirrors `detail_scenes`, what it has of the map, for one frame, all earlier ones being there.
    * @param {number} frame
    * @returns {Omit<Term, "atFault" | "collided" | "timeToCollision_s">}
    */
@@ -228,7 +228,7 @@ export class DriveJudge {
   }
 
   /**
-   * Mirrors `_scores_of_map` and the rest of `SceneScores`.
+   * Mirrors `SceneDetails.scores`.
    * @param {boolean[]} comfortable which frames are
    * @returns {Record<string, number>} each metric so far, NaN where it does not apply
    */

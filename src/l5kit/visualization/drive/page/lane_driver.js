@@ -2,7 +2,7 @@
 /**
  * The intelligent driver on a path: how hard it accelerates, and where it gets.
  * Mirrors `simulation/intelligent_driver.py` (wanted_gap, driver_acceleration), `simulation/lanes/lane_following.py`
- * (locate_vehicles, put_on_path, acceleration_behind, _gap_to_line, drive_on) and `lanes/red_lights.py` (rank_of_line).
+ * (locate_vehicles, put_on_path, acceleration_behind, gap_to_line, drive_on) and `lanes/red_lights.py` (rank_of_line).
  */
 
 import { findOnPath, limitAt, PATH_STEP_M, pointsAround, poseAt } from "l5kit/drive/lane_paths";
@@ -88,7 +88,7 @@ function accelerationBehind(speed, gap_m, leaderSpeed, wantedSpeed, params, step
 }
 
 /**
- * Mirrors `_gap_to_line`.
+ * Mirrors `gap_to_line`.
  * @param {LanePath} path
  * @param {number} front_m
  * @param {number} reach_m

@@ -1,8 +1,8 @@
 // @ts-check
 /**
  * The plan of a policy that drives along its route: where the AV comes to if it goes on as the policy would now.
- * Mirrors `environment/policy_driver.py` (RoutePolicyPlanner.drive), `environment/model_actions.py` (RouteActions.steered)
- * and `environment/actions.py` (control_of).
+ * Mirrors `environment/policy_driver.py` (RoutePolicyPlanner.drive) and `environment/model_actions.py`
+ * (RouteActions.steered, control_of).
  */
 
 import { CompactSight } from "l5kit/drive/compact_sight";

@@ -198,7 +198,7 @@ export class DriveSimulation {
     });
   }
 
-  /** Mirrors `_states_of_actors` and `VehicleStates.of_boxes`. @param {AgentRow} row @returns {Kept} */
+  /** Mirrors the states in `_decide_agents`, and `VehicleStates.of_boxes`. @param {AgentRow} row @returns {Kept} */
   stateOf({ track, yaw, vx, vy }) {
     const kept = this.kept[track];
     if (this.isDriven[track] && kept) return kept;

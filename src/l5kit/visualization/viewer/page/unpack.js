@@ -122,7 +122,7 @@
  * @property {Uint32Array} behind_starts likewise
  * @property {Uint32Array} behind
  */
-/** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes as `lane_bytes.py` makes it */
+/** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes as `content_bytes.py` makes it */
 /**
  * @typedef {object} PredictionFacts
  * @property {string} name of the file
@@ -137,8 +137,8 @@
  * @property {Float32Array} confidence (P, M)
  * @property {Float32Array} xy from the frame after that of the prediction on, (P, M, T, 2)
  */
-/** @typedef {{facts: PredictionFacts, arrays: PredictionArrays}} PackedPredictions as `prediction_bytes.py` makes it */
-/** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive as `drive_bytes.py` makes it */
+/** @typedef {{facts: PredictionFacts, arrays: PredictionArrays}} PackedPredictions as `prediction_matches.py` makes it */
+/** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive as `viewed_simulation.py` makes it */
 /** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene as `content_bytes.py` makes it */
 /** @typedef {{facts: MapFacts, arrays: MapArrays}} PackedMap */
 
