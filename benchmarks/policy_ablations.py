@@ -53,6 +53,7 @@ SHORT = (
     "rl_params.init=null",
     "rl_params.near_start=0",
     "rl_params.learning_rate=5e-4",
+    "rl_params.num_threads=1",
     # the table has scores of its own
     "rl_params.eval_scenes=2",
     "rl_params.eval_every_steps=1000000000",

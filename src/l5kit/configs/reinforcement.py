@@ -21,7 +21,7 @@ from l5kit.configs.reading import Params, read_params
 from l5kit.errors import ConfigError
 
 _Width = Annotated[int, Meta(ge=1, le=65_536)]
-_Threads = Annotated[int, Meta(ge=1, le=1024)]
+_Threads = Annotated[int, Meta(ge=0, le=1024)]
 _Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
@@ -100,8 +100,11 @@ class ReinforcementParams(Params, section="rl_params"):
     eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
     keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
-    environment_threads: Annotated[_Threads, Key("towns that step at the same time")] = 1
-    num_threads: Annotated[PositiveCount, Key("threads of torch; small networks are fastest with one")] = 1
+    environment_threads: Annotated[_Threads, Key("towns that step at the same time; 0 for one on each core")] = 0
+    num_threads: Annotated[
+        PositiveCount,
+        Key("threads of torch, which pay for minibatches of thousands; sums are rounded otherwise with other numbers"),
+    ] = 1
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> Self:
