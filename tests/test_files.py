@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, with the permissions of any new file, and what killed writers leave."""
 
+import errno
 import os
 import shutil
 import signal
@@ -25,6 +26,7 @@ from l5kit._files import (
 from l5kit.configs import save_config_data
 from l5kit.data import SCENE_DTYPE, ChunkedDataset
 from l5kit.data.map.builder import MapBuilder
+from l5kit.errors import TERMINATED
 from l5kit.visualization import write_png
 
 
@@ -76,6 +78,32 @@ def test_an_interruption_as_soon_as_the_scratch_folder_is_there_leaves_nothing(t
     with pytest.raises(KeyboardInterrupt), scratch_beside(tmp_path / "a"):
         pytest.fail("the block must not run")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="folders are not opened to be removed here")
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), SystemExit(TERMINATED)], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interruption_while_the_scratch_folder_is_closed_stays_one(tmp_path, monkeypatch, ending):
+    """Python's own removal of folders closes one again that it was interrupted in closing."""
+    close = os.close
+    endings = [ending]
+
+    def close_and_end(descriptor):
+        close(descriptor)
+        if endings:
+            raise endings.pop()
+
+    with pytest.raises(type(ending)) as raised, scratch_beside(tmp_path / "a"):
+        monkeypatch.setattr(os, "close", close_and_end)
+    assert raised.value is ending
+
+
+def test_a_folder_that_cannot_be_removed_for_another_reason_is_an_error(tmp_path, monkeypatch):
+    def fail(folder, **_):
+        raise OSError(errno.EIO, "broken", str(folder))
+
+    monkeypatch.setattr("shutil.rmtree", fail)
+    with pytest.raises(OSError, match="broken"), scratch_beside(tmp_path / "a"):
+        pass
 
 
 def test_a_scratch_folder_of_another_writer_is_left_alone(tmp_path, monkeypatch):

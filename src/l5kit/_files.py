@@ -296,6 +296,12 @@ def _remove(scratch: Path, target: Path, lock: "BaseFileLock") -> None:
     if os.path.lexists(scratch / _REPLACED) and not os.path.lexists(target):
         lock.release(force=True)
         return
-    shutil.rmtree(scratch, ignore_errors=True)
-    lock.release(force=True)
-    shutil.rmtree(scratch, ignore_errors=True)  # on Windows no open file can be removed
+    try:
+        shutil.rmtree(scratch, ignore_errors=True)
+        lock.release(force=True)
+        shutil.rmtree(scratch, ignore_errors=True)  # on Windows no open file can be removed
+    except OSError as error:
+        # rmtree closes a folder again that Ctrl-C comes upon in closing; the next writer clears what is left
+        if isinstance(error.__context__, KeyboardInterrupt | SystemExit):
+            raise error.__context__ from None
+        raise

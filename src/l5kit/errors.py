@@ -149,6 +149,16 @@ def is_termination(error: BaseException) -> bool:
     return isinstance(error, SystemExit) and error.code == TERMINATED
 
 
+def ending_behind(error: BaseException | None) -> BaseException | None:
+    """Return the Ctrl-C or SIGTERM that was ending the process when an error came up, which hides it; None without one.
+
+    Code that cleans up may fail where it is interrupted: ``shutil.rmtree``, for one, may close a folder twice.
+    """
+    while error is not None and not (isinstance(error, KeyboardInterrupt) or is_termination(error)):
+        error = error.__cause__ if error.__suppress_context__ else error.__context__
+    return error
+
+
 def without_secrets(text: str) -> str:
     """Return a URL, or a text with some in it, without users, passwords and queries.
 

@@ -186,6 +186,31 @@ def test_an_interruption_is_one_line_and_ends_with_130(l5kit, monkeypatch):
     assert (done.exit_code, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
+@pytest.mark.parametrize(("ending", "status"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_an_error_in_the_way_out_of_an_ended_command_hides_nothing(l5kit, monkeypatch, ending, status):
+    def end(*_, **__):
+        try:
+            raise ending
+        finally:
+            os.close(-1)  # which is an OSError: a bad file descriptor
+
+    monkeypatch.setattr("l5kit.cli.info.find_all_logs", end)
+    done = l5kit("info", ".")
+    told = {130: "interrupted\n", 143: "terminated\n"}[status]
+    assert (done.exit_code, done.stdout, done.stderr) == (status, "", told)
+
+
+def test_an_error_that_answers_an_interruption_on_purpose_is_told(l5kit, monkeypatch):
+    def end(*_, **__):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise OSError("no") from None
+
+    monkeypatch.setattr("l5kit.cli.info.find_all_logs", end)
+    assert l5kit("info", ".").exit_code == 1
+
+
 def start_module(*arguments, cwd=None, **environment):
     """Start the command in a process of its own that Ctrl+C reaches."""
     return subprocess.Popen(

@@ -25,7 +25,7 @@ from l5kit.configs.class_path import describe_error
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import is_url, path_of
-from l5kit.errors import L5KitError, install_command, is_termination
+from l5kit.errors import L5KitError, ending_behind, install_command, is_termination
 
 _ALSO_CALLED: Final = {
     "folder": ("out",),
@@ -193,6 +193,12 @@ class ReportingCommand(TyperCommand):
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
                 raise
+            ending = ending_behind(error)
+            if isinstance(ending, KeyboardInterrupt):
+                raise typer.Exit(INTERRUPTED) from None
+            if ending is not None:
+                tell("terminated")
+                raise ending from None
             # errors of the library name its arguments; people are told what they have typed: an option or its metavar
             names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
             flags = {name: flag if flag.startswith("-") else metavar for name, (flag, metavar) in names.items()}
