@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 
+import numba
 import numpy as np
 import pytest
 
@@ -234,6 +235,18 @@ def test_copies_go_on_as_the_original_does_and_leave_it_alone(make, args, copied
         for action, wanted in zip(actions[1:], expected, strict=False):
             assert_same(tuple(each.step(action)), wanted)
         assert_same(each.reset(), expected[-1])
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
+)
+def test_copies_need_no_kernels_of_their_own(city, tmp_path, copied):
+    """Kernels are compiled for each type of array, and one that may be written to is of another type."""
+    env = make_many(city, write_config(tmp_path), **COMPACT)
+    env.reset(seed=1)
+    first, twin = env.episodes.parts, copied(env).episodes.parts
+    assert numba.typeof(twin.view._seen_map) == numba.typeof(first.view._seen_map)
+    assert numba.typeof(twin.reward.rules(0.1)) == numba.typeof(first.reward.rules(0.1))
 
 
 @pytest.mark.parametrize("args", [{}, COMPACT], ids=["raster", "compact"])

@@ -1,11 +1,12 @@
 """Compact views: what AVs of environments, and who drives in a simulation, see, as one row of numbers each."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from l5kit._types import Float32Array, Int64Array
+from l5kit.data.array_shapes import as_kernel_tuple
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.device.backend import DeviceArray
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads
@@ -59,6 +60,10 @@ class CompactView:
         self._seen_map = backend.shared(SeenMap.of_map(roads.driving_map))
         self._room = LookRoom.make(backend, len(roads), self.layout)
         backend.wait()  # for what other streams may read
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a copy, whose map is read-only again: kernels would be compiled once more for another."""
+        vars(self).update(state, _seen_map=as_kernel_tuple(state["_seen_map"]))
 
     @property
     def space(self) -> "spaces.Box":

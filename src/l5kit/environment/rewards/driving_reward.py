@@ -129,7 +129,7 @@ class DrivingReward:
         self._backend = open_backend("cpu")
         self._memory = FaultArrays.make(self._backend, 0, _FEW_TRACKS)
         self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in TERMS]
-        self._bounds = as_read_only(np.array(list(COMFORT_BOUNDS.values())))
+        self._bounds = np.array(list(COMFORT_BOUNDS.values()))
 
     def rules(self, step_time_s: float) -> StepRules:
         """Return what the reward of a step is computed with."""
@@ -140,7 +140,7 @@ class DrivingReward:
             tolerated_m=float(weights.most_offset_m),
             least_mps=float(weights.least_reference_mps),
             by_expert=weights.progress_reference == "expert",
-            bounds=self._bounds,
+            bounds=as_read_only(self._bounds),
             factors=as_read_only(self.factors),
             ends=as_read_only(ends),
             is_product=weights.combines == "product",
@@ -161,5 +161,6 @@ class DrivingReward:
         self._memory = self._memory.with_room(slots, step.rows.starts, forgets=begins)
         outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
         own = (self._memory, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)
-        backend.run(judge_step, size, as_read_only(slots), np.full(size, begins), step_for_kernel(step), *own)
+        # slots as their simulation has them, for which the kernel is compiled
+        backend.run(judge_step, size, np.array(slots), np.full(size, begins), step_for_kernel(step), *own)
         return outcome
