@@ -59,6 +59,7 @@ def test_cells_of_processes_are_medians_and_the_sum_of_shares():
     assert memory.cells() == ("3", "200 MB", "20 MB", "12,000 MB")
 
 
+@pytest.mark.long
 @pytest.mark.process
 @needs_memory_figures
 def test_processes_are_measured_while_all_of_them_run(place):
@@ -92,6 +93,7 @@ def test_starting_without_a_map_says_what_is_missing(city, tmp_path):
         measure_startup(place)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_process_that_fails_to_start_tells_its_last_line(place):
     with pytest.raises(RowLeftOutError, match="KeyError: 'dataset'"):

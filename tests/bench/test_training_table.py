@@ -20,6 +20,7 @@ def script(import_script, monkeypatch):
     return module
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_table_is_made_kept_and_made_again(script, tmp_path, capsys, monkeypatch):

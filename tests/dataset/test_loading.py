@@ -445,6 +445,7 @@ def test_threads_that_read_one_log_at_once(opening: Any, tmp_path: Path) -> None
         assert_equal_batches(loader(dataset, 3, shuffle=True, threads=4), expected)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_spawned_workers_make_the_same_bits(saved_log: ChunkedDataset) -> None:
     dataset = make_ego(make_perturbation(), saved_log)

@@ -19,6 +19,7 @@ PATIENCE_S = 120
 """Far more than anything takes; whoever hangs fails the test."""
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_c2_nobody_hangs_or_reads_half_a_mask_when_a_process_is_killed(tmp_path: Path) -> None:
     log = make_several_scenes_log()

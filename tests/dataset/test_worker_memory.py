@@ -82,6 +82,7 @@ def test_memory_of_dropped_batches_is_used_again(by: str, strategy: str) -> None
         assert len(set(places)) <= 2 * 6, "two made ahead, one in each hand, and two in between"
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize("by", ["loader", "each epoch"])
 def test_spawned_workers_use_memory_again(by: str) -> None:
@@ -266,6 +267,7 @@ def run_process(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("by", "strategy"),

@@ -248,6 +248,7 @@ def test_without_a_policy_the_page_shows_the_plan_of_the_idm(browser, address):
     context.close()
 
 
+@pytest.mark.long
 def test_a_view_that_moves_little_stays_until_the_av_comes_near_its_edge(open_page):
     page = open_page(reduced_motion="reduce")
     drive_on = """(steps) => {
@@ -266,6 +267,7 @@ def test_a_view_that_moves_little_stays_until_the_av_comes_near_its_edge(open_pa
     assert after == pytest.approx([vehicle["x"], vehicle["y"]], abs=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", ["phone", "sideways", "tablet"])
 def test_pads_drive_with_fingers_and_all_that_matters_is_within_the_window(open_page, size):
     page = open_page(size, has_touch=True, is_mobile=True)

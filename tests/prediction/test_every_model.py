@@ -219,7 +219,7 @@ def test_scripted_models_give_the_same(name, criterion):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("mode", [pytest.param(True, marks=pytest.mark.long), False], ids=["train", "eval"])
 def test_compiled_models_are_one_graph_and_give_the_same(name, mode):
     torch._dynamo.reset()
     # the graphs of the larger models take long to differentiate ahead of time

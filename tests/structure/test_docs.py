@@ -22,6 +22,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LONG = {"checkpoints.md", "performance.md"}  # of exports of networks and of rates, at half a minute each
 
 FOR_READING = {"text", "yaml", "toml", "json"}
 NEEDS_NO_PROOF = {"cd", "git", "python3", "source"}
@@ -123,7 +124,11 @@ def made_city(tmp_path_factory):
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.long) if path.name in LONG else path for path in DOCUMENTS],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_what_the_documents_say_to_type_works(path, tmp_path, monkeypatch, request):
     blocks = blocks_of(path.read_text("utf-8"))
     if any(block.language in ("python", "bash") and "city" in block.text for block in blocks):

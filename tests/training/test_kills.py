@@ -148,6 +148,7 @@ def test_the_training_has_better_and_worse_evaluations(wholes):
         assert f"after replace {name}" in names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("course", "name", "occurrence"),
     [

@@ -112,6 +112,7 @@ def test_the_scene_plays_pauses_and_steps(browser, city_url):
         assert f"{NUM_FRAMES - 1}" in page.part("frame-label").inner_text()
 
 
+@pytest.mark.long
 def test_playing_takes_as_long_as_the_log(browser, city_url):
     with viewer_page(browser) as page:
         page.open_scene(f"{city_url}#scene=0&frame=0")
@@ -224,6 +225,7 @@ def test_the_boxes_of_samples_say_that_kernels_are_compiled_while_they_are(brows
         assert page.page.evaluate(WAITING) == [None, None]
 
 
+@pytest.mark.long
 def test_where_the_slider_goes_on_only_the_last_sample_is_drawn(browser, held):
     url, samples = held
     with viewer_page(browser) as page:
@@ -277,6 +279,7 @@ def test_a_link_shows_what_was_seen(browser, city_view, city_url):
         assert parse_qs(urlsplit(other.page.url).fragment)["track"] == [track]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "address", ["scene=99", "scene=-1", "scene=x&frame=nan", "scene=0&frame=1e9&track=zz&zoom=-3&x=a"]
 )
@@ -409,6 +412,7 @@ def test_markup_in_names_is_shown_as_text(browser, tmp_path):
         assert "<b id=x>log" in page.page.title()
 
 
+@pytest.mark.long
 def test_track_ids_beyond_53_bits_are_whole(browser, tmp_path):
     track = str(2**60 + 1)
     with ViewerServer(ViewedLog(find_dataset_files(hostile_log(tmp_path)))) as server, viewer_page(browser) as page:
@@ -509,6 +513,7 @@ def page_of_any_size(request, browser, city_view, city_url):
         yield page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), SIZES, ids=str)
 def test_the_window_may_have_any_size(page_of_any_size, width, height):
     page = page_of_any_size
@@ -532,6 +537,7 @@ def test_the_window_may_have_any_size(page_of_any_size, width, height):
         assert page.page.evaluate(IS_AT, [name, *middle]), f"{name} cannot be brought into view"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(380, 700), (740, 360), (800, 600), (1100, 700)], ids=str)
 def test_the_list_is_a_drawer_where_the_window_is_narrow(browser, city_url, width, height):
     with viewer_page(browser, width=width, height=height) as page:
@@ -544,6 +550,7 @@ def test_the_list_is_a_drawer_where_the_window_is_narrow(browser, city_url, widt
         assert page.page.evaluate(UNREACHABLE, CONTROLS) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(740, 360), (800, 600), (1280, 800)], ids=str)
 def test_notices_leave_the_controls_in_the_window(browser, city_url, width, height):
     with viewer_page(browser, width=width, height=height) as page:
@@ -574,6 +581,7 @@ def test_the_real_scene_plays_on_the_street_map(browser, real_view, real_url):
         page.wait_for("() => window.l5kitViewer.state().frame >= 105")
 
 
+@pytest.mark.long
 def test_tags_are_listed_searched_and_gone_to(browser, city_view, city_url, tmp_path):
     with viewer_page(browser) as page:
         page.open(city_url)

@@ -55,6 +55,7 @@ def measured_m(page):
     return float(page.part("ruler-length").text_content().removesuffix(" m"))
 
 
+@pytest.mark.long
 def test_the_ruler_measures_between_two_clicks_and_stays_while_frames_play(browser, url):
     with viewer_page(browser) as page:
         page.open_scene(f"{url}#scene=1&frame={FRAME}")
@@ -112,6 +113,7 @@ def lit_lane(city_map, scene, frame_index):
     raise AssertionError("no lane with a light is free in this frame; choose another frame")
 
 
+@pytest.mark.long
 def test_a_click_on_a_lane_tells_about_it_and_its_neighbours(browser, view, url, city_map, unpack):
     scene = view.scene(1)
     lane, color, place_m = lit_lane(city_map, scene, FRAME)

@@ -120,6 +120,7 @@ def test_a_mark_can_be_reached_and_pressed_by_keyboard(browser, url):
         assert page.state["playing"]
 
 
+@pytest.mark.long
 def test_a_mark_on_a_curve_plays_and_the_curve_beside_it_seeks(browser, url):
     with viewer_page(browser, height=1000) as page:
         page.open_scene(f"{url}#scene=0")
@@ -133,6 +134,7 @@ def test_a_mark_on_a_curve_plays_and_the_curve_beside_it_seeks(browser, url):
         assert page.state["playing"]
 
 
+@pytest.mark.long
 def test_each_curve_can_be_hidden(browser, url):
     with viewer_page(browser) as page:
         page.open_scene(f"{url}#scene=0")
@@ -145,6 +147,7 @@ def test_each_curve_can_be_hidden(browser, url):
         assert page.part("curve-speed").is_visible()
 
 
+@pytest.mark.long
 def test_ghosts_are_outlines_where_the_log_was(browser, url, drive, origin_m):
     x_m, y_m = drive.arrays["log_xy"][FRAME] + origin_m
     yaw = float(drive.arrays["log_yaw"][FRAME])
@@ -255,6 +258,7 @@ def test_a_metric_of_the_user_is_a_curve_a_value_and_a_failure(browser, city, tm
         assert "near people" in page.page.locator("#scene-row-0").inner_text()
 
 
+@pytest.mark.long
 def test_a_driver_that_makes_no_plans_has_none_in_the_legend(browser, city, tmp_path):
     options = ClosedLoopOptions(show_bar=False, scenes=[0])
     result = simulate(city, tmp_path / "drives", planner=KeyDriver(()).seat, options=options)

@@ -129,6 +129,7 @@ def middles_of_bars(picture):
     return picture[..., height // 2, columns, :].astype(int)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("size", "num_frames", "fps"),
     [
@@ -177,6 +178,7 @@ AV_PX = (120, 112)
 """Row and column of the AV in a picture of 320 x 240 pixels."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["semantic", "satellite", "box"])
 def test_what_the_command_draws_plays_and_shows_its_pictures(page, city_files, tmp_path, kind):
     pytest.importorskip("torch", reason="needs torch to sample from datasets")

@@ -92,6 +92,7 @@ def assert_scale(figure, *, shorter_m):
     assert m_per_px * min(figure["width"], figure["height"]) == pytest.approx(shorter_m)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_the_page_fits_the_window(page, size):
     width, height = size
@@ -107,6 +108,7 @@ def test_the_page_fits_the_window(page, size):
         assert 0 <= box["y"] <= box["y"] + box["height"] <= height
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(800, 600), (740, 360), (380, 700)], ids=str)
 def test_the_play_button_is_not_covered(page, size):
     box = page.get_by_text("Play").bounding_box()
