@@ -193,6 +193,7 @@ def both_themes(studio: Studio, address: str, name: str) -> None:
         with studio.page(address, theme=theme) as page:
             page.wait_for_function(SHOWN)
             page.wait_for_timeout(2500)  # samples, tags and curves come after the first picture
+            page.wait_for_function("() => !document.body.innerText.includes('Compiling')")
             save(page.screenshot(), f"{name}{ending}.png")
 
 
