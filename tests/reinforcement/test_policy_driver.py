@@ -554,8 +554,9 @@ def changed_policy(file, folder, change, *, options=None):
 
 
 MEANS, DEVIATIONS, OWN = (f"features_extractor.{name}" for name in ("means", "deviations", "own.bias"))
-QUERY, QUERY_OFFSETS, MIX = (
-    f"features_extractor.sets.agents.{name}" for name in ("query.weight", "query.bias", "mix.weight")
+QUERY, QUERY_OFFSETS, MIX, *SECOND = (
+    f"features_extractor.sets.agents.{name}"
+    for name in ("query.weight", "query.bias", "mix.weight", "each.2.weight", "each.2.bias")
 )
 
 
@@ -598,6 +599,11 @@ def test_networks_of_road_users_that_are_broken_are_refused(city, tmp_path, chan
             lambda w: w.update({QUERY: w[QUERY][:0], QUERY_OFFSETS: w[QUERY_OFFSETS][:0]}),
             "agents.query",
             id="no heads",
+        ),
+        pytest.param(
+            lambda w: w.update({name: w[name][:0] for name in (*SECOND, QUERY, QUERY_OFFSETS)} | {MIX: w[MIX][:, :0]}),
+            "agents.second",
+            id="no width",
         ),
         pytest.param(lambda w: w.update({MIX: w[MIX][:, :64]}), "agents.mix", id="one head is mixed"),
         pytest.param(lambda w: w.update({QUERY: w[QUERY] * np.nan}), "numbers", id="no numbers"),

@@ -55,7 +55,7 @@ class SetLayers:
         first: The layer that each row goes through.
         second: The one after it, of W outputs.
         mix: Weights that mix in what counts, (F, W), or what all heads have attended to, (F, heads x W).
-        query: Makes the queries of all heads, (heads x W,), of the AV and its route; None for the largest values.
+        query: Makes the queries of all heads, (R, heads x W), of the AV and its route; None for the largest values.
     """
 
     first: Layer
@@ -73,11 +73,11 @@ class SetLayers:
         """
         # each row goes through two layers
         num_rows, count, num_columns = rows.shape
-        values = rows.reshape(num_rows * count, num_columns)
+        flat = rows.reshape(num_rows * count, num_columns)
         for weights, offsets in (self.first, self.second):
-            values = np.maximum(_times(weights, values) + offsets, 0)
-        width = values.shape[1]
-        values = values.reshape(num_rows, count, width)
+            flat = np.maximum(_times(weights, flat) + offsets, 0)
+        width = flat.shape[1]
+        values = flat.reshape(num_rows, count, width)
         if self.query is None:
             # empty ones become 0, and the largest of each feature counts
             return _times(self.mix, (values * is_there).max(axis=1))
