@@ -85,6 +85,7 @@ _SCALED = "combines: product, collision: 12, time_to_collision: 1, comfort: 1"
 ROWS = (
     DEFAULT,
     Row("network", "layers", ("rl_params.network=layers",)),
+    Row("network", "attention", ("rl_params.network=attention",)),
     Row("reward", "time to collision ends", (_ENDS,)),
     Row("start", "imitation of rules", ("rl_params.init=rules", "rl_params.near_start=0.2")),
     Row("observation", "forecasts along lanes", ("gym_params.compact.forecast=lanes",)),

@@ -84,3 +84,11 @@ def test_a_policy_that_the_page_does_not_know_is_refused(policy):
     other = PolicyDriver.of_function(lambda seen: np.zeros((len(seen), 1), np.float32), options)
     with pytest.raises(UnsupportedValueError, match=r"policy 'mine' has the layout .* a _FunctionNetwork"):
         page_policy(other, name="mine")
+
+
+def test_a_policy_with_attention_is_refused_by_the_page(policy):
+    encoder = policy.network.encoder
+    agents = replace(encoder.sets["agents"], query=encoder.own)
+    network = replace(policy.network, encoder=replace(encoder, sets={"agents": agents}))
+    with pytest.raises(UnsupportedValueError, match=r"policy 'mine' .* plans with policies .* a network of agents"):
+        page_policy(replace(policy, network=network), name="mine")

@@ -1,5 +1,8 @@
 """Exported policies: they compute what the policy does, drive as it does, and tell what they are."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -51,6 +54,38 @@ def test_a_program_of_torch_computes_it_too(path, tmp_path):
     seen = observations(network.num_inputs, num_rows=5)
     actions = torch.export.load(file).module()({"observations": torch.from_numpy(seen)})["actions"]
     np.testing.assert_allclose(actions.detach().numpy(), network.act(seen), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_policies_with_attention_are_exported(path, tmp_path, suffix):
+    """Made out of the one that ships: its weights for road users, and queries of random weights."""
+    shipped = find_policy_file(POLICY)
+    file = tmp_path / "driver.zip"
+    rng, name = np.random.default_rng(5), "features_extractor.sets.agents"
+    with zipfile.ZipFile(shipped) as archive, zipfile.ZipFile(file, "w") as other:
+        weights = torch.load(io.BytesIO(archive.read("policy.pth")), weights_only=True)
+        num_own, width = weights["features_extractor.own.weight"].shape[1], len(weights[f"{name}.each.2.bias"])
+        query = rng.normal(size=(4 * width, num_own)).astype(np.float32)
+        weights[f"{name}.query.weight"] = torch.from_numpy(query)
+        weights[f"{name}.query.bias"] = torch.zeros(4 * width)
+        weights[f"{name}.mix.weight"] = weights[f"{name}.mix.weight"].repeat(1, 4)
+        torch.save(weights, stored := io.BytesIO())
+        other.writestr("data", archive.read("data"))
+        other.writestr("policy.pth", stored.getvalue())
+    network, options = read_policy(file)
+    export = export_policy(file, tmp_path / f"policy{suffix}", log=path, licence="MIT").file
+    seen = observations(network.num_inputs)
+    expected = network.act(seen)
+    if suffix == ".onnx":
+        driver = PolicyDriver.load(export)
+        assert driver.options == options
+        actions = driver.network.act(seen)
+    else:
+        actions = torch.export.load(export).module()({"observations": torch.from_numpy(seen)})["actions"]
+        actions = actions.detach().numpy()
+    np.testing.assert_allclose(actions, expected, rtol=1e-5, atol=1e-5)
+    without, _ = read_policy(shipped)
+    assert np.abs(expected - without.act(seen)).max() > 0.01
 
 
 def test_an_export_drives_as_the_policy_does(exported, city):

@@ -8,7 +8,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from l5kit.configs.reinforcement import ReinforcementParams
 from l5kit.environment.policy_driver import PolicyDriver
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement import train_driver
 from l5kit.reinforcement.near_start import keep_near_start
 from l5kit.reinforcement.policy import make_algorithm
@@ -72,9 +72,10 @@ def route_config(tmp_path, **rl_params):
     return cfg
 
 
-def test_rules_are_imitated_and_kept_near(city, tmp_path):
+@pytest.mark.parametrize("network", ["agents", "attention"])
+def test_rules_are_imitated_and_kept_near(city, tmp_path, network):
     told = []
-    cfg = route_config(tmp_path, init="rules", near_start=100.0)
+    cfg = route_config(tmp_path, init="rules", near_start=100.0, network=network)
     done = train_driver(cfg, tmp_path / "out", data_folder=city, tell=told.append)
     rounds = [line for line in told if line.startswith("imitation of rules")]
     assert [line.partition(":")[0][-6:] for line in rounds] == ["1 of 3", "2 of 3", "3 of 3"]
@@ -86,6 +87,20 @@ def test_rules_are_imitated_and_kept_near(city, tmp_path):
     assert 0 < moved < 0.1
     cfg["rl_params"]["total_steps"] = 96
     assert train_driver(cfg, tmp_path / "out", data_folder=city, resume=True, tell=told.append).num_steps == 96
+
+
+@pytest.mark.parametrize("network", ["agents", "attention"])
+def test_a_training_begins_with_a_policy_of_its_own_network_only(city, tmp_path, network):
+    cfg = route_config(tmp_path, network=network, total_steps=32)
+    before = train_driver(cfg, tmp_path / "out", data_folder=city, tell=lambda _: None)
+    cfg["rl_params"] |= {"init": str(before.folder), "near_start": 0.5}
+    more = train_driver(cfg, tmp_path / "more", data_folder=city, tell=lambda _: None)
+    first, last = (PolicyDriver.load(file).network for file in (more.folder / "first.zip", before.driver))
+    seen = np.random.default_rng(0).uniform(-1, 1, (20, first.num_inputs)).astype(np.float32)
+    np.testing.assert_array_equal(first.act(seen), last.act(seen))
+    cfg["rl_params"]["network"] = {"agents": "attention", "attention": "agents"}[network]
+    with pytest.raises(InvalidArgumentError, match=r"has another network .* set rl_params\.network"):
+        train_driver(cfg, tmp_path / "other", data_folder=city)
 
 
 def test_who_does_not_drive_along_routes_cannot_imitate_rules(city, tmp_path):

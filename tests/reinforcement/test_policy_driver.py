@@ -152,21 +152,27 @@ LANES = ALONG | {"forecast": "lanes"}
 @pytest.mark.parametrize(
     "compact", [{}, ALONG, LANES, {"num_agents": 0}], ids=["usual", "route", "lanes", "no road users"]
 )
-def test_a_network_of_road_users_gives_what_torch_does(city, tmp_path, compact):
-    file, envs = write_policy(tmp_path, city, network="agents", compact=compact)
+@pytest.mark.parametrize("network", ["agents", "attention"])
+def test_a_network_of_road_users_gives_what_torch_does(city, tmp_path, network, compact):
+    file, envs = write_policy(tmp_path, city, network=network, compact=compact)
     driver, model = PolicyDriver.load(file), PPO.load(file)
     seen = envs.reset()
     seen[0, driver.options.layout.parts["agents"][0]] = 0.0  # nobody is there
     told = driver.network.act(seen)
     expected, _ = model.predict(seen, deterministic=True)
+    assert np.isfinite(told).all()
     np.testing.assert_allclose(np.clip(told, -1, 1), expected, atol=2e-6)
     assert np.ptp(told, axis=0).max() > 0.01
+    assert all(
+        (layers.query is not None) == (network == "attention") for layers in driver.network.encoder.sets.values()
+    )
     for row in range(NUM_SCENES):
         np.testing.assert_array_equal(driver.network.act(seen[row : row + 1])[0], told[row])
 
 
-def test_the_order_of_road_users_does_not_matter_to_a_network_of_them(city, tmp_path):
-    file, envs = write_policy(tmp_path, city, network="agents", compact=ALONG)
+@pytest.mark.parametrize("network", ["agents", "attention"])
+def test_the_order_of_road_users_does_not_matter_to_a_network_of_them(city, tmp_path, network):
+    file, envs = write_policy(tmp_path, city, network=network, compact=ALONG)
     driver, seen = PolicyDriver.load(file), envs.reset()
     columns, shape = driver.options.layout.parts["agents"]
     other = seen.copy()
@@ -548,6 +554,10 @@ def changed_policy(file, folder, change, *, options=None):
 
 
 MEANS, DEVIATIONS, OWN = (f"features_extractor.{name}" for name in ("means", "deviations", "own.bias"))
+QUERY, QUERY_OFFSETS, MIX, *SECOND = (
+    f"features_extractor.sets.agents.{name}"
+    for name in ("query.weight", "query.bias", "mix.weight", "each.2.weight", "each.2.bias")
+)
 
 
 @pytest.mark.parametrize(
@@ -570,6 +580,39 @@ def test_networks_of_road_users_that_are_broken_are_refused(city, tmp_path, chan
     file, envs = write_policy(tmp_path, city, network="agents", compact=ALONG)
     envs.close()
     with pytest.raises(InvalidArgumentError, match=r"is broken|is no policy|has another network"):
+        PolicyDriver.load(changed_policy(file, tmp_path, change))
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        pytest.param(lambda w: w.pop(QUERY), "agents.query", id="no weights"),
+        pytest.param(lambda w: w.pop(QUERY_OFFSETS), "agents.query", id="no offsets"),
+        pytest.param(lambda w: [w.pop(name) for name in (QUERY, QUERY_OFFSETS)], "agents.mix", id="no query"),
+        pytest.param(lambda w: w.update({QUERY: w[QUERY][:, 1:]}), "agents.query", id="of other values"),
+        pytest.param(
+            lambda w: w.update({QUERY: w[QUERY][:-1], QUERY_OFFSETS: w[QUERY_OFFSETS][:-1]}),
+            "agents.query",
+            id="a part of a head",
+        ),
+        pytest.param(
+            lambda w: w.update({QUERY: w[QUERY][:0], QUERY_OFFSETS: w[QUERY_OFFSETS][:0]}),
+            "agents.query",
+            id="no heads",
+        ),
+        pytest.param(
+            lambda w: w.update({name: w[name][:0] for name in (*SECOND, QUERY, QUERY_OFFSETS)} | {MIX: w[MIX][:, :0]}),
+            "agents.second",
+            id="no width",
+        ),
+        pytest.param(lambda w: w.update({MIX: w[MIX][:, :64]}), "agents.mix", id="one head is mixed"),
+        pytest.param(lambda w: w.update({QUERY: w[QUERY] * np.nan}), "numbers", id="no numbers"),
+    ],
+)
+def test_networks_with_attention_that_are_broken_are_refused(city, tmp_path, change, wrong):
+    file, envs = write_policy(tmp_path, city, network="attention", compact=ALONG)
+    envs.close()
+    with pytest.raises(InvalidArgumentError, match=rf"is broken .* do not fit: {wrong}"):
         PolicyDriver.load(changed_policy(file, tmp_path, change))
 
 

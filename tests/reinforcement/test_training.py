@@ -264,13 +264,14 @@ def test_a_kill_leaves_whole_files(name, place, resumed_at, train, city, tmp_pat
     assert not [path.name for path in done.folder.rglob(".*")]
 
 
-def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path):
+@pytest.mark.parametrize("network", ["agents", "attention"])
+def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path, network):
     """Towns, a network of road users, and a learning rate that falls; the training goes on as any other."""
     for name in ("town_a", "town_b"):
         shutil.copytree(city, tmp_path / "towns" / name)
     compact = {"frame": "route", "num_lane_points": 0, "num_agents": 4}
     cfg = compact_config(tmp_path, actions="route", compact=compact, frames_per_action=2, num_simulation_steps=12)
-    cfg["rl_params"] |= {"network": "agents", "features": 8, "agent_width": 8, "anneals": True}
+    cfg["rl_params"] |= {"network": network, "features": 8, "agent_width": 8, "anneals": True}
     cfg["train_data_loader"]["folders"] = ["town_a", "town_b"]
     folders = {"data_folder": tmp_path / "towns", "eval_data_folder": tmp_path / "towns" / "town_b"}
     done = train_driver(cfg, tmp_path / "out", tell=lambda _: None, **folders)
@@ -290,9 +291,10 @@ def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path):
     np.testing.assert_array_equal(scales[0], scales[-1])
 
 
-def test_a_network_of_road_users_needs_compact_observations(city, tmp_path):
-    cfg = driver_config(tmp_path, network="agents")
-    with pytest.raises(ConfigError, match=r"rl_params\.network: 'agents' looks at road users of compact observations"):
+@pytest.mark.parametrize("network", ["agents", "attention"])
+def test_a_network_of_road_users_needs_compact_observations(city, tmp_path, network):
+    cfg = driver_config(tmp_path, network=network)
+    with pytest.raises(ConfigError, match=rf"rl_params\.network: {network!r} looks at road users of compact observ"):
         train_driver(cfg, tmp_path / "out", data_folder=city)
 
 

@@ -31,6 +31,7 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
         not isinstance(network, PolicyNetwork)
         or encoder is None
         or tuple(encoder.sets) != (_AGENTS,)
+        or encoder.sets[_AGENTS].query is not None
         or not isinstance(actions, RouteActions)
         or (layout.frame, layout.forecast, layout.num_lane_points) != ("route", "velocity", 0)
         or options.threshold != SceneBatch.threshold
@@ -59,10 +60,10 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
     }
 
     # all weights by name, and the offsets of the layers
-    first, second, mix = encoder.sets[_AGENTS]
-    layers = {"own": encoder.own, "agents_first": first, "agents_second": second}
+    of_agents = encoder.sets[_AGENTS]
+    layers = {"own": encoder.own, "agents_first": of_agents.first, "agents_second": of_agents.second}
     layers |= {f"layer_{index}": layer for index, layer in enumerate(network.layers)}
-    arrays = {"means": encoder.scales[0], "deviations": encoder.scales[1], "agents_mix_weights": mix}
+    arrays = {"means": encoder.scales[0], "deviations": encoder.scales[1], "agents_mix_weights": of_agents.mix}
     for layer_name, (weights, offsets) in layers.items():
         arrays |= {f"{layer_name}_weights": weights, f"{layer_name}_offsets": offsets}
     arrays = {key: np.ascontiguousarray(array, np.float32) for key, array in arrays.items()}

@@ -80,14 +80,15 @@ class ReinforcementParams(Params, section="rl_params"):
     ] = 0.0
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
     network: Annotated[
-        Literal["layers", "agents"],
+        Literal["layers", "agents", "attention"],
         Key(
             "what policy and value see: all values alike, or, for compact observations, road users one by one, whose "
-            "order does not matter, with normalised values"
+            "order does not matter, with normalised values: the largest of each feature (`agents`), or what the AV and "
+            "its route attend to (`attention`)"
         ),
     ] = "layers"
-    features: Annotated[_Width, Key("values that the network `agents` makes of an observation")] = 128
-    agent_width: Annotated[_Width, Key("width of its layers for road users")] = 64
+    features: Annotated[_Width, Key("values that the networks `agents` and `attention` make of an observation")] = 128
+    agent_width: Annotated[_Width, Key("width of their layers for road users")] = 64
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
     log_std_init: Annotated[
         Number, Key("logarithm of the standard deviation of actions at the beginning, where these are no choices")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from l5kit.environment.observations.compact_layout import MOST_NORMALISED
@@ -12,22 +13,46 @@ __all__ = ["SimpleCNN_GN"]
 
 
 class SetFeatures(nn.Module):
-    """Features of rows in any order, (B, K, columns) to (B, features), of those that are there, (B, K, 1).
+    """Features of rows in any order, (B, K, columns) to (B, features).
+
+    Each row goes through two layers that are the same for all. Of what comes out, either the largest value of each
+    feature counts, or the AV and its route attend to the rows (scaled dot-product attention, Vaswani et al., NeurIPS
+    2017), with several heads that have keys and values in common (multi-query attention, Shazeer 2019): the rows
+    themselves. As there is one query, matrices of keys and values of each head would be no gain: they could be
+    multiplied into ``query`` and ``mix``.
 
     Args:
         first: Layer that each row goes through.
-        second: The one after it.
-        mix: Mixes the largest value of each feature.
+        second: The one after it, of W outputs.
+        mix: Mixes what counts, (B, W), or what all heads have attended to, (B, heads x W).
+        query: Makes the queries of all heads, (B, heads x W), of the AV and its route; None for the largest values.
     """
 
-    def __init__(self, first: nn.Linear, second: nn.Linear, mix: nn.Linear) -> None:
+    def __init__(self, first: nn.Linear, second: nn.Linear, mix: nn.Linear, *, query: nn.Linear | None = None) -> None:
         super().__init__()
         self.each = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
         self.mix = mix
+        self.query = query
 
-    def forward(self, rows: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
-        """Return their features."""
-        mixed: torch.Tensor = self.mix((self.each(rows) * is_there).amax(dim=1))
+    def forward(self, rows: torch.Tensor, is_there: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        """Return their features, (B, features).
+
+        Args:
+            rows: The rows, (B, K, columns).
+            is_there: 1 for those that are there, else 0, (B, K, 1).
+            own: Values of the AV and its route, (B, C).
+        """
+        features = self.each(rows)
+        if self.query is None:
+            counting = (features * is_there).amax(dim=1)
+        else:
+            # one more row of zeros is always there: it is what is seen where nobody is, and lets heads look away
+            keys = F.pad(features, (0, 0, 0, 1)).unsqueeze(1)
+            is_seen = F.pad(is_there > 0, (0, 0, 0, 1), value=True).transpose(1, 2).unsqueeze(1)
+            # heads take the axis of queries, (B, 1, heads, W), as all of them have the same keys
+            queries = self.query(own).unflatten(1, (1, -1, keys.shape[3]))
+            counting = F.scaled_dot_product_attention(queries, keys, keys, attn_mask=is_seen).flatten(1)
+        mixed: torch.Tensor = self.mix(counting)
         return mixed
 
 
@@ -50,9 +75,10 @@ def compact_features(
     """
     means, deviations = scales
     values = ((seen - means) / deviations).clamp(-MOST_NORMALISED, MOST_NORMALISED)
-    mixed: torch.Tensor = own(values[:, : own.in_features])
+    own_values = values[:, : own.in_features]
+    mixed: torch.Tensor = own(own_values)
     for name, layers in sets.items():
         columns, shape = parts[name]
         is_there = seen[:, columns].reshape(-1, *shape)[..., -1:]
-        mixed = mixed + layers(values[:, columns].reshape(-1, *shape), is_there)
+        mixed = mixed + layers(values[:, columns].reshape(-1, *shape), is_there, own_values)
     return torch.tanh(mixed)

@@ -48,8 +48,10 @@ class PolicyModule(nn.Module):
             self.register_buffer("scales", torch.from_numpy(self.encoder.scales.copy()))
             self.own = _linear(self.encoder.own)
             self.sets = nn.ModuleDict()
-            for name, (first, second, mix) in self.encoder.sets.items():
-                self.sets[name] = SetFeatures(_linear(first), _linear(second), _linear((mix, None)))
+            for name, layers in self.encoder.sets.items():
+                query = None if layers.query is None else _linear(layers.query)
+                each = _linear(layers.first), _linear(layers.second)
+                self.sets[name] = SetFeatures(*each, _linear((layers.mix, None)), query=query)
         self.eval()
 
     def forward(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

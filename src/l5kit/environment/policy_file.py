@@ -48,6 +48,51 @@ Layer: TypeAlias = tuple[Float32Array, Float32Array]
 
 
 @dataclass(frozen=True, eq=False)
+class SetLayers:
+    """Layers for rows in any order; what :class:`~l5kit.environment.models.SetFeatures` computes, without torch.
+
+    Attributes:
+        first: The layer that each row goes through.
+        second: The one after it, of W outputs.
+        mix: Weights that mix in what counts, (F, W), or what all heads have attended to, (F, heads x W).
+        query: Makes the queries of all heads, (R, heads x W), of the AV and its route; None for the largest values.
+    """
+
+    first: Layer
+    second: Layer
+    mix: Float32Array
+    query: Layer | None = None
+
+    def mixed(self, rows: Float32Array, is_there: Float32Array, own: Float32Array) -> Float32Array:
+        """Return features (R, F), as :meth:`SetFeatures.forward <l5kit.environment.models.SetFeatures.forward>` does.
+
+        Args:
+            rows: The rows, (R, K, columns).
+            is_there: 1 for those that are there, else 0, (R, K, 1).
+            own: Values of the AV and its route, (R, C).
+        """
+        # each row goes through two layers
+        num_rows, count, num_columns = rows.shape
+        flat = rows.reshape(num_rows * count, num_columns)
+        for weights, offsets in (self.first, self.second):
+            flat = np.maximum(_times(weights, flat) + offsets, 0)
+        width = flat.shape[1]
+        values = flat.reshape(num_rows, count, width)
+        if self.query is None:
+            # empty ones become 0, and the largest of each feature counts
+            return _times(self.mix, (values * is_there).max(axis=1))
+        # shares of a softmax of the scores of those that are there, and of a row of zeros, whose score is 0
+        weights, offsets = self.query
+        queries = (_times(weights, own) + offsets).reshape(num_rows, len(offsets) // width, width)
+        scores = np.matmul(queries, values.transpose(0, 2, 1)) / np.float32(np.sqrt(width))
+        scores = np.where(is_there.transpose(0, 2, 1) > 0, scores, np.float32(-np.inf))
+        largest = np.maximum(scores.max(axis=2, keepdims=True), 0)
+        shares = np.exp(scores - largest)
+        shares /= shares.sum(axis=2, keepdims=True) + np.exp(-largest)
+        return _times(self.mix, np.matmul(shares, values).reshape(num_rows, len(offsets)))
+
+
+@dataclass(frozen=True, eq=False)
 class CompactEncoder:
     """What :class:`~l5kit.reinforcement.compact_features.CompactFeatures` computes, without torch.
 
@@ -55,18 +100,13 @@ class CompactEncoder:
         layout: Layout of the observations.
         scales: Means and standard deviations of all columns, float32 (2, D).
         own: The layer of the AV and its route.
-        sets: By the name of a part, its two layers, and the weights that mix their largest values in.
+        sets: Of each part that is a set, its layers.
     """
 
     layout: CompactLayout
     scales: Float32Array
     own: Layer
-    sets: Mapping[str, tuple[Layer, Layer, Float32Array]]
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """All layers."""
-        return (self.own, *(layer for first, second, _ in self.sets.values() for layer in (first, second)))
+    sets: Mapping[str, SetLayers]
 
     def encode(self, seen: Float32Array) -> Float32Array:
         """Return the features (R, F) of observations (R, D)."""
@@ -74,16 +114,13 @@ class CompactEncoder:
         means, deviations = self.scales
         values = np.clip((seen - means) / deviations, -MOST_NORMALISED, MOST_NORMALISED)
         weights, offsets = self.own
-        mixed = _times(weights, values[:, : weights.shape[1]]) + offsets
-        for name, (first, second, mix) in self.sets.items():
-            # each row of a set goes through two layers, empty ones become 0, and the largest of each feature is mixed
-            # in, so that the order of road users does not matter
-            columns, (count, width) = self.layout.parts[name]
-            rows = values[:, columns].reshape(-1, width)
-            for weights, offsets in (first, second):
-                rows = np.maximum(_times(weights, rows) + offsets, 0)
-            is_there = seen[:, columns].reshape(-1, width)[:, -1:]
-            mixed += _times(mix, (rows * is_there).reshape(len(seen), count, -1).max(axis=1))
+        own = values[:, : weights.shape[1]]
+        mixed = _times(weights, own) + offsets
+        # what is mixed in of a set does not hang on the order of its rows
+        for name, layers in self.sets.items():
+            columns, shape = self.layout.parts[name]
+            is_there = seen[:, columns].reshape(-1, *shape)[..., -1:]
+            mixed += layers.mixed(values[:, columns].reshape(-1, *shape), is_there, own)
         features: Float32Array = np.tanh(mixed)
         return features
 
@@ -208,10 +245,12 @@ def _encoder_of(file: Path, weights: Mapping[str, object], options: PolicyOption
     def layer_of(name: str) -> Layer:
         return tuple(_array_of(weights.get(f"{_FEATURES}{name}.{part}")) for part in ("weight", "bias"))  # type: ignore[return-value]
 
-    sets: dict[str, tuple[Layer, Layer, Float32Array]] = {}
+    sets: dict[str, SetLayers] = {}
     for name in (name for name in SET_PARTS if layout.parts[name][1][0]):
-        each = (layer_of(f"sets.{name}.each.{number}") for number in (0, 2))
-        sets[name] = (*each, _array_of(weights.get(f"{_FEATURES}sets.{name}.mix.weight")))  # type: ignore[assignment]
+        first, second = (layer_of(f"sets.{name}.each.{number}") for number in (0, 2))
+        mix, query = _array_of(weights.get(f"{_FEATURES}sets.{name}.mix.weight")), f"sets.{name}.query"
+        has_query = any(key.startswith(f"{_FEATURES}{query}.") for key in weights)
+        sets[name] = SetLayers(first, second, mix, layer_of(query) if has_query else None)
     scales = [_array_of(weights.get(f"{_FEATURES}{name}")) for name in ("means", "deviations")]
     if any(scale.shape != (layout.size,) for scale in scales):
         raise InvalidArgumentError(_BROKEN_ENCODER.format(file=file, what="scales"))
@@ -229,20 +268,21 @@ def _require_encoder(file: Path, encoder: CompactEncoder) -> None:
         "own.weight": (own_weights, (num_features, num_own)),
         "own.bias": (own_offsets, (num_features,)),
     }
-    for name, ((first, first_offsets), (second, second_offsets), mix) in encoder.sets.items():
+    for name, layers in encoder.sets.items():
+        (first, first_offsets), (second, second_offsets) = layers.first, layers.second
         width, num_mixed = first_offsets.size, second_offsets.size
         expected[f"{name}.first"] = (first, (width, layout.parts[name][1][1]))
         expected[f"{name}.first.bias"] = (first_offsets, (width,))
         expected[f"{name}.second"] = (second, (num_mixed, width))
         expected[f"{name}.second.bias"] = (second_offsets, (num_mixed,))
-        expected[f"{name}.mix"] = (mix, (num_features, num_mixed))
-    arrays = [
-        encoder.scales,
-        *(array for layer in encoder.layers for array in layer),
-        *(s[2] for s in encoder.sets.values()),
-    ]
-    wrong = next((name for name, (array, shape) in expected.items() if array.shape != shape), None)
-    is_finite = all(np.isfinite(array).all() for array in arrays)
+        if layers.query is not None:
+            query, query_offsets = layers.query
+            num_mixed *= max(query_offsets.size // max(num_mixed, 1), 1)  # of all heads, one or more
+            expected[f"{name}.query"] = (query, (num_mixed, num_own))
+            expected[f"{name}.query.bias"] = (query_offsets, (num_mixed,))
+        expected[f"{name}.mix"] = (layers.mix, (num_features, num_mixed))
+    wrong = next((name for name, (array, shape) in expected.items() if array.shape != shape or not array.size), None)
+    is_finite = all(np.isfinite(array).all() for array in (encoder.scales, *(array for array, _ in expected.values())))
     if wrong is not None or not is_finite or not (encoder.scales[1] > 0).all():
         raise InvalidArgumentError(_BROKEN_ENCODER.format(file=file, what=wrong or "numbers"))
 

@@ -21,14 +21,16 @@ class CompactFeatures(BaseFeaturesExtractor):
     """Features of compact observations, (B, D) to (B, features).
 
     Values are normalised by fixed scales. The AV and its route go through one layer; each road user through two layers
-    that are the same for all, of which the largest value of each feature counts (PointNet, Qi et al., CVPR 2017), so
-    that it does not matter in which place a road user is. So do the points of lanes. The sum goes through tanh.
+    that are the same for all, of which the largest value of each feature counts (PointNet, Qi et al., CVPR 2017), or
+    what the AV and its route attend to, so that it does not matter in which place a road user is. So do the points of
+    lanes. The sum goes through tanh.
 
     Args:
         space: Space of the observations.
         layout: Where what stands, by the names of :class:`CompactLayout`.
         features: How many features there are.
         width: Width of the layers of road users.
+        num_heads: Heads with which the AV and its route attend to road users; 0 for the largest values.
         scales: Means and standard deviations of all columns, float32 (2, D), as :func:`measure_scales` returns them.
     """
 
@@ -43,18 +45,22 @@ class CompactFeatures(BaseFeaturesExtractor):
         features: int,
         width: int,
         scales: Float32Array,
+        num_heads: int = 0,
     ) -> None:
         super().__init__(space, features)
         self._parts = CompactLayout(**layout).parts  # type: ignore[arg-type]
         self.register_buffer("means", torch.as_tensor(scales[0]))
         self.register_buffer("deviations", torch.as_tensor(scales[1]))
-        self.own = nn.Linear(self._parts[SET_PARTS[0]][0].start, features)
+        num_own = self._parts[SET_PARTS[0]][0].start
+        self.own = nn.Linear(num_own, features)
         self.sets = nn.ModuleDict()
         for name in SET_PARTS:
             _, (count, columns) = self._parts[name]
             if count:
                 each = nn.Linear(columns, width), nn.Linear(width, width)
-                self.sets[name] = SetFeatures(*each, nn.Linear(width, features, bias=False))
+                mix = nn.Linear(width * max(num_heads, 1), features, bias=False)
+                query = nn.Linear(num_own, width * num_heads) if num_heads else None
+                self.sets[name] = SetFeatures(*each, mix, query=query)
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """Return features, (B, features)."""

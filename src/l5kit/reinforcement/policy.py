@@ -29,6 +29,9 @@ _LEAST_SIDE_PX = 36
 
 _NUM_FEATURES = 128
 
+_NUM_HEADS = {"agents": 0, "attention": 4}
+"""Heads of the networks for compact observations; 0 for that of the largest values."""
+
 _JUDGING = ("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "pi_features_extractor.", "log_std")
 """Weights that do not say what to do; policies that ship are without them."""
 
@@ -45,17 +48,17 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
         ConfigError: The network is one for compact observations, and these are others.
     """
     is_dict = isinstance(env.observation_space, spaces.Dict)
-    if params.network == "agents" and layout is None:
-        raise ConfigError(
-            "rl_params.network: 'agents' looks at road users of compact observations; set gym_params.observation to "
-            "compact, or network to layers"
-        )
     if params.network == "layers":
         extractor: JsonObject = _features_of(env.observation_space)
+    elif layout is None:
+        raise ConfigError(
+            f"rl_params.network: {params.network!r} looks at road users of compact observations; set "
+            "gym_params.observation to compact, or network to layers"
+        )
     else:
-        assert layout is not None
         how: JsonObject = {"layout": asdict(layout), "features": params.features, "width": params.agent_width}
         how["scales"] = measure_scales(env, layout, seed=params.seed)
+        how["num_heads"] = _NUM_HEADS[params.network]
         extractor = {"features_extractor_class": CompactFeatures, "features_extractor_kwargs": how}
     keeps_near = params.near_start > 0
     return PPO(
