@@ -161,7 +161,8 @@ def test_a_vehicle_that_fails_leaves_and_its_scene_goes_on(make):
 
 
 def test_a_scene_ends_with_its_av(make):
-    env = make(4, ends_at=["off_road"])
+    env, noted = make(4, ends_at=["off_road"]), []
+    env._draws.note = lambda scenes, is_failed: noted.append((scenes.tolist(), is_failed.tolist()))
     env.reset(options=START)
     (scene,) = env._scenes
     actions, row = acts_of(env, np.zeros(2, np.float32)), int(scene.rows[0])
@@ -173,6 +174,7 @@ def test_a_scene_ends_with_its_av(make):
     assert terminated.tolist() == [number == row for number in range(4)]
     assert truncated.tolist() == [number != row for number in range(4)]
     assert infos["_final_obs"].all()
+    assert noted == [([START["scene_id"]], [True])], "scenes in which AVs fail are drawn again"
     assert env.track_ids.tolist().count(-1) == len(env._scenes) >= 1
 
 
