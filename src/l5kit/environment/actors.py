@@ -5,10 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
 from l5kit.environment.episodes import EpisodeParts, Episodes
+from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import StepOutcome
 from l5kit.environment.slots.av_slots import as_columns
 from l5kit.environment.traffic.scene_bank import SceneBank
@@ -331,6 +332,13 @@ class ActorEpisode(Episodes):
         self.is_acting[0] = True
         self.admit(most)
 
+    def seen_by(self, actors: Int64Array) -> Float32Array:
+        """Return what actors (K,) saw last, (K, D)."""
+        view = self.parts.view
+        assert isinstance(view, CompactView)
+        seen: Float32Array = view.memory[actors]
+        return seen
+
     def step(self, actions: NumericArray, *, most: int | None = None) -> ActorSteps:
         """Move on by the frames of an action.
 
@@ -350,7 +358,8 @@ class ActorEpisode(Episodes):
 
     def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
         """Drive actors (B,) to the next frame; whoever has failed while the same actions were held leaves before."""
-        self.roads.take_out(np.setdiff1d(self.acting, slots, assume_unique=True))
+        if len(slots) < np.count_nonzero(self.is_acting):
+            self.roads.take_out(np.setdiff1d(self.acting, slots, assume_unique=True))
         return super()._drive_frame(slots, actions)
 
     def admit(self, most: int | None = None) -> Int64Array:

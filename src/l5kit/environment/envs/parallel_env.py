@@ -317,7 +317,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     def _seen_by(self, actors: Int64Array) -> dict[str, Float32Array]:
         """Return what actors (K,) see, float32 (D,) each."""
         self._episode.look(actors)
-        return dict(zip(self._names_of(actors), self._episode.parts.view.memory[actors], strict=True))
+        return dict(zip(self._names_of(actors), self._episode.seen_by(actors), strict=True))
 
     def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, Infos]:
         """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
@@ -332,7 +332,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
 def _is_number(value: object) -> bool:
     """Return whether a value is a whole number from 0 on."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:

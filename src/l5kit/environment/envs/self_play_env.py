@@ -97,7 +97,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         self._infos = StepInfos(of_one.reward, size, has_sums=not isinstance(of_one.reward, DisplacementReward))
         failed_share = self._parts.params.failed_share if train else 0.0
         self._draws = EpisodeDraws(self._parts.choice, size, failed_share=failed_share)
-        self._seen: Float32Array = np.zeros((size, *of_one.view.space.shape), np.float32)
+        self._seen: Float32Array = np.zeros((size, self._parts.layout.size), np.float32)
         self.scene_indices: Int64Array = np.full(size, -1)
         self.track_ids: Int64Array = np.full(size, -1)
 
@@ -169,7 +169,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         rows = scene.rows[actors]
         done = episode.step(values[rows], most=0)
         episode.look(actors)
-        self._seen[rows] = episode.parts.view.memory[actors]
+        self._seen[rows] = episode.seen_by(actors)
         episode.roads.take_out(actors[done.is_failed])
         is_cut = done.is_at_end
         if not episode.is_acting[0]:
@@ -203,7 +203,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         """Give the first of free rows to new actors (K,) of a scene, and return the others."""
         rows, episode = free[: len(actors)], scene.episode
         scene.rows[actors] = rows
-        self._seen[rows] = episode.parts.view.memory[actors]
+        self._seen[rows] = episode.seen_by(actors)
         self._infos.begin(rows)
         now = episode.roads.actors
         assert now is not None
