@@ -157,7 +157,7 @@ def test_a_vehicle_that_fails_leaves_and_its_scene_goes_on(make):
     assert scene in env._scenes
     assert not truncated.any()
     rows = env._traffic.rows_of(scene.episode.roads._slots)
-    assert track not in env._bank.track_ids[rows.track_rows]
+    assert track not in env._parts.bank.track_ids[rows.track_rows]
 
 
 def test_a_scene_ends_with_its_av(make):

@@ -324,9 +324,21 @@ class ActorEpisode(Episodes):
         """The actors that are there, ascending."""
         return np.flatnonzero(self.is_acting)
 
-    def begin_at(self, start: EpisodeStart, actors: Actors, *, most: int | None = None) -> None:
-        """Begin an episode, in which these may act; ``most`` vehicles at once, None for all."""
-        self.roads.actors = actors
+    def begin_at(self, start: EpisodeStart, *, only_at_start: bool = False, most: int | None = None) -> None:
+        """Begin an episode.
+
+        Args:
+            start: Where.
+            only_at_start: Whether only those vehicles may act that are within 100 m of the AV now.
+            most: How many vehicles may come now; None for all.
+        """
+        self.roads.actors = choose_actors(
+            self.roads.bank,
+            int(self.roads.bank.prepare(np.array([start.scene]))[0]),
+            range(start.first_frame + FIRST_FRAME, start.first_frame + start.num_frames),
+            most=len(self) - 1,
+            only_at_start=only_at_start,
+        )
         self.is_acting[:] = False
         self.begin(_AV, *(np.array([each]) for each in (start.scene, start.first_frame, start.num_frames)))
         self.is_acting[0] = True

@@ -13,8 +13,7 @@ from pettingzoo import ParallelEnv
 from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.actors import ActorEpisode, VehicleControl, choose_actors
-from l5kit.environment.episode_choice import FIRST_FRAME
+from l5kit.environment.actors import ActorEpisode, VehicleControl
 from l5kit.environment.gym_types import EPISODE_OPTIONS, AnySpace, Infos, ResetOptions, read_options
 from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
@@ -206,15 +205,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         wanted = read_options({name: requested[name] for name in EPISODE_OPTIONS if name in requested})
         self.agents, self.episode = [], None  # until the next episode stands
         start = self._choice.draw(self.np_random, wanted)
-        bank, end = self._episode.roads.bank, start.first_frame + start.num_frames
-        actors = choose_actors(
-            bank,
-            int(bank.prepare(np.array([start.scene]))[0]),
-            range(start.first_frame + FIRST_FRAME, end),
-            most=self._num_vehicles,
-            only_at_start=self._only_at_start,
-        )
-        self._episode.begin_at(start, actors)
+        self._episode.begin_at(start, only_at_start=self._only_at_start)
         if self._log is not None:
             self._log.start(0, start.scene, start.first_frame, start.num_frames)
         self.episode, self.scene_index = self._episode, start.scene

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.actors import ActorEpisode, choose_actors
-from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeDraws, EpisodeStart
+from l5kit.environment.actors import ActorEpisode
+from l5kit.environment.episode_choice import EpisodeDraws, EpisodeStart
 from l5kit.environment.gym_types import Infos, ResetOptions, read_options, set_spaces
 from l5kit.environment.model_actions import ModelActions
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepOutcome
@@ -18,6 +18,26 @@ from l5kit.environment.setup import BESIDE_POLICY, EnvironmentOptions, Environme
 from l5kit.environment.step_infos import StepInfos, spread, with_ends
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import EpisodeEndedError
+
+_NO_TRACK = -1
+"""The track of AVs."""
+
+
+@dataclass(frozen=True, eq=False)
+class _SceneStep:
+    """What became of K vehicles of a scene in a step.
+
+    Attributes:
+        rows: Their rows, int64 (K,).
+        outcome: What the step was worth to each.
+        is_cut: Which have ended, without a failure, as their log or their scene goes no further, (K,).
+        seen: What they see, float32 (K, D).
+    """
+
+    rows: Int64Array
+    outcome: StepOutcome
+    is_cut: BoolArray
+    seen: Float32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,22 +52,20 @@ class _Scene:
     episode: ActorEpisode
     rows: Int64Array
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether its AV acts, with which it ends."""
+        return bool(self.episode.is_acting[0])
 
-@dataclass(frozen=True, eq=False)
-class _SceneStep:
-    """What became of K vehicles of a scene in a step.
-
-    Attributes:
-        rows: Their rows, int64 (K,).
-        outcome: What the step was worth to each.
-        is_failed: Which have ended by what they did, (K,).
-        is_cut: Which have ended as their log or their scene goes no further, (K,).
-    """
-
-    rows: Int64Array
-    outcome: StepOutcome
-    is_failed: BoolArray
-    is_cut: BoolArray
+    def drive(self, values: NumericArray) -> _SceneStep:
+        """Drive its vehicles by the actions of their rows, of all rows (N, ...); those that fail leave it."""
+        episode, actors = self.episode, self.episode.acting
+        rows = self.rows[actors]
+        done = episode.step(values[rows], most=0)
+        episode.look(actors)
+        episode.roads.take_out(actors[done.is_failed])
+        is_cut = done.is_at_end if self.goes_on else ~done.is_failed
+        return _SceneStep(rows, done.outcome, is_cut, episode.seen_by(actors))
 
 
 class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
@@ -86,10 +104,10 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         kind = self._parts.actions(size)
         assert isinstance(kind, ModelActions)  # the configuration is checked
         assert self._parts.bank is not None
-        self._kind, self._bank = kind, self._parts.bank
+        self._kind = kind
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
         self.render_mode = None
-        self._traffic = TrafficSlots(self._bank, size, drives=self._parts.options.driver, has_actors=True)
+        self._traffic = TrafficSlots(self._parts.bank, size, drives=self._parts.options.driver, has_actors=True)
         self._idle = [self._make_scene(0)]
         self._scenes: list[_Scene] = []
         of_one = self._idle[0].episode.parts
@@ -143,13 +161,14 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
         is_there = np.ones(self.num_envs, np.bool_)
         values = self._kind.checked(actions, is_there)
-        stepped = [self._drive(scene, values) for scene in self._scenes]
+        stepped = [scene.drive(values) for scene in self._scenes]
         rows = np.concatenate([each.rows for each in stepped])
         outcome = StepOutcome.joined([each.outcome for each in stepped])
         rewards, terminated, truncated = np.empty(self.num_envs), np.empty_like(is_there), np.empty_like(is_there)
         rewards[rows] = outcome.total
-        terminated[rows] = np.concatenate([each.is_failed for each in stepped])
+        terminated[rows] = outcome.is_failed
         truncated[rows] = np.concatenate([each.is_cut for each in stepped])
+        self._seen[rows] = np.concatenate([each.seen for each in stepped])
 
         is_over = terminated | truncated
         step_infos = self._infos.of_step(rows, outcome, is_over[rows])
@@ -160,42 +179,22 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
             for row in over.tolist():
                 last[row] = self._seen[row].copy()
             infos = with_ends(infos, is_over, last)
+            avs = over[self.track_ids[over] == _NO_TRACK]
+            self._draws.note(self.scene_indices[avs], terminated[avs])
             self._fill(over, {})
         return self._seen.copy(), rewards, terminated, truncated, infos
 
-    def _drive(self, scene: _Scene, values: NumericArray) -> _SceneStep:
-        """Drive the vehicles of a scene by the actions of their rows, and note what they see."""
-        episode, actors = scene.episode, scene.episode.acting
-        rows = scene.rows[actors]
-        done = episode.step(values[rows], most=0)
-        episode.look(actors)
-        self._seen[rows] = episode.seen_by(actors)
-        episode.roads.take_out(actors[done.is_failed])
-        is_cut = done.is_at_end
-        if not episode.is_acting[0]:
-            self._draws.note(episode.scene_indices[:1], done.is_failed[:1])
-            is_cut = ~done.is_failed  # the scene ends with its AV
-        return _SceneStep(rows, done.outcome, done.is_failed, is_cut)
-
     def _fill(self, free: Int64Array, wanted: Mapping[str, int]) -> None:
         """Give rows (B,) to vehicles that wait for one, and to new scenes."""
-        ended = [scene for scene in self._scenes if not scene.episode.is_acting[0]]
-        self._scenes = [scene for scene in self._scenes if scene.episode.is_acting[0]]
-        self._idle += ended[::-1]
+        self._idle += [scene for scene in self._scenes[::-1] if not scene.goes_on]
+        self._scenes = [scene for scene in self._scenes if scene.goes_on]
         for scene in self._scenes:
             if len(free):
                 free = self._give(scene, scene.episode.admit(len(free)), free)
         while len(free):
             start = EpisodeStart(*self._draws.draw(free[:1], wanted)[:, 0].tolist())
             scene = self._idle.pop() if self._idle else self._make_scene(len(self._scenes))
-            actors = choose_actors(
-                self._bank,
-                int(self._bank.prepare(np.array([start.scene]))[0]),
-                range(start.first_frame + FIRST_FRAME, start.first_frame + start.num_frames),
-                most=len(scene.rows) - 1,
-                only_at_start=False,
-            )
-            scene.episode.begin_at(start, actors, most=len(free) - 1)
+            scene.episode.begin_at(start, most=len(free) - 1)
             self._scenes.append(scene)
             free = self._give(scene, scene.episode.acting, free)
 
@@ -207,7 +206,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         self._infos.begin(rows)
         now = episode.roads.actors
         assert now is not None
-        tracks = np.concatenate([[-1], now.track_ids.astype(np.int64)])
+        tracks = np.concatenate([[_NO_TRACK], now.track_ids.astype(np.int64)])
         self.scene_indices[rows], self.track_ids[rows] = episode.scene_indices[0], tracks[actors]
         return free[len(actors) :]
 
