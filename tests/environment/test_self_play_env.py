@@ -16,6 +16,8 @@ from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.registration import make_vector_env
 from l5kit.environment.traffic.traffic_kernels import ACTING, DRIVEN, GONE
 from l5kit.errors import ConfigError, EpisodeEndedError, InvalidArgumentError
+from l5kit.lanes.path_positions import follow_routes
+from l5kit.simulation.lanes.lane_following import ARC
 from support.environments import assert_same, data_of, write_config
 
 DRIVING = {"observation": "compact", "actions": "curvature", "reward": "driving", "others": "policy"}
@@ -178,7 +180,7 @@ def test_a_scene_ends_with_its_av(make):
     assert env.track_ids.tolist().count(-1) == len(env._scenes) >= 1
 
 
-def test_who_waits_is_driven_and_goes_on_from_there(make):
+def test_who_waits_is_driven_and_goes_on_from_there(make, monkeypatch):
     env = make(2, ends_at=["off_road"], actions="bicycle")
     env.reset(options=START)
     (scene,) = env._scenes
@@ -188,6 +190,13 @@ def test_who_waits_is_driven_and_goes_on_from_there(make):
     row, track, seats = int(scene.rows[1]), tracks[waiting], env._traffic.seats
     actions, start_m = acts_of(env), seats.boxes[slot, seat, :2].copy()
     actions[row] = TO_THE_SIDE
+    looked_from_m = {}
+
+    def noted(paths, routes, poses, positions):
+        looked_from_m.update(zip(routes.tolist(), positions[:, 0].tolist(), strict=True))
+        follow_routes(paths, routes, poses, positions)
+
+    monkeypatch.setattr("l5kit.environment.actors.follow_routes", noted)
     for _ in range(38):
         _, _, terminated, _, _ = env.step(actions)
         if terminated[row]:
@@ -202,7 +211,8 @@ def test_who_waits_is_driven_and_goes_on_from_there(make):
     assert np.hypot(*(scene.episode.roads.actors.log_poses[frame, actor, :2] - avs.boxes[actor, :2])) > 0.05
     arc_m, offset_m, _ = scene.episode.roads.now.positions[actor]
     assert abs(offset_m) < 1
-    assert arc_m == pytest.approx(seats.motions[slot, seat, 0], abs=0.5)
+    assert arc_m == pytest.approx(seats.motions[slot, seat, ARC], abs=0.5)
+    assert looked_from_m[scene.episode.roads.actors.routes[actor]] == seats.motions[slot, seat, ARC]
 
 
 def test_the_same_seed_gives_the_same_vehicles_whatever_went_before(make):
