@@ -94,6 +94,7 @@ ROWS = (
     Row("reward", "completion, scaled", (f"gym_params.driving={{progress: 1.2, {_SCALED}}}",)),
     Row("action", "curvature", ("gym_params.actions=curvature",)),
     Row("others", "replayed", ("gym_params.others=log",)),
+    Row("others", "self-play", ("gym_params.others=policy",)),
     Row("scenes", "failures first, half", ("gym_params.failed_share=0.5",)),
     Row("observation", "4 road users", ("gym_params.compact.num_agents=4",)),
     Row("observation", "24 points of lanes", ("gym_params.compact.num_lane_points=24",)),

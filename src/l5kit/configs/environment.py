@@ -1,10 +1,11 @@
 """Parameters of environments: their episodes, what is seen, done and paid for in them, and who else is there."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
+from l5kit._types import Config
 from l5kit.configs.kinds import (
     MAX_NUM_FRAMES,
     Count,
@@ -15,7 +16,8 @@ from l5kit.configs.kinds import (
     PositiveNumber,
     Probability,
 )
-from l5kit.configs.reading import Params
+from l5kit.configs.reading import Params, read_params
+from l5kit.errors import ConfigError
 
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
 _HeldFrames = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
@@ -100,9 +102,15 @@ class EnvironmentParams(Params, section="gym_params"):
         Key("what is paid for: staying near the log, or the terms of the closed-loop score"),
     ] = "displacement"
     others: Annotated[
-        Literal["log", "idm", "cautious", "assertive"],
-        Key("who drives the other road users: the log, or one of the populations that know leaders and lights alone"),
+        Literal["log", "idm", "cautious", "assertive", "policy"],
+        Key(
+            "who drives the other road users: the log, one of the populations that know leaders and lights alone, or, "
+            "in trainings by reinforcement, the policy that is trained"
+        ),
     ] = "log"
+    max_vehicles: Annotated[
+        Count, Key("vehicles beside the AV that act in an episode at most, with `others: policy` or in `L5ParallelEnv`")
+    ] = 32
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for all of the scene")] = 33
     frames_per_action: Annotated[
         _HeldFrames, Key("frames that an action of a vehicle model holds, whose rewards are added up")
@@ -114,3 +122,23 @@ class EnvironmentParams(Params, section="gym_params"):
     ] = 0.0
     compact: CompactParams = CompactParams()
     driving: DrivingParams = DrivingParams()
+
+    @classmethod
+    def from_cfg(cls, cfg: Config) -> Self:
+        """Read and check a configuration.
+
+        Raises:
+            ConfigError: A key is of the wrong type or out of range, or two do not go together.
+        """
+        params = read_params(cls, cfg)
+        for name, value, wrong in (
+            ("observation", params.observation, ("raster", "vectors")),
+            ("actions", params.actions, ("poses", "kinematic")),
+        ):
+            if params.others == "policy" and value in wrong:
+                raise ConfigError(
+                    f"gym_params.{name}: {value!r} is for AVs alone, but with gym_params.others policy vehicles of the "
+                    "log act, too; take observation compact and actions of a vehicle model, such as route, or others "
+                    "idm"
+                )
+        return params

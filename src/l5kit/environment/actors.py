@@ -5,10 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.environment.episode_choice import FIRST_FRAME, EpisodeStart
 from l5kit.environment.episode_roads import AvArrays, EpisodeRoads, RoutePositions
 from l5kit.environment.episodes import EpisodeParts, Episodes
+from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import StepOutcome
 from l5kit.environment.slots.av_slots import as_columns
 from l5kit.environment.traffic.scene_bank import SceneBank
@@ -18,13 +19,14 @@ from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.path_positions import follow_routes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.engine.agent_control import AgentControl
+from l5kit.simulation.lanes.lane_following import ARC
 from l5kit.simulation.vehicle_models import VehicleStates
 
 VehicleControl = Literal["vehicles", "ego"] | int
 """Who acts beside the AV: all vehicles, none, or those that are nearest at the start."""
 
-_SCENE = np.zeros(1, np.int64)
-"""The one slot of the road users, and that of the AV."""
+_AV = np.zeros(1, np.int64)
+"""The actor that is the AV."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,28 +128,38 @@ class ActorRoads(EpisodeRoads):
     """What is around the AV of a scene, which is slot 0, and around vehicles that act, which are the slots behind it.
 
     All of them share the road users of the scene. A vehicle that acts has a seat there, where others see it; drivers
-    leave it alone. It acts from when it is within 100 m of the AV.
+    leave it alone. It acts from when it is within 100 m of the AV, or later, and until then drivers have it.
 
     Args:
         bank: Scenes of the log, with paths of vehicles.
         num_vehicles: How many vehicles act at most, P.
         drives: Drives the other vehicles; None to replay them.
+        traffic: Road users of several scenes, with actors, where these are driven together; None for those of one.
+        slot: The slot there that this scene has.
 
     Attributes:
         actors: Who may act in the episode; set it before one begins.
     """
 
-    def __init__(self, bank: SceneBank, num_vehicles: int, *, drives: IntelligentDriver | None) -> None:
-        traffic = TrafficSlots(bank, 1, drives=drives, has_actors=True)
-        super().__init__(bank, 1 + num_vehicles, drives=drives, traffic=traffic)
+    def __init__(
+        self,
+        bank: SceneBank,
+        num_vehicles: int,
+        *,
+        drives: IntelligentDriver | None,
+        traffic: TrafficSlots | None = None,
+        slot: int = 0,
+    ) -> None:
+        own = TrafficSlots(bank, 1, drives=drives, has_actors=True) if traffic is None else traffic
+        super().__init__(bank, 1 + num_vehicles, drives=drives, traffic=own)
         self.actors: Actors | None = None
-        self._has_come: BoolArray = np.zeros(1 + num_vehicles, np.bool_)
+        self._slot, self._slots = slot, np.array([slot])
         self._avs: AvArrays | None = None
 
     @property
     def bank_rows(self) -> Int64Array:
         """The scene of each actor, which is the same."""
-        return np.repeat(self.traffic.bank_rows, len(self))
+        return np.repeat(self.traffic.bank_rows[self._slots], len(self))
 
     @property
     def _now(self) -> Actors:
@@ -157,20 +169,19 @@ class ActorRoads(EpisodeRoads):
     @property
     def episode_frame(self) -> int:
         """The current frame, counted in the episode."""
-        return int(self.traffic.frames[0]) - self._now.first_frame + FIRST_FRAME
+        return int(self.traffic.frames[self._slot]) - self._now.first_frame + FIRST_FRAME
 
     def num_frames_of(self, slots: Int64Array) -> Int64Array:
         """Return how many frames of the episode there are up to the last ones of actors (B,), (B,)."""
         counts: Int64Array = self._now.last_frames[slots] + 1 - self._now.first_frame + FIRST_FRAME
         return counts
 
-    def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:
-        """Put the AV at a frame of a scene; see :class:`EpisodeRoads`."""
-        rows = super().start(slots, scenes, frames)
-        states = self.traffic.seats.states[0]
+    def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:  # noqa: ARG002
+        """Put the AV, which is slot 0, at a frame of a scene; see :class:`EpisodeRoads`."""
+        rows = super().start(self._slots, scenes, frames)
+        states = self.traffic.seats.states[self._slot]
         states[:] = FIXED if self.traffic.drives is None else LOGGED
         states[self._now.seats] = LOGGED
-        self._has_come[:] = False
         return rows
 
     def log_poses(self, slots: Int64Array) -> Float64Array:
@@ -181,27 +192,24 @@ class ActorRoads(EpisodeRoads):
     def leave(self, slots: Int64Array, avs: AvArrays) -> None:  # noqa: ARG002 others move whoever acts
         """Move those who do not act to the next frame, while actors are still in the current one."""
         self._last = None
-        self.traffic.move(_SCENE, (avs.boxes[:1], avs.velocities_mps[:1]))
+        self.traffic.move(self._slots, (avs.boxes[:1], avs.velocities_mps[:1]))
 
     def enter(self, slots: Int64Array, avs: AvArrays, *, begins: bool) -> None:
         """Put actors (B,) into the frame that is current now, let in who comes into it, and follow their routes."""
         self._last, self._avs = None, avs
-        is_av = 0 in slots
+        is_av, seats, slot = 0 in slots, self.traffic.seats, self._slot
+        own = self._now.seats[slots[slots > 0] - 1]
         if not begins:
             # where others see vehicles that act, as exactly as records have it
-            vehicles, seats = slots[slots > 0], self.traffic.seats
-            own = self._now.seats[vehicles - 1]
-            seats.boxes[0, own, :2] = avs.boxes[vehicles, :2]
-            seats.boxes[0, own, 2] = avs.boxes[vehicles, 2].astype(np.float32)
-            seats.velocities_mps[0, own] = avs.velocities_mps[vehicles].astype(np.float32)
+            vehicles = slots[slots > 0]
+            seats.boxes[slot, own, :2] = avs.boxes[vehicles, :2]
+            seats.boxes[slot, own, 2] = avs.boxes[vehicles, 2].astype(np.float32)
+            seats.velocities_mps[slot, own] = avs.velocities_mps[vehicles].astype(np.float32)
             if not is_av:
                 avs.velocities_mps[0] = 0.0  # an AV that has failed stands from now on
         if is_av or not begins:
-            self.traffic.let_in(_SCENE, avs.boxes[:1])
-            self.traffic.take_over(_SCENE, avs.boxes[:1])
-            # whom a driver would take over now, and who may act, acts
-            states, own = self.traffic.seats.states[0], self._now.seats
-            states[own[states[own] == DRIVEN]] = ACTING
+            self.traffic.let_in(self._slots, avs.boxes[:1])
+            self.traffic.take_over(self._slots, avs.boxes[:1])
 
         # where the actors are on their routes, and were
         now, actors, frame = self.now, self._now, self.episode_frame - FIRST_FRAME
@@ -209,38 +217,44 @@ class ActorRoads(EpisodeRoads):
             _copy(slots, now, self.before)
         positions, arcs_m = now.positions[slots], actors.expert_arcs_m[frame, slots]
         if begins:
-            # a route may come by the same position twice: at first an actor is looked for around where the log has it
-            positions[:, 0] = arcs_m
+            # a route may come by the same position twice: at first the AV is looked for around where the log has it, a
+            # vehicle around where drivers have taken it over, or brought it since
+            positions[slots == 0, 0] = arcs_m[slots == 0]
+            positions[slots > 0, 0] = seats.motions[slot, own, ARC]
         follow_routes(self.paths, actors.routes[slots], avs.boxes[slots], positions)
-        now.frames[slots] = self.bank.frame_starts[self.traffic.bank_rows[0]] + self.traffic.frames[0]
+        now.frames[slots] = self.bank.frame_starts[self.traffic.bank_rows[slot]] + self.traffic.frames[slot]
         now.routes[slots], now.positions[slots], now.expert_arcs_m[slots] = actors.routes[slots], positions, arcs_m
         if begins:
             _copy(slots, now, self.before)
 
-    def arrive(self, avs: AvArrays) -> tuple[Int64Array, VehicleStates]:
+    def arrive(self, avs: AvArrays, *, most: int | None) -> tuple[Int64Array, VehicleStates]:
         """Return vehicles (K,) that act from the current frame on, and their states.
 
-        Their sizes are written to ``avs``. One that the log has for the last time never acts.
+        Whom drivers have, and who may act, acts. Their sizes are written to ``avs``. One that the log has for the last
+        time never acts.
+
+        Args:
+            avs: Takes their sizes.
+            most: How many may come, those first that came near first; None for all.
         """
-        seats, actors = self.traffic.seats, self._now
-        is_near = seats.states[0, actors.seats] == ACTING
-        came = 1 + np.flatnonzero(is_near & ~self._has_come[1 : 1 + len(actors.seats)])
-        self._has_come[came] = True
-        came = came[actors.last_frames[came] > self.traffic.frames[0]]
+        seats, slot, actors = self.traffic.seats, self._slot, self._now
+        came = 1 + np.flatnonzero(seats.states[slot, actors.seats] == DRIVEN)
+        came = came[actors.last_frames[came] > self.traffic.frames[slot]][:most]
         own = actors.seats[came - 1]
-        avs.boxes[came, 3:] = seats.boxes[0, own, 3:]
-        return came, VehicleStates.of_boxes(seats.boxes[0, own], seats.velocities_mps[0, own])
+        seats.states[slot, own] = ACTING
+        avs.boxes[came, 3:] = seats.boxes[slot, own, 3:]
+        return came, VehicleStates.of_boxes(seats.boxes[slot, own], seats.velocities_mps[slot, own])
 
     def take_out(self, actors: Int64Array) -> None:
         """Let vehicles (K,) leave the scene, so that nobody sees them any more; the AV stays."""
-        self.traffic.seats.states[0, self._now.seats[actors[actors > 0] - 1]] = GONE
+        self.traffic.seats.states[self._slot, self._now.seats[actors[actors > 0] - 1]] = GONE
         self._last = None
 
     def rows(self, slots: Int64Array) -> TrafficRows:
         """Return who is around each of actors (B,): all road users and the AV, the actor itself being nobody."""
         if self._last is None or not self._is_last(slots):
             assert self._avs is not None
-            _, _, groups, boxes, velocities_mps, track_rows = self.traffic.rows_of(_SCENE)
+            _, _, groups, boxes, velocities_mps, track_rows = self.traffic.rows_of(self._slots)
             size, num_rows, own = len(slots), len(groups) + 1, self._now.tracks[slots]
             # the AV is the last row; -1 is its track, too, so that an actor finds itself by its track
             tracks = np.append(track_rows, -1)
@@ -288,8 +302,8 @@ class ActorSteps:
 class ActorEpisode(Episodes):
     """One episode in which the AV is slot 0 and vehicles are slots 1 to P, while they are there.
 
-    A vehicle acts from when it is within 100 m of the AV until its log ends. Whoever has failed acts no more: a
-    vehicle leaves the scene, the AV stands.
+    A vehicle acts from when it is within 100 m of the AV, or from when it is admitted after that, until its log ends.
+    Whoever has failed acts no more: a vehicle leaves the scene, the AV stands.
 
     Args:
         parts: What it is made of, with a compact view.
@@ -310,19 +324,39 @@ class ActorEpisode(Episodes):
         """The actors that are there, ascending."""
         return np.flatnonzero(self.is_acting)
 
-    def begin_at(self, start: EpisodeStart, actors: Actors) -> None:
-        """Begin an episode, in which these may act."""
-        self.roads.actors = actors
-        self.is_acting[:] = False
-        self.begin(_SCENE, *(np.array([each]) for each in (start.scene, start.first_frame, start.num_frames)))
-        self.is_acting[0] = True
-        self._admit()
+    def begin_at(self, start: EpisodeStart, *, only_at_start: bool = False, most: int | None = None) -> None:
+        """Begin an episode.
 
-    def step(self, actions: NumericArray) -> ActorSteps:
-        """Move on by one frame.
+        Args:
+            start: Where.
+            only_at_start: Whether only those vehicles may act that are within 100 m of the AV now.
+            most: How many vehicles may come now; None for all.
+        """
+        self.roads.actors = choose_actors(
+            self.roads.bank,
+            int(self.roads.bank.prepare(np.array([start.scene]))[0]),
+            range(start.first_frame + FIRST_FRAME, start.first_frame + start.num_frames),
+            most=len(self) - 1,
+            only_at_start=only_at_start,
+        )
+        self.is_acting[:] = False
+        self.begin(_AV, *(np.array([each]) for each in (start.scene, start.first_frame, start.num_frames)))
+        self.is_acting[0] = True
+        self.admit(most)
+
+    def seen_by(self, actors: Int64Array) -> Float32Array:
+        """Return what actors (K,) saw last, (K, D)."""
+        view = self.parts.view
+        assert isinstance(view, CompactView)
+        seen: Float32Array = view.memory[actors]
+        return seen
+
+    def step(self, actions: NumericArray, *, most: int | None = None) -> ActorSteps:
+        """Move on by the frames of an action.
 
         Args:
             actions: Those of the actors that are there, in their order, (K, ...).
+            most: How many vehicles may come; None for all.
 
         Raises:
             InvalidArgumentError: An action leads to a state that is not finite; nothing has moved.
@@ -332,11 +366,17 @@ class ActorEpisode(Episodes):
         # who has failed has not come to an end as well
         is_failed, is_at_end = outcome.is_failed, self.is_at_end[actors] & ~outcome.is_failed
         self.is_acting[actors[is_failed | is_at_end]] = False
-        return ActorSteps(actors, outcome, is_failed, is_at_end, self._admit())
+        return ActorSteps(actors, outcome, is_failed, is_at_end, self.admit(most))
 
-    def _admit(self) -> Int64Array:
-        """Begin with the vehicles that have come near, and return which they are."""
-        arrived, states = self.roads.arrive(self.avs.arrays)
+    def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
+        """Drive actors (B,) to the next frame; whoever has failed while the same actions were held leaves before."""
+        if len(slots) < np.count_nonzero(self.is_acting):
+            self.roads.take_out(np.setdiff1d(self.acting, slots, assume_unique=True))
+        return super()._drive_frame(slots, actions)
+
+    def admit(self, most: int | None = None) -> Int64Array:
+        """Begin with the vehicles that have come near, ``most`` of them, and return which they are."""
+        arrived, states = self.roads.arrive(self.avs.arrays, most=most)
         if len(arrived):
             self.frame_indices[arrived] = self.roads.episode_frame
             self.lengths[arrived] = self.roads.num_frames_of(arrived)

@@ -22,6 +22,7 @@ from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions, kinematic_scales
+from l5kit.environment.actors import ActorEpisode, ActorRoads
 from l5kit.environment.episode_choice import (
     EpisodeChoice,
     frames_of_scenes,
@@ -40,6 +41,7 @@ from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlot, SceneSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
+from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import Rasterizer, build_rasterizer
@@ -53,6 +55,10 @@ OBSERVATIONS = ("raster", "vectors", "compact")
 ACTIONS = ("poses", "kinematic", *MODEL_ACTIONS)
 REWARDS = ("displacement", "driving")
 OTHERS = ("log", *POPULATIONS_BY_PARAMETERS)
+SELF_PLAY = "policy"
+"""Others that the policy drives that is trained, as configurations of trainings have it."""
+BESIDE_POLICY = "idm"
+"""Who drives the others with ``SELF_PLAY`` where the policy does not: beside AVs alone, and those who wait for it."""
 ENDS = get_args(EndName)
 _NO_PICTURE = {
     "raster_size": [1, 1],
@@ -118,6 +124,12 @@ class EnvironmentOptions:
             ("others", OTHERS),
         ):
             value = getattr(self, name)
+            if name == "others" and value == SELF_PLAY:
+                raise InvalidArgumentError(
+                    f"others is {SELF_PLAY!r}, with which `l5kit train-rl` lets one policy drive AVs and vehicles, but "
+                    f"an environment knows no policy: pass others={BESIDE_POLICY!r} or another of {', '.join(OTHERS)}, "
+                    "and take L5ParallelEnv where vehicles are to act, too"
+                )
             methods = _METHODS.get(name)
             is_own = methods is not None and all(hasattr(value, method) for method in methods)
             if value not in (None, *known) if isinstance(value, str | None) else not is_own:
@@ -428,6 +440,32 @@ class EnvironmentParts:
                 f"set actions to one of {', '.join(MODEL_ACTIONS)}, or frames_per_action to 1"
             )
         return EpisodeParts(view, actions, reward, log, roads, self.ego_size_m, self.step_time_s, frames)
+
+    def actor_episode(
+        self,
+        kind: ModelActions,
+        num_vehicles: int,
+        *,
+        layout: CompactLayout | None = None,
+        traffic: TrafficSlots | None = None,
+        slot: int = 0,
+        frames_per_action: int = 1,
+    ) -> ActorEpisode:
+        """Return an episode in which vehicles act beside the AV; none has begun.
+
+        Args:
+            kind: What moves them all.
+            num_vehicles: How many vehicles act at most.
+            layout: What stands where in observations; None for what the configuration says.
+            traffic: Road users of several scenes, where these are driven together; None for those of one.
+            slot: The slot there that this scene has.
+            frames_per_action: Frames that an action holds.
+        """
+        assert self.bank is not None
+        roads = ActorRoads(self.bank, num_vehicles, drives=self.options.driver, traffic=traffic, slot=slot)
+        view = CompactView(roads, self.layout if layout is None else layout)
+        of_all = (self.ego_size_m, self.step_time_s, frames_per_action)
+        return ActorEpisode(EpisodeParts(view, kind, self.reward(), None, roads, *of_all), roads)
 
 
 def named_actions(actions: str | ActionKind | None, *, use_kinematic: bool) -> str | ActionKind | None:

@@ -107,3 +107,30 @@ def spread(
             columns[name] = array
         columns[f"_{name}"] = means.copy()
     return columns
+
+
+def with_ends(infos: Mapping[str, Any], is_over: BoolArray, seen: NumericArray) -> Infos:
+    """Return infos (N,) of a step in which the next episodes begin, with those of the ends of the others.
+
+    Args:
+        infos: Arrays and masks, as :func:`spread` returns them.
+        is_over: Which episodes have ended, (N,).
+        seen: What was seen last in these, of any type, (N,).
+    """
+    ends = {"final_obs": seen, "_final_obs": is_over.copy()}
+    return _split(infos, ~is_over) | ends | {"final_info": _split(infos, is_over), "_final_info": is_over.copy()}
+
+
+def _split(infos: Mapping[str, Any], mask: BoolArray) -> Infos:
+    """Return infos of some environments (N,) only; nothing of what means nothing in all of them."""
+    chosen: Infos = {}
+    for name, value in infos.items():
+        means = infos.get(f"_{name}")
+        if means is None or not (means & mask).any():
+            continue
+        if isinstance(value, dict):
+            chosen[name] = _split(value, mask)
+        else:
+            chosen[name] = np.where(means & mask, value, value.dtype.type(0))
+        chosen[f"_{name}"] = means & mask
+    return chosen

@@ -17,8 +17,10 @@ from l5kit.configs.reinforcement import LogKeys
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
+from l5kit.environment.envs.self_play_env import SelfPlayEnv
 from l5kit.environment.envs.vector_env import L5VectorEnv
 from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.environment.setup import BESIDE_POLICY, SELF_PLAY
 from l5kit.errors import ConfigError
 
 
@@ -117,16 +119,29 @@ def make_environments(
         cfg: The configuration.
         config_path: The file that it stands in.
         data: Finds logs and map.
-        num_envs: How many environments step at once.
-        train: Whether episodes are of the training data.
+        num_envs: How many environments step at once; in trainings with self-play how many vehicles.
+        train: Whether episodes are of the training data. Others are those of evaluations, in which the policy drives
+            AVs alone.
 
     Raises:
         ConfigError: A key is missing or wrong.
         FileNotFoundError: Data is missing.
     """
-    EnvironmentParams.from_cfg(cfg)  # what is wrong is told before anything is read
-    env = L5VectorEnv(num_envs, os.fspath(config_path), data, train=train, autoreset_mode="SameStep")
+    others = others_beside(cfg)  # what is wrong is told before anything is read
+    path = os.fspath(config_path)
+    if train and others is not None:
+        return StableBaselinesVecEnv(SelfPlayEnv(num_envs, path, data))
+    env = L5VectorEnv(num_envs, path, data, train=train, others=others, autoreset_mode="SameStep")
     return StableBaselinesVecEnv(env)
+
+
+def others_beside(cfg: Config) -> str | None:
+    """Return who drives others where the policy drives AVs alone; None for whom the configuration names.
+
+    Raises:
+        ConfigError: A key is missing or wrong.
+    """
+    return BESIDE_POLICY if EnvironmentParams.from_cfg(cfg).others == SELF_PLAY else None
 
 
 def towns_of(keys: LogKeys, data: LocalDataManager) -> list[LocalDataManager]:

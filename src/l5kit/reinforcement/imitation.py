@@ -17,7 +17,7 @@ from l5kit.environment.observations.compact_view import CompactSight
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.setup import EnvironmentParts
 from l5kit.errors import ConfigError
-from l5kit.simulation.drivers.intelligent import POPULATIONS, intelligent_traffic
+from l5kit.simulation.drivers.intelligent import intelligent_traffic
 from l5kit.simulation.drivers.rule_planner import RulePlanner
 from l5kit.simulation.engine.actions import Actions, Controls
 from l5kit.simulation.engine.scene_batch import SceneBatch
@@ -160,7 +160,7 @@ def _drive(
     sight = CompactSight(batch, options.layout, threshold=options.threshold)
     held = np.zeros((len(batch), 1), np.float32)
     lesson = _Lesson(kind, town.params.frames_per_action, pupil, sight=sight, held=held)
-    others = None if town.params.others == "log" else intelligent_traffic(POPULATIONS[town.params.others])
+    others = None if town.options.driver is None else intelligent_traffic(town.options.driver)
     SceneSimulation(batch, ego=EgoSeat(lesson, Controls(kind.model)), agents=others, strict=True).run()
     return lesson
 

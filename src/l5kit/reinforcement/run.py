@@ -17,6 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from l5kit import __version__
 from l5kit._types import JsonObject
+from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
@@ -27,13 +28,14 @@ from l5kit.data.scene_jobs import count_workers
 from l5kit.environment.policy_file import read_weights
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
-from l5kit.environment.setup import EnvironmentParts
+from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts
 from l5kit.errors import TERMINATED
 from l5kit.reinforcement.course import CourseState, DriverProgress, TrainingCourse, TrainingTimeOver
 from l5kit.reinforcement.environments import (
     JoinedEnvironments,
     join_towns,
     make_environments,
+    others_beside,
     scenes_to_evaluate,
     share_scales,
     towns_of,
@@ -230,7 +232,8 @@ def _begun(
     layout = options.layout if options.observation == "compact" else None
     model = make_algorithm(params, env, layout=layout)
     if params.init == RULES:
-        parts = [EnvironmentParts.open(os.fspath(folder.config), town, train=True) for town in towns]
+        beside = EnvironmentOptions(others=others_beside(load_config_data(str(folder.config))))
+        parts = [EnvironmentParts.open(os.fspath(folder.config), town, train=True, options=beside) for town in towns]
         imitate_rules(model, parts, options, seed=params.seed, tell=tell)
     elif params.init is not None:
         take_weights(model, params.init, options)

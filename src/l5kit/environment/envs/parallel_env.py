@@ -13,13 +13,10 @@ from pettingzoo import ParallelEnv
 from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.environment.actors import ActorEpisode, ActorRoads, VehicleControl, choose_actors
-from l5kit.environment.episode_choice import FIRST_FRAME
-from l5kit.environment.episodes import EpisodeParts
+from l5kit.environment.actors import ActorEpisode, VehicleControl
 from l5kit.environment.gym_types import EPISODE_OPTIONS, AnySpace, Infos, ResetOptions, read_options
 from l5kit.environment.model_actions import MODEL_ACTIONS, ModelActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
-from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.setup import EnvironmentOptions, EnvironmentParts, require_driven_avs, require_logged_agents
 from l5kit.environment.slots.log_slots import LogSlots
@@ -59,7 +56,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         train: Whether episodes are of the training data.
         controls: Who acts beside the AV: ``vehicles``, ``ego`` for nobody, or a number: so many of those that are
             within 100 m at the start, the nearest first.
-        max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``.
+        max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``; None for what the
+            configuration says.
         actions: What is done: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route`` or a ``ModelActions``.
         reward: What steps are worth to each actor: ``displacement`` from its own log, ``driving``, or a reward of one's
             own, whose slots are actors; None for what the configuration says.
@@ -100,7 +98,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         train: bool = True,
         *,
         controls: VehicleControl = "vehicles",
-        max_vehicles: int = 32,
+        max_vehicles: int | None = None,
         actions: str | ModelActions = "curvature",
         reward: str | StepReward | None = None,
         others: str | None = None,
@@ -119,14 +117,10 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 f"it must be one of {', '.join(MODEL_ACTIONS)}"
             )
         # how many vehicles act at most
-        if isinstance(max_vehicles, bool) or not isinstance(max_vehicles, int | np.integer) or max_vehicles < 0:
+        if max_vehicles is not None and not _is_number(max_vehicles):
             raise InvalidArgumentError(f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 on")
-        if isinstance(controls, int | np.integer) and not isinstance(controls, bool) and controls >= 0:
-            self._num_vehicles = int(controls)
-        elif controls not in ("vehicles", "ego") or not isinstance(controls, str):
+        if not _is_number(controls) and (controls not in ("vehicles", "ego") or not isinstance(controls, str)):
             raise InvalidArgumentError(f"controls is {controls!r}; it must be 'vehicles', 'ego' or a number from 0 on")
-        else:
-            self._num_vehicles = int(max_vehicles) if controls == "vehicles" else 0
 
         self._resets_all = resets_all
         self.render_mode = render_mode
@@ -155,11 +149,12 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
                 "between; set frames_per_action to 1, or use L5Env or L5VectorEnv"
             )
         self._kind, self._only_at_start = kind, controls != "vehicles"
-        assert self._parts.bank is not None
-        roads = ActorRoads(self._parts.bank, self._num_vehicles, drives=self._parts.options.driver)
-        self._view = CompactView(roads, self._parts.layout if layout is None else layout)
-        of_all = (self._parts.ego_size_m, self._parts.step_time_s)
-        self._episode = ActorEpisode(EpisodeParts(self._view, kind, self._parts.reward(), None, roads, *of_all), roads)
+        if isinstance(controls, str):
+            most = self._parts.params.max_vehicles if max_vehicles is None else int(max_vehicles)
+            self._num_vehicles = most if controls == "vehicles" else 0
+        else:
+            self._num_vehicles = int(controls)
+        self._episode = self._parts.actor_episode(kind, self._num_vehicles, layout=layout)
         step_reward = self._episode.parts.reward
         has_sums = not isinstance(step_reward, DisplacementReward)
         self._infos = StepInfos(step_reward, self._num_vehicles + 1, has_sums=has_sums)
@@ -168,7 +163,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             self._log = LogSlots(self._parts.dataset, 1, self._choice.longest)
             self._log.drive_agents()
         self.possible_agents: list[str] = [EGO, *(f"vehicle_{number}" for number in range(self._num_vehicles))]
-        seen: AnySpace = self._view.space
+        seen: AnySpace = self._episode.parts.view.space
         self.observation_spaces = {name: deepcopy(seen) for name in self.possible_agents}
         self.action_spaces = {name: deepcopy(kind.space) for name in self.possible_agents}
         self.agents: list[str] = []
@@ -210,15 +205,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         wanted = read_options({name: requested[name] for name in EPISODE_OPTIONS if name in requested})
         self.agents, self.episode = [], None  # until the next episode stands
         start = self._choice.draw(self.np_random, wanted)
-        bank, end = self._episode.roads.bank, start.first_frame + start.num_frames
-        actors = choose_actors(
-            bank,
-            int(bank.prepare(np.array([start.scene]))[0]),
-            range(start.first_frame + FIRST_FRAME, end),
-            most=self._num_vehicles,
-            only_at_start=self._only_at_start,
-        )
-        self._episode.begin_at(start, actors)
+        self._episode.begin_at(start, only_at_start=self._only_at_start)
         if self._log is not None:
             self._log.start(0, start.scene, start.first_frame, start.num_frames)
         self.episode, self.scene_index = self._episode, start.scene
@@ -321,7 +308,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     def _seen_by(self, actors: Int64Array) -> dict[str, Float32Array]:
         """Return what actors (K,) see, float32 (D,) each."""
         self._episode.look(actors)
-        return dict(zip(self._names_of(actors), self._view.memory[actors], strict=True))
+        return dict(zip(self._names_of(actors), self._episode.seen_by(actors), strict=True))
 
     def _infos_of(self, actors: Int64Array, columns: Mapping[str, NumericArray]) -> dict[str, Infos]:
         """Return the infos (K,) of actors (K,) as numbers of each, and their tracks."""
@@ -332,6 +319,11 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             | of_one({key: value[index : index + 1] for key, value in columns.items()})
             for index, (actor, name) in enumerate(zip(actors.tolist(), self._names_of(actors), strict=True))
         }
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a whole number from 0 on."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:

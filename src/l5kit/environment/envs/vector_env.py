@@ -24,7 +24,7 @@ from l5kit.environment.setup import (
     require_driven_avs,
     require_num_envs,
 )
-from l5kit.environment.step_infos import StepInfos, spread
+from l5kit.environment.step_infos import StepInfos, spread, with_ends
 from l5kit.environment.utils import NonKinematicActionRescaleParams
 from l5kit.errors import EpisodeEndedError, InvalidArgumentError, UnsupportedValueError
 from l5kit.simulation.dataset import SimulationConfig
@@ -224,13 +224,10 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             is_starting = self._is_over
             if is_over.any():
-                # infos are those of the episodes that begin, with what was seen and told at the ends of the others
                 seen = np.full(self.num_envs, None, object)
                 for slot in np.flatnonzero(is_over).tolist():
                     seen[slot] = _copied(episodes.parts.view.memory, slot)
-                final, kept = _split(infos, is_over), _split(infos, ~is_over)
-                ends = {"final_obs": seen, "_final_obs": is_over.copy()}
-                infos = kept | ends | {"final_info": final, "_final_info": is_over.copy()}
+                infos = with_ends(infos, is_over, seen)
         if is_starting.any():
             self._start(np.flatnonzero(is_starting), {})
         return self._observation(), rewards, terminated, truncated, infos
@@ -266,21 +263,6 @@ def _copied(seen: Observation, slot: int | None = None) -> Observation:
     if isinstance(seen, dict):
         return {key: _copied(value, slot) for key, value in seen.items()}
     return seen.copy() if slot is None else np.array(seen[slot])
-
-
-def _split(infos: Mapping[str, Any], mask: BoolArray) -> Infos:
-    """Return infos of some environments (N,) only; nothing of what means nothing in all of them."""
-    chosen: Infos = {}
-    for name, value in infos.items():
-        means = infos.get(f"_{name}")
-        if means is None or not (means & mask).any():
-            continue
-        if isinstance(value, dict):
-            chosen[name] = _split(value, mask)
-        else:
-            chosen[name] = np.where(means & mask, value, value.dtype.type(0))
-        chosen[f"_{name}"] = means & mask
-    return chosen
 
 
 def _require_supported(

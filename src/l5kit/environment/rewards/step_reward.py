@@ -1,5 +1,6 @@
 """Rewards of many environments at once: what a step is worth, from plain arrays of all of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -75,6 +76,18 @@ class StepOutcome:
     terms: Float64Array
     is_failed: BoolArray
     failures: dict[str, BoolArray]
+
+    @classmethod
+    def joined(cls, outcomes: Sequence["StepOutcome"]) -> "StepOutcome":
+        """Return the outcomes of several steps of one reward, one after the other, as one of all their slots."""
+        return cls(
+            total=np.concatenate([each.total for each in outcomes]),
+            terms=np.concatenate([each.terms for each in outcomes]),
+            is_failed=np.concatenate([each.is_failed for each in outcomes]),
+            failures={
+                name: np.concatenate([each.failures[name] for each in outcomes]) for name in outcomes[0].failures
+            },
+        )
 
     def with_next(self, outcome: "StepOutcome", goes_on: BoolArray) -> "StepOutcome":
         """Return the outcome of this step and the next one of those slots that go on, (B,) of them marked, together."""
