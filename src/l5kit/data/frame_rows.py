@@ -53,7 +53,7 @@ class FrameRows:
 
     def overwrite(self, rows: Int64Array, values: RecordArray) -> None:
         """Write records (N,) into rows (N,)."""
-        as_bytes(self.array)[rows] = as_bytes(values)
+        _overwrite_rows(_bytes_of(self.array), rows, _bytes_of(values))
 
     def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
         """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
@@ -65,12 +65,9 @@ class FrameRows:
 
     def append(self, intervals: Int64Array, frames: Int64Array, rows: RecordArray) -> None:
         """Add one row to each of some frames (N,), which may come several times, behind those that they have."""
-        order = np.argsort(frames, kind="stable")
         changed, counts = np.unique(frames, return_counts=True)
         self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
-        stops = intervals[changed, 1]
-        as_bytes(self.array)[expand_ranges(stops, counts)] = as_bytes(rows)[order]
-        intervals[changed, 1] = stops + counts
+        _append_rows(_bytes_of(self.array), intervals, frames, _bytes_of(rows))
 
     def remove(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array) -> None:
         """Take rows (N,) out of their frames (N,); those behind move up."""
@@ -115,10 +112,7 @@ class FrameRows:
         if self._end + num_more > len(self.array):
             self._grow(intervals, num_more)
         starts = self._end + np.cumsum(rooms) - rooms
-        counts_there = intervals[frames, 1] - intervals[frames, 0]
-        content = as_bytes(self.array)
-        content[expand_ranges(starts, counts_there)] = content[expand_ranges(intervals[frames, 0], counts_there)]
-        intervals[frames] = np.stack([starts, starts + counts_there], axis=1)
+        _move_slots(_bytes_of(self.array), intervals, frames, starts)
         self._slot_ends[frames] = starts + rooms
         self._end += num_more
 
@@ -185,6 +179,40 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
             end += total
         return
     as_bytes(target)[: int(counts.sum())] = as_bytes(source)[expand_ranges(starts, counts)]
+
+
+def _bytes_of(rows: RecordArray) -> NumericArray:
+    """Return records (N,) as the bytes of each, a view (N, itemsize) for kernels."""
+    return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
+
+
+@kernel_jit
+def _overwrite_rows(content: NumericArray, rows: Int64Array, values: NumericArray) -> None:
+    """Write values (N, B) into rows (N,) of an array of bytes."""
+    for index in range(len(rows)):
+        for byte in range(content.shape[1]):
+            content[rows[index], byte] = values[index, byte]
+
+
+@kernel_jit
+def _append_rows(content: NumericArray, intervals: Int64Array, frames: Int64Array, values: NumericArray) -> None:
+    """Write values (N, B) behind the rows of frames (N,), whose slots have room, one after the other."""
+    for index in range(len(frames)):
+        row = intervals[frames[index], 1]
+        for byte in range(content.shape[1]):
+            content[row, byte] = values[index, byte]
+        intervals[frames[index], 1] = row + 1
+
+
+@kernel_jit
+def _move_slots(content: NumericArray, intervals: Int64Array, frames: Int64Array, starts: Int64Array) -> None:
+    """Copy the rows of frames (K,) to where new slots start, (K,), which overlap none that is in use."""
+    for index in range(len(frames)):
+        first, stop = intervals[frames[index], 0], intervals[frames[index], 1]
+        for row in range(first, stop):
+            for byte in range(content.shape[1]):
+                content[starts[index] + row - first, byte] = content[row, byte]
+        intervals[frames[index], 0], intervals[frames[index], 1] = starts[index], starts[index] + stop - first
 
 
 @kernel_jit

@@ -11,7 +11,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.records import AGENT_INTERVAL
-from l5kit.evaluation.driving.road_users import group_of_row, groups_of_labels
+from l5kit.evaluation.driving.road_users import class_of_row, groups_of_labels
 from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.lanes.lane_following import SceneRows
 
@@ -220,4 +220,4 @@ def _read_groups(
     """Write the group of each row, by the rule of ``classify_rows``."""
     probabilities, extents_m = records
     for index in range(len(rows)):
-        groups[index] = group_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)[0]
+        groups[index] = class_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)[1]
