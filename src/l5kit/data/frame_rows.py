@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 
 from l5kit._kernels import kernel_jit
-from l5kit._types import Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only, as_sealed
 from l5kit.data.record_bytes import as_bytes
 
@@ -51,9 +51,27 @@ class FrameRows:
         """Give frames (K,) that had not been in use empty slots."""
         intervals[frames] = self._slot_ends[frames, None] = 0
 
-    def overwrite(self, rows: Int64Array, values: RecordArray) -> None:
-        """Write records (N,) into rows (N,)."""
-        _overwrite_rows(_bytes_of(self.array), rows, _bytes_of(values))
+    def put(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array, values: RecordArray) -> None:
+        """Write records (N,) into rows (N,), or behind the rows of their frames (N,), which may come several times.
+
+        Args:
+            intervals: Those of all frames.
+            frames: The frame of each.
+            rows: The row of each, -1 for one that its frame gets in addition.
+            values: The records; rows of the array itself are written as they were.
+
+        Raises:
+            ValueError: The rows may only be read from.
+        """
+        if not self.array.flags.writeable:  # as NumPy has it, of which no kernel would be compiled
+            raise ValueError("assignment destination is read-only")
+        content = as_read_only(_bytes_of(values.copy() if np.may_share_memory(values, self.array) else values))
+        _overwrite_rows(_bytes_of(self.array), rows, content)
+        is_new = rows < 0
+        if is_new.any():
+            changed, counts = np.unique(frames[is_new], return_counts=True)
+            self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
+            _append_rows(_bytes_of(self.array), intervals, frames, is_new, content)
 
     def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
         """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
@@ -62,12 +80,6 @@ class FrameRows:
         starts = intervals[frames, 0]
         as_bytes(self.array)[expand_ranges(starts, counts)] = as_bytes(rows)
         intervals[frames, 1] = starts + counts
-
-    def append(self, intervals: Int64Array, frames: Int64Array, rows: RecordArray) -> None:
-        """Add one row to each of some frames (N,), which may come several times, behind those that they have."""
-        changed, counts = np.unique(frames, return_counts=True)
-        self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
-        _append_rows(_bytes_of(self.array), intervals, frames, _bytes_of(rows))
 
     def remove(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array) -> None:
         """Take rows (N,) out of their frames (N,); those behind move up."""
@@ -188,20 +200,24 @@ def _bytes_of(rows: RecordArray) -> NumericArray:
 
 @kernel_jit
 def _overwrite_rows(content: NumericArray, rows: Int64Array, values: NumericArray) -> None:
-    """Write values (N, B) into rows (N,) of an array of bytes."""
+    """Write values (N, B) into rows (N,) of an array of bytes, but for those without a row, -1."""
     for index in range(len(rows)):
-        for byte in range(content.shape[1]):
-            content[rows[index], byte] = values[index, byte]
+        if rows[index] >= 0:
+            for byte in range(content.shape[1]):
+                content[rows[index], byte] = values[index, byte]
 
 
 @kernel_jit
-def _append_rows(content: NumericArray, intervals: Int64Array, frames: Int64Array, values: NumericArray) -> None:
-    """Write values (N, B) behind the rows of frames (N,), whose slots have room, one after the other."""
+def _append_rows(
+    content: NumericArray, intervals: Int64Array, frames: Int64Array, is_new: BoolArray, values: NumericArray
+) -> None:
+    """Write those of values (N, B) that are new behind the rows of their frames, whose slots have room."""
     for index in range(len(frames)):
-        row = intervals[frames[index], 1]
-        for byte in range(content.shape[1]):
-            content[row, byte] = values[index, byte]
-        intervals[frames[index], 1] = row + 1
+        if is_new[index]:
+            row = intervals[frames[index], 1]
+            for byte in range(content.shape[1]):
+                content[row, byte] = values[index, byte]
+            intervals[frames[index], 1] = row + 1
 
 
 @kernel_jit

@@ -11,7 +11,6 @@ from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_sealed
 from l5kit.data.frame_rows import FrameRows, expand_ranges
 from l5kit.data.log_facts import LogFacts, require_facts
-from l5kit.data.record_bytes import as_bytes
 from l5kit.data.records import (
     AGENT_DTYPE,
     AGENT_INTERVAL,
@@ -287,12 +286,8 @@ class RecordBuffer:
         agents = _as_records("agents", agents, AGENT_DTYPE, len(frames))
         frames, tracks = _as_pairs(frames, agents["track_id"])
         rows = self.find_agents(frames, tracks)
-        is_new = rows < 0
         self._require_pairs_once(frames, tracks, rows)
-        content = as_bytes(agents)
-        self._agents.overwrite(rows[~is_new], content[~is_new])
-        if is_new.any():
-            self._agents.append(self.frames[AGENT_INTERVAL], frames[is_new], content[is_new])
+        self._agents.put(self.frames[AGENT_INTERVAL], frames, rows, agents)
 
     def remove_agents(self, frame_rows: ArrayLike, track_ids: ArrayLike) -> None:
         """Take tracks (N,) out of frames (N,); the agents behind them move up.

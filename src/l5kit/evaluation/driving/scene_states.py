@@ -142,7 +142,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     if is_stationary.any():
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
-        rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
+        np.copyto(rows.velocities_mps, differences_mps, where=is_stationary[:, None])
     # rows of nobody have served to number tracks, and go
     counts = np.empty(len(scene.counts), np.int64)
     num_used = _keep_road_users(scene.counts, rows, counts)
