@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 
 from l5kit._kernels import kernel_jit
-from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray
+from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only, as_sealed
 from l5kit.data.record_bytes import as_bytes
 
@@ -66,12 +66,12 @@ class FrameRows:
         if not self.array.flags.writeable:  # as NumPy has it, of which no kernel would be compiled
             raise ValueError("assignment destination is read-only")
         content = as_read_only(_bytes_of(values.copy() if np.may_share_memory(values, self.array) else values))
-        _overwrite_rows(_bytes_of(self.array), rows, content)
+        _write_rows(_bytes_of(self.array), intervals, frames, rows, content, False)
         is_new = rows < 0
         if is_new.any():
             changed, counts = np.unique(frames[is_new], return_counts=True)
             self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
-            _append_rows(_bytes_of(self.array), intervals, frames, is_new, content)
+            _write_rows(_bytes_of(self.array), intervals, frames, rows, content, True)
 
     def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
         """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
@@ -199,25 +199,27 @@ def _bytes_of(rows: RecordArray) -> NumericArray:
 
 
 @kernel_jit
-def _overwrite_rows(content: NumericArray, rows: Int64Array, values: NumericArray) -> None:
-    """Write values (N, B) into rows (N,) of an array of bytes, but for those without a row, -1."""
-    for index in range(len(rows)):
-        if rows[index] >= 0:
-            for byte in range(content.shape[1]):
-                content[rows[index], byte] = values[index, byte]
-
-
-@kernel_jit
-def _append_rows(
-    content: NumericArray, intervals: Int64Array, frames: Int64Array, is_new: BoolArray, values: NumericArray
+def _write_rows(
+    content: NumericArray,
+    intervals: Int64Array,
+    frames: Int64Array,
+    rows: Int64Array,
+    values: NumericArray,
+    is_adding: bool,
 ) -> None:
-    """Write those of values (N, B) that are new behind the rows of their frames, whose slots have room."""
-    for index in range(len(frames)):
-        if is_new[index]:
+    """Write those of values (N, B) that have a row into it, or add those that have none, -1, to their frames.
+
+    There is room for these behind the rows of the frames.
+    """
+    for index in range(len(rows)):
+        row = rows[index]
+        if (row < 0) != is_adding:
+            continue
+        if is_adding:
             row = intervals[frames[index], 1]
-            for byte in range(content.shape[1]):
-                content[row, byte] = values[index, byte]
             intervals[frames[index], 1] = row + 1
+        for byte in range(content.shape[1]):
+            content[row, byte] = values[index, byte]
 
 
 @kernel_jit

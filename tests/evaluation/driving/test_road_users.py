@@ -93,13 +93,13 @@ def test_the_first_of_two_labels_counts():
 def test_one_kernel_takes_rows_of_any_array():
     probabilities, extents_m = probabilities_of("CAR"), np.array([(4, 2, 1.5)], np.float32)
     assert classify_rows(probabilities, extents_m) == VEHICLE
-    known = road_users._write_groups.signatures
+    known = road_users.write_groups.signatures
     for array in (probabilities, extents_m):
         array.setflags(write=False)
     pairs_m = extents_m[:, :2].astype(np.float64)
     pairs_m.setflags(write=False)
     assert classify_rows(probabilities, extents_m) == classify_rows(probabilities, pairs_m) == VEHICLE
-    assert road_users._write_groups.signatures == known
+    assert road_users.write_groups.signatures == known
 
 
 def test_classes_of_another_shape_are_refused():

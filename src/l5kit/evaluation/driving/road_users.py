@@ -185,7 +185,8 @@ def classify_rows(
     if probabilities.dtype != np.float32:
         probabilities = probabilities.astype(np.float64)
     groups = np.empty(size, np.int64)
-    _write_groups(
+    write_groups(
+        np.arange(size),
         as_read_only(probabilities),
         as_kernel_array(extents_m[:, :2], np.float64),
         groups_of_labels(),
@@ -239,18 +240,19 @@ def class_of_row(
 
 
 @kernel_jit
-def _write_groups(
+def write_groups(
+    rows: Int64Array,
     probabilities: NumericArray,
-    extents_m: Float64Array,
+    extents_m: NumericArray,
     group_of_label: Int64Array,
     threshold: float,
     include_unknown: bool,
     groups: Int64Array,
 ) -> None:
-    """Write the group of each row."""
-    for row in range(len(groups)):
-        _, group, is_hidden = class_of_row(row, probabilities, extents_m, group_of_label, threshold)
-        groups[row] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
+    """Write the groups of some rows (K,) of agents, by the rule of :func:`classify_rows`."""
+    for index in range(len(rows)):
+        _, group, is_hidden = class_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)
+        groups[index] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
 
 
 @kernel_jit

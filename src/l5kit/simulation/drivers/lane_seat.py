@@ -55,7 +55,8 @@ class KeptStates:
     def begin(self, vehicles: Int64Array, frames: Int64Array) -> BoolArray:
         """Begin with the current frames of vehicles, both (K,); return which were not driven in the frame before."""
         last_frames = self._frames[vehicles]
-        is_again, is_new = last_frames == frames, last_frames != frames - 1
+        is_again: BoolArray = last_frames == frames
+        is_new: BoolArray = last_frames != frames - 1
         if is_again.any():
             is_new = np.where(is_again, self._is_before_new[vehicles], is_new)
             again = vehicles[is_again]

@@ -35,7 +35,8 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     for scene, records in enumerate(batch.recorded):
         frames = records.frames[batch.starts[scene] : batch.stops[scene]]
         scenes.append(read_agents(records.agents, frames, tracks, np.full(len(frames), scene), batch.threshold))
-        _count_rows(scenes[-1].track_rows, is_wanted, counts)
+        of_rows = scenes[-1].track_rows
+        counts += np.bincount(of_rows[is_wanted[of_rows]], minlength=len(tracks))
 
     # rows of all scenes behind each other, sorted by track, each written behind the last one of its track
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -82,13 +83,6 @@ def _find_lane_followers(batch: SceneBatch) -> BoolArray:
     is_follower |= find_moving_tracks(poses)
     _mark_on_lanes(poses.arrays, lane_arrays(driving_map), driving_map.lane_grid.arrays, is_follower)
     return is_follower
-
-
-@kernel_jit
-def _count_rows(tracks: Int64Array, is_wanted: BoolArray, counts: Int64Array) -> None:
-    """Count the rows (N,) of the tracks that are wanted."""
-    for row in range(len(tracks)):
-        counts[tracks[row]] += is_wanted[tracks[row]]
 
 
 @kernel_jit
