@@ -47,6 +47,27 @@ def test_the_order_of_the_call_is_that_of_the_frame(buffer):
     assert (tracks_of(buffer, 1, 0), tracks_of(buffer, 0, 1)) == ([9, 7], [1, 8])
 
 
+def test_rows_of_the_buffer_itself_are_put_as_they_were():
+    buffer = RecordBuffer([scene_of([[make_agent(1)], [make_agent(2), make_agent(3)]])])
+    rows = buffer.frame_rows([0, 0], 1)
+    buffer.remove_agents(rows, [2, 3])
+    # the second of the records lies where the first one is to be written
+    assert buffer.agents["track_id"][:2].tolist() == [1, 2]
+    buffer.put_agents(rows, buffer.agents[:2])
+    assert tracks_of(buffer, 0, 1) == [1, 2]
+
+
+def test_records_that_may_only_be_read_can_be_put_but_not_into_such_a_buffer(buffer):
+    records = make_agents(make_agent(9))
+    records.setflags(write=False)
+    buffer.put_agents(buffer.frame_rows([1], 0), records)
+    assert tracks_of(buffer, 1, 0) == [9]
+    for track in (9, 8):
+        with pytest.raises(ValueError, match="assignment destination is read-only"):
+            buffer.as_read_only().put_agents(buffer.frame_rows([1], 0), make_agents(make_agent(track)))
+    assert tracks_of(buffer, 1, 0) == [9]
+
+
 def test_arrays_are_views_that_may_be_written_to(buffer):
     rows = buffer.find_agents(buffer.frame_rows([0], 1), [1])
     buffer.agents["yaw"][rows] = 0.5

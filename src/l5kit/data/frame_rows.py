@@ -51,9 +51,27 @@ class FrameRows:
         """Give frames (K,) that had not been in use empty slots."""
         intervals[frames] = self._slot_ends[frames, None] = 0
 
-    def overwrite(self, rows: Int64Array, values: RecordArray) -> None:
-        """Write records (N,) into rows (N,)."""
-        as_bytes(self.array)[rows] = as_bytes(values)
+    def put(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array, values: RecordArray) -> None:
+        """Write records (N,) into rows (N,), or behind the rows of their frames (N,), which may come several times.
+
+        Args:
+            intervals: Those of all frames.
+            frames: The frame of each.
+            rows: The row of each, -1 for one that its frame gets in addition.
+            values: The records; rows of the array itself are written as they were.
+
+        Raises:
+            ValueError: The rows may only be read from.
+        """
+        if not self.array.flags.writeable:  # as NumPy has it, of which no kernel would be compiled
+            raise ValueError("assignment destination is read-only")
+        content = as_read_only(_bytes_of(values.copy() if np.may_share_memory(values, self.array) else values))
+        _write_rows(_bytes_of(self.array), intervals, frames, rows, content, False)
+        is_new = rows < 0
+        if is_new.any():
+            changed, counts = np.unique(frames[is_new], return_counts=True)
+            self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
+            _write_rows(_bytes_of(self.array), intervals, frames, rows, content, True)
 
     def replace(self, intervals: Int64Array, frames: Int64Array, counts: Int64Array, rows: RecordArray) -> None:
         """Give frames (K,), none of them twice, other rows: ``counts`` (K,) of them, one frame after the other."""
@@ -62,15 +80,6 @@ class FrameRows:
         starts = intervals[frames, 0]
         as_bytes(self.array)[expand_ranges(starts, counts)] = as_bytes(rows)
         intervals[frames, 1] = starts + counts
-
-    def append(self, intervals: Int64Array, frames: Int64Array, rows: RecordArray) -> None:
-        """Add one row to each of some frames (N,), which may come several times, behind those that they have."""
-        order = np.argsort(frames, kind="stable")
-        changed, counts = np.unique(frames, return_counts=True)
-        self._make_room(intervals, changed, intervals[changed, 1] - intervals[changed, 0] + counts)
-        stops = intervals[changed, 1]
-        as_bytes(self.array)[expand_ranges(stops, counts)] = as_bytes(rows)[order]
-        intervals[changed, 1] = stops + counts
 
     def remove(self, intervals: Int64Array, frames: Int64Array, rows: Int64Array) -> None:
         """Take rows (N,) out of their frames (N,); those behind move up."""
@@ -115,10 +124,7 @@ class FrameRows:
         if self._end + num_more > len(self.array):
             self._grow(intervals, num_more)
         starts = self._end + np.cumsum(rooms) - rooms
-        counts_there = intervals[frames, 1] - intervals[frames, 0]
-        content = as_bytes(self.array)
-        content[expand_ranges(starts, counts_there)] = content[expand_ranges(intervals[frames, 0], counts_there)]
-        intervals[frames] = np.stack([starts, starts + counts_there], axis=1)
+        _move_slots(_bytes_of(self.array), intervals, frames, starts)
         self._slot_ends[frames] = starts + rooms
         self._end += num_more
 
@@ -185,6 +191,46 @@ def move_rows(source: RecordArray, starts: Int64Array, counts: Int64Array, targe
             end += total
         return
     as_bytes(target)[: int(counts.sum())] = as_bytes(source)[expand_ranges(starts, counts)]
+
+
+def _bytes_of(rows: RecordArray) -> NumericArray:
+    """Return records (N,) as the bytes of each, a view (N, itemsize) for kernels."""
+    return rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
+
+
+@kernel_jit
+def _write_rows(
+    content: NumericArray,
+    intervals: Int64Array,
+    frames: Int64Array,
+    rows: Int64Array,
+    values: NumericArray,
+    is_adding: bool,
+) -> None:
+    """Write those of values (N, B) that have a row into it, or add those that have none, -1, to their frames.
+
+    There is room for these behind the rows of the frames.
+    """
+    for index in range(len(rows)):
+        row = rows[index]
+        if (row < 0) != is_adding:
+            continue
+        if is_adding:
+            row = intervals[frames[index], 1]
+            intervals[frames[index], 1] = row + 1
+        for byte in range(content.shape[1]):
+            content[row, byte] = values[index, byte]
+
+
+@kernel_jit
+def _move_slots(content: NumericArray, intervals: Int64Array, frames: Int64Array, starts: Int64Array) -> None:
+    """Copy the rows of frames (K,) to where new slots start, (K,), which overlap none that is in use."""
+    for index in range(len(frames)):
+        first, stop = intervals[frames[index], 0], intervals[frames[index], 1]
+        for row in range(first, stop):
+            for byte in range(content.shape[1]):
+                content[starts[index] + row - first, byte] = content[row, byte]
+        intervals[frames[index], 0], intervals[frames[index], 1] = starts[index], starts[index] + stop - first
 
 
 @kernel_jit

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -257,18 +256,16 @@ class RecordBuffer:
         self.scenes_of(frames)
         rows = self._agents.find(self.frames[AGENT_INTERVAL], frames, "track_id", tracks)
         if (rows < -1).any():
-            self._refuse_lookup(int(np.argmin(rows)), frames, tracks, rows)
+            index = int(np.argmin(rows))
+            where, interval = self._where(frames[index], tracks[index]), self.frames[AGENT_INTERVAL][frames[index]]
+            if rows[index] == -2:
+                raise InvalidArgumentError(f"{where} is there more than once")
+            raise CorruptedDataError(
+                f"{where} cannot be looked for: its {AGENT_INTERVAL} {interval.tolist()} does not lie within the "
+                f"{len(self.agents)} rows of agents; change it with put_agents(), remove_agents() or replace_agents() "
+                "only"
+            )
         return rows
-
-    def _refuse_lookup(self, index: int, frames: Int64Array, tracks: NumericArray, rows: Int64Array) -> NoReturn:
-        where = self._where(frames[index], tracks[index])
-        if rows[index] == -2:
-            raise InvalidArgumentError(f"{where} is there more than once")
-        raise CorruptedDataError(
-            f"{where} cannot be looked for: its {AGENT_INTERVAL} {self.frames[AGENT_INTERVAL][frames[index]].tolist()} "
-            f"does not lie within the {len(self.agents)} rows of agents; change it with put_agents(), remove_agents() "
-            "or replace_agents() only"
-        )
 
     def put_agents(self, frame_rows: ArrayLike, agents: RecordArray) -> None:
         """Put agents (N,) into frames (N,): a track that is there is overwritten, another one comes behind the others.
@@ -286,11 +283,8 @@ class RecordBuffer:
         agents = _as_records("agents", agents, AGENT_DTYPE, len(frames))
         frames, tracks = _as_pairs(frames, agents["track_id"])
         rows = self.find_agents(frames, tracks)
-        is_new = rows < 0
         self._require_pairs_once(frames, tracks, rows)
-        self._agents.overwrite(rows[~is_new], agents[~is_new])
-        if is_new.any():
-            self._agents.append(self.frames[AGENT_INTERVAL], frames[is_new], agents[is_new])
+        self._agents.put(self.frames[AGENT_INTERVAL], frames, rows, agents)
 
     def remove_agents(self, frame_rows: ArrayLike, track_ids: ArrayLike) -> None:
         """Take tracks (N,) out of frames (N,); the agents behind them move up.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
+from l5kit.data.array_shapes import as_read_only
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.simulation.parameter_checks import require_positive
@@ -126,11 +127,8 @@ class TrajectoryTracker:
                 f"planned_poses are {planned_poses.dtype} of shape {planned_poses.shape}; for {len(states)} vehicles "
                 f"and {len(times)} times_s pass float64 of shape (N, T, 3) with T at least 1"
             )
-        is_rising = bool(np.isfinite(times).all() and (np.diff(times) > 0).all())
-        if not is_rising or times[-1] < step_s * (1 - 1e-9):
-            raise InvalidArgumentError(
-                f"times_s are {times.tolist()}; they must be finite, rise, and end {step_s} s from now or later"
-            )
+        most_steps = _MOST_LOOKS_AHEAD * int(self.params.num_steps)
+        grid = _grid_of(tuple(times.tolist()), step_s, most_steps)
         if not np.isfinite(planned_poses).all():
             vehicle, step = np.argwhere(~np.isfinite(planned_poses).all(axis=-1))[0].tolist()
             raise InvalidArgumentError(
@@ -138,21 +136,13 @@ class TrajectoryTracker:
                 "finite poses, or leave the vehicle out"
             )
 
-        # for the times 0, h, 2 h, ... the knot before each, and how far it is towards the next one, 0 to 1
-        knots_s = times if times[0] <= 0 else np.concatenate([[0.0], times])
-        most_steps = _MOST_LOOKS_AHEAD * int(self.params.num_steps)
-        num_steps = min(most_steps, max(1, math.floor(knots_s[-1] / step_s * (1 + 1e-9))))
-        grid_s = np.minimum(step_s * np.arange(num_steps + 1), knots_s[-1])
-        before = np.clip(np.searchsorted(knots_s, grid_s, side="right") - 1, 0, len(knots_s) - 2)
-        grid = (before, (grid_s - knots_s[before]) / (knots_s[before + 1] - knots_s[before]))
-
-        speed_fit = speed_fit_matrix(num_steps, step_s, self.params.jerk_weight)
+        speed_fit = speed_fit_matrix(len(grid[0]) - 1, step_s, self.params.jerk_weight)
         plan = planned_poses if planned_poses.flags.carray else planned_poses.copy(order="C")
-        is_joined = len(knots_s) > len(times)
+        is_joined = bool(times[0] > 0)
         arrays, ahead = kernel_arrays(states), int(self.params.num_steps)
         return np.asarray(_track(arrays, plan, is_joined, grid, speed_fit, ahead, *self.parameters))
 
-    @property
+    @functools.cached_property
     def parameters(self) -> tuple[_Constants, _Constants, _Constants]:
         """What kernels take: parameters of the vehicle, of acceleration and of steering.
 
@@ -177,6 +167,32 @@ class TrajectoryTracker:
                 params.steering_rate_weight,
             ),
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _grid_of(times_s: tuple[float, ...], step_s: float, most_steps: int) -> _Grid:
+    """Return the knot before each of the times 0, h, 2 h, ..., and how far it is towards the next one, 0 to 1.
+
+    Args:
+        times_s: Times of planned poses, which are the knots; before them stands the time 0 unless one is at most that.
+        step_s: h.
+        most_steps: How many steps there are at most.
+
+    Raises:
+        InvalidArgumentError: The times do not rise, or end before the first step.
+    """
+    times = np.array(times_s)
+    is_rising = bool(np.isfinite(times).all() and (np.diff(times) > 0).all())
+    if not is_rising or times[-1] < step_s * (1 - 1e-9):
+        raise InvalidArgumentError(
+            f"times_s are {times.tolist()}; they must be finite, rise, and end {step_s} s from now or later"
+        )
+    knots_s = times if times[0] <= 0 else np.concatenate([[0.0], times])
+    num_steps = min(most_steps, max(1, math.floor(knots_s[-1] / step_s * (1 + 1e-9))))
+    grid_s = np.minimum(step_s * np.arange(num_steps + 1), knots_s[-1])
+    before = np.clip(np.searchsorted(knots_s, grid_s, side="right") - 1, 0, len(knots_s) - 2)
+    shares = (grid_s - knots_s[before]) / (knots_s[before + 1] - knots_s[before])
+    return as_read_only(before), as_read_only(shares)
 
 
 @functools.lru_cache(maxsize=64)

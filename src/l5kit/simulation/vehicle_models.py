@@ -155,13 +155,14 @@ class VehicleStates:
     @property
     def motions(self) -> Float64Array:
         """Headings, speeds, accelerations and steering, in rows, (4, N)."""
-        return np.stack([self.yaws_rad, self.speeds_mps, self.accelerations_mps2, self.steering_rad])
+        return np.array([self.yaws_rad, self.speeds_mps, self.accelerations_mps2, self.steering_rad])
 
     @property
     def velocities_mps(self) -> Float64Array:
         """World velocities, along the headings, (N, 2)."""
-        headings = np.stack([np.cos(self.yaws_rad), np.sin(self.yaws_rad)], axis=-1)
-        velocities_mps: Float64Array = self.speeds_mps[:, None] * headings
+        velocities_mps = np.empty((len(self), 2))
+        np.multiply(self.speeds_mps, np.cos(self.yaws_rad), out=velocities_mps[:, 0])
+        np.multiply(self.speeds_mps, np.sin(self.yaws_rad), out=velocities_mps[:, 1])
         return velocities_mps
 
     def taken(self, vehicles: slice | BoolArray | Int64Array) -> "VehicleStates":

@@ -56,6 +56,22 @@ def test_the_label_must_be_probable(probability, threshold, group):
     assert group_of(probabilities_of("CAR", probability), threshold=threshold) == group
 
 
+@pytest.mark.parametrize(
+    ("probabilities", "group"),
+    [
+        pytest.param({"CAR": 0.3, "PEDESTRIAN": 0.4}, VULNERABLE, id="the second is higher"),
+        pytest.param({"CAR": 0.4, "PEDESTRIAN": 0.3}, VEHICLE, id="the first is higher"),
+        pytest.param({"CAR": 0.4, "PEDESTRIAN": 0.4}, VEHICLE, id="of equals the first"),
+        pytest.param({"UNKNOWN": 0.5, "CAR": 0.5}, NONE, id="of equals the first, which is nobody"),
+        pytest.param({"CAR": 0.3, "ANIMAL": 0.5, "PEDESTRIAN": 0.4}, OTHER, id="the middle one is higher"),
+    ],
+)
+def test_of_several_probable_labels_the_highest_counts(probabilities, group):
+    joined = sum(probabilities_of(label, probability) for label, probability in probabilities.items())
+    assert group_of(joined, threshold=0.2) == group
+    assert group_of(joined, (0, 0), threshold=0.2) == NONE
+
+
 @pytest.mark.parametrize("include_unknown", [False, True])
 def test_hidden_rows_never_count(include_unknown):
     assert group_of(probabilities_of("CAR"), (0, 0), include_unknown=include_unknown) == NONE
@@ -77,13 +93,13 @@ def test_the_first_of_two_labels_counts():
 def test_one_kernel_takes_rows_of_any_array():
     probabilities, extents_m = probabilities_of("CAR"), np.array([(4, 2, 1.5)], np.float32)
     assert classify_rows(probabilities, extents_m) == VEHICLE
-    known = road_users._write_groups.signatures
+    known = road_users.write_groups.signatures
     for array in (probabilities, extents_m):
         array.setflags(write=False)
     pairs_m = extents_m[:, :2].astype(np.float64)
     pairs_m.setflags(write=False)
     assert classify_rows(probabilities, extents_m) == classify_rows(probabilities, pairs_m) == VEHICLE
-    assert road_users._write_groups.signatures == known
+    assert road_users.write_groups.signatures == known
 
 
 def test_classes_of_another_shape_are_refused():

@@ -8,7 +8,7 @@ import pytest
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.red_lights import RED, read_lane_colors
-from l5kit.simulation.drivers.intelligent import IntelligentDriver
+from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
 from l5kit.simulation.drivers.lane_seat import KeptStates
 from l5kit.simulation.engine.actions import PlannedPoses
 from l5kit.simulation.engine.agent_control import AgentControl
@@ -84,6 +84,19 @@ def test_no_vehicle_runs_a_red_light_that_it_could_stop_at(scenes, city_road):
                 if red & set(paths.line_lanes[piece].tolist()):
                     assert speed**2 / 2 / 2.0 > line_m - front_m
     assert num_crossed > 5
+
+
+def test_a_scene_that_ends_before_others_changes_nothing_for_them(scenes, city_road):
+    def records_of(parts):
+        batch = SceneBatch.of_scenes(parts, road=city_road)
+        driven = SceneSimulation(batch, ego=EgoSeat(DRIVER), agents=intelligent_traffic(DRIVER), strict=True).run()
+        return [driven.records(scene) for scene in range(len(parts))]
+
+    parts = [scenes[0].cut(0, 12), scenes[1].cut(0, 20)]
+    for part, records in zip(parts, records_of(parts), strict=True):
+        (alone,) = records_of([part])
+        assert records.frames["ego_translation"].tobytes() == alone.frames["ego_translation"].tobytes()
+        assert records.agents.tobytes() == alone.agents.tobytes()
 
 
 def test_vehicles_are_driven_and_others_not(scenes, city_road):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.simulation.drivers.intelligent import IntelligentDriver, intelligent_traffic
 from l5kit.simulation.engine.scene_simulation import SceneSimulation
@@ -34,6 +35,24 @@ def test_behind_a_parked_car_it_changes_to_the_free_lane_and_stays_there(road):
     assert left_m[-1] == pytest.approx(4.0, abs=0.05)
     assert np.abs(np.diff(left_m)).max() < 0.25  # no jump: 4 m in 4 s are 1.5 m/s at most, and a little more
     assert (np.diff(left_m) > -1e-3).all()
+
+
+def test_styles_are_kept_until_paths_come(road):
+    kept = []
+
+    class Spy(IntelligentDriver):
+        def drive(self, state):
+            actions = super().drive(state)
+            seat = behind_view(state).memory["intelligent driver"]
+            kept.append((seat.styles, len(seat.arrays.points_m)))
+            return actions
+
+    batch = batch_of(road, AV, [DRIVER, PARKED])
+    driver = Spy(lane_changes=LaneChangeParams(), max_lateral_mps2=2.0)
+    SceneSimulation(batch, agents=intelligent_traffic(driver), strict=True).run()
+    assert [styles.bends_mps.shape for styles, _ in kept] == [(1, num_points) for _, num_points in kept]
+    num_made = len({id(styles) for styles, _ in kept})
+    assert num_made == len({num_points for _, num_points in kept}) > 1
 
 
 def test_without_a_gain_it_keeps_its_lane(road):

@@ -185,7 +185,8 @@ def classify_rows(
     if probabilities.dtype != np.float32:
         probabilities = probabilities.astype(np.float64)
     groups = np.empty(size, np.int64)
-    _write_groups(
+    write_groups(
+        np.arange(size),
         as_read_only(probabilities),
         as_kernel_array(extents_m[:, :2], np.float64),
         groups_of_labels(),
@@ -208,44 +209,50 @@ def groups_of_labels() -> Int64Array:
 
 
 @kernel_jit
-def label_of_row(row: int, probabilities: NumericArray, extents_m: NumericArray, threshold: float) -> tuple[int, bool]:
-    """Return the label of a row, -1 where none is probable enough, and whether a simulation has hidden the row."""
-    best, highest, num_fine = 0, probabilities[row, 0], 0
-    for label in range(probabilities.shape[1]):
-        probability = probabilities[row, label]
-        num_fine += probability >= 0
-        if probability > highest:
-            best, highest = label, probability
-    is_hidden = extents_m[row, 0] == 0 and extents_m[row, 1] == 0
-    if num_fine < probabilities.shape[1]:  # some are negative or no numbers
-        for label in range(probabilities.shape[1]):
-            is_hidden = is_hidden or probabilities[row, label] < 0
-        return -1, is_hidden
-    return (best if highest > threshold and not is_hidden else -1), is_hidden
-
-
-@kernel_jit
-def group_of_row(
+def class_of_row(
     row: int, probabilities: NumericArray, extents_m: NumericArray, group_of_label: Int64Array, threshold: float
-) -> tuple[int, bool]:
-    """Return the group of a row, by the rule of :func:`classify_rows`, and whether a simulation has hidden the row."""
-    label, is_hidden = label_of_row(row, probabilities, extents_m, threshold)
-    return (group_of_label[label] if label >= 0 else -1), is_hidden
+) -> tuple[int, int, bool]:
+    """Return the label of a row, -1 where none is probable enough, its group, and whether a simulation has hidden it.
+
+    The group is that of :func:`classify_rows` without unknown rows. All of it is one function, as one more call takes
+    as long as a look at the labels.
+    """
+    # labels above the threshold are counted, none of which waits for another one; as a rule there is one at most
+    num_labels, best, num_above, num_fine = probabilities.shape[1], 0, 0, 0
+    for label in range(num_labels):
+        probability = probabilities[row, label]
+        is_above = probability > threshold
+        best = label if is_above else best
+        num_above += is_above
+        num_fine += probability >= 0
+    is_hidden = extents_m[row, 0] == 0 and extents_m[row, 1] == 0
+    if num_fine < num_labels:  # some are negative or no numbers
+        for label in range(num_labels):
+            is_hidden = is_hidden or probabilities[row, label] < 0
+        return -1, _NONE, is_hidden
+    if num_above > 1:  # the first one of the highest
+        best = 0
+        for label in range(num_labels):
+            best = label if probabilities[row, label] > probabilities[row, best] else best
+    if num_above == 0 or is_hidden:
+        return -1, _NONE, is_hidden
+    return best, group_of_label[best], is_hidden
 
 
 @kernel_jit
-def _write_groups(
+def write_groups(
+    rows: Int64Array,
     probabilities: NumericArray,
-    extents_m: Float64Array,
+    extents_m: NumericArray,
     group_of_label: Int64Array,
     threshold: float,
     include_unknown: bool,
     groups: Int64Array,
 ) -> None:
-    """Write the group of each row."""
-    for row in range(len(groups)):
-        group, is_hidden = group_of_row(row, probabilities, extents_m, group_of_label, threshold)
-        groups[row] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
+    """Write the groups of some rows (K,) of agents, by the rule of :func:`classify_rows`."""
+    for index in range(len(rows)):
+        _, group, is_hidden = class_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)
+        groups[index] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
 
 
 @kernel_jit

@@ -14,7 +14,7 @@ from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings, velocities_of_rows
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, groups_of_labels, label_of_row
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, class_of_row, groups_of_labels
 
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
@@ -142,7 +142,7 @@ def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, ro
     if is_stationary.any():
         times_s = np.repeat(scene.times_s, scene.counts)
         differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
-        rows.velocities_mps[is_stationary] = differences_mps[is_stationary]
+        np.copyto(rows.velocities_mps, differences_mps, where=is_stationary[:, None])
     # rows of nobody have served to number tracks, and go
     counts = np.empty(len(scene.counts), np.int64)
     num_used = _keep_road_users(scene.counts, rows, counts)
@@ -165,8 +165,9 @@ def _read_rows(
     index = 0
     for frame in range(len(firsts)):
         for row in range(firsts[frame], firsts[frame] + counts[frame]):
-            label, is_hidden = label_of_row(row, agents.label_probabilities, extents_m, threshold)
-            group = group_of_label[label] if label >= 0 else _NONE
+            label, group, is_hidden = class_of_row(
+                row, agents.label_probabilities, extents_m, group_of_label, threshold
+            )
             rows.labels[index] = label
             is_other = include_unknown and group == _NONE
             rows.groups[index] = _OTHER if is_other and not is_hidden else group

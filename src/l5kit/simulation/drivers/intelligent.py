@@ -117,11 +117,10 @@ def drive_by_style(
             seat = LaneSeat.of_agents(state.batch, limits_mps.pop(), has_avs=has_avs)
         state.memory[_MEMORY] = seat
     vehicles = seat.locate(state)
-    params = [driver.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER) for driver in drivers]
     changes = [driver.lane_changes for driver in drivers]
     if any(each is not None for each in changes):
-        seat.change_lanes(state, changes, _kernel_styles(seat, drivers, params, styles, state.step_time_s))
-    kernel_styles = _kernel_styles(seat, drivers, params, styles, state.step_time_s)
+        seat.change_lanes(state, changes, _kernel_styles(seat, drivers, styles, state))
+    kernel_styles = _kernel_styles(seat, drivers, styles, state)
     gives_way: BoolArray = np.array([driver.gives_way for driver in drivers], np.bool_)
     rows = np.full(len(state), -1) if state.actors is None else np.ascontiguousarray(state.actors)
     poses = np.empty((len(state), num_steps, 3))
@@ -138,13 +137,12 @@ def drive_by_style(
 
 
 def _kernel_styles(
-    seat: LaneSeat,
-    drivers: Sequence[IntelligentDriver],
-    params: Sequence[IntelligentDriverParams],
-    of_vehicles: Int64Array,
-    step_time_s: float,
+    seat: LaneSeat, drivers: Sequence[IntelligentDriver], of_vehicles: Int64Array, state: TrafficState
 ) -> Styles:
-    """Return drivers as kernels take them, on the paths that there are now."""
+    """Return drivers as kernels take them, on the paths that there are now; the seat keeps them until more come."""
+    if seat.styles is not None:
+        return seat.styles
+    params = [driver.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER) for driver in drivers]
     bends = [
         seat.bends_of(driver.max_lateral_mps2, each.max_braking_mps2)
         for driver, each in zip(drivers, params, strict=True)
@@ -152,13 +150,14 @@ def _kernel_styles(
     bends_mps: Float64Array = np.full((len(drivers), max(map(len, bends))), np.inf)
     for style, of_style in enumerate(bends):
         bends_mps[style, : len(of_style)] = of_style
-    return Styles(
+    seat.styles = Styles(
         params=np.array([each.kernel_parameters for each in params]),
         limit_parts=np.array([driver.limit_part for driver in drivers], np.float64),
         bends_mps=bends_mps,
         of_vehicles=of_vehicles,
-        step_s=float(step_time_s),
+        step_s=float(state.step_time_s),
     )
+    return seat.styles
 
 
 def intelligent_traffic(driver: IntelligentDriver | None = None) -> AgentSeat:

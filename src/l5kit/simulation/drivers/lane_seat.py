@@ -54,11 +54,15 @@ class KeptStates:
 
     def begin(self, vehicles: Int64Array, frames: Int64Array) -> BoolArray:
         """Begin with the current frames of vehicles, both (K,); return which were not driven in the frame before."""
-        is_again = self._frames[vehicles] == frames
-        is_new: BoolArray = np.where(is_again, self._is_before_new[vehicles], self._frames[vehicles] != frames - 1)
-        again = vehicles[is_again]
+        last_frames = self._frames[vehicles]
+        is_again: BoolArray = last_frames == frames
+        is_new: BoolArray = last_frames != frames - 1
+        if is_again.any():
+            is_new = np.where(is_again, self._is_before_new[vehicles], is_new)
+            again = vehicles[is_again]
+            for now, before in zip(self._arrays, self.before, strict=True):
+                now[again] = before[again]
         for now, before in zip(self._arrays, self.before, strict=True):
-            now[again] = before[again]
             before[vehicles] = now[vehicles]
         self._is_before_new[vehicles], self._frames[vehicles] = is_new, frames
         return is_new
@@ -83,6 +87,8 @@ class LaneSeat:
         routes: The path that each vehicle follows now, (S,) or (T,).
         motions: Where it is, (S, 7) or (T, 7).
         kept: Motions and routes, as they are kept from frame to frame.
+        styles: How the vehicles drive on these paths, as kernels take it; None before somebody has asked, and where
+            paths have come since then.
     """
 
     def __init__(
@@ -102,6 +108,7 @@ class LaneSeat:
         self._settled_m: Float64Array = np.zeros(len(paths))  # from where on a path nobody changes onto it any more
         self._bends: dict[tuple[float | None, float], PathBends] = {}
         self.kept = KeptStates(self.motions, self.routes)
+        self.styles: Styles | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "LaneSeat":
         """Return itself: asked again in a frame, it starts from what it knew before."""
@@ -252,7 +259,7 @@ class LaneSeat:
             points_m[own] += ((1 + 2 * parts) * (1 - parts) ** 2)[:, None] * (positions_m[row] - poses[row, :2])
         first = len(self.paths)
         self.paths = join_paths(self.paths, replace(paths, points_m=points_m))
-        self.arrays = self.paths.arrays
+        self.arrays, self.styles = self.paths.arrays, None
         self._settled_m = np.concatenate([self._settled_m, changes_m])
         changed = tracks[is_right]
         self.routes[changed] = first + np.flatnonzero(is_right)

@@ -11,7 +11,7 @@ from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.records import AGENT_INTERVAL
-from l5kit.evaluation.driving.road_users import group_of_row, groups_of_labels
+from l5kit.evaluation.driving.road_users import groups_of_labels, write_groups
 from l5kit.simulation.engine.track_table import TrackTable
 from l5kit.simulation.lanes.lane_following import SceneRows
 
@@ -60,8 +60,9 @@ class AgentsNow:
     def groups(self) -> Int64Array:
         """A ``RoadUserGroup`` of each, by the label of this frame, NONE for what is no road user, int64 (N,)."""
         groups = np.empty(len(self), np.int64)
-        columns = (as_read_only(self.records["label_probabilities"]), as_read_only(self.records["extent"]))
-        _read_groups(self.buffer_rows, columns, groups_of_labels(), float(np.float32(self.threshold)), groups)
+        columns = as_read_only(self.records["label_probabilities"]), as_read_only(self.records["extent"])
+        threshold = float(np.float32(self.threshold))
+        write_groups(self.buffer_rows, *columns, groups_of_labels(), threshold, False, groups)
         return groups
 
     @property
@@ -207,17 +208,3 @@ def _read_motions(
         boxes[index, 3], boxes[index, 4] = extents_m[row, 0], extents_m[row, 1]
         velocities_mps[index, 0] = records.velocities_mps[row, 0]
         velocities_mps[index, 1] = records.velocities_mps[row, 1]
-
-
-@kernel_jit
-def _read_groups(
-    rows: Int64Array,
-    records: tuple[NumericArray, NumericArray],
-    group_of_label: Int64Array,
-    threshold: float,
-    groups: Int64Array,
-) -> None:
-    """Write the group of each row, by the rule of ``classify_rows``."""
-    probabilities, extents_m = records
-    for index in range(len(rows)):
-        groups[index] = group_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)[0]

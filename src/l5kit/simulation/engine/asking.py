@@ -168,23 +168,26 @@ def ask(driver: Driver, state: TrafficState) -> Actions:
 
 
 def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tuple[Decision, list[Refusal]]:
-    is_broken: BoolArray = np.any(~np.isfinite(actions.values.reshape(len(actions), -1)), axis=1)
-    refusals = _refuse(is_broken, state, lambda actor: f"actions {_shortened(actions, actor)} are not finite")
-    kept = _of_other_scenes(refusals, state)
-    taken, states = actions, state.actor_states  # as they are where nobody is refused: nothing is copied
-    if refusals:
+    # as they are where nobody is refused: nothing is copied
+    kept, taken, states, refusals = np.arange(len(state)), actions, state.actor_states, list[Refusal]()
+    if not np.isfinite(actions.values).all():
+        is_broken: BoolArray = np.any(~np.isfinite(actions.values.reshape(len(actions), -1)), axis=1)
+        refusals = _refuse(is_broken, state, lambda actor: f"actions {_shortened(actions, actor)} are not finite")
+        kept = _of_other_scenes(refusals, state)
         taken, states = actions.taken(kept), states.taken(kept)
     moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
 
     # an actor is refused for the first thing that is wrong; a position that is not finite is a step too far
-    distances_m = np.sqrt(((moved.positions_m - states.positions_m) ** 2).sum(axis=1))
-    is_thrown: BoolArray = np.zeros(len(state), np.bool_)
-    is_thrown[kept] = ~(distances_m <= _LONGEST_STEP_M)
-    refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
-    is_lost: BoolArray = np.zeros(len(state), np.bool_)
-    is_lost[kept] = ~np.all(np.isfinite(moved.motions), axis=0) & ~is_thrown[kept]
-    refusals += _refuse(is_lost, state, lambda _: f"the state after a step of {type(model).__name__} is not finite")
-    if is_thrown.any() or is_lost.any():
+    steps_m = moved.positions_m - states.positions_m
+    is_near = np.sqrt((steps_m * steps_m).sum(axis=1)) <= _LONGEST_STEP_M
+    is_finite = np.isfinite(moved.motions)
+    if not (is_near.all() and is_finite.all()):
+        is_thrown: BoolArray = np.zeros(len(state), np.bool_)
+        is_thrown[kept] = ~is_near
+        refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
+        is_lost: BoolArray = np.zeros(len(state), np.bool_)
+        is_lost[kept] = ~is_finite.all(axis=0) & ~is_thrown[kept]
+        refusals += _refuse(is_lost, state, lambda _: f"the state after a step of {type(model).__name__} is not finite")
         is_left = np.isin(kept, _of_other_scenes(refusals, state))
         kept, moved = kept[is_left], moved.taken(is_left)
         taken = taken.taken(is_left)
@@ -203,8 +206,6 @@ def _refuse(is_wrong: BoolArray, state: TrafficState, describe: Callable[[int], 
 
 def _of_other_scenes(refusals: list[Refusal], state: TrafficState) -> Int64Array:
     """Return the actors of scenes that are not refused."""
-    if not refusals:
-        return np.arange(len(state))
     return np.flatnonzero(~np.isin(state.actor_scenes, [each.scene for each in refusals]))
 
 

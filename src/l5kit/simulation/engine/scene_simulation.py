@@ -107,7 +107,7 @@ class SceneSimulation:
         self._agent_memory: DriverMemory = {}
         self._egos_apart: dict[int, OwnMemory] = {}
         self._agents_apart: dict[int, OwnMemory] = {}
-        self._seen: tuple[Int64Array, AgentsNow, Int64Array] | None = None  # scenes, their agents, the chosen
+        self._seen: tuple[TrafficState, Int64Array] | None = None  # what the next step begins with, and the chosen
         self._kept = np.zeros((4, len(batch.tracks)))  # heading, speed, acceleration and steering of driven tracks
         self._tracks = (AgentControl() if agents is None else agents.control).begin(batch)
         shape = (len(batch), int((batch.stops - batch.starts).max()))
@@ -165,13 +165,16 @@ class SceneSimulation:
         scenes = self.running
         if len(scenes) == 0:
             return False
-        agents = self._agents_of(scenes)
-        state = self._state(scenes, agents)
+        seen, self._seen = self._seen, None
+        if seen is None or not np.array_equal(seen[0].scenes, scenes):
+            state, chosen = self.state(scenes), None
+        else:
+            state, chosen = seen
         # both see the frame as it is, before either writes into the next one
-        moved_agents = self._decide_agents(state)
+        moved_agents = self._decide_agents(state, chosen)
         moved_egos = self._decide_egos(state)
         if moved_agents is not None:
-            self._write_agents(scenes, agents, *moved_agents)
+            self._write_agents(scenes, state.agents, *moved_agents)
         egos = self._ego_states
         if moved_egos is None:
             # AVs that are replayed: their frames are there already
@@ -190,18 +193,15 @@ class SceneSimulation:
         if self.faults:
             scenes = scenes[~np.isin(scenes, list(self.faults))]
         self.frame_indices[scenes] += 1
-        self._seen = None
         if self._agent_seat is not None and self._agent_seat.control.waits_for_room:
-            self._withhold_agents(scenes, agents, self._agent_seat.control)
+            self._withhold_agents(scenes, state.agents, self._agent_seat.control)
         return True
 
     def state(self, scenes: Int64Array | None = None) -> TrafficState:
         """Return the state of scenes, as the driver of their AVs sees it; ``scenes`` None for all that are running."""
-        chosen = self.running if scenes is None else scenes
-        return self._state(chosen, self._agents_of(chosen))
-
-    def _state(self, scenes: Int64Array, agents: AgentsNow) -> TrafficState:
-        egos = self._ego_states.taken(scenes)
+        scenes = self.running if scenes is None else scenes
+        egos, frames = self._ego_states.taken(scenes), self.buffer.frames[self._rows(scenes)]
+        agents = read_agents(self.buffer.agents, frames, self.batch.tracks, scenes, self.batch.threshold)
         return TrafficState(
             batch=self.batch,
             scenes=scenes,
@@ -215,32 +215,31 @@ class SceneSimulation:
             buffer=self.buffer,
         )
 
-    def _agents_of(self, scenes: Int64Array) -> AgentsNow:
-        """Return all agents of the current frames of scenes."""
-        if self._seen is not None and np.array_equal(self._seen[0], scenes):
-            return self._seen[1]
-        frames = self.buffer.frames[self._rows(scenes)]
-        return read_agents(self.buffer.agents, frames, self.batch.tracks, scenes, self.batch.threshold)
-
     def _rows(self, scenes: Int64Array, ahead: int = 0) -> Int64Array:
         rows: Int64Array = self.buffer.scene_starts[scenes] + self.frame_indices[scenes] + ahead
         return rows
 
-    def _decide_agents(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
-        """Return which rows of agents move, and where to; None if the log has all of them."""
+    def _decide_agents(self, state: TrafficState, actors: Int64Array | None) -> tuple[Int64Array, VehicleStates] | None:
+        """Return which rows of agents move, and where to; None if the log has all of them.
+
+        Args:
+            state: The scenes now.
+            actors: Rows of the agents that are driven, as far as these are known already.
+        """
         seat = self._agent_seat
         if seat is None:
             return None
-        agents, seen = state.agents, self._seen
-        actors = seen[2] if seen and seen[1] is agents else self._choose(agents, state.ego, seat.control)
+        agents = state.agents
+        if actors is None:
+            actors = self._choose(agents, state.ego, seat.control)
 
         # who was driven in the last step goes on as the model left it: records are rounded, and have no steering
         tracks = agents.track_rows[actors]
         states = VehicleStates.of_boxes(agents.boxes[actors], agents.velocities_mps[actors])
-        goes_on = self._tracks.is_driven[tracks]
+        goes_on = np.flatnonzero(self._tracks.is_driven[tracks])
         kept = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
-        for values, of_tracks in zip(kept, self._kept, strict=True):
-            values[goes_on] = of_tracks[tracks[goes_on]]
+        for values, of_tracks in zip(kept, self._kept[:, tracks[goes_on]], strict=True):
+            values[goes_on] = of_tracks
 
         agent_state = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
         self._tracks.note(tracks)
@@ -312,8 +311,8 @@ class SceneSimulation:
         """Take agents that would appear where a box stands out of the frames that are current now."""
         if len(scenes) == 0:
             return
-        agents = self._agents_of(scenes)
-        state = self._state(scenes, agents)
+        state = self.state(scenes)
+        agents = state.agents
         was_there = np.zeros(len(self.batch.tracks), np.bool_)
         was_there[before.track_rows] = True
         chosen = self._choose(agents, state.ego, control)
@@ -326,11 +325,10 @@ class SceneSimulation:
                 of_rows = scenes[agents.scenes_of_rows[blocked]]
                 ids = self.buffer.agents["track_id"][agents.buffer_rows[blocked]]
                 self.buffer.remove_agents(self._rows(of_rows), ids)
-                agents = agents.without(blocked)
-                chosen = self._choose(agents, state.ego, control)
-        # the next step sees the same agents, unless a scene has ended with this one
-        if np.array_equal(scenes, self.running):
-            self._seen = scenes, agents, chosen
+                state = replace(state, agents=agents.without(blocked))
+                chosen = self._choose(state.agents, state.ego, control)
+        # the next step begins with the same, unless a scene has ended with this one
+        self._seen = state, chosen
 
     def _refuse(self, refusals: list[Refusal], state: TrafficState) -> None:
         """Note why scenes cannot go on."""

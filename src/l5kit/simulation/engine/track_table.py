@@ -14,7 +14,7 @@ from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.track_ids import number_tracks
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.road_users import RoadUserGroup, group_of_row, groups_of_labels
+from l5kit.evaluation.driving.road_users import RoadUserGroup, class_of_row, groups_of_labels
 
 Classes = Literal["cars", "vehicles", "all"]
 """Cars by the label of each row, as in L5Kit 1.5; all vehicles, or all road users, by the class of the track."""
@@ -137,6 +137,6 @@ def _note_rows(
             track = track_indices[row]
             first_frames[track] = min(first_frames[track], frame)
             last_frames[track] = max(last_frames[track], frame)
-            group, _ = group_of_row(row, probabilities, extents_m, classes[0], classes[1])
+            _, group, _ = class_of_row(row, probabilities, extents_m, classes[0], classes[1])
             if group >= 0:
                 counts[track, group] += 1

@@ -89,7 +89,7 @@ class TrafficState:
         seen = [self.buffer.scene(scene) for scene in self.scenes.tolist()]
         return read_lane_colors(seen, self.batch.lights).rows_of(np.arange(len(seen)), self.buffer_frames)
 
-    @property
+    @cached_property
     def ego_boxes(self) -> Float64Array:
         """World x and y of the centres of the AVs, yaw, length and width, (R, 5)."""
         boxes = np.empty((len(self.ego), 5))

@@ -3,10 +3,9 @@
 import numpy as np
 
 from l5kit._kernels import kernel_jit
-from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray
+from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import as_read_only
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.data.records import AGENT_INTERVAL
 from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays
 from l5kit.lanes.lane_paths import (
@@ -19,6 +18,7 @@ from l5kit.lanes.lane_paths import (
     make_lane_paths,
     straight_paths,
 )
+from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
 from l5kit.simulation.engine.scene_batch import SceneBatch
 
 
@@ -31,30 +31,20 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
     """
     tracks = batch.tracks
     counts = np.zeros(len(tracks), np.int64)
-    scenes: list[tuple[Int64Array, RecordArray]] = []
+    scenes: list[AgentsNow] = []
     for scene, records in enumerate(batch.recorded):
-        # the track of each row, -1 for those not wanted; ids of tracks are sorted within a scene
-        intervals = records.frames[AGENT_INTERVAL]
-        agents = records.agents[int(intervals[batch.starts[scene], 0]) : int(intervals[batch.stops[scene] - 1, 1])]
-        of_scene = slice(int(tracks.starts[scene]), int(tracks.starts[scene + 1]))
-        track_indices = np.searchsorted(tracks.track_ids[of_scene], np.ascontiguousarray(agents["track_id"]))
-        track_indices[~is_wanted[of_scene][track_indices]] = -1
-        counts[of_scene] += np.bincount(track_indices[track_indices >= 0], minlength=of_scene.stop - of_scene.start)
-        scenes.append((track_indices, agents))
+        frames = records.frames[batch.starts[scene] : batch.stops[scene]]
+        scenes.append(read_agents(records.agents, frames, tracks, np.full(len(frames), scene), batch.threshold))
+        of_rows = scenes[-1].track_rows
+        counts += np.bincount(of_rows[is_wanted[of_rows]], minlength=len(tracks))
 
     # rows of all scenes behind each other, sorted by track, each written behind the last one of its track
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     positions_m, yaws_rad = np.empty((int(starts[-1]), 2)), np.empty(int(starts[-1]))
     ends = starts[:-1].copy()
-    for scene, (track_indices, agents) in enumerate(scenes):
-        _sort_rows(
-            track_indices,
-            as_read_only(agents["centroid"]),
-            as_read_only(agents["yaw"]),
-            ends[tracks.starts[scene] : tracks.starts[scene + 1]],
-            positions_m,
-            yaws_rad,
-        )
+    for agents in scenes:
+        columns = as_read_only(agents.records["centroid"]), as_read_only(agents.records["yaw"])
+        _sort_rows(agents.buffer_rows, agents.track_rows, is_wanted, columns, ends, positions_m, yaws_rad)
     scenes_of_tracks = tracks.scenes_of_tracks
     first_frames = np.maximum(tracks.first_frames, batch.starts[scenes_of_tracks])
     last_frames = np.minimum(tracks.last_frames, batch.stops[scenes_of_tracks] - 1)
@@ -97,20 +87,23 @@ def _find_lane_followers(batch: SceneBatch) -> BoolArray:
 
 @kernel_jit
 def _sort_rows(
-    track_indices: Int64Array,
-    centroids_m: Float64Array,
-    yaws_rad: NumericArray,
+    rows: Int64Array,
+    tracks: Int64Array,
+    is_wanted: BoolArray,
+    columns: tuple[Float64Array, NumericArray],
     ends: Int64Array,
     positions_m: Float64Array,
     headings_rad: Float64Array,
 ) -> None:
-    """Write the rows of a scene behind those of their tracks, which end at ``ends``."""
-    for row in range(len(track_indices)):
-        if track_indices[row] >= 0:
-            target_row = ends[track_indices[row]]
+    """Write centroids and yaws of rows (N,) of records behind those of their tracks, which end at ``ends``."""
+    centroids_m, yaws_rad = columns
+    for index in range(len(rows)):
+        row, track = rows[index], tracks[index]
+        if is_wanted[track]:
+            target_row = ends[track]
             positions_m[target_row, 0], positions_m[target_row, 1] = centroids_m[row, 0], centroids_m[row, 1]
             headings_rad[target_row] = yaws_rad[row]
-            ends[track_indices[row]] = target_row + 1
+            ends[track] = target_row + 1
 
 
 @kernel_jit
