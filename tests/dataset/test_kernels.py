@@ -101,6 +101,31 @@ def test_batches_need_no_types_that_single_samples_do_not(found: Any) -> None:
     assert {name: count for name, count in batches.items() if count > single.get(name, 0)} == {}
 
 
+def test_kernels_of_a_sample_are_handed_what_they_fill(tmp_path: Path) -> None:
+    """Each array that a kernel returns takes the time of a call of Python."""
+    make_several_scenes_log().save(tmp_path / "log.zarr")
+    (tmp_path / "map.pb").write_bytes(FIXTURE_S_MAP)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dataset in datasets(tmp_path):
+            dataset[5]
+    used = {name: kernel.nopython_signatures for name, kernel in kernels().items() if kernel.signatures}
+    of_samples = (
+        "data.windows",
+        "sampling.tracks",
+        "rasterization.box_rasterizer",
+        "rasterization.semantic_rasterizer",
+    )
+    returned = {
+        name: signature.return_type
+        for name, signatures in used.items()
+        for signature in signatures
+        if name.removeprefix("l5kit.").rpartition(".")[0] in of_samples
+    }
+    assert len(returned) > 10
+    assert [name for name, kind in returned.items() if "array" in str(kind).lower()] == []
+
+
 def test_arrays_of_the_log_have_one_type_in_all_stores(tmp_path: Path) -> None:
     make_several_scenes_log().save(tmp_path / "log.zarr")
     types = set()

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.configs.parameters import RasterGeometry
+from l5kit.data.windows import Targets
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
+from l5kit.geometry.transform import compute_agent_pose
 from l5kit.rasterization import RenderContext
 from l5kit.rasterization.render_context import find_middles
 from support.tolerances import FLOAT64_LONG, NETWORK
@@ -140,6 +142,21 @@ def test_many_transforms_equal_those_of_each_pose_to_the_bit(dtype: type, set_or
     assert many.dtype == np.float64
     one_by_one = [context.raster_from_world(*pose) for pose in zip(positions_m, yaws_rad, strict=True)]
     assert_array_equal(many, one_by_one)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pictures_show_targets_in_the_precision_of_their_headings(dtype: type) -> None:
+    rng = np.random.default_rng(4)
+    targets = Targets(
+        track_ids=None,
+        rows=None,
+        centroids_m=rng.uniform(-4000, 4000, (500, 2)),
+        yaws_rad=rng.uniform(-7, 7, 500).astype(dtype),
+        extents_m=np.ones((500, 3)),
+    )
+    one_by_one = [compute_agent_pose(*pose) for pose in zip(targets.centroids_m, targets.yaws_rad, strict=True)]
+    assert_array_equal(targets.drawn_poses, one_by_one)
+    assert (targets.drawn_poses is targets.world_from_agent) == (dtype is np.float64)
 
 
 def test_many_transforms_of_no_pose() -> None:

@@ -14,6 +14,7 @@ from l5kit.errors import InvalidArgumentError, TrackNotFoundError, UnsupportedVa
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling import AgentSampler, SampleColumns, VectorSampler
+from l5kit.sampling.sample_columns import ColumnMemory
 from l5kit.sampling.tracks import TrackStates, find_targets, trace_tracks
 from l5kit.vectorization.vectorizer import Vectorizer
 from support.logs import make_several_scenes_log
@@ -72,6 +73,23 @@ def test_columns_without_memory_of_the_caller_get_their_own(samplers, kind):
     columns = sampler.make_columns(cut(sampler), out=memory)
     assert columns["centroid"].base is memory["centroid"]
     assert_same_columns(columns, sampler.make_columns(cut(sampler)))
+
+
+def test_what_gives_memory_is_asked_for_its_keys_only(samplers):
+    sampler, asked = samplers["raster"], []
+    expected = sampler.make_columns(cut(sampler))
+    memory = {"image": np.full_like(expected["image"], 7), "yaw": np.full(3, 7.0), "unknown": np.zeros(1)}
+
+    def give(key, shape, dtype):
+        asked.append(key)
+        assert (shape, dtype) == (expected[key].shape, expected[key].dtype)
+        return memory[key]
+
+    columns = sampler.make_columns(cut(sampler), out=ColumnMemory(memory.keys(), give))
+    assert set(asked) == {"image", "yaw"}
+    assert columns["image"] is memory["image"]
+    assert columns["yaw"] is memory["yaw"]
+    assert_same_columns(columns, expected)
 
 
 @pytest.mark.parametrize(

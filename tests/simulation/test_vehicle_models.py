@@ -262,6 +262,29 @@ def test_any_next_pose_is_reached_by_the_models_of_poses(state, shares, step_s):
         np.testing.assert_allclose(angular_distance(after.yaws_rad, wanted.yaws_rad), 0, atol=FLOAT64_LONG)
 
 
+@pytest.mark.parametrize(
+    ("model", "yaw", "action"),
+    [
+        pytest.param(PoseModel(), 0.0, (1e200, 1.0, 1.0), id="pose too far ahead"),
+        pytest.param(PoseModel(), 0.0, (1.0, -1e200, 1.0), id="pose too far aside"),
+        pytest.param(PoseChange(), 0.0, (1e200, 1.0, 1.0), id="change too far ahead"),
+        pytest.param(PoseChange(), 1.7e308, (1.0, 1.0, 1.7e308), id="turned too far"),
+    ],
+)
+def test_a_step_to_a_state_that_is_not_finite_is_refused(model, yaw, action):
+    with pytest.raises(InvalidArgumentError, match=r"vehicle 0 has .*inf.*; all must be finite"):
+        model.step(states_of(yaw=yaw), actions_of(action), STEP_S)
+
+
+@given(state=moving_states, shares=st.tuples(numbers, numbers, numbers), step_s=step_times)
+def test_speeds_of_poses_are_those_of_numpy_to_the_bit(state, shares, step_s):
+    after = PoseModel().step(state, actions_of([share * 3000 for share in shares]), step_s)
+    steps_m = after.positions_m - state.positions_m
+    speeds_mps = np.sqrt(steps_m[:, 0] * steps_m[:, 0] + steps_m[:, 1] * steps_m[:, 1]) / step_s
+    np.testing.assert_array_equal(after.speeds_mps, speeds_mps)
+    np.testing.assert_array_equal(after.accelerations_mps2, (speeds_mps - state.speeds_mps) / step_s)
+
+
 def test_the_unicycle_reads_the_speed_from_the_poses():
     """2 m ahead and 1 m aside in a step: it gets 2 m ahead, and the rest is missing."""
     start, end = states_of(speed=19.6), states_of(2.0, 1.0, speed=99.0)

@@ -29,7 +29,7 @@ from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.chunked_array import RowRanges, read_ahead
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
-from l5kit.geometry.transform import compute_agent_transforms
+from l5kit.geometry.transform import compute_agent_poses, compute_agent_transforms
 
 
 @dataclass(frozen=True)
@@ -371,6 +371,13 @@ class Targets:
         """Their frames, which all that is in a sample is relative to, (B, 3, 3)."""
         return self._transforms()[1]
 
+    @property
+    def drawn_poses(self) -> Float64Array:
+        """Their poses with sine and cosine in the precision of the headings, as pictures show them, (B, 3, 3)."""
+        if self.yaws_rad.dtype == np.float64:
+            return self.world_from_agent
+        return compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad))
+
     def _transforms(self) -> tuple[Float64Array, Float64Array]:
         """Return poses and frames, computed when they are first asked for (without the lock of a cached property)."""
         known: dict[str, tuple[Float64Array, Float64Array]] = vars(self)
@@ -529,7 +536,7 @@ def cut_windows(
         InvalidArgumentError: A current frame does not lie in its scene, or a scene not within the frames; or an array
             of ``current`` is of another byte order or has more than one axis.
     """
-    frames, num_windows = current.frames, len(current.rows)
+    frames, num_windows, skips_frames = current.frames, len(current.rows), steps.skips_frames
     num_columns = steps.history_num_frames + 1 + steps.future_num_frames
     names = frames.dtype.names or ()
     lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
@@ -558,10 +565,10 @@ def cut_windows(
             "restore it from its source"
         )
     # rows between frames that are skipped are not read, else a window is one range
-    needed = intervals if steps.skips_frames else ranges
+    needed = intervals if skips_frames else ranges
     read_ahead([RowRanges(agents, *needed[0]), RowRanges(tl_faces, *needed[1])])
-    agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=steps.skips_frames, strict=True)
-    face_rows = _place_rows(tl_faces, intervals[1], ranges[1], is_apart=steps.skips_frames, strict=False)
+    agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=skips_frames, strict=True)
+    face_rows = _place_rows(tl_faces, intervals[1], ranges[1], is_apart=skips_frames, strict=False)
     return Windows(frames_cut, counts, agent_rows, face_rows, steps.history_num_frames + 1, ego_extent_m)
 
 

@@ -410,14 +410,12 @@ class BaseEgoDataset(Dataset[Sample]):
         allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
         pictures: list[Memory] = []
 
-        def memory_of_pictures(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-            if key != "image":
-                return None
+        def memory_of_pictures(_: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
             if not pictures:  # it is requested where they are drawn, and where all columns are put together
                 pictures.append(allocate(shape, dtype))
             return pictures[0].array
 
-        columns = self._make_columns(indices, memory_of_pictures, "error")
+        columns = self._make_columns(indices, ColumnMemory(("image",), memory_of_pictures), "error")
         tensor = pictures[0].tensor if pictures else None
         return SampleBatch(dict(columns.arrays), None if tensor is None else {"image": tensor})
 
@@ -464,10 +462,9 @@ class BaseEgoDataset(Dataset[Sample]):
         origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 
         # what is made anew gets its memory at the end, with what a dataset adds
-        def memory_of_sampler(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-            return None if memory is None or key in self._resized_columns else memory(key, shape, dtype)
-
-        out = memory_of_sampler if memory is not None and self._resized_columns else memory
+        out = memory
+        if memory is not None and self._resized_columns:
+            out = ColumnMemory([key for key in memory.keys if key not in self._resized_columns], memory.give)
         made = sampler.make_columns(cut.windows, cut.track_ids, out=out, missing=missing)
         columns = self._finish_columns(indices, {**made.arrays, **origin})
         if memory is not None:

@@ -73,10 +73,8 @@ class EgosNow:
         before, moved = self.states, PoseModel().step(self.states, poses, step_time_s)
 
         # poses do not tell who has gone backwards: there speeds are below 0, and accelerations their changes
-        steps_m = moved.positions_m - before.positions_m
-        ahead_m = steps_m[:, 0] * np.cos(before.yaws_rad) + steps_m[:, 1] * np.sin(before.yaws_rad)
-        is_backwards = (ahead_m < 0) & (moved.speeds_mps > 0)
-        if not np.count_nonzero(is_backwards):
+        headings, is_backwards = (np.cos(before.yaws_rad), np.sin(before.yaws_rad)), np.empty(len(before), np.bool_)
+        if not _find_backwards(before.positions_m.copy(), moved.positions_m, headings, moved.speeds_mps, is_backwards):
             return moved
         speeds_mps = np.where(is_backwards, -moved.speeds_mps, moved.speeds_mps)
         changes_mps2 = (speeds_mps - before.speeds_mps) / step_time_s
@@ -85,6 +83,24 @@ class EgosNow:
             speeds_mps=speeds_mps,
             accelerations_mps2=np.where(is_backwards, changes_mps2, moved.accelerations_mps2),
         )
+
+
+@kernel_jit
+def _find_backwards(
+    before_m: Float64Array,
+    positions_m: Float64Array,
+    headings: tuple[Float64Array, Float64Array],
+    speeds_mps: Float64Array,
+    is_backwards: BoolArray,
+) -> bool:
+    """Write who has gone against the heading, cosine and sine, that it had before, and return whether anyone has."""
+    cos, sin = headings
+    is_any = False
+    for i in range(len(is_backwards)):
+        ahead_m = (positions_m[i, 0] - before_m[i, 0]) * cos[i] + (positions_m[i, 1] - before_m[i, 1]) * sin[i]
+        is_backwards[i] = ahead_m < 0 and speeds_mps[i] > 0
+        is_any = is_any or is_backwards[i]
+    return is_any
 
 
 def box_space(size: int) -> "spaces.Box":

@@ -66,7 +66,9 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
         Shape (N, 3, 3).
     """
     # cosine and sine by NumPy, whose float32 has other bits than that of kernels
-    return _poses_of(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m))
+    poses = np.empty((len(yaws_rad), 3, 3))
+    _write_poses(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses)
+    return poses
 
 
 def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> tuple[Float64Array, Float64Array]:
@@ -74,33 +76,31 @@ def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> t
 
     The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
     """
-    return _transforms_of(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m))
+    poses, inverses = np.empty((len(yaws_rad), 3, 3)), np.empty((len(yaws_rad), 3, 3))
+    _write_transforms(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses, inverses)
+    return poses, inverses
 
 
 @kernel_jit
-def _poses_of(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray) -> Float64Array:
-    """Return poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
-    poses = np.empty((len(cos), 3, 3), np.float64)
+def _write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
+    """Write poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
     for i in range(len(poses)):
         poses[i, 0, 0], poses[i, 0, 1], poses[i, 0, 2] = cos[i], -sin[i], centroids_m[i, 0]
         poses[i, 1, 0], poses[i, 1, 1], poses[i, 1, 2] = sin[i], cos[i], centroids_m[i, 1]
         poses[i, 2, 0], poses[i, 2, 1], poses[i, 2, 2] = 0.0, 0.0, 1.0
-    return poses
 
 
 @kernel_jit
-def _transforms_of(
-    cosines: FloatArray, sines: FloatArray, centroids_m: FloatArray
-) -> tuple[Float64Array, Float64Array]:
-    """Return poses, as :func:`_poses_of` does, and their inverses, (N, 3, 3) each."""
-    poses = _poses_of(cosines, sines, centroids_m)
-    inverses = np.empty_like(poses)
+def _write_transforms(
+    cosines: FloatArray, sines: FloatArray, centroids_m: FloatArray, poses: Float64Array, inverses: Float64Array
+) -> None:
+    """Write poses, as :func:`_write_poses` does, and their inverses, (N, 3, 3) each."""
+    _write_poses(cosines, sines, centroids_m, poses)
     for i in range(len(poses)):
         cos, sin, x, y = poses[i, 0, 0], poses[i, 1, 0], poses[i, 0, 2], poses[i, 1, 2]
         inverses[i, 0, 0], inverses[i, 0, 1], inverses[i, 0, 2] = cos, sin, -(cos * x + sin * y)
         inverses[i, 1, 0], inverses[i, 1, 1], inverses[i, 1, 2] = -sin, cos, sin * x - cos * y
         inverses[i, 2, 0], inverses[i, 2, 1], inverses[i, 2, 2] = 0.0, 0.0, 1.0
-    return poses, inverses
 
 
 def rotation33_as_yaw(rotation: ArrayLike) -> float:

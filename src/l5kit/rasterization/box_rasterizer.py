@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
+from l5kit.data.array_shapes import as_read_only
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.data.records import AGENT_DTYPE
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows, read_only_field
+from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.device.backend import DeviceArray
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners
@@ -62,14 +63,17 @@ class _Boxes(NamedTuple):
     yaws_rad: Float32Array
 
 
-class _AgentRows(NamedTuple):
-    """Fields of an array of N agents."""
+class _Drawn(NamedTuple):
+    """Room for the shapes of N boxes, as arrays of a ``ShapeList``; shapes of boxes, or of the channels of B windows.
 
-    track_ids: NumericArray
-    centroids_m: Float64Array
-    extents_m: Float32Array
-    yaws_rad: Float32Array
-    probabilities: Float32Array
+    Arrays that a kernel is handed cost a third of those that it returns.
+    """
+
+    points: Int32Array
+    contours: Int64Array
+    shapes: Int64Array
+    starts: Int64Array
+    rows: Int64Array
 
 
 class _Views(NamedTuple):
@@ -130,20 +134,42 @@ def list_boxes(
         raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         drawing: How they are drawn.
     """
-    boxes = _collect_boxes(windows, targets, raster_from_world, drawing)
-    # by NumPy, whose float32 has other bits than that of kernels
-    headings = np.cos(boxes.yaws_rad), np.sin(boxes.yaws_rad)
-    points, contours, shapes, starts, rows, most_points = _project_boxes(
-        tuple(boxes), headings, raster_from_world, drawing.planes_shape, drawing.is_solid
+    agents, num_windows, num_channels = windows.agents, len(windows), drawing.planes_shape[0]
+    num_frames = min(windows.num_history, num_channels // 2)
+    most = _count_rows(windows.counts, agents.starts, agents.stops, num_frames)
+    boxes = _Boxes(np.empty(most, np.int64), np.empty((most, 2)), np.empty((most, 2)), np.empty(most, np.float32))
+
+    # in each window first the agents that may touch the picture, then its AVs; array by array of agents
+    size_m = (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1]))
+    options = (np.float32(drawing.threshold), drawing.render_ego_history, size_m)
+    held, num_boxes = agents.dtype["track_id"], 0
+    track_ids = np.empty(0, held) if targets.track_ids is None else targets.track_ids.astype(held, copy=False)
+    views = (windows.frames, windows.counts, agents.starts, agents.stops, track_ids, raster_from_world)
+    for rows, part in agents.parts():
+        of_part, room = (part.start, part.stop, num_frames), (*boxes, num_boxes)
+        num_boxes = _gather_boxes(as_read_only(rows), views, of_part, drawing.planes_shape, options, room)
+
+    # headings by NumPy, whose float32 has other bits than that of kernels
+    yaws_rad = boxes.yaws_rad[:num_boxes]
+    headings = np.cos(yaws_rad), np.sin(yaws_rad)
+    drawn = _Drawn(
+        points=np.empty((_NUM_CORNERS * num_boxes, 2), np.int32),
+        contours=np.empty((num_boxes, 2), np.int64),
+        shapes=np.empty((num_boxes if drawing.is_solid else num_windows * num_channels, 5), np.int64),
+        starts=np.empty(num_windows + 1, np.int64),
+        rows=np.empty((num_windows, num_channels, 2), np.int64),
+    )
+    num_drawn, most_points = _project_boxes(
+        tuple(boxes), headings, raster_from_world, drawing.planes_shape, drawing.is_solid, tuple(drawn)
     )
     return ShapeList(
-        points=points,
-        contours=contours,
-        shapes=shapes,
-        starts=starts,
+        points=drawn.points[: _NUM_CORNERS * num_drawn],
+        contours=drawn.contours[:num_drawn],
+        shapes=drawn.shapes[:num_drawn] if drawing.is_solid else drawn.shapes,
+        starts=drawn.starts,
         colors=BOX_COLORS,
         planes_shape=drawing.planes_shape,
-        rows=rows,
+        rows=drawn.rows,
         known_most_points=most_points,
     )
 
@@ -201,93 +227,59 @@ def list_boxes_on_device(
     return drawn
 
 
-def _collect_boxes(
-    windows: Windows,
-    targets: Targets,
-    raster_from_world: Float64Array,
-    drawing: BoxDrawing,
-) -> _Boxes:
-    """Return the boxes that are drawn: in each window first the agents that may touch the picture, then its AVs."""
-    agents, num_channels = windows.agents, drawing.planes_shape[0]
-    size_m = (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1]))
-    options = (np.float32(drawing.threshold), drawing.render_ego_history, size_m)
-
-    # agents of the windows whose rows lie in one array, in types for which the kernel is compiled once
-    parts = []
-    for rows, part in agents.parts():
-        agent_ids = read_only_field(rows, "track_id")
-        agent_arrays = (
-            agent_ids,
-            read_only_field(rows, "centroid"),
-            read_only_field(rows, "extent"),
-            read_only_field(rows, "yaw"),
-            read_only_field(rows, "label_probabilities"),
-        )
-        track_ids = np.empty(0, agent_ids.dtype)
-        if targets.track_ids is not None:
-            track_ids = targets.track_ids.astype(agent_ids.dtype, copy=False)
-        views = (windows.frames, windows.counts, agents.starts, agents.stops, track_ids, raster_from_world)
-        num_frames = (windows.num_history, num_channels // 2)
-        parts.append(
-            _gather_boxes(agent_arrays, views, (part.start, part.stop), num_frames, drawing.planes_shape, options)
-        )
-    return _Boxes(*parts[0]) if len(parts) == 1 else _Boxes(*map(np.concatenate, zip(*parts, strict=True)))
+@kernel_jit
+def _count_rows(counts: Int64Array, starts: Int64Array, stops: Int64Array, num_frames: int) -> int:
+    """Return how many agents and AVs the first frames of windows have together; rows of frames are (B, F)."""
+    count: Any = np.int64(0)
+    for window in range(len(starts)):
+        for frame in range(min(counts[0, window], num_frames)):
+            count += stops[window, frame] - starts[window, frame] + 1
+    return int(count)
 
 
 @kernel_jit
 def _gather_boxes(
-    agent_arrays: tuple[NumericArray, ...],
+    agents: RecordArray,
     view_arrays: tuple[Any, ...],
-    part: tuple[int, int],
-    num_frames: tuple[int, int],
+    part: tuple[int, int, int],
     planes_shape: PlanesShape,
     options: tuple[np.float32, bool, tuple[np.float32, np.float32]],
-) -> tuple[NumericArray, ...]:
-    """Return agents and AVs of the windows ``part``, first and end, whose agents lie in one array.
+    room: tuple[Any, ...],
+) -> int:
+    """Write agents and AVs of windows whose agents lie in one array, and return the end of what is written.
 
-    The arrays are those of :class:`_AgentRows`, :class:`_Views` and :class:`_Boxes`. ``num_frames`` are those of
-    history that windows have room for, and those that have channels; ``options`` the least probability of agents,
-    whether agents of interest are drawn in past frames, and length and width of the AV.
+    The arrays are those of :class:`_Views`; ``part`` are first and end window, and how many frames are drawn;
+    ``options`` the least probability of agents, whether agents of interest are drawn in past frames, and length and
+    width of the AV; ``room`` the arrays of :class:`_Boxes` and where to begin in them.
     """
-    agents, views = _AgentRows(*agent_arrays), _Views(*view_arrays)
+    views = _Views(*view_arrays)
     (num_channels, height, width), (threshold, draws_past, size_m) = planes_shape, options
     draws_av = len(views.track_ids) == 0
-    most_frames = min(num_frames[0], num_frames[1])
-    most_boxes = 0
-    for window in range(part[0], part[1]):
-        for frame in range(min(views.counts[0, window], most_frames)):
-            most_boxes += views.stops[window, frame] - views.starts[window, frame] + 1
-    boxes = _Boxes(
-        np.empty(most_boxes, np.int64),
-        np.empty((most_boxes, 2), np.float64),
-        np.empty((most_boxes, 2), np.float64),
-        np.empty(most_boxes, np.float32),
-    )
-
-    num_boxes = 0
+    channels, centroids_m, extents_m, yaws_rad, num_boxes = room
+    boxes = _Boxes(channels, centroids_m, extents_m, yaws_rad)
     for window in range(part[0], part[1]):
         matrix = views.raster_from_world[window]
         pixels_per_metre = abs(matrix[0, 0]) + abs(matrix[0, 1])  # an upper bound
-        for frame in range(min(views.counts[0, window], most_frames)):
+        for frame in range(min(views.counts[0, window], part[2])):
             for row in range(views.starts[window, frame], views.stops[window, frame]):
-                length, width_m = np.float64(agents.extents_m[row, 0]), np.float64(agents.extents_m[row, 1])
-                centroid_m = (agents.centroids_m[row, 0], agents.centroids_m[row, 1])
+                agent = agents[row]
+                length, width_m = np.float64(agent.extent[0]), np.float64(agent.extent[1])
+                centroid_m = (agent.centroid[0], agent.centroid[1])
                 if (
                     _is_beside_picture(matrix, centroid_m, (length, width_m), pixels_per_metre, (width, height))
-                    or not kept_probability(agents.probabilities[row]) > threshold
+                    or not kept_probability(agent.label_probabilities) > threshold
                 ):
                     continue
                 # the agent of interest has the channels behind those of agents
                 channel = frame
-                if not draws_av and agents.track_ids[row] == views.track_ids[window]:
+                if not draws_av and agent.track_id == views.track_ids[window]:
                     if frame > 0 and not draws_past:
                         continue
                     channel += num_channels // 2
                 boxes.channels[num_boxes] = window * num_channels + channel
-                boxes.centroids_m[num_boxes, 0] = agents.centroids_m[row, 0]
-                boxes.centroids_m[num_boxes, 1] = agents.centroids_m[row, 1]
+                boxes.centroids_m[num_boxes, 0], boxes.centroids_m[num_boxes, 1] = centroid_m
                 boxes.extents_m[num_boxes, 0], boxes.extents_m[num_boxes, 1] = length, width_m
-                boxes.yaws_rad[num_boxes] = agents.yaws_rad[row]
+                boxes.yaws_rad[num_boxes] = agent.yaw
                 num_boxes += 1
 
             # the AV is the agent of interest, in channels of its own, or the last one of the agents
@@ -300,12 +292,7 @@ def _gather_boxes(
                 boxes.extents_m[num_boxes, axis] = size_m[axis]
             boxes.yaws_rad[num_boxes] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
             num_boxes += 1
-    return (
-        boxes.channels[:num_boxes],
-        boxes.centroids_m[:num_boxes],
-        boxes.extents_m[:num_boxes],
-        boxes.yaws_rad[:num_boxes],
-    )
+    return int(num_boxes)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
@@ -370,19 +357,22 @@ def _project_boxes(
     raster_from_world: Float64Array,
     planes_shape: PlanesShape,
     is_solid: bool,
-) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array, Int64Array, int]:
-    """Return the visible boxes, inside a channel in their order: the arrays of a ``ShapeList``, and its most points.
+    drawn_arrays: tuple[NumericArray, ...],
+) -> tuple[int, int]:
+    """Write the visible boxes, inside a channel in their order; return their number and the most points of a shape.
 
     The shape of a channel is all of its boxes; or, where they are solid, each box is a shape of its own, so that boxes
-    do not cancel where they overlap. Corners as :func:`l5kit.geometry.box.compute_box_corners`. ``headings`` are the
-    cosines and the sines of the yaws; the channels of boxes that are not drawn are overwritten.
+    do not cancel where they overlap. Corners as :func:`l5kit.geometry.box.compute_box_corners`. The arrays are those of
+    :class:`_Boxes` and :class:`_Drawn`. ``headings`` are the cosines and the sines of the yaws of as many boxes as are
+    looked at; the channels of boxes that are not drawn are overwritten.
     """
     boxes, (cos, sin), (num_channels, height, width) = _Boxes(*box_arrays), headings, planes_shape
-    channels, num_windows = boxes.channels, len(raster_from_world)
-    points, num_drawn = np.empty((_NUM_CORNERS * len(channels), 2), np.int32), 0
+    corners, contours, shapes, starts, rows = drawn_arrays
+    channels, num_boxes, num_windows = boxes.channels, len(cos), len(raster_from_world)
+    points, num_drawn = np.empty((_NUM_CORNERS * num_boxes, 2), np.int32), np.int64(0)
     ends = np.zeros(num_windows * num_channels, np.int64)
     # corners in pixels, and how many boxes of each channel may touch the picture
-    for box in range(len(channels)):
+    for box in range(num_boxes):
         matrix = raster_from_world[channels[box] // num_channels]
         centroid_m = (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1])
         extent_m = (boxes.extents_m[box, 0], boxes.extents_m[box, 1])
@@ -394,8 +384,7 @@ def _project_boxes(
             channels[box] = _NOT_DRAWN
 
     # the boxes of a channel follow each other
-    num_shapes = num_drawn if is_solid else len(ends)
-    shapes, starts = np.empty((num_shapes, 5), np.int64), np.zeros(num_windows + 1, np.int64)
+    starts[0] = 0
     end = most_boxes = 0
     for channel in range(len(ends)):
         begin, end = end, end + ends[channel]
@@ -410,10 +399,8 @@ def _project_boxes(
         starts[channel // num_channels + 1] = end_shape
 
     # each box goes to the next place of its channel, and widens the rows that the channel touches
-    corners, contours = np.empty((_NUM_CORNERS * num_drawn, 2), np.int32), np.empty((num_drawn, 2), np.int64)
-    rows = np.empty((num_windows, num_channels, 2), np.int64)
     rows[..., 0], rows[..., 1] = height, 0
-    for box in range(len(channels)):
+    for box in range(num_boxes):
         if channels[box] != _NOT_DRAWN:
             position = ends[channels[box]]
             ends[channels[box]] += 1
@@ -430,7 +417,8 @@ def _project_boxes(
         for channel in range(num_channels):
             if rows[window, channel, 0] >= rows[window, channel, 1]:
                 rows[window, channel] = 0
-    return corners, contours, shapes, starts, rows, _NUM_CORNERS * (min(most_boxes, 1) if is_solid else most_boxes)
+    most_boxes = min(most_boxes, 1) if is_solid else most_boxes
+    return int(num_drawn), int(_NUM_CORNERS * most_boxes)
 
 
 @kernel_jit

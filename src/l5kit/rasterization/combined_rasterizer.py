@@ -53,8 +53,8 @@ class CombinedRasterizer(PlanarRasterizer):
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        parts = (self.box_rast, self.background_rast)
-        return StackedList(tuple(part.prepare(windows, targets, raster_from_world) for part in parts))
+        boxes = self.box_rast.prepare(windows, targets, raster_from_world)
+        return StackedList((boxes, self.background_rast.prepare(windows, targets, raster_from_world)))
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
         """Return the background with the boxes over it.

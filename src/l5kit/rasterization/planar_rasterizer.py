@@ -190,8 +190,7 @@ class PlanarRasterizer(Rasterizer):
             windows: What to draw, the history of B windows.
             targets: The agents of interest, (B,).
         """
-        matrices = self.render_context.raster_from_world_many(targets.centroids_m, targets.yaws_rad)
-        return self.prepare(windows, targets, matrices)
+        return self.prepare(windows, targets, self.render_context.raster_from_poses(targets.drawn_poses))
 
     def images_shape(self, num_windows: int) -> tuple[int, int, int, int]:
         """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""

@@ -112,7 +112,10 @@ class RenderContext:
         Returns:
             Shape (B, 3, 3).
         """
-        world_from_local = compute_agent_poses(positions_m, np.ascontiguousarray(yaws_rad))
+        return self.raster_from_poses(compute_agent_poses(positions_m, np.ascontiguousarray(yaws_rad)))
+
+    def raster_from_poses(self, world_from_local: Float64Array) -> Float64Array:
+        """Return the transforms for many poses as matrices, both (B, 3, 3)."""
         raster_from_world: Float64Array = self.raster_from_local @ np.linalg.inv(world_from_local)
         return raster_from_world
 

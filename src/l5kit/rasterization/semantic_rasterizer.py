@@ -197,19 +197,24 @@ class MapOutlines:
             colors: Red, green and blue of lane boundaries by the rank of the light of their lane, then
                 :data:`ROAD_COLOR` and :data:`CROSSWALK_COLOR`, (6, 3).
         """
-        points, contours, shapes, starts = _list_shapes(
+        num_contours = _PARTS * len(near.rows)
+        num_points = _count_points(self.line_starts, self.element_starts, near.rows)
+        points, contours = np.empty((num_points, 2), np.int32), np.empty((num_contours, 2), np.int64)
+        shapes, starts = np.zeros((num_contours, 5), np.int64), np.zeros(len(near.starts), np.int64)
+        num_shapes = _list_shapes(
             (self.vertices_m, self.line_starts, self.element_starts),
             self.num_lanes,
             (near[0], near[1]),
             (raster_from_world, raster_size),
             tuple(lights.arrays),
             (active[0], active[1]),
+            (points, contours, shapes, starts),
         )
         width, height = raster_size
         return ShapeList(
             points=points,
             contours=contours,
-            shapes=shapes,
+            shapes=shapes[:num_shapes],
             starts=starts,
             colors=colors,
             planes_shape=(colors.shape[1], height, width),
@@ -321,6 +326,15 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 
 @kernel_jit
+def _count_points(line_starts: Int64Array, element_starts: Int64Array, elements: Int64Array) -> int:
+    """Return how many vertices the lines of elements have together."""
+    num_points: Any = np.int64(0)
+    for element in elements:
+        num_points += line_starts[element_starts[element + 1]] - line_starts[element_starts[element]]
+    return int(num_points)
+
+
+@kernel_jit
 def _list_shapes(
     line_arrays: tuple[NumericArray, ...],
     num_lanes: int,
@@ -328,23 +342,19 @@ def _list_shapes(
     raster: tuple[Float64Array, tuple[int, int]],
     light_arrays: tuple[Int64Array, ...],
     active_arrays: tuple[Int64Array, Int64Array],
-) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array]:
-    """Return the points of all lines, and the shapes that may touch the picture: points, contours, shapes and starts.
+    result: tuple[NumericArray, ...],
+) -> int:
+    """Write the points of all lines, and the shapes that may touch the picture; return how many shapes there are.
 
-    They are those of a :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each. An element has
-    three contours: both of its lines as one, and each of them; a crosswalk leaves the last one empty. The tuples get
-    their names in here: plain ones are cheaper to hand over to a kernel.
+    ``result`` are points, contours, shapes and starts, the last two zeros, of a
+    :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each. An element has three contours: both
+    of its lines as one, and each of them; a crosswalk leaves the last one empty. The tuples get their names in here:
+    plain ones are cheaper to hand over to a kernel, and what a kernel is handed is cheaper than what it returns.
     """
     near, lines = NearElements(*near_arrays), _Lines(*line_arrays)
+    points, all_contours, shapes, starts = result
     num_near = len(near.rows)
     is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
-    all_contours, shapes = np.empty((_PARTS * num_near, 2), np.int64), np.zeros((_PARTS * num_near, 5), np.int64)
-    starts = np.zeros(len(near.starts), np.int64)
-    num_points = 0
-    for element in near.rows:
-        first_line, end_line = lines.element_starts[element], lines.element_starts[element + 1]
-        num_points += lines.line_starts[end_line] - lines.line_starts[first_line]
-    points = np.empty((num_points, 2), np.int32)
 
     # where the elements of all windows lie in the pictures, and which may touch them
     point: Any = np.int64(0)
@@ -365,7 +375,7 @@ def _list_shapes(
         rows = (near.starts[window], near.starts[window + 1])
         end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, shapes, end)
         starts[window + 1] = end
-    return points, all_contours, shapes[:end], starts
+    return int(end)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)

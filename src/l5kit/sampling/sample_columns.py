@@ -5,9 +5,8 @@ copies them to the processor.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,11 +17,18 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.sampling.sample_keys import ALIASES
 
 
-class ColumnMemory(Protocol):
-    """Gives memory for the columns of a batch."""
+@dataclass(frozen=True)
+class ColumnMemory:
+    """Memory for the columns of a batch.
 
-    def __call__(self, key: str, shape: tuple[int, ...], dtype: DTypeLike, /) -> NumericArray | None:
-        """Return an array of this shape and type whose content means nothing; None for new memory."""
+    Attributes:
+        keys: The keys that there is memory for; nobody asks for others.
+        give: Returns an array for a key, of a shape and a type, whose content means nothing; None for new memory. It
+            may be asked twice for a key of a batch, and returns the same memory then.
+    """
+
+    keys: Collection[str]
+    give: Callable[[str, tuple[int, ...], DTypeLike], NumericArray | None]
 
 
 @dataclass(frozen=True)
@@ -92,14 +98,13 @@ def stored(columns: Mapping[str, Column], memory: ColumnMemory | None) -> dict[s
         columns: Arrays by key.
         memory: Gives memory for them; None to leave them where they are.
     """
+    in_memory = dict(columns)
     if memory is None:
-        return dict(columns)
-    in_memory: dict[str, Column] = {}
+        return in_memory
     for key, values in columns.items():
-        if not isinstance(values, np.ndarray):
-            in_memory[key] = values  # a tensor, in memory of its own
-            continue
-        array = memory(key, values.shape, values.dtype)
+        if key not in memory.keys or not isinstance(values, np.ndarray):
+            continue  # a tensor lies in memory of its own
+        array = memory.give(key, values.shape, values.dtype)
         if array is not None and not np.may_share_memory(array, values):
             array[...] = values
         in_memory[key] = values if array is None else array
@@ -116,18 +121,8 @@ def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> Column
     Raises:
         InvalidArgumentError: Two of the arrays overlap, but for those of two names of one column.
     """
-    if out is None:
-        return None
-    if not isinstance(out, Mapping):
-        memory, known = out, {}
-
-        # a column gets the same memory when it is requested once more
-        def given_once(key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-            if key not in known:
-                known[key] = memory(key, shape, dtype)
-            return known[key]
-
-        return given_once
+    if out is None or isinstance(out, ColumnMemory):
+        return out
     arrays = out
     _refuse_overlaps(arrays)
 
@@ -156,7 +151,7 @@ def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> Column
             )
         return array[: shape[0]]
 
-    return given
+    return ColumnMemory(arrays.keys(), given)
 
 
 def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", columns: Mapping[str, Column]) -> None:
@@ -169,7 +164,10 @@ def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", column
     Raises:
         InvalidArgumentError: There is such a key.
     """
-    if isinstance(out, Mapping) and not out.keys() <= columns.keys():
+    # what gives memory may know more keys; it is asked for first, as asking whether something is a mapping takes longer
+    if out is None or isinstance(out, ColumnMemory):
+        return
+    if not out.keys() <= columns.keys():
         unknown = sorted(map(str, out.keys() - columns.keys()))
         raise InvalidArgumentError(
             f"out has {', '.join(map(repr, unknown))}, which these samples do not have; leave it out, or use one of "

@@ -262,8 +262,8 @@ class AgentSampler(WindowSampler):
 
         # pictures (B, C, H, W) of a device lie in memory of their rasterizer
         images = None
-        if memory is not None and rasterizer.image_device == "cpu":
-            images = memory("image", rasterizer.images_shape(len(windows)), rasterizer.image_dtype)
+        if memory is not None and "image" in memory.keys and rasterizer.image_device == "cpu":
+            images = memory.give("image", rasterizer.images_shape(len(windows)), rasterizer.image_dtype)
         pictures = rasterizer.rasterize_windows(windows, targets, images)
         return {"image": pictures} | self._state_columns(windows, targets)
 

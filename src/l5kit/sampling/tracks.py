@@ -305,20 +305,16 @@ def _trace_av(
 
 
 @kernel_jit
-def _find_av(
-    frames: RecordArray, extent_m: tuple[float, float, float]
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return world x and y, heading and size of the AV in the first of the frames (B, F) of windows."""
-    num_windows = len(frames)
-    centroids_m, yaws_rad, extents_m = np.empty((num_windows, 2)), np.empty(num_windows), np.empty((num_windows, 3))
-    for window in range(num_windows):
+def _find_av(frames: RecordArray, extent_m: tuple[float, float, float], result: tuple[Float64Array, ...]) -> None:
+    """Write world x and y, heading and size of the AV in the first of the frames (B, F) of windows."""
+    centroids_m, yaws_rad, extents_m = result
+    for window in range(len(frames)):
         av = frames[window, 0]
         centroids_m[window, 0], centroids_m[window, 1] = av.ego_translation[0], av.ego_translation[1]
         # to the bit as geometry.rotation33_as_yaw gives it
         yaws_rad[window] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
         for axis in range(3):
             extents_m[window, axis] = extent_m[axis]
-    return centroids_m, yaws_rad, extents_m
 
 
 def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None:
@@ -356,8 +352,9 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
 
 def find_av(windows: Windows) -> Targets:
     """Return the AV as the target of all windows."""
-    length_m, width_m, height_m = windows.ego_extent_m
-    centroids_m, yaws_rad, extents_m = _find_av(windows.frames, (length_m, width_m, height_m))
+    (length_m, width_m, height_m), size = windows.ego_extent_m, len(windows.frames)
+    centroids_m, yaws_rad, extents_m = np.empty((size, 2)), np.empty(size), np.empty((size, 3))
+    _find_av(windows.frames, (length_m, width_m, height_m), (centroids_m, yaws_rad, extents_m))
     return Targets(track_ids=None, rows=None, centroids_m=centroids_m, yaws_rad=yaws_rad, extents_m=extents_m)
 
 
@@ -480,14 +477,16 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
         times: Times between the frames.
         num_history: Frames of the past, the current one included.
     """
-    past, future, velocities = _make_trajectories(
+    num_tracks, num_frames = states.is_there.shape
+    result = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
+    _make_trajectories(
         states.as_arrays(),
-        num_history,
         targets.agent_from_world,
         targets.yaws_rad.astype(np.float32),
         (np.float32(times.past_s), np.float32(times.future_s)),
+        (result.past.as_arrays(), result.future.as_arrays(), result.velocities()),
     )
-    return Trajectories(RelativePoses(*past), RelativePoses(*future), *velocities)
+    return result
 
 
 def trajectories_on_device(
@@ -584,41 +583,19 @@ def write_pose(
 @kernel_jit
 def _make_trajectories(
     state_arrays: tuple[NumericArray, ...],
-    num_history: int,
     agent_from_world: Float64Array,
     yaws_rad: Float32Array,
     steps_s: tuple[np.float32, np.float32],
-) -> tuple[tuple[Float32Array, ...], tuple[Float32Array, ...], tuple[Float32Array, ...]]:
-    """Return the fields of :class:`Trajectories`: those of the past, those of the future, and velocities."""
-    states = StateArrays(*state_arrays)
-    num_tracks, num_frames = states.is_there.shape
-    past, future = _new_poses(num_tracks, num_history), _new_poses(num_tracks, num_frames - num_history)
-    velocities = Velocities(
-        np.empty((num_tracks, num_history - 1, 2), np.float32),
-        np.empty((num_tracks, num_frames - num_history, 2), np.float32),
-        np.empty(num_tracks, np.float32),
-        np.empty(num_tracks, np.float32),
-    )
+    result: tuple[tuple[NumericArray, ...], ...],
+) -> None:
+    """Write the arrays of :class:`Trajectories`: those of the past, those of the future, and velocities."""
+    of_past, of_future, of_velocities = result
+    states, past, future = StateArrays(*state_arrays), PoseArrays(*of_past), PoseArrays(*of_future)
+    num_tracks, num_history = past.availabilities.shape
     _write_poses(states, _FIRST, agent_from_world, yaws_rad, past)
     _write_poses(states, num_history, agent_from_world, yaws_rad, future)
     for i in range(num_tracks):
-        write_velocities(i, past.positions_m, future.positions_m, steps_s, velocities)
-    return (
-        (past.positions_m, past.yaws_rad, past.extents_m, past.availabilities),
-        (future.positions_m, future.yaws_rad, future.extents_m, future.availabilities),
-        (velocities.past_mps, velocities.future_mps, velocities.speeds_mps, velocities.next_speeds_mps),
-    )
-
-
-@njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
-def _new_poses(num_tracks: int, num_frames: int) -> PoseArrays:
-    """Return poses (B, N) to be written; for use inside kernels."""
-    return PoseArrays(
-        np.empty((num_tracks, num_frames, 2), np.float32),
-        np.empty((num_tracks, num_frames, 1), np.float32),
-        np.empty((num_tracks, num_frames, 2), np.float32),
-        np.empty((num_tracks, num_frames), np.float32),
-    )
+        write_velocities(i, past.positions_m, future.positions_m, steps_s, Velocities(*of_velocities))
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)

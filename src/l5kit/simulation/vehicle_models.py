@@ -532,11 +532,12 @@ def _moved_to(
     states: VehicleStates, positions_m: Float64Array, yaws_rad: Float64Array, step_time_s: float
 ) -> VehicleStates:
     """Return the states with other poses, and speeds and accelerations from them."""
-    steps_m = positions_m - states.positions_m
-    speeds_mps = np.sqrt(steps_m[:, 0] * steps_m[:, 0] + steps_m[:, 1] * steps_m[:, 1]) / step_time_s
-    accelerations_mps2 = (speeds_mps - states.speeds_mps) / step_time_s
+    size = len(states)
+    before, moved = (_plain(states.positions_m), _plain(states.speeds_mps)), (np.empty(size), np.empty(size))
+    is_finite = _write_motions(before, (positions_m, yaws_rad), float(step_time_s), moved)
+    # what is not finite is refused there
     return VehicleStates(
-        positions_m, yaws_rad, speeds_mps, accelerations_mps2, states.steering_rad.copy(), states.lengths_m
+        positions_m, yaws_rad, *moved, states.steering_rad.copy(), states.lengths_m, is_known_to_fit=is_finite
     )
 
 
@@ -590,6 +591,28 @@ def _first_broken(arrays: _Arrays) -> int:
         if not (finite and math.isfinite(steering_rad[i]) and 0 < lengths_m[i] < math.inf):
             return i
     return -1
+
+
+@kernel_jit
+def _write_motions(
+    before: tuple[Float64Array, Float64Array],
+    poses: tuple[Float64Array, Float64Array],
+    step_s: float,
+    result: tuple[Float64Array, Float64Array],
+) -> bool:
+    """Write speeds and accelerations of vehicles that get to poses; return whether these and what is written is finite.
+
+    ``before`` are positions (N, 2) and speeds (N,), ``poses`` positions (N, 2) and headings (N,) of a step later.
+    """
+    (before_m, speeds_before), (positions_m, yaws_rad), (speeds_mps, accelerations_mps2) = before, poses, result
+    is_finite = True
+    for i in range(len(speeds_mps)):
+        x, y = positions_m[i, 0] - before_m[i, 0], positions_m[i, 1] - before_m[i, 1]
+        speeds_mps[i] = math.sqrt(x * x + y * y) / step_s
+        accelerations_mps2[i] = (speeds_mps[i] - speeds_before[i]) / step_s
+        # a position that is not finite makes the speed so
+        is_finite = is_finite and math.isfinite(accelerations_mps2[i]) and math.isfinite(yaws_rad[i])
+    return is_finite
 
 
 @kernel_jit

@@ -98,7 +98,7 @@ class LaneLights(ReadOnlyArrays):
         first, end, num_active = tl_faces.starts, tl_faces.stops, 0
         most = _count_newest(first, end)
         active, starts = np.empty(most, np.int64), np.zeros(len(first) + 1, np.int64)
-        if most:
+        if most and len(self.ranks):
             for rows, part in tl_faces.parts():
                 num_active = _find_active(
                     code_points(read_only_field(rows, "face_id")),

@@ -17,7 +17,7 @@ from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlots
 from l5kit.errors import CorruptedDataError, L5KitError
-from l5kit.sampling.sample_columns import SampleColumns
+from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
 VECTOR_KEYS = (
     "extent",
@@ -71,7 +71,9 @@ class LogView:
         """Write what slots (B,) see in frames (B,), counted in their episodes, and return the samples."""
         # samples of all environments are written where they are seen; of some only they are copied there
         is_all = len(slots) == self._num_slots
-        columns = self.log.look(slots, frames, self._memory_of_all if is_all else None)
+        columns = self.log.look(
+            slots, frames, ColumnMemory(self.memory.keys(), self._memory_of_all) if is_all else None
+        )
         for key, memory in self.memory.items():
             column = columns.arrays[_SAMPLED_AS.get(key, key)]
             if column is not memory:
@@ -80,8 +82,8 @@ class LogView:
 
     def _memory_of_all(self, key: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
         """Return the array that samples of all environments are written to."""
-        memory = self.memory.get(key)
-        return memory if memory is not None and memory.shape == shape and memory.dtype == dtype else None
+        memory = self.memory[key]
+        return memory if memory.shape == shape and memory.dtype == dtype else None
 
 
 def raster_space(cfg: JsonObject, rasterizer: Any) -> spaces.Dict:

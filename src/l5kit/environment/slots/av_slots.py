@@ -150,7 +150,7 @@ class AvSlots:
         if roads is None:
             rows, lights, now = _nothing_around(size)
             paths, driving_map, before = _NOTHING.paths, None, now
-            own = AvArrays(*(each[slots] for each in self.arrays))
+            own = AvArrays(*[each[slots] for each in self.arrays])
         else:
             rows, lights = roads.rows(slots), roads.lights_before(slots)
             paths, driving_map = roads.paths, roads.driving_map
