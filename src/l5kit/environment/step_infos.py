@@ -1,6 +1,6 @@
 """Infos of steps: what Gymnasium's ``info`` tells of rewards, of what went wrong, and of whole episodes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -109,14 +109,17 @@ def spread(
     return columns
 
 
-def with_ends(infos: Mapping[str, Any], is_over: BoolArray, seen: NumericArray) -> Infos:
+def with_ends(infos: Mapping[str, Any], is_over: BoolArray, seen_by: Callable[[int], object]) -> Infos:
     """Return infos (N,) of a step in which the next episodes begin, with those of the ends of the others.
 
     Args:
         infos: Arrays and masks, as :func:`spread` returns them.
         is_over: Which episodes have ended, (N,).
-        seen: What was seen last in these, of any type, (N,).
+        seen_by: Returns a copy of what was seen last in one of these, by its number.
     """
+    seen = np.full(len(is_over), None, object)
+    for number in np.flatnonzero(is_over).tolist():
+        seen[number] = seen_by(number)
     ends = {"final_obs": seen, "_final_obs": is_over.copy()}
     return _split(infos, ~is_over) | ends | {"final_info": _split(infos, is_over), "_final_info": is_over.copy()}
 

@@ -174,11 +174,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         step_infos = self._infos.of_step(rows, outcome, is_over[rows])
         infos = spread(step_infos, rows, is_there, only={"reward_sums": is_over})
         if is_over.any():
-            over = np.flatnonzero(is_over)
-            last = np.full(self.num_envs, None, object)
-            for row in over.tolist():
-                last[row] = self._seen[row].copy()
-            infos = with_ends(infos, is_over, last)
+            infos, over = with_ends(infos, is_over, lambda row: self._seen[row].copy()), np.flatnonzero(is_over)
             avs = over[self.track_ids[over] == _NO_TRACK]
             self._draws.note(self.scene_indices[avs], terminated[avs])
             self._fill(over, {})

@@ -1,6 +1,7 @@
 """Vector environment: many environments that step in one call, each as if it were alone."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -224,10 +225,7 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             is_starting = self._is_over
             if is_over.any():
-                seen = np.full(self.num_envs, None, object)
-                for slot in np.flatnonzero(is_over).tolist():
-                    seen[slot] = _copied(episodes.parts.view.memory, slot)
-                infos = with_ends(infos, is_over, seen)
+                infos = with_ends(infos, is_over, partial(_copied, episodes.parts.view.memory))
         if is_starting.any():
             self._start(np.flatnonzero(is_starting), {})
         return self._observation(), rewards, terminated, truncated, infos
