@@ -55,6 +55,17 @@ def test_towns_step_as_they_do_alone(towns, num_threads):
     joined.close()
 
 
+@pytest.mark.parametrize(("num_threads", "num_cores", "at_once"), [(0, 2, 2), (0, 9, 2), (0, 1, None), (9, 1, 2)])
+def test_as_many_towns_step_at_once_as_are_asked_for_or_as_there_are_cores(
+    towns, monkeypatch, num_threads, num_cores, at_once
+):
+    monkeypatch.setattr("l5kit.data.scene_jobs._num_cores", lambda: num_cores)
+    cfg, config, data = towns
+    joined = join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=2, num_threads=num_threads)
+    assert getattr(joined._threads, "_max_workers", None) == at_once
+    joined.close()
+
+
 def test_more_towns_than_environments_are_refused(towns):
     cfg, config, data = towns
     with pytest.raises(ConfigError, match=r"rl_params\.num_envs: 1 for 2 towns"):

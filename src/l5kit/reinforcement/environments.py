@@ -16,6 +16,7 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.reinforcement import LogKeys
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
+from l5kit.data.scene_jobs import count_workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.environment.envs.self_play_env import SelfPlayEnv
 from l5kit.environment.envs.vector_env import L5VectorEnv
@@ -169,7 +170,7 @@ def join_towns(
         config_path: The file that it stands in.
         towns: Find logs and maps.
         num_envs: How many environments step at once.
-        num_threads: Towns that step at the same time.
+        num_threads: Towns that step at the same time; 0 for one on each core.
 
     Raises:
         ConfigError: A key is missing or wrong, or there are more towns than environments.
@@ -182,7 +183,7 @@ def join_towns(
         make_environments(cfg, config_path, town, num_envs=size, train=True)
         for town, size in zip(towns, sizes, strict=True)
     ]
-    return JoinedEnvironments(made, num_threads=num_threads)
+    return JoinedEnvironments(made, num_threads=min(count_workers(num_threads), len(towns)))
 
 
 def share_scales(of: VecEnv, to: StableBaselinesVecEnv) -> None:

@@ -24,7 +24,6 @@ from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
 from l5kit.data.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import count_workers
 from l5kit.environment.policy_file import read_weights
 from l5kit.environment.policy_options import PolicyOptions
 from l5kit.environment.sb3 import StableBaselinesVecEnv
@@ -130,8 +129,9 @@ def train_driver(
     with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
         target.write_config(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
-            num_threads = min(count_workers(params.environment_threads), len(towns))
-            env = join_towns(cfg, target.config, towns, num_envs=params.num_envs, num_threads=num_threads)
+            env = join_towns(
+                cfg, target.config, towns, num_envs=params.num_envs, num_threads=params.environment_threads
+            )
             evaluated = make_environments(cfg, target.config, eval_data, num_envs=len(scenes), train=False)
             share_scales(env, evaluated)
         progress = DriverProgress(tell=tell, visible=show_bar)
