@@ -34,20 +34,19 @@ $(LOOKING): pyproject.toml constraints.txt .ci/dependencies.py
 	if ! "$(BIN)/python" -c 'import pip' >/dev/null 2>&1; then \
 		echo "Making $(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear "$(VENV)"; fi
 	"$(BIN)/python" .ci/dependencies.py >"$(VENV)/looking.txt"
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -r "$(VENV)/looking.txt"
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	.ci/install "$(VENV)" -c constraints.txt -r "$(VENV)/looking.txt"
+	.ci/install "$(VENV)" --no-deps -e .
 	@touch "$@"
 
-# pip older than 25.1 knows no dependency groups.
+# torch first and by pip, which may be set up to find a build for the processor alone.
 $(STAMP): $(LOOKING)
-	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt -e '.[arrow,collision,compat,dask,gym,hub,import,mcap,mlflow,onnx,pandas,polars,ray,remote,rerun,rl,train,viz,wandb,xarray]' --group dev --group docs --group rl-examples
+	"$(BIN)/python" -m pip install --quiet --no-compile -c constraints.txt torch
+	.ci/install "$(VENV)" -c constraints.txt -e '.[arrow,collision,compat,dask,gym,hub,import,mcap,mlflow,onnx,pandas,polars,ray,remote,rerun,rl,train,viz,wandb,xarray]' --group dev --group docs --group rl-examples
 	@touch "$(DOCUMENTING)" "$@"
 
 # The site is made from the sources, and needs no more of the package than the demo.
 $(DOCUMENTING): $(LOOKING)
-	"$(BIN)/python" -m pip install --quiet --upgrade 'pip>=25.1'
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt --group docs
+	.ci/install "$(VENV)" -c constraints.txt --group docs
 	@touch "$@"
 
 demo: $(LOOKING)  ## Make a small city, sample from it and write pictures to demo-out (options: ARGS="--data FOLDER")
