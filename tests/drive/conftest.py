@@ -101,14 +101,14 @@ def drive_by_keys(policy):
 
 @pytest.fixture(scope="session")
 def replay(policy, tmp_path_factory):
-    """Drive a scene with lists of keys by the scripts of the page, which node runs."""
+    """Drive a scene with lists of keys by the scripts of the page, which node runs, with the plan of a policy."""
     folder = tmp_path_factory.mktemp("replay")
 
-    def run(batch, lists):
+    def run(batch, lists, *, planned_by=policy):
         program = node()
         (folder / "scene.bin").write_bytes(drive_scene_bytes(batch))
         (folder / "road.bin").write_bytes(road_bytes(batch.driving_map))
-        (folder / "policy.bin").write_bytes(page_policy(policy, name="route_policy").content)
+        (folder / "policy.bin").write_bytes(page_policy(planned_by, name="route_policy").content)
         (folder / "keys.json").write_text(json.dumps(lists))
         files = [str(folder / name) for name in ("scene.bin", "road.bin", "keys.json", "policy.bin")]
         done = subprocess.run(

@@ -86,9 +86,22 @@ def test_a_policy_that_the_page_does_not_know_is_refused(policy):
         page_policy(other, name="mine")
 
 
-def test_a_policy_with_attention_is_refused_by_the_page(policy):
+@pytest.mark.parametrize("num_heads", [1, 3])
+def test_the_page_attends_as_the_policy_does(policy, batches, replay, num_heads):
     encoder = policy.network.encoder
-    agents = replace(encoder.sets["agents"], query=encoder.own)
-    network = replace(policy.network, encoder=replace(encoder, sets={"agents": agents}))
-    with pytest.raises(UnsupportedValueError, match=r"policy 'mine' .* plans with policies .* a network of agents"):
-        page_policy(replace(policy, network=network), name="mine")
+    agents, num_own = encoder.sets["agents"], encoder.own[0].shape[1]
+    rng = np.random.default_rng(5)
+    width, num_features = len(agents.second[1]), len(encoder.own[1])
+    query = tuple(
+        rng.normal(size=shape).astype(np.float32) for shape in ((num_heads * width, num_own), num_heads * width)
+    )
+    mix = rng.normal(size=(num_features, num_heads * width)).astype(np.float32) / 50
+    attending = replace(encoder, sets={"agents": replace(agents, query=query, mix=mix)})
+    other = replace(policy, network=replace(policy.network, encoder=attending))
+    lists = key_lists(int(batches[0].stops[0]) - 1)[:2]
+    drives = replay(batches[0], lists, planned_by=other)
+    seen = np.concatenate([np.array(drive["seen"], np.float32) for drive in drives])
+    actions = np.concatenate([np.array(drive["actions"]) for drive in drives])
+    assert policy.options.layout.split(seen)["agents"][..., -1].sum(axis=1).max() >= 2
+    assert np.ptp(actions) > 0.1
+    np.testing.assert_allclose(actions, other.network.act(seen), rtol=0, atol=ACTIONS)

@@ -31,7 +31,6 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
         not isinstance(network, PolicyNetwork)
         or encoder is None
         or tuple(encoder.sets) != (_AGENTS,)
-        or encoder.sets[_AGENTS].query is not None
         or not isinstance(actions, RouteActions)
         or (layout.frame, layout.forecast, layout.num_lane_points) != ("route", "velocity", 0)
         or options.threshold != SceneBatch.threshold
@@ -39,7 +38,7 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
         raise UnsupportedValueError(
             f"policy {name!r} has the layout {layout}, a {type(network).__name__}, the actions {options.actions!r} and "
             f"the threshold {options.threshold}; the page plans with policies of l5kit train-rl with actions along the "
-            "route, a network of agents, frame='route', forecast='velocity' and no lane points"
+            "route, a network of agents or attention, frame='route', forecast='velocity' and no lane points"
         )
     # what the page reads of an observation: the columns of the AV with its route, and behind them those of each agent
     own_columns, (num_agents, agent_columns) = layout.parts[_AGENTS]
@@ -63,6 +62,8 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
     of_agents = encoder.sets[_AGENTS]
     layers = {"own": encoder.own, "agents_first": of_agents.first, "agents_second": of_agents.second}
     layers |= {f"layer_{index}": layer for index, layer in enumerate(network.layers)}
+    if of_agents.query is not None:
+        layers["agents_query"] = of_agents.query
     arrays = {"means": encoder.scales[0], "deviations": encoder.scales[1], "agents_mix_weights": of_agents.mix}
     for layer_name, (weights, offsets) in layers.items():
         arrays |= {f"{layer_name}_weights": weights, f"{layer_name}_offsets": offsets}

@@ -23,6 +23,8 @@ export class PolicyNetwork {
     this.own = layerOf(packed, "own");
     this.each = [layerOf(packed, "agents_first"), layerOf(packed, "agents_second")];
     this.mix = layerOf(packed, "agents_mix");
+    /** Makes the queries of all heads; null where the largest value of each feature counts. */
+    this.query = "agents_query_weights" in packed.arrays ? layerOf(packed, "agents_query") : null;
     this.layers = Array.from({ length: num_layers }, (_, index) => layerOf(packed, `layer_${index}`));
   }
 
@@ -41,21 +43,46 @@ export class PolicyNetwork {
       const scaled = Math.fround(value - this.means[at]) / this.deviations[at];
       return Math.min(Math.max(scaled, -MOST_NORMALISED), MOST_NORMALISED);
     });
-    const mixed = times(this.own, values.subarray(0, this.ownColumns));
-    const largest = new Float32Array(this.each[1].numOutputs); // not below 0, as those of nobody are
+    const own = values.subarray(0, this.ownColumns);
+    /** @type {Float32Array[]} */
+    const rows = [];
     for (let agent = 0; agent < this.numAgents; agent += 1) {
       const first = this.ownColumns + agent * this.agentColumns;
       if (seen[first + this.agentColumns - 1] === 0) continue; // nobody is there
       /** @type {Float32Array} */
       let row = values.subarray(first, first + this.agentColumns);
       for (const layer of this.each) row = times(layer, row).map((value) => Math.max(value, 0));
-      row.forEach((value, at) => {
-        if (value > largest[at]) largest[at] = value;
-      });
+      rows.push(row);
     }
-    const others = times(this.mix, largest);
-    return mixed.map((value, at) => Math.tanh(value + others[at]));
+    const width = this.each[1].numOutputs;
+    const others = times(this.mix, this.query ? attended(times(this.query, own), rows, width) : largest(rows, width));
+    return times(this.own, own).map((value, at) => Math.tanh(value + others[at]));
   }
+}
+
+/** The largest of each feature, not below 0, as those of nobody are. @param {Float32Array[]} rows @param {number} width */
+function largest(rows, width) {
+  return new Float32Array(width).map((_, at) => Math.max(0, ...rows.map((row) => row[at])));
+}
+
+/**
+ * What the heads attend to, one after the other: rows weighted by a softmax of their scores and of a row of zeros, whose
+ * score is 0.
+ * @param {Float32Array} queries of all heads @param {Float32Array[]} rows @param {number} width
+ */
+function attended(queries, rows, width) {
+  const all = new Float32Array(queries.length);
+  for (let head = 0; head < queries.length; head += width) {
+    const query = queries.subarray(head, head + width);
+    const scores = rows.map((row) => row.reduce((sum, value, at) => sum + value * query[at], 0) / Math.sqrt(width));
+    const most = Math.max(0, ...scores);
+    const shares = scores.map((score) => Math.exp(score - most));
+    const total = shares.reduce((sum, share) => sum + share, Math.exp(-most));
+    for (let at = 0; at < width; at += 1) {
+      all[head + at] = rows.reduce((sum, row, index) => sum + row[at] * shares[index], 0) / total;
+    }
+  }
+  return all;
 }
 
 /** @param {Packed} packed @param {string} name @returns {Layer} */
