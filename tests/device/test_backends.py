@@ -1,7 +1,14 @@
 """Backends: arrays and kernels on the processor, and on a GPU where there is one."""
 
 import importlib
+import multiprocessing
+import os
+import pickle
 import sys
+import threading
+import time
+import warnings
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +21,7 @@ from numpy.testing import assert_array_equal
 from l5kit.data.device_log import DEVICE_AGENT_DTYPE
 from l5kit.device.backend import Backend
 from l5kit.device.opening import open_backend
-from l5kit.device.processor import _loop_of
+from l5kit.device.processor import ProcessorBackend, _loop_of
 from l5kit.errors import InvalidArgumentError, MissingDependencyError
 
 
@@ -55,6 +62,78 @@ def test_kernels_round_products_and_sums(backend: Backend) -> None:
     found = backend.empty(1000, np.float64)
     backend.run(_mix, 1000, tuple(backend.upload([a, b])), found, 1 / 3, True)
     assert_array_equal(backend.tensor(found).cpu().numpy(), a * (1 / 3) + b)
+
+
+@njit
+def _count_in_room(item: int, arguments: tuple[Any, ...]) -> None:
+    """Write what a row of room has after many steps in it, which others in the same row would change."""
+    room, found = arguments
+    own = item % len(room)
+    room[own] = 0
+    for _ in range(2000):
+        room[own] += item
+    found[item] = room[own]
+
+
+@pytest.mark.parametrize("num_items", [1, 63, 500, 10_000])
+def test_threads_do_each_item_once_in_room_of_their_own(num_items: int) -> None:
+    backend = open_backend("cpu", num_threads=3)
+    for _ in range(3):
+        room, found = np.zeros(backend.rows_at_once(num_items), np.int64), np.zeros(num_items, np.int64)
+        backend.run(_count_in_room, num_items, room, found)
+        assert_array_equal(found, 2000 * np.arange(num_items))
+
+
+def test_few_items_are_done_by_the_calling_thread() -> None:
+    backend = ProcessorBackend(3)
+    seen: list[tuple[int, int, str]] = []
+
+    def loop(first: int, step: int, _: int) -> None:
+        seen.append((first, step, threading.current_thread().name))
+
+    backend.run_loop(loop, 3 * 64 - 1)
+    assert seen == [(0, 1, threading.current_thread().name)]
+    seen.clear()
+    backend.run_loop(loop, 3 * 64)
+    assert sorted((first, step) for first, step, _ in seen) == [(0, 3), (1, 3), (2, 3)]
+    others = {name for first, _, name in seen if first > 0}
+    assert all(name.startswith("l5kit kernels") for name in others)
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_an_error_in_a_thread_is_raised_when_all_have_ended(failing: int) -> None:
+    ended = []
+
+    def loop(first: int, _step: int, _num_items: int) -> None:
+        if first == failing:
+            raise ZeroDivisionError(f"in thread {first}")
+        time.sleep(0.05)
+        ended.append(first)
+
+    with pytest.raises(ZeroDivisionError, match=f"in thread {failing}"):
+        ProcessorBackend(3).run_loop(loop, 1000)
+    assert sorted(ended) == [first for first in range(3) if first != failing]
+
+
+@pytest.mark.process
+def test_copies_and_forked_processes_have_threads_of_their_own() -> None:
+    backend, found = ProcessorBackend(2), np.zeros(1000, np.int64)
+    backend.run(_count_in_room, 1000, np.zeros(2, np.int64), found)
+    for copy in (pickle.loads(pickle.dumps(backend)), deepcopy(backend)):
+        again = np.zeros(1000, np.int64)
+        copy.run(_count_in_room, 1000, np.zeros(2, np.int64), again)
+        assert copy.num_threads == 2
+        assert_array_equal(again, found)
+    if not hasattr(os, "fork"):
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
+        process = multiprocessing.get_context("fork").Process(
+            target=backend.run, args=(_count_in_room, 1000, np.zeros(2, np.int64), np.zeros(1000, np.int64))
+        )
+        process.start()
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def test_nothing_runs_for_no_item(backend: Backend) -> None:

@@ -53,6 +53,9 @@ class ItemsApart(ProcessorBackend):
 
     is_serial = False
 
+    def rows_at_once(self, num_items):
+        return num_items
+
 
 @pytest.fixture(params=["cpu", "items", "cuda"])
 def backend(request):

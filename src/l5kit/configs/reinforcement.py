@@ -101,7 +101,9 @@ class ReinforcementParams(Params, section="rl_params"):
     eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
     keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
-    environment_threads: Annotated[_Threads, Key("towns that step at the same time; 0 for one on each core")] = 0
+    environment_threads: Annotated[
+        _Threads, Key("threads in which towns, or parts of one, step; 0 for one on each core")
+    ] = 0
     num_threads: Annotated[
         PositiveCount,
         Key("threads of torch, which pay for minibatches of thousands; sums are rounded otherwise with other numbers"),

@@ -36,8 +36,8 @@ class Backend(ABC):
 
     Attributes:
         device: Its name, as torch says it: ``cpu`` or ``cuda:0``.
-        is_serial: Whether items run one after the other in memory of the processor. Who asks for this runs several
-            kernels for one item before the next, in room that all items share.
+        is_serial: Whether items run in memory of the processor, one after the other in each of few threads. Who asks
+            for this runs several kernels for one item before the next.
     """
 
     device: str
@@ -83,6 +83,10 @@ class Backend(ABC):
             num_items: How many items, 0 for nothing to do.
             *arguments: Arrays of this backend, numbers, and tuples of them.
         """
+
+    @abstractmethod
+    def rows_at_once(self, num_items: int) -> int:
+        """Return how many rows of room kernels need for so many items; item n has the row n modulo this number."""
 
     @abstractmethod
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:

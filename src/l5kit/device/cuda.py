@@ -108,6 +108,10 @@ class CudaBackend(Backend):
             stream = _stream_of(torch.cuda.current_stream().cuda_stream)
             launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, plain_tuples(arguments))
 
+    def rows_at_once(self, num_items: int) -> int:
+        """Return a row for each item, as all may run at the same time."""
+        return num_items
+
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors in a stream that nothing else is made in meanwhile."""
         # a stream that nothing is made in, or a new one; it is free again once all is requested, as what follows waits

@@ -7,11 +7,12 @@ from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 
 
-def open_backend(device: object) -> Backend:
+def open_backend(device: object, *, num_threads: int = 1) -> Backend:
     """Return what runs kernels on a device.
 
     Args:
         device: ``cpu``, ``cuda`` (the current GPU), ``cuda:1`` if that is the current one, or a ``torch.device``.
+        num_threads: Threads of the processor in which kernels run at the same time; a GPU has its own.
 
     Raises:
         InvalidArgumentError: There is no such device, or it is not the current one of torch in this thread.
@@ -19,7 +20,7 @@ def open_backend(device: object) -> Backend:
     """
     name = str(device)
     if name == "cpu":
-        return _processor()
+        return _processor(num_threads)
     if name != "cuda" and not (name.startswith("cuda:") and name.removeprefix("cuda:").isdecimal()):
         raise InvalidArgumentError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:' and a number")
     _require_gpu(name)
@@ -57,5 +58,5 @@ def _require_gpu(name: str) -> None:
 
 
 @functools.cache
-def _processor() -> Backend:
-    return ProcessorBackend()
+def _processor(num_threads: int) -> Backend:
+    return ProcessorBackend(num_threads)

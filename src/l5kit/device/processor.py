@@ -4,10 +4,12 @@ It is the twin of a GPU: the same kernels on the same data, for machines without
 """
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -21,14 +23,33 @@ from l5kit.device.kernels import uncounted
 if TYPE_CHECKING:
     import torch
 
+_LEAST_ITEMS: Final = 64
+"""Items for each thread below which handing them over takes longer than they do."""
+
 _Made = TypeVar("_Made")
+
+Loop: TypeAlias = Callable[..., None]
+"""A compiled loop: does items ``first``, ``first + step``, ... below ``num_items``, by its arguments behind these."""
 
 
 class ProcessorBackend(Backend):
-    """Runs kernels on the processor, one item after the other."""
+    """Runs kernels on the processor, one item after the other, in one thread or in several at a time.
+
+    Args:
+        num_threads: How many, the calling one among them. What kernels write does not depend on it.
+    """
 
     device = "cpu"
     is_serial = True
+
+    def __init__(self, num_threads: int = 1) -> None:
+        self.num_threads = num_threads
+        self._threads: ThreadPoolExecutor | None = None
+        self._process = 0
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return what makes it where this arrives, with threads of its own."""
+        return type(self), (self.num_threads,)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NumericArray:
         """Return an array with undefined content."""
@@ -64,7 +85,33 @@ class ProcessorBackend(Backend):
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
         """Run a kernel for the items from 0 on."""
         if num_items > 0:
-            _loop_of(kernel)(num_items, arguments)
+            self.run_loop(_loop_of(kernel), num_items, arguments)
+
+    def run_loop(self, loop: Loop, num_items: int, *arguments: Any) -> None:
+        """Run a compiled loop over items in all threads; each does every so many items, so that it has its own room."""
+        step = self.num_threads
+        if step == 1 or num_items < step * _LEAST_ITEMS:
+            loop(0, 1, num_items, *arguments)
+            return
+        threads = self._open_threads()
+        running = [threads.submit(loop, first, step, num_items, *arguments) for first in range(1, step)]
+        try:
+            loop(0, step, num_items, *arguments)
+        finally:
+            wait(running)  # also after Ctrl-C: nobody writes any more when this returns
+        for future in running:
+            future.result()
+
+    def _open_threads(self) -> ThreadPoolExecutor:
+        """Return the other threads, which a process that was forked from this one does not have."""
+        if self._threads is None or self._process != os.getpid():
+            self._threads = ThreadPoolExecutor(self.num_threads - 1, thread_name_prefix="l5kit kernels")
+            self._process = os.getpid()
+        return self._threads
+
+    def rows_at_once(self, num_items: int) -> int:  # noqa: ARG002 -- as many as there are threads
+        """Return a row for each thread, as each does every so many items."""
+        return self.num_threads
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
         """Make tensors at once."""
@@ -80,14 +127,14 @@ class ProcessorBackend(Backend):
 
 
 @functools.cache
-def _loop_of(kernel: Kernel) -> Callable[[int, KernelArguments], None]:
+def _loop_of(kernel: Kernel) -> Loop:
     """Return the loop over the items of a kernel, which is kept on disk beside the kernel where that one is."""
     of_kernel, kept_on_disk = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
 
     @njit(nogil=True, error_model="numpy")
-    def loop(num_items: int, arguments: KernelArguments) -> None:
+    def loop(first: int, step: int, num_items: int, arguments: KernelArguments) -> None:
         arguments = uncounted(arguments)
-        for item in range(num_items):
+        for item in range(first, num_items, step):
             kernel(item, arguments)
 
     # numba keeps no function that closes over a kernel for other processes, so it is kept under the name of the kernel
@@ -96,5 +143,5 @@ def _loop_of(kernel: Kernel) -> Callable[[int, KernelArguments], None]:
         named = FunctionType(source.__code__, {})
         named.__qualname__ = f"{source.__qualname__}_of_all"
         cast("Any", loop)._cache = kept_on_disk(named)
-    compiled: Callable[[int, KernelArguments], None] = loop
+    compiled: Loop = loop
     return compiled

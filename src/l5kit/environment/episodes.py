@@ -14,6 +14,7 @@ from l5kit.environment.model_actions import EgosNow
 from l5kit.environment.observations.compact_state import RouteRows
 from l5kit.environment.observations.compact_view import CompactView
 from l5kit.environment.observations.views import LogView
+from l5kit.environment.rewards.driving_reward import DrivingReward
 from l5kit.environment.rewards.step_reward import DrivenStep, StepOutcome, StepReward
 from l5kit.environment.slots.av_slots import AvMover, AvSlots, as_columns
 from l5kit.environment.slots.log_slots import LogSlots
@@ -67,7 +68,10 @@ class Episodes:
     """
 
     def __init__(self, parts: EpisodeParts, num_slots: int) -> None:
-        self.parts, kind, backend = parts, parts.actions, open_backend("cpu")
+        self.parts, kind = parts, parts.actions
+        backend = open_backend("cpu") if parts.roads is None else parts.roads.backend
+        if isinstance(parts.reward, DrivingReward):
+            parts.reward.backend = backend
         self.scene_indices: Int64Array = np.zeros(num_slots, np.int64)
         self.lengths: Int64Array = np.zeros(num_slots, np.int64)
         self.frame_indices: Int64Array = np.full(num_slots, -1, np.int64)

@@ -16,11 +16,13 @@ from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import maps_of_cfg
+from l5kit.data.scene_jobs import count_workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
 from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
+from l5kit.device.opening import open_backend
 from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions, kinematic_scales
 from l5kit.environment.actors import ActorEpisode, ActorRoads
 from l5kit.environment.episode_choice import (
@@ -414,7 +416,13 @@ class EnvironmentParts:
         return length_m, width_m
 
     def episode_parts(
-        self, num_envs: int, actions: ActionKind, reward: StepReward, log: LogSlots | SceneSlots | None
+        self,
+        num_envs: int,
+        actions: ActionKind,
+        reward: StepReward,
+        log: LogSlots | SceneSlots | None,
+        *,
+        num_threads: int = 1,
     ) -> EpisodeParts:
         """Return what the episodes of N environments are made of.
 
@@ -423,8 +431,12 @@ class EnvironmentParts:
             actions: What moves the AVs.
             reward: What steps are worth.
             log: The frames of the episodes; None where nobody looks at records.
+            num_threads: Threads in which kernels run at the same time.
         """
-        roads = None if self.bank is None else EpisodeRoads(self.bank, num_envs, drives=self.options.driver)
+        roads = None
+        if self.bank is not None:
+            backend = open_backend("cpu", num_threads=num_threads)
+            roads = EpisodeRoads(self.bank, num_envs, drives=self.options.driver, backend=backend)
         view: LogView | CompactView
         if self.options.observation == "compact":
             assert roads is not None
@@ -488,6 +500,20 @@ def require_num_envs(num_envs: object) -> int:
     if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
         raise InvalidArgumentError(f"num_envs is {num_envs!r}; it must be 1 or more, a whole number")
     return int(num_envs)
+
+
+def require_num_threads(num_threads: object) -> int:
+    """Return in how many threads environments step, one for each core where the argument is 0.
+
+    Raises:
+        InvalidArgumentError: It is no whole number, or below 0.
+    """
+    if not isinstance(num_threads, int | np.integer) or isinstance(num_threads, bool) or num_threads < 0:
+        raise InvalidArgumentError(
+            f"num_threads is {num_threads!r}; it must be a whole number, 1 for none besides this one, 0 for one on "
+            "each core"
+        )
+    return count_workers(int(num_threads))
 
 
 def require_driven_avs(sim_cfg: object) -> None:

@@ -112,7 +112,13 @@ def _joined(seen: Sequence[Any]) -> VecEnvObs:
 
 
 def make_environments(
-    cfg: Config, config_path: str | os.PathLike[str], data: LocalDataManager, *, num_envs: int, train: bool
+    cfg: Config,
+    config_path: str | os.PathLike[str],
+    data: LocalDataManager,
+    *,
+    num_envs: int,
+    train: bool,
+    num_threads: int = 1,
 ) -> StableBaselinesVecEnv:
     """Return the environments of a configuration.
 
@@ -123,6 +129,7 @@ def make_environments(
         num_envs: How many environments step at once; in trainings with self-play how many vehicles.
         train: Whether episodes are of the training data. Others are those of evaluations, in which the policy drives
             AVs alone.
+        num_threads: Threads in which they step; with self-play it is one.
 
     Raises:
         ConfigError: A key is missing or wrong.
@@ -132,7 +139,9 @@ def make_environments(
     path = os.fspath(config_path)
     if train and others is not None:
         return StableBaselinesVecEnv(SelfPlayEnv(num_envs, path, data))
-    env = L5VectorEnv(num_envs, path, data, train=train, others=others, autoreset_mode="SameStep")
+    env = L5VectorEnv(
+        num_envs, path, data, train=train, others=others, autoreset_mode="SameStep", num_threads=num_threads
+    )
     return StableBaselinesVecEnv(env)
 
 
@@ -170,7 +179,8 @@ def join_towns(
         config_path: The file that it stands in.
         towns: Find logs and maps.
         num_envs: How many environments step at once.
-        num_threads: Towns that step at the same time; 0 for one on each core.
+        num_threads: Towns that step at the same time; where there are more threads than towns, each has several. 0
+            for one on each core.
 
     Raises:
         ConfigError: A key is missing or wrong, or there are more towns than environments.
@@ -179,11 +189,13 @@ def join_towns(
     if num_envs < len(towns):
         raise ConfigError(f"rl_params.num_envs: {num_envs} for {len(towns)} towns; each needs one at least")
     sizes = [len(part) for part in np.array_split(np.arange(num_envs), len(towns))]
+    num_threads = count_workers(num_threads)
+    of_town = max(num_threads // len(towns), 1)
     made = [
-        make_environments(cfg, config_path, town, num_envs=size, train=True)
+        make_environments(cfg, config_path, town, num_envs=size, train=True, num_threads=of_town)
         for town, size in zip(towns, sizes, strict=True)
     ]
-    return JoinedEnvironments(made, num_threads=min(count_workers(num_threads), len(towns)))
+    return JoinedEnvironments(made, num_threads=min(num_threads, len(towns)))
 
 
 def share_scales(of: VecEnv, to: StableBaselinesVecEnv) -> None:

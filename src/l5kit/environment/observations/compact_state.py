@@ -173,8 +173,8 @@ class LookRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, layout: CompactLayout) -> "LookRoom":
-        """Return room on a device, of one vehicle where one looks after the other."""
-        rows = 1 if backend.is_serial else size
+        """Return room on a device, of one vehicle for each that looks at the same time."""
+        rows = backend.rows_at_once(size)
         shape = (rows, max(layout.num_agents, layout.num_lane_points, 1))
         return cls(
             near=backend.empty(shape, np.int64),
@@ -274,7 +274,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     lights, room, sizes = SceneLights(*lights), LookRoom(*room), Sizes(*sizes)
     points, (lane_arrays, grid) = LanePoints(*seen_map[0]), seen_map[1]
     lanes = Lanes(LaneArrays(*lane_arrays), GridArrays(*grid))
-    # on a device each vehicle has room of its own, on the processor all use the same row
+    # on a device each vehicle has room of its own, on the processor each thread
     own = item % len(room.near)
     near, far_m2, point_ranks = room.near[own], room.far_m2[own], room.point_ranks[own]
     ranks = lights.ranks[lights.starts[frame] : lights.starts[frame + 1]]

@@ -112,6 +112,7 @@ class DrivingReward:
         weights: As above.
         ends_at: As above.
         factors: What the terms are multiplied by, float64 (number of terms,).
+        backend: What runs its kernels; environments set that of their own.
 
     Raises:
         InvalidArgumentError: ``ends_at`` has another name.
@@ -126,8 +127,8 @@ class DrivingReward:
         unknown = sorted(self.ends_at - set(FAILURES))
         if unknown:
             raise InvalidArgumentError(f"ends_at has {unknown[0]!r}; names are {', '.join(FAILURES)}")
-        self._backend = open_backend("cpu")
-        self._memory = FaultArrays.make(self._backend, 0, _FEW_TRACKS)
+        self.backend = open_backend("cpu")
+        self._memory = FaultArrays.make(self.backend, 0, _FEW_TRACKS)
         self.factors: Float64Array = _SIGNS * [getattr(self.weights, name) for name in TERMS]
         self._bounds = np.array(list(COMFORT_BOUNDS.values()))
 
@@ -157,7 +158,7 @@ class DrivingReward:
 
     def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> OutcomeArrays:
         """Return what steps of slots (B,) are worth, or begin to judge there, and remember collisions."""
-        backend, size = self._backend, len(slots)
+        backend, size = self.backend, len(slots)
         self._memory = self._memory.with_room(slots, step.rows.starts, forgets=begins)
         outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
         own = (self._memory, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)

@@ -212,8 +212,8 @@ class JudgeRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, driving_map: DrivingMap | None) -> "JudgeRoom":
-        """Return room on a device, of one slot where one is judged after the other."""
-        size = 1 if backend.is_serial else size
+        """Return room on a device, of one slot for each that is judged at the same time."""
+        size = backend.rows_at_once(size)
         return cls(
             counts=backend.empty((size, 2), np.int64),
             lanes=backend.empty(room_for_lanes(driving_map, size), np.int64),
@@ -266,7 +266,7 @@ def judge_step(item: int, arguments: KernelArguments) -> None:
     room, outcome, slot = JudgeRoom(*room), OutcomeArrays(*outcome), slots[item]
     if slot < 0:
         return
-    # on a device each slot has room of its own, on the processor all use the same row
+    # on a device each slot has room of its own, on the processor each thread
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0

@@ -8,6 +8,7 @@ import numpy as np
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
+from l5kit.device.processor import ProcessorBackend
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, Seats, TrafficRows
 from l5kit.environment.traffic.traffic_steps import (
@@ -220,7 +221,8 @@ class TrafficSlots:
         begin = (slots, ego, self.current, *of_bank, seats, self._near_m, room)
         move = (slots, seats, bank.paths, bank.lights, self._drive, room)
         if self.backend.is_serial:
-            step_in_turn(len(slots), begin, move)
+            assert isinstance(self.backend, ProcessorBackend)
+            self.backend.run_loop(step_in_turn, len(slots), begin, move)
             return
         self.backend.run(begin_step, len(slots), *begin)
         if self.drives is not None:
@@ -390,9 +392,9 @@ class TrafficSlots:
         )
 
     def _make_room(self) -> TrafficRoom:
-        """Return room for a step, of one slot where one is done after the other."""
+        """Return room for a step, of one slot for each that is done at the same time."""
         size, most, most_seats, backend = len(self), self.most, self._most_seats, self.backend
-        size = 1 if backend.is_serial else size
+        size = backend.rows_at_once(size)
         return TrafficRoom(
             present=backend.empty((size, most), np.int64),
             marks=backend.empty((size, NUM_MARKS, most), np.bool_),

@@ -73,7 +73,7 @@ class SlotFrames(NamedTuple):
 
 
 class TrafficRoom(NamedTuple):
-    """Room for a step, for each of R slots that make it at the same time; slot n has the row n modulo R.
+    """Room for a step, for each of R slots that make it at the same time; item n has the row n modulo R.
 
     Attributes:
         present: Who is there, (R, M).
@@ -130,7 +130,7 @@ def begin_step(item: int, arguments: KernelArguments) -> None:
     seats, room, slot = Seats(*seats), TrafficRoom(*room), slots[item]
     if not 0 <= slot < len(current.frames):
         return
-    own = slot % len(room.steps)
+    own = item % len(room.steps)
     step, states = room.steps[own], seats.states[slot]
     step[_MOVED] = 0
     frame = current.frames[slot]
@@ -200,22 +200,23 @@ def move_seats(item: int, arguments: KernelArguments) -> None:
     room = TrafficRoom(*room)
     most = room.driven.shape[1]
     slot, number = slots[item // most], item % most
-    own = slot % len(room.steps)
+    own = item // most % len(room.steps)
     if slot >= 0 and number < room.steps[own, _MOVED]:
         _move_one(slot, own, number, Seats(*seats), PathArrays(*paths), SceneLights(*lights), drive, room)
 
 
 @kernel_jit
-def step_in_turn(num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
-    """Do the steps of slots one after the other, with the arguments of :func:`begin_step` and :func:`move_seats`."""
+def step_in_turn(first: int, step: int, num_slots: int, begin: tuple[Any, ...], move: tuple[Any, ...]) -> None:
+    """Do the steps of every so many slots one after the other, by the arguments of begin_step and move_seats."""
     begin = uncounted(begin)
     slots, seats, paths, lights, drive, room = uncounted(move)
-    for item in range(num_slots):
+    for item in range(first, num_slots, step):
         if slots[item] < 0:
             continue
         begin_step(item, begin)
-        for number in range(room.steps[0, _MOVED]):
-            _move_one(slots[item], 0, number, seats, paths, lights, drive, room)
+        own = item % len(room.steps)
+        for number in range(room.steps[own, _MOVED]):
+            _move_one(slots[item], own, number, seats, paths, lights, drive, room)
 
 
 @kernel_jit
@@ -229,7 +230,7 @@ def enter_frame(item: int, arguments: KernelArguments) -> None:
     current, scenes, room, slot = SlotFrames(*current), SceneStarts(*scenes), TrafficRoom(*room), slots[item]
     if not 0 <= slot < len(current.frames) or current.frames[slot] < 0:
         return
-    rows, seats, ego_box, own = LogRows(*rows), Seats(*seats), ego_boxes[item], slot % len(room.steps)
+    rows, seats, ego_box, own = LogRows(*rows), Seats(*seats), ego_boxes[item], item % len(room.steps)
     (frame, _, num_own), states = _seats_of(slot, current, scenes), seats.states[slot]
     if not mark_entering(frame, rows, states, ego_box, near_m):
         return
@@ -274,6 +275,7 @@ def take_seats(item: int, arguments: KernelArguments) -> None:
 @njit(nogil=True, inline="always")
 def _write_rows_of(
     slot: int,
+    own: int,
     begin: int,
     current: SlotFrames,
     scenes: SceneStarts,
@@ -283,8 +285,11 @@ def _write_rows_of(
     room: TrafficRoom,
     out: TrafficRows,
 ) -> int:
-    """Write the agents of the current frame of a slot that has started, and return how many they are."""
-    (frame, first, num_own), own = _seats_of(slot, current, scenes), slot % len(room.steps)
+    """Write the agents of the current frame of a slot that has started, and return how many they are.
+
+    ``own`` is the row of the slot in the room.
+    """
+    frame, first, num_own = _seats_of(slot, current, scenes)
     # most environments have nobody who is driven or waits: all rows of the frame at once
     is_as_logged = True
     for seat in range(num_own):
@@ -320,7 +325,8 @@ def write_rows(item: int, arguments: KernelArguments) -> None:
     slot, begin, count = slots[item], out.starts[item], 0
     if 0 <= slot < len(current.frames) and current.frames[slot] >= 0:
         rows, seats = LogRows(*rows), Seats(*seats)
-        count = _write_rows_of(slot, begin, current, scenes, rows, path_tracks, seats, room, out)
+        own = item % len(room.steps)
+        count = _write_rows_of(slot, own, begin, current, scenes, rows, path_tracks, seats, room, out)
     out.sizes[item] = count
     for row in range(begin + count, out.starts[item + 1]):
         out.groups[row] = -1
@@ -334,5 +340,5 @@ def write_rows_in_turn(num_slots: int, arguments: KernelArguments) -> None:
     for item in range(num_slots):
         slot, begin, count = slots[item], out.starts[item], 0
         if current.frames[slot] >= 0:
-            count = _write_rows_of(slot, begin, current, scenes, rows, path_tracks, seats, room, out)
+            count = _write_rows_of(slot, 0, begin, current, scenes, rows, path_tracks, seats, room, out)
         out.sizes[item], out.starts[item + 1] = count, begin + count
