@@ -21,8 +21,12 @@ class CompilingBackend(ProcessorBackend):
     is_serial = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.assembly: dict[str, str] = {}
         self._known: set[tuple[Any, Any]] = set()
+
+    def rows_at_once(self, num_items: int) -> int:
+        return num_items
 
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
         arguments = plain_tuples(arguments)
