@@ -150,8 +150,21 @@ class _Reading:
             self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, is_closed=True))
             self.relation_of[crosswalk_id] = relation_id
             return
-        access = _access_of(relation.tags)
-        if access is None:
+        # For whom it is, as the name of an AccessRestriction.Type. Whom the lanelet names counts more than its subtype:
+        # one for buses alone is a bus lane, and one for bicycles without pedestrians a bicycle lane.
+        tags = relation.tags
+        named = {key for key, value in tags.items() if key.startswith("participant:") and value in ("yes", "true")}
+        vehicles = {participant for participant in named if participant.startswith("participant:vehicle")}
+        if tags.get(ACCESS_TAG) in _ACCESS_TYPES:
+            access: str | None = tags[ACCESS_TAG]
+        elif not named:
+            access = _ACCESS_OF_SUBTYPE.get(tags.get("subtype", ""))
+        elif vehicles:
+            access = "ONLY_BUS" if vehicles <= _BUS_PARTICIPANTS else "UNKNOWN"
+        else:
+            is_for_bikes = "participant:bicycle" in named and "participant:pedestrian" not in named
+            access = "ONLY_BIKE" if is_for_bikes else None
+        if access is None:  # it is for no vehicle
             self.left_out[f"lanelet of subtype {relation.tags.get('subtype', '')!r:.40}"] += 1
             return
         # A lanelet that is no one-way street is a second lane back, whose left side is the right one of the first.
@@ -362,23 +375,6 @@ class _Reading:
         if known is not None and not (may_replace and known.kind == control.kind):
             raise ValueError(f"the id {control.control_id!r} is that of another element, too; change one of them")
         self.controls[control.control_id] = control
-
-
-def _access_of(tags: dict[str, str]) -> str | None:
-    """Return for whom a lanelet is, as the name of an ``AccessRestriction.Type``; None where it is for no vehicle."""
-    if tags.get(ACCESS_TAG) in _ACCESS_TYPES:
-        return tags[ACCESS_TAG]
-    # Whom the lanelet names counts more than its subtype: one for buses alone is a bus lane, and one for bicycles
-    # without pedestrians a bicycle lane.
-    participants = {key for key, value in tags.items() if key.startswith("participant:") and value in ("yes", "true")}
-    if not participants:
-        return _ACCESS_OF_SUBTYPE.get(tags.get("subtype", ""))
-    vehicles = {participant for participant in participants if participant.startswith("participant:vehicle")}
-    if vehicles:
-        return "ONLY_BUS" if vehicles <= _BUS_PARTICIPANTS else "UNKNOWN"
-    return (
-        "ONLY_BIKE" if "participant:bicycle" in participants and "participant:pedestrian" not in participants else None
-    )
 
 
 def _speed_mps(text: str) -> float:
