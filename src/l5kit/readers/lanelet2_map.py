@@ -261,7 +261,18 @@ class _Reading:
         subtype = rule.tags.get("subtype", "")
         users = self._lanes_of_rule.get(rule_id, [])
         if subtype == "speed_limit":
-            self._take_limit(rule, users)
+            # It is what the rule says, which may be the number of a German sign, or what such a sign says, and holds
+            # for lanes without a limit of their own.
+            signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
+            german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
+            text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
+            number = _GERMAN_LIMIT.fullmatch(text)
+            limit_mps = _speed_mps(number.group(1) if number else text) if text else None
+            if limit_mps is None:
+                self.left_out["speed limit of an unknown sign"] += 1
+            for name in users:
+                if name in self.lanes and self.lanes[name].speed_limit_mps is None:
+                    self.lanes[name] = replace(self.lanes[name], speed_limit_mps=limit_mps)
         elif subtype == "right_of_way":
             first = tuple(self._lanes_named(rule, "right_of_way"))
             for name in self._lanes_named(rule, "yield"):
@@ -290,21 +301,6 @@ class _Reading:
                     self.controls[user] = replace(self.controls[user], parts=parts)
         else:
             self.left_out[f"regulatory element of subtype {subtype!r:.40}"] += 1
-
-    def _take_limit(self, rule: Relation, users: list[str]) -> None:
-        """Give lanes without a limit of their own that of a rule."""
-        # The limit is what the rule says, which may be the number of a German sign, or what such a sign says.
-        signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
-        german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
-        text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
-        match = _GERMAN_LIMIT.fullmatch(text)
-        if not text:
-            self.left_out["speed limit of an unknown sign"] += 1
-            return
-        limit_mps = _speed_mps(match.group(1) if match else text)
-        for name in users:
-            if name in self.lanes and self.lanes[name].speed_limit_mps is None:
-                self.lanes[name] = replace(self.lanes[name], speed_limit_mps=limit_mps)
 
     def _take_light(self, way: str, bulbs: list[str]) -> list[str]:
         """Add a light with its faces, and return its id and those of the faces that a rule names."""
