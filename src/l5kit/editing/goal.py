@@ -133,7 +133,19 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
         )
     write_highest_speeds(lane_path.arrays, _ACROSS_MPS2, _BRAKING_MPS2, False, highest_mps)
     highest_mps = np.minimum(highest_mps, _FASTEST_MPS)
-    arcs_m = _driven_arcs_m(scene, wanted_mps, highest_mps, length_m, hardest_mps2=braking_mps2)
+
+    # how far it has come in each frame, (F,), as it brakes no harder than that; the square of a speed is even in the
+    # length along which one brakes, so that nobody brakes in jerks every 2 m
+    points_arcs_m, highest_squared = PATH_STEP_M * np.arange(len(highest_mps)), highest_mps**2
+    arcs_m, speed_mps = np.zeros(scene.num_frames), float(scene.ego_speeds_mps[0])
+    for frame in range(1, scene.num_frames):
+        step_s = float(scene.times_s[frame] - scene.times_s[frame - 1])
+        arc_m = float(arcs_m[frame - 1])
+        in_bend_mps = np.sqrt(np.interp(arc_m, points_arcs_m, highest_squared))
+        to_stop_mps = np.sqrt(2.0 * _BRAKING_MPS2 * max(length_m - arc_m, 0.0))
+        allowed_mps = max(min(in_bend_mps, to_stop_mps), speed_mps - braking_mps2 * step_s)
+        speed_mps = float(min(wanted_mps[frame], allowed_mps, speed_mps + _SPEEDING_UP_MPS2 * step_s))
+        arcs_m[frame] = min(arc_m + speed_mps * step_s, length_m)
     line = AvPath(points_m, PATH_STEP_M * np.arange(len(points_m), dtype=np.float64), arcs_m)
 
     # from where it is beside the middle of the lane into the middle
@@ -148,34 +160,3 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
         ego_positions_m=np.column_stack([positions_m, scene.ego_positions_m[:, 2]]),
         ego_rotations=yaws_as_rotations33(headings_rad),
     )
-
-
-def _driven_arcs_m(
-    scene: SceneArrays,
-    wanted_mps: Float64Array,
-    highest_mps: Float64Array,
-    length_m: float,
-    *,
-    hardest_mps2: float,
-) -> Float64Array:
-    """Return how far the AV has come in each frame, (F,).
-
-    Args:
-        scene: The scene, whose AV has its first speed.
-        wanted_mps: How fast it would like to drive in each frame, (F,).
-        highest_mps: How fast it may be at points of the path, every 2 m.
-        length_m: Where it stops.
-        hardest_mps2: How hard it brakes at most where it is faster than it may be.
-    """
-    # the square of a speed is even in the length along which one brakes, so that nobody brakes in jerks every 2 m
-    points_arcs_m, highest_squared = PATH_STEP_M * np.arange(len(highest_mps)), highest_mps**2
-    arcs_m, speed_mps = np.zeros(scene.num_frames), float(scene.ego_speeds_mps[0])
-    for frame in range(1, scene.num_frames):
-        step_s = float(scene.times_s[frame] - scene.times_s[frame - 1])
-        arc_m = float(arcs_m[frame - 1])
-        in_bend_mps = np.sqrt(np.interp(arc_m, points_arcs_m, highest_squared))
-        to_stop_mps = np.sqrt(2.0 * _BRAKING_MPS2 * max(length_m - arc_m, 0.0))
-        allowed_mps = max(min(in_bend_mps, to_stop_mps), speed_mps - hardest_mps2 * step_s)
-        speed_mps = float(min(wanted_mps[frame], allowed_mps, speed_mps + _SPEEDING_UP_MPS2 * step_s))
-        arcs_m[frame] = min(arc_m + speed_mps * step_s, length_m)
-    return arcs_m
