@@ -456,11 +456,7 @@ def _push_latin(machine: _Machine, size: int) -> None:
     machine._stack.append(machine._take(size).decode("latin-1"))
 
 
-def _drop_items(machine: _Machine) -> None:
-    machine.items()
-
-
-_PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
+_PLAIN_STEPS: Final[dict[str, Callable[[_Machine], object]]] = {
     "G": lambda machine: machine._stack.append(struct.unpack(">d", machine._take(8))[0]),
     "b": _Machine.build,
     "R": _Machine.reduce,
@@ -471,7 +467,7 @@ _PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
     "\x90": _Machine.add_items,
     "d": _Machine.push_dict,
     "0": _Machine.pop,
-    "1": _drop_items,
+    "1": _Machine.items,
     "2": lambda machine: machine._stack.append(machine._stack[-1]),
     "c": lambda machine: machine.push_named(machine._take_line().decode("utf-8"), machine._take_line().decode("utf-8")),
     "\x93": _Machine.push_stacked_global,

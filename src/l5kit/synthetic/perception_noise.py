@@ -259,8 +259,8 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
         chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * is_stirred[frame - 1]
         is_stirred[frame] = draws[frame] < chances
 
-    # errors of deviation 1 over all tracks, (T, K, Q): x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), keeps the
-    # variance of w; fresh errors w of stirred frames have the variance `most`, with which the mean over calm and
+    # errors of deviation 1 over all tracks, (T, K, Q): x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), keeps
+    # the variance of w; fresh errors w of stirred frames have the variance `most`, with which the mean over calm and
     # stirred ones is 1
     most = (1.0 - (1.0 - STIRRED_SHARE) * CALM**2) / STIRRED_SHARE
     values = rng.standard_normal((num_frames, *noise.times_s.shape))
