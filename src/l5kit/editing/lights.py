@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from l5kit._types import BoolArray
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
 from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import FaceRows, SceneArrays
@@ -89,7 +90,7 @@ def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api
         faces: Ids of the faces, and which of them are red.
         map_api: The map, for the lights of faces that the log does not have.
     """
-    frames = np.repeat(np.arange(len(is_red)), np.diff(rows.starts))
+    frames = parts_of_rows(rows.starts)
     statuses = rows.statuses.copy()
     for face, is_on in faces.items():
         statuses[is_red[frames] & (rows.face_ids == face)] = _ON if is_on else _OFF

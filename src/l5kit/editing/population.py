@@ -6,6 +6,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.tracks import Observations
@@ -69,7 +70,7 @@ class DenserTraffic(SceneEdit):
         # boxes by frame, to which each copy adds its own
         boxes = [boxes_of_frame(scene, frame, setting) for frame in range(scene.num_frames)]
         step_s = setting.facts.step_time_s
-        frames_of_rows = np.repeat(np.arange(scene.num_frames), np.diff(logged.starts))
+        frames_of_rows = parts_of_rows(logged.starts)
         agents, wanted = logged, round((self.factor - 1.0) * len(rows_of_tracks))
         next_id = next_track_id(scene, wanted)
         num_copies = 0
