@@ -165,12 +165,12 @@ class FileStore(ArtifactStore, ABC):
             # Digests of files are kept, so that the first look is cheap. With more files than were logged the digest of
             # the folder is another one, and each file is compared. What cannot be read is fetched again.
             is_there = False
-            current: Manifest | None = None
+            other: Manifest | None = None
             with suppress(L5KitError, OSError):
                 is_there = cached.is_dir() and dataset_digest(cached, cache=True) == artifact.digest
-                current = Manifest.of(cached) if cached.is_dir() and not is_there else None
-            if current is not None:
-                differences = self._manifest_of(artifact).compare(current)
+                other = Manifest.of(cached) if cached.is_dir() and not is_there else None
+            if other is not None:
+                differences = self._manifest_of(artifact).compare(other)
                 is_there = not (differences.missing or differences.changed)
             if not is_there:
                 clear_leftovers(cached)
