@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from l5kit.data import progress
-from l5kit.data.progress import TELL_EVERY_S, show_progress
+from l5kit.data.progress import TELL_EVERY_S, progress_of_part, show_progress
 
 
 @pytest.fixture
@@ -37,3 +37,12 @@ def test_no_line_is_told_where_nobody_looks(clock, capsys):
         clock[0] = TELL_EVERY_S
         step(1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_part_tells_how_far_all_of_it_is():
+    told = []
+    of_all = progress_of_part(lambda *numbers: told.append(numbers), 10, 50)
+    of_all(3, 20)
+    of_all(20, 20)
+    assert told == [(13, 50), (30, 50)]
+    assert progress_of_part(None, 10, 50) is None

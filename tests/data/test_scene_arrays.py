@@ -25,6 +25,16 @@ def test_scenes_of_a_log_joined_again_are_the_log(log):
     assert_same_records(join_scenes(records_of(log)).as_dataset(), log)
 
 
+def test_rows_of_tracks_are_those_of_each_in_the_order_of_time(log):
+    agents = [SceneArrays.of_records(scene).agents for scene in records_of(log)]
+    for each in agents:
+        ids, counts = np.unique(each.track_ids, return_counts=True)
+        found = each.rows_of_tracks()
+        assert [each.track_ids[rows].tolist() for rows in found] == [[i] * n for i, n in zip(ids, counts, strict=True)]
+        assert all((np.diff(rows) > 0).all() for rows in found)
+    assert any(len(rows) > 1 for each in agents for rows in each.rows_of_tracks())
+
+
 def test_joined_scenes_count_on_where_the_log_ends(log):
     first, second = join_scenes(records_of(log)[:2]), records_of(log)[2:]
     starts = len(first.frames), len(first.agents), len(first.tl_faces)

@@ -321,6 +321,6 @@ def test_the_projection_says_where_the_world_is(tmp_path):
 
 
 def test_files_beyond_the_bound_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("l5kit.readers.xml_source._MOST_TREE_BYTES", 100)
+    monkeypatch.setattr("l5kit.readers.opendrive_map._MOST_BYTES", 100)
     with pytest.raises(SourceDataError, match=r"but such a map has 100 at most; cut it"):
         read(tmp_path, road(1))

@@ -12,7 +12,7 @@ import pytest
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic import CityFolder, CityParams, make_city
-from l5kit.synthetic.city import make_scene
+from l5kit.synthetic.city import _MadeScenes
 from l5kit.synthetic.scene import build_town
 from support.cities import NUM_FRAMES, NUM_SCENES
 from support.tolerances import FLOAT64
@@ -111,10 +111,11 @@ def test_scenes_past_one_write_join_without_holes(tmp_path: Path) -> None:
     assert dataset.validate() == []
 
 
-def test_make_scene_gives_the_scene_that_is_written(tmp_path: Path) -> None:
+def test_a_scene_that_is_made_alone_is_the_one_that_is_written(tmp_path: Path) -> None:
     city = make_city(tmp_path / "c", **SMALL)
     params = CityParams(**SMALL)
-    arrays = make_scene(build_town(params.town_size, seed=params.seed), params, split=0, scene_index=0)
+    town = build_town(params.town_size, seed=params.seed)
+    ((arrays, _),) = _MadeScenes(params, town)(np.zeros(1, np.int64))
     assert ChunkedDataset(str(city.scenes["sample"])).open().frames[:12].tobytes() == arrays.frames.tobytes()
 
 

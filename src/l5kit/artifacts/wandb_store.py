@@ -85,7 +85,18 @@ class WandbStore(FileStore):
         name = ArtifactName.parse(dataset)
         config = {**training.config, "dataset": str(name)}
         with _translated_errors(), self._run("training", training.name, config) as run:
-            digest = self._note_use(run, name, data)
+            digest = ""  # a run that is offline cannot know it without the data
+            if not run.offline:
+                used = run.use_artifact(self._path_of(name), type=DATASET_TYPE)
+                digest = str(used.metadata.get("digest", ""))
+            elif data is not None:
+                # use_artifact refuses runs that are offline, and log_artifact would move the alias latest to this one
+                same = _draft(NewVersion(name.name, data, (), data.description, ""))
+                same.finalize()
+                if run._interface is None:
+                    raise ArtifactStoreError("Weights & Biases: the run has ended already")
+                run._interface.publish_artifact(run, same, [], [], is_user_created=True, use_after_commit=True)
+                digest = data.manifest.digest
             run.config["dataset_digest"] = digest
             run.summary.update(dict(training.result))
             metadata = {"dataset": str(name), "dataset_digest": digest}
@@ -96,21 +107,6 @@ class WandbStore(FileStore):
             if not run.offline:
                 logged.wait()
             return _location_of(run)
-
-    def _note_use(self, run: wandb.Run, name: ArtifactName, data: DatasetContent | None) -> str:
-        """Note that a run uses a dataset, and return its digest; empty where a run that is offline cannot know it."""
-        if not run.offline:
-            used = run.use_artifact(self._path_of(name), type=DATASET_TYPE)
-            return str(used.metadata.get("digest", ""))
-        if data is None:
-            return ""
-        same = _draft(NewVersion(name.name, data, (), data.description, ""))
-        same.finalize()
-        if run._interface is None:
-            raise ArtifactStoreError("Weights & Biases: the run has ended already")
-        # use_artifact refuses runs that are offline, and log_artifact would move the alias latest to what is used
-        run._interface.publish_artifact(run, same, [], [], is_user_created=True, use_after_commit=True)
-        return data.manifest.digest
 
     def _log(self, version: NewVersion) -> DatasetArtifact:
         config = {"dataset_digest": version.content.manifest.digest}

@@ -19,6 +19,17 @@ _MIN_PAUSE_S = 0.2
 """Between two changes of a bar in a notebook, each of which is a message to the browser."""
 
 
+def progress_of_part(progress: Progress | None, num_before: int, total: int) -> Progress | None:
+    """Return what shows the progress of a part of some work as that of all; None for None.
+
+    Args:
+        progress: Shows how far all of it is.
+        num_before: Steps that are done before the part begins.
+        total: Steps of all.
+    """
+    return None if progress is None else lambda done, _: progress(num_before + done, total)
+
+
 def _show_nothing(done: int, total: int) -> None:
     """Take progress and show nothing."""
 

@@ -78,6 +78,12 @@ class AgentRows:
         """Return the rows of one frame, counted in the scene."""
         return slice(int(self.starts[frame_index]), int(self.starts[frame_index + 1]))
 
+    def rows_of_tracks(self) -> list[Int64Array]:
+        """Return the rows of each track in the order of time, tracks in the order of their ids."""
+        order = np.argsort(self.track_ids, kind="stable")
+        cuts = np.flatnonzero(np.diff(self.track_ids[order])) + 1
+        return np.split(order, cuts) if len(order) else []
+
 
 @dataclass(frozen=True)
 class FaceRows:

@@ -38,9 +38,11 @@ from l5kit.dataset.sample_batch import collate
 from l5kit.dataset.sample_indices import LogArrays, cut_samples, describe_origin
 from l5kit.device.backend import Backend
 from l5kit.errors import UnsupportedValueError
-from l5kit.sampling.backend_sampler import BackendSampler, lights_of, runs_on_device
+from l5kit.rasterization.backend_rasterizer import draws_on_device
+from l5kit.sampling.backend_sampler import BackendSampler, lights_of
 from l5kit.sampling.sample_keys import ALIASES
 from l5kit.sampling.samplers import AgentSampler, VectorSampler
+from l5kit.vectorization.vectorizer import Vectorizer
 
 _PART_OF_MEMORY: Final = 0.6
 """Share of the free memory of a device that a log may take; the rest is for batches, and for a model."""
@@ -66,7 +68,8 @@ def makes_on_device(dataset: object) -> bool:
     It can for ``EgoDataset`` and ``AgentDataset`` with a rasterizer that a device knows, or none, and for
     ``EgoDatasetVectorized`` and ``EgoAgentDatasetVectorized`` with the vectorizer of this package. Samples of all
     others are made on the processor, and so are those of logs in memory whose numbers are of other types than those of
-    the dataset format.
+    the dataset format; and pictures that have channels for fewer frames than samples have, which the processor draws
+    for short pasts and refuses for others.
     """
     if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
         return False
@@ -77,7 +80,19 @@ def makes_on_device(dataset: object) -> bool:
             return False
     if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
-    return runs_on_device(dataset.sample_function)
+
+    # what subclasses of samplers and objects of one's own draw or write is left to the processor, too
+    sampler: object = dataset.sample_function
+    if type(sampler) is VectorSampler:
+        return isinstance(sampler.vectorizer, Vectorizer) and sampler.vectorizer.runs_on_devices
+    if type(sampler) is not AgentSampler:
+        return False
+    rasterizer: Any = sampler.rasterizer
+    if rasterizer is None:
+        return True
+    boxes = getattr(rasterizer, "box_rast", rasterizer)
+    num_history = getattr(boxes, "history_num_frames", sampler.steps.history_num_frames)
+    return draws_on_device(rasterizer) and num_history >= sampler.steps.history_num_frames
 
 
 class DeviceSamples:

@@ -45,7 +45,22 @@ def parse_edit(text: str) -> SceneEdit:
         InvalidArgumentError: There is no such edit or parameter, or its value is not allowed.
     """
     name, *settings = (part.strip() for part in _COMMA.split(text))
-    usual = _usual_edit(name)
+    if is_own(name):
+        usual, _ = read_own(name, "--edit", called="edit", is_one=lambda part: isinstance(part, SceneEdit))
+        if not isinstance(usual, SceneEdit):
+            raise InvalidArgumentError(
+                f"--edit is {name!r}, which makes {type(usual).__name__}; an edit is derived from "
+                "l5kit.editing.SceneEdit"
+            )
+    else:
+        kind = EDITS.get(name.replace("-", "_"))
+        if kind is None:
+            raise InvalidArgumentError(
+                f"there is no edit {name!r}{did_you_mean(name, EDITS)}; edits are {', '.join(EDITS)}, or FILE.py:NAME"
+            )
+        usual = kind()
+
+    # Parameters that are told take the place of the usual ones, and are checked as those of the class.
     known: list[str] = [each.name for each in fields(usual)] if is_dataclass(usual) else []
     params: dict[str, object] = {}
     for setting in settings:
@@ -62,25 +77,3 @@ def parse_edit(text: str) -> SceneEdit:
         return msgspec.convert({each: getattr(usual, each) for each in known} | params, type(usual))
     except msgspec.ValidationError as error:
         raise InvalidArgumentError(f"{name}: {error}; see l5kit edit --help") from error
-
-
-def _usual_edit(name: str) -> SceneEdit:
-    """Return the edit of a name with its usual parameters.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        InvalidArgumentError: There is no such edit.
-    """
-    if is_own(name):
-        own, _ = read_own(name, "--edit", called="edit", is_one=lambda part: isinstance(part, SceneEdit))
-        if not isinstance(own, SceneEdit):
-            raise InvalidArgumentError(
-                f"--edit is {name!r}, which makes {type(own).__name__}; an edit is derived from l5kit.editing.SceneEdit"
-            )
-        return own
-    kind = EDITS.get(name.replace("-", "_"))
-    if kind is None:
-        raise InvalidArgumentError(
-            f"there is no edit {name!r}{did_you_mean(name, EDITS)}; edits are {', '.join(EDITS)}, or FILE.py:NAME"
-        )
-    return kind()

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.editing.av_path import AvPath, lane_path_of_log
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import yaws_as_rotations33
-from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import lane_arrays, straightest_ahead
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, make_path_of_lanes, write_highest_speeds
 
@@ -85,41 +84,28 @@ class AnotherGoal(SceneEdit):
             except InvalidArgumentError as error:  # among them RouteNotFoundError
                 raise ImpossibleEditError(f"the goal is not reached: {error}") from error
             return _drive(scene, path, wanted_mps)
-        lanes = self._lanes_of_other_exit(scene, driving_map, driven_m, np.random.default_rng(setting.seed))
-        start_m = driving_map.arcs_on_lanes_m(scene.ego_positions_m[:1, :2], lanes[:1])
-        return _drive(scene, make_path_of_lanes(lanes, driving_map, start_m=float(start_m[0])), wanted_mps)
 
-    def _lanes_of_other_exit(
-        self, scene: SceneArrays, driving_map: DrivingMap, driven_m: float, rng: np.random.Generator
-    ) -> Int64Array:
-        """Return the lanes of the AV up to a fork, one that it did not take, and the straightest ones behind it.
-
-        Args:
-            scene: The scene.
-            driving_map: Its lanes.
-            driven_m: How far the AV drives.
-            rng: Draws one of several.
-
-        Raises:
-            ImpossibleEditError: The AV comes to no fork.
-        """
-        logged = lane_path_of_log(scene, driving_map)
-        lanes = logged.lanes_of(0).tolist()
-        for index, (lane, taken) in enumerate(itertools.pairwise(lanes)):
+        # without a goal, the lanes of the AV up to a fork, one that it did not take, and the straightest ones behind it
+        logged, rng = lane_path_of_log(scene, driving_map), np.random.default_rng(setting.seed)
+        taken_lanes = logged.lanes_of(0).tolist()
+        for index, (lane, taken) in enumerate(itertools.pairwise(taken_lanes)):
             fork_m = float(logged.piece_arcs_m[index + 1])
             ahead = driving_map.ahead_of(lane).tolist()
             others = [other for other in ahead if other != taken]
             if taken not in ahead or not others or not self.ahead_m <= fork_m <= driven_m:
                 continue
-            chosen, behind_m, arrays = [*lanes[: index + 1], int(rng.choice(others))], 0.0, lane_arrays(driving_map)
-            # the straightest ones, until those behind the fork are as long as the AV drives and a margin
+            chosen, behind_m = [*taken_lanes[: index + 1], int(rng.choice(others))], 0.0
+            arrays = lane_arrays(driving_map)
+            # until the lanes behind the fork are as long as the AV drives and a margin
             while len(chosen) < _MOST_LANES and behind_m < driven_m + _MARGIN_M:
                 onward = int(straightest_ahead(arrays, chosen[-1]))
                 if onward < 0:
                     break
                 chosen.append(onward)
                 behind_m += float(driving_map.arc_lengths_m[onward, -1])
-            return np.array(chosen, np.int64)
+            lanes = np.array(chosen, np.int64)
+            start_m = driving_map.arcs_on_lanes_m(scene.ego_positions_m[:1, :2], lanes[:1])
+            return _drive(scene, make_path_of_lanes(lanes, driving_map, start_m=float(start_m[0])), wanted_mps)
         raise ImpossibleEditError(
             f"the AV of the log comes to no fork of lanes from {self.ahead_m:g} m on in the {driven_m:.1f} m that it "
             "drives; name a goal (goal_m) or a speed (speed_mps), or choose a smaller ahead_m"
@@ -147,7 +133,19 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
         )
     write_highest_speeds(lane_path.arrays, _ACROSS_MPS2, _BRAKING_MPS2, False, highest_mps)
     highest_mps = np.minimum(highest_mps, _FASTEST_MPS)
-    arcs_m = _driven_arcs_m(scene, wanted_mps, highest_mps, length_m, hardest_mps2=braking_mps2)
+
+    # how far it has come in each frame, (F,), as it brakes no harder than that; the square of a speed is even in the
+    # length along which one brakes, so that nobody brakes in jerks every 2 m
+    points_arcs_m, highest_squared = PATH_STEP_M * np.arange(len(highest_mps)), highest_mps**2
+    arcs_m, speed_mps = np.zeros(scene.num_frames), float(scene.ego_speeds_mps[0])
+    for frame in range(1, scene.num_frames):
+        step_s = float(scene.times_s[frame] - scene.times_s[frame - 1])
+        arc_m = float(arcs_m[frame - 1])
+        in_bend_mps = np.sqrt(np.interp(arc_m, points_arcs_m, highest_squared))
+        to_stop_mps = np.sqrt(2.0 * _BRAKING_MPS2 * max(length_m - arc_m, 0.0))
+        allowed_mps = max(min(in_bend_mps, to_stop_mps), speed_mps - braking_mps2 * step_s)
+        speed_mps = float(min(wanted_mps[frame], allowed_mps, speed_mps + _SPEEDING_UP_MPS2 * step_s))
+        arcs_m[frame] = min(arc_m + speed_mps * step_s, length_m)
     line = AvPath(points_m, PATH_STEP_M * np.arange(len(points_m), dtype=np.float64), arcs_m)
 
     # from where it is beside the middle of the lane into the middle
@@ -162,34 +160,3 @@ def _drive(scene: SceneArrays, lane_path: LanePaths, wanted_mps: Float64Array) -
         ego_positions_m=np.column_stack([positions_m, scene.ego_positions_m[:, 2]]),
         ego_rotations=yaws_as_rotations33(headings_rad),
     )
-
-
-def _driven_arcs_m(
-    scene: SceneArrays,
-    wanted_mps: Float64Array,
-    highest_mps: Float64Array,
-    length_m: float,
-    *,
-    hardest_mps2: float,
-) -> Float64Array:
-    """Return how far the AV has come in each frame, (F,).
-
-    Args:
-        scene: The scene, whose AV has its first speed.
-        wanted_mps: How fast it would like to drive in each frame, (F,).
-        highest_mps: How fast it may be at points of the path, every 2 m.
-        length_m: Where it stops.
-        hardest_mps2: How hard it brakes at most where it is faster than it may be.
-    """
-    # the square of a speed is even in the length along which one brakes, so that nobody brakes in jerks every 2 m
-    points_arcs_m, highest_squared = PATH_STEP_M * np.arange(len(highest_mps)), highest_mps**2
-    arcs_m, speed_mps = np.zeros(scene.num_frames), float(scene.ego_speeds_mps[0])
-    for frame in range(1, scene.num_frames):
-        step_s = float(scene.times_s[frame] - scene.times_s[frame - 1])
-        arc_m = float(arcs_m[frame - 1])
-        in_bend_mps = np.sqrt(np.interp(arc_m, points_arcs_m, highest_squared))
-        to_stop_mps = np.sqrt(2.0 * _BRAKING_MPS2 * max(length_m - arc_m, 0.0))
-        allowed_mps = max(min(in_bend_mps, to_stop_mps), speed_mps - hardest_mps2 * step_s)
-        speed_mps = float(min(wanted_mps[frame], allowed_mps, speed_mps + _SPEEDING_UP_MPS2 * step_s))
-        arcs_m[frame] = min(arc_m + speed_mps * step_s, length_m)
-    return arcs_m

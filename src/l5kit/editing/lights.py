@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array
+from l5kit._types import BoolArray
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
 from l5kit.data.map.api import MapAPI
 from l5kit.data.scene_arrays import FaceRows, SceneArrays
@@ -13,7 +14,7 @@ from l5kit.editing.av_path import lane_path_of_log
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneEdit, SceneSetting, require_in_range
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.polygon import project_on_line
-from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths
+from l5kit.lanes.lane_paths import PATH_STEP_M
 from l5kit.lanes.red_lights import RED
 
 _ON = np.eye(len(TL_FACE_LABELS), dtype=np.float32)[TL_FACE_LABEL_TO_INDEX["ACTIVE"]]
@@ -55,33 +56,29 @@ class RedLight(SceneEdit):
         if not is_red.any():
             raise ImpossibleEditError(f"the scene has no frame from {self.from_s:g} s to {until_s:g} s")
         paths, frame = lane_path_of_log(scene, driving_map), int(np.argmax(is_red))
-        lane = self._lit_lane(paths, scene.ego_positions_m[frame, :2], map_api, setting.facts.ego_extent_m[0])
+
+        # the lane whose light is the next one on the path of the AV, from its front on
+        edge, share = project_on_line(paths.points_of(0), np.ascontiguousarray(scene.ego_positions_m[frame, :2]))
+        least_m = PATH_STEP_M * (edge + share) + 0.5 * setting.facts.ego_extent_m[0] + self.ahead_m
+        lights = map_api.arrays.lights
+        lit = {int(lane) for face in np.flatnonzero(lights.ranks == RED).tolist() for lane in lights.lanes_of(face)}
+        lanes_ahead = (
+            int(lane)
+            for arc_m, lanes in zip(paths.piece_arcs_m, paths.line_lanes.tolist(), strict=True)
+            for lane in lanes
+            if arc_m >= least_m and lane in lit
+        )
+        lane = next(lanes_ahead, None)
+        if lane is None:
+            raise ImpossibleEditError(
+                f"no light with a red face is on the path of the AV, {self.ahead_m:g} m or more ahead of it at "
+                f"{self.from_s:g} s; choose another from_s or a smaller ahead_m"
+            )
 
         # the faces that control the lane by id, and whether each is red
-        lights = map_api.arrays.lights
         of_lane = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
         faces = {lights.id_of(face): int(lights.ranks[face]) == RED for face in of_lane}
         return replace(scene, tl_faces=_turn_red(scene.tl_faces, is_red, faces, map_api))
-
-    def _lit_lane(self, paths: LanePaths, position_m: Float64Array, map_api: MapAPI, length_m: float) -> int:
-        """Return the lane whose light is the next one on the path of the AV.
-
-        Raises:
-            ImpossibleEditError: There is none.
-        """
-        points_m = paths.points_of(0)
-        edge, share = project_on_line(points_m, np.ascontiguousarray(position_m))
-        least_m = PATH_STEP_M * (edge + share) + 0.5 * length_m + self.ahead_m
-        lights = map_api.arrays.lights
-        lit = {int(lane) for face in np.flatnonzero(lights.ranks == RED).tolist() for lane in lights.lanes_of(face)}
-        for arc_m, lanes in zip(paths.piece_arcs_m, paths.line_lanes.tolist(), strict=True):
-            held = [int(lane) for lane in lanes if lane in lit]
-            if arc_m >= least_m and held:
-                return held[0]
-        raise ImpossibleEditError(
-            f"no light with a red face is on the path of the AV, {self.ahead_m:g} m or more ahead of it at "
-            f"{self.from_s:g} s; choose another from_s or a smaller ahead_m"
-        )
 
 
 def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api: MapAPI) -> FaceRows:
@@ -93,7 +90,7 @@ def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api
         faces: Ids of the faces, and which of them are red.
         map_api: The map, for the lights of faces that the log does not have.
     """
-    frames = np.repeat(np.arange(len(is_red)), np.diff(rows.starts))
+    frames = parts_of_rows(rows.starts)
     statuses = rows.statuses.copy()
     for face, is_on in faces.items():
         statuses[is_red[frames] & (rows.face_ids == face)] = _ON if is_on else _OFF

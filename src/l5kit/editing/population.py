@@ -6,6 +6,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean
+from l5kit.data.frame_rows import parts_of_rows
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.tracks import Observations
@@ -53,15 +54,24 @@ class DenserTraffic(SceneEdit):
         """Return the scene with the copies; see :meth:`SceneEdit.apply`."""
         finite_poses(scene)
         rng = np.random.default_rng(setting.seed)
-        rows_of_tracks = _rows_of_drivers(scene)
+
+        # the rows of each vehicle that drives
+        logged, labels = scene.agents, scene.agents.labels
+        vehicles = [PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in _VEHICLES]
+        rows_of_tracks = [
+            rows
+            for rows in logged.rows_of_tracks()
+            if np.linalg.norm(logged.centroids_m[rows[-1]] - logged.centroids_m[rows[0]]) >= _DRIVEN_M
+            and labels[rows[0]] in vehicles
+        ]
         if not rows_of_tracks:
             raise ImpossibleEditError("no vehicle drives in the scene, so that none can be copied")
 
         # boxes by frame, to which each copy adds its own
         boxes = [boxes_of_frame(scene, frame, setting) for frame in range(scene.num_frames)]
         step_s = setting.facts.step_time_s
-        frames_of_rows = np.repeat(np.arange(scene.num_frames), np.diff(scene.agents.starts))
-        agents, wanted = scene.agents, round((self.factor - 1.0) * len(rows_of_tracks))
+        frames_of_rows = parts_of_rows(logged.starts)
+        agents, wanted = logged, round((self.factor - 1.0) * len(rows_of_tracks))
         next_id = next_track_id(scene, wanted)
         num_copies = 0
 
@@ -74,10 +84,9 @@ class DenserTraffic(SceneEdit):
             frames = frames_of_rows[rows] + delay
             is_inside = (frames >= 0) & (frames < scene.num_frames)
             rows, frames = rows[is_inside], frames[is_inside]
-            copy = boxes_of_rows(scene.agents, rows)
+            copy = boxes_of_rows(logged, rows)
             if len(frames) < 2 or not _fits(scene, boxes, frames=frames, copy=copy, logged=frames_of_rows[rows]):
                 continue
-            logged = scene.agents
             copied = Observations(
                 frame_indices=frames,
                 track_ids=np.full(len(rows), next_id + num_copies),
@@ -138,20 +147,6 @@ class FewerAgents(SceneEdit):
             )
         removed = np.random.default_rng(setting.seed).choice(candidates, count, replace=False)
         return replace(scene, agents=take_rows(scene.agents, ~np.isin(scene.agents.track_ids, removed)))
-
-
-def _rows_of_drivers(scene: SceneArrays) -> list[Int64Array]:
-    """Return the rows of each track of a vehicle that drives, in the order of the tracks."""
-    agents = scene.agents
-    order = np.argsort(agents.track_ids, kind="stable")
-    breaks = np.flatnonzero(np.diff(agents.track_ids[order])) + 1
-    labels = [PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in _VEHICLES]
-    drivers = []
-    for rows in np.split(order, breaks) if len(order) else []:
-        driven_m = np.linalg.norm(agents.centroids_m[rows[-1]] - agents.centroids_m[rows[0]])
-        if driven_m >= _DRIVEN_M and agents.labels[rows[0]] in labels:
-            drivers.append(rows)
-    return drivers
 
 
 def _fits(

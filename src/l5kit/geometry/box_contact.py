@@ -66,7 +66,23 @@ def lengths_inside(segments_m: Float64Array, box_m: Float64Array) -> Float64Arra
         Metres, shape (S,).
     """
     (box, *segments), scale = _as_integers(box_m, *segments_m)
-    return np.array([_length_inside(start, end, box, scale) for start, end in segments], np.float64)
+    lengths_m = np.zeros(len(segments))
+    for row, (start, end) in enumerate(segments):
+        # the part of the segment that is inside of all edges so far, by shares of its length
+        enters, leaves = Fraction(0), Fraction(1)
+        for corner, step in _edges(box):
+            of_start, of_end = _turn(corner, step, start), _turn(corner, step, end)
+            if of_start > 0 and of_end > 0:
+                break
+            if of_start > 0:
+                enters = max(enters, Fraction(of_start, of_start - of_end))
+            elif of_end > 0:
+                leaves = min(leaves, Fraction(of_start, of_start - of_end))
+        else:
+            if enters <= leaves:
+                (x0, y0), (x1, y1) = _point_at(enters, start, end, scale), _point_at(leaves, start, end, scale)
+                lengths_m[row] = math.sqrt((x1 - x0) ** 2 + (y1 - y0) ** 2)
+    return lengths_m
 
 
 @kernel_jit
@@ -127,23 +143,6 @@ def _turn(corner: _Point, step: _Point, point: _Point) -> int:
 
 def _has_separating_edge(box: list[_Point], other: list[_Point]) -> bool:
     return any(all(_turn(corner, step, point) > 0 for point in other) for corner, step in _edges(box))
-
-
-def _length_inside(start: _Point, end: _Point, box: list[_Point], scale: int) -> float:
-    """Return the metres of a segment that are inside a box, both in units of which a metre has ``scale``."""
-    enters, leaves = Fraction(0), Fraction(1)
-    for corner, step in _edges(box):
-        of_start, of_end = _turn(corner, step, start), _turn(corner, step, end)
-        if of_start > 0 and of_end > 0:
-            return 0.0
-        if of_start > 0:
-            enters = max(enters, Fraction(of_start, of_start - of_end))
-        elif of_end > 0:
-            leaves = min(leaves, Fraction(of_start, of_start - of_end))
-    if leaves < enters:
-        return 0.0
-    (x0, y0), (x1, y1) = _point_at(enters, start, end, scale), _point_at(leaves, start, end, scale)
-    return math.sqrt((x1 - x0) ** 2 + (y1 - y0) ** 2)
 
 
 def _point_at(part: Fraction, start: _Point, end: _Point, scale: int) -> tuple[float, float]:

@@ -20,7 +20,14 @@ def cut_into_trapezoids(rings: Sequence[Float64Array]) -> list[Float64Array]:
     Returns:
         Three or four corners of each, counter-clockwise from the lower left, float64 (3 or 4, 2).
     """
-    edges = _edges_upwards(rings)
+    # the edges that are not level, each from its lower to its upper end, by their lower ends, (E, 2, 2)
+    edges = np.concatenate([np.zeros((0, 2, 2)), *(np.stack([ring, np.roll(ring, -1, axis=0)], 1) for ring in rings)])
+    edges = edges[edges[:, 0, 1] != edges[:, 1, 1]]
+    is_down = edges[:, 0, 1] > edges[:, 1, 1]
+    edges[is_down] = edges[is_down, ::-1]
+    edges = edges[np.argsort(edges[:, 0, 1], kind="stable")]
+
+    # the sweep goes up from one height of corners to the next
     starts_y, ends_y = edges[:, 0, 1], edges[:, 1, 1]
     slopes = (edges[:, 1, 0] - edges[:, 0, 0]) / (ends_y - starts_y)
     heights = np.unique(edges[..., 1])
@@ -49,13 +56,3 @@ def cut_into_trapezoids(rings: Sequence[Float64Array]) -> list[Float64Array]:
         corners = [corner_at(left, low), corner_at(right, low), corner_at(right, high), corner_at(left, high)]
         cut.append(np.array(list(dict.fromkeys(corners))))
     return [corners for corners in cut if len(corners) > 2]
-
-
-def _edges_upwards(rings: Sequence[Float64Array]) -> Float64Array:
-    """Return the edges that are not level, each from its lower to its upper end, by their lower ends, (E, 2, 2)."""
-    edges = np.concatenate([np.zeros((0, 2, 2)), *(np.stack([ring, np.roll(ring, -1, axis=0)], 1) for ring in rings)])
-    edges = edges[edges[:, 0, 1] != edges[:, 1, 1]]
-    is_down = edges[:, 0, 1] > edges[:, 1, 1]
-    edges[is_down] = edges[is_down, ::-1]
-    ordered: Float64Array = edges[np.argsort(edges[:, 0, 1], kind="stable")]
-    return ordered

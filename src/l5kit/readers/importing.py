@@ -14,7 +14,7 @@ from l5kit.data.folder_lock import held_alone
 from l5kit.data.job_folder import require_shared
 from l5kit.data.map.builder import MOST_MAP_BYTES
 from l5kit.data.owned_outputs import OutputKind, require_own_folder
-from l5kit.data.progress import Progress
+from l5kit.data.progress import Progress, progress_of_part
 from l5kit.data.receipts import find_loss, finish_output
 from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
@@ -274,8 +274,8 @@ def _read_missing(
     for start in range(0, len(refs), _SCENES_SENT):
         some = refs[start : start + _SCENES_SENT]
         job = _ReadScenes(reader, parts, some, strict)
-        shifted = None if progress is None else _shifted(progress, start, len(refs))
-        with closing(map_scenes(job, range(len(some)), workers, progress=shifted)) as results:
+        of_all = progress_of_part(progress, start, len(refs))
+        with closing(map_scenes(job, range(len(some)), workers, progress=of_all)) as results:
             for scene in chain.from_iterable(results):
                 if scene.problem is not None:
                     failed.append(FailedImport(some[scene.number], scene.problem))
@@ -306,11 +306,6 @@ def _as_written(text: str) -> str:
     """Return a text as it can be written as UTF-8, and not without end."""
     shown = text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]} ..."
     return shown.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _shifted(progress: Progress, start: int, total: int) -> Progress:
-    """Return what shows the progress of some scenes as that of all."""
-    return lambda done, _: progress(start + done, total)
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:

@@ -4,7 +4,7 @@ Where no lane is said to lie in a junction, those do that part, merge or cross.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -141,10 +141,26 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
         lanes: Lanes by their ids.
         followers: The lanes after each.
     """
+    # Lanes that may be of one group: neighbours, and in junctions those that follow each other, or come from or lead to
+    # the same lane.
+    pairs: list[tuple[str, str]] = []
+    sources = defaultdict(list)
+    for name, lane in lanes.items():
+        neighbours = (lane.left_neighbour, lane.right_neighbour)
+        pairs += [(name, other) for other in neighbours if other is not None and other in lanes]
+        inside = [other for other in followers[name] if lanes[other].is_in_junction]
+        pairs += pairwise(inside)
+        if lane.is_in_junction:
+            pairs += [(name, other) for other in inside]
+            for other in followers[name]:
+                sources[other].append(name)
+    for names in sources.values():
+        pairs += pairwise(names)
+
     # Lanes of a junction and of a road are never of one group.
     row_of = {name: row for row, name in enumerate(lanes)}
     edges = []
-    for first, second in _pairs(lanes, followers):
+    for first, second in pairs:
         is_inside, is_other_inside = bool(lanes[first].is_in_junction), bool(lanes[second].is_in_junction)
         has_same_limit = lanes[first].speed_limit_mps == lanes[second].speed_limit_mps
         if is_inside == is_other_inside and (is_inside or has_same_limit):
@@ -174,20 +190,3 @@ def group_lanes(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequenc
                 name = lanes[name].right_neighbour or ""
         groups.append(LaneGroup(tuple(ordered), False))
     return groups
-
-
-def _pairs(lanes: Mapping[str, SourceLane], followers: Mapping[str, Sequence[str]]) -> Iterable[tuple[str, str]]:
-    """Yield lanes that may be of one group."""
-    sources = defaultdict(list)
-    for name, lane in lanes.items():
-        for other in (lane.left_neighbour, lane.right_neighbour):
-            if other in lanes and other is not None:
-                yield name, other
-        inside = [other for other in followers[name] if lanes[other].is_in_junction]
-        yield from pairwise(inside)
-        if lane.is_in_junction:
-            yield from ((name, other) for other in inside)
-            for other in followers[name]:
-                sources[other].append(name)
-    for names in sources.values():
-        yield from pairwise(names)

@@ -150,8 +150,21 @@ class _Reading:
             self._add_control(ExchangedControl(crosswalk_id, CROSSWALK, corners_m, is_closed=True))
             self.relation_of[crosswalk_id] = relation_id
             return
-        access = _access_of(relation.tags)
-        if access is None:
+        # For whom it is, as the name of an AccessRestriction.Type. Whom the lanelet names counts more than its subtype:
+        # one for buses alone is a bus lane, and one for bicycles without pedestrians a bicycle lane.
+        tags = relation.tags
+        named = {key for key, value in tags.items() if key.startswith("participant:") and value in ("yes", "true")}
+        vehicles = {participant for participant in named if participant.startswith("participant:vehicle")}
+        if tags.get(ACCESS_TAG) in _ACCESS_TYPES:
+            access: str | None = tags[ACCESS_TAG]
+        elif not named:
+            access = _ACCESS_OF_SUBTYPE.get(tags.get("subtype", ""))
+        elif vehicles:
+            access = "ONLY_BUS" if vehicles <= _BUS_PARTICIPANTS else "UNKNOWN"
+        else:
+            is_for_bikes = "participant:bicycle" in named and "participant:pedestrian" not in named
+            access = "ONLY_BIKE" if is_for_bikes else None
+        if access is None:  # it is for no vehicle
             self.left_out[f"lanelet of subtype {relation.tags.get('subtype', '')!r:.40}"] += 1
             return
         # A lanelet that is no one-way street is a second lane back, whose left side is the right one of the first.
@@ -248,7 +261,18 @@ class _Reading:
         subtype = rule.tags.get("subtype", "")
         users = self._lanes_of_rule.get(rule_id, [])
         if subtype == "speed_limit":
-            self._take_limit(rule, users)
+            # It is what the rule says, which may be the number of a German sign, or what such a sign says, and holds
+            # for lanes without a limit of their own.
+            signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
+            german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
+            text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
+            number = _GERMAN_LIMIT.fullmatch(text)
+            limit_mps = _speed_mps(number.group(1) if number else text) if text else None
+            if limit_mps is None:
+                self.left_out["speed limit of an unknown sign"] += 1
+            for name in users:
+                if name in self.lanes and self.lanes[name].speed_limit_mps is None:
+                    self.lanes[name] = replace(self.lanes[name], speed_limit_mps=limit_mps)
         elif subtype == "right_of_way":
             first = tuple(self._lanes_named(rule, "right_of_way"))
             for name in self._lanes_named(rule, "yield"):
@@ -277,21 +301,6 @@ class _Reading:
                     self.controls[user] = replace(self.controls[user], parts=parts)
         else:
             self.left_out[f"regulatory element of subtype {subtype!r:.40}"] += 1
-
-    def _take_limit(self, rule: Relation, users: list[str]) -> None:
-        """Give lanes without a limit of their own that of a rule."""
-        # The limit is what the rule says, which may be the number of a German sign, or what such a sign says.
-        signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
-        german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
-        text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
-        match = _GERMAN_LIMIT.fullmatch(text)
-        if not text:
-            self.left_out["speed limit of an unknown sign"] += 1
-            return
-        limit_mps = _speed_mps(match.group(1) if match else text)
-        for name in users:
-            if name in self.lanes and self.lanes[name].speed_limit_mps is None:
-                self.lanes[name] = replace(self.lanes[name], speed_limit_mps=limit_mps)
 
     def _take_light(self, way: str, bulbs: list[str]) -> list[str]:
         """Add a light with its faces, and return its id and those of the faces that a rule names."""
@@ -362,23 +371,6 @@ class _Reading:
         if known is not None and not (may_replace and known.kind == control.kind):
             raise ValueError(f"the id {control.control_id!r} is that of another element, too; change one of them")
         self.controls[control.control_id] = control
-
-
-def _access_of(tags: dict[str, str]) -> str | None:
-    """Return for whom a lanelet is, as the name of an ``AccessRestriction.Type``; None where it is for no vehicle."""
-    if tags.get(ACCESS_TAG) in _ACCESS_TYPES:
-        return tags[ACCESS_TAG]
-    # Whom the lanelet names counts more than its subtype: one for buses alone is a bus lane, and one for bicycles
-    # without pedestrians a bicycle lane.
-    participants = {key for key, value in tags.items() if key.startswith("participant:") and value in ("yes", "true")}
-    if not participants:
-        return _ACCESS_OF_SUBTYPE.get(tags.get("subtype", ""))
-    vehicles = {participant for participant in participants if participant.startswith("participant:vehicle")}
-    if vehicles:
-        return "ONLY_BUS" if vehicles <= _BUS_PARTICIPANTS else "UNKNOWN"
-    return (
-        "ONLY_BIKE" if "participant:bicycle" in participants and "participant:pedestrian" not in participants else None
-    )
 
 
 def _speed_mps(text: str) -> float:

@@ -69,7 +69,45 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
         DatasetFormatError: A path has an unknown shape, a radius that is not above 0, numbers that are no lengths, or
             more points than any lane; or there are no two points.
     """
-    points_m = [points_of_path(path) for path in paths]
+    points_m: list[Float64Array] = []
+    for path in paths:
+        # other values would give points that lie nowhere
+        values = np.array([*path.start_pose, path.radius, *path.segment_length])
+        if path.shape not in _TURNS:
+            raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
+        if not np.isfinite(values).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
+            raise DatasetFormatError(
+                "start_pose, radius and segment_length must be finite, radius above 0 and lengths not below 0, got "
+                f"{path}"
+            )
+        x_m, y_m, heading_rad = path.start_pose
+        points_m.append(np.array([[x_m, y_m]]))
+        for turn, length_m in zip(_TURNS[path.shape], path.segment_length, strict=True):
+            if length_m == 0.0:
+                continue
+            curvature = turn / path.radius
+
+            # Points are so close that the arc is within the greatest sagitta of the chord: s^2 / (8 r) for a chord s.
+            step_m = LONGEST_STEP_M
+            if curvature:
+                step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
+            if not length_m / step_m <= _MOST_STEPS:
+                raise DatasetFormatError(
+                    f"segment_length is {length_m:g} m with a curvature of {abs(curvature):g} 1/m, which takes more "
+                    f"than {_MOST_STEPS} points"
+                )
+            num_steps = max(1, int(np.ceil(length_m / step_m)))
+            along_m = np.linspace(0.0, length_m, num_steps + 1)[1:]  # its start is the end of the segment before
+
+            # The chord to the point after the length s of an arc of curvature k has the length s sinc(k s / 2), and the
+            # heading of the start plus k s / 2. This also holds for straight lines, and is exact near them.
+            halves_rad = 0.5 * curvature * along_m
+            chords_m, headings_rad = along_m * np.sinc(halves_rad / np.pi), heading_rad + halves_rad
+            chords_xy_m = np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
+            points_m.append(points_m[-1][-1] + chords_xy_m)
+            heading_rad += curvature * length_m
+
+    # Where paths and segments meet, the point that both have counts once.
     line_m = np.concatenate(points_m) if points_m else np.zeros((0, 2))
     is_new = np.ones(len(line_m), dtype=bool)
     is_new[1:] = np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _SAME_POINT_M
@@ -77,45 +115,6 @@ def discretize_lane(paths: Sequence[ArclinePath]) -> Float64Array:
     if len(line_m) < 2:
         raise DatasetFormatError(f"its {len(paths)} arc line paths have no length")
     return line_m
-
-
-def points_of_path(path: ArclinePath) -> Float64Array:
-    """Return points of one path, from its start to its end, world metres, (N, 2)."""
-    # other values would give points that lie nowhere
-    values = np.array([*path.start_pose, path.radius, *path.segment_length])
-    if path.shape not in _TURNS:
-        raise DatasetFormatError(f"shape is {path.shape!r}, must be one of {', '.join(_TURNS)}")
-    if not np.isfinite(values).all() or path.radius <= 0.0 or min(path.segment_length) < 0.0:
-        raise DatasetFormatError(
-            f"start_pose, radius and segment_length must be finite, radius above 0 and lengths not below 0, got {path}"
-        )
-    x_m, y_m, heading_rad = path.start_pose
-    points_m = [np.array([[x_m, y_m]])]
-    for turn, length_m in zip(_TURNS[path.shape], path.segment_length, strict=True):
-        if length_m == 0.0:
-            continue
-        curvature = turn / path.radius
-
-        # Points are so close that the arc is within the greatest sagitta of the chord: s^2 / (8 r) for a chord s.
-        step_m = LONGEST_STEP_M
-        if curvature:
-            step_m = min(step_m, float(np.sqrt(8.0 * LARGEST_SAGITTA_M / abs(curvature))))
-        if not length_m / step_m <= _MOST_STEPS:
-            raise DatasetFormatError(
-                f"segment_length is {length_m:g} m with a curvature of {abs(curvature):g} 1/m, which takes more than "
-                f"{_MOST_STEPS} points"
-            )
-        num_steps = max(1, int(np.ceil(length_m / step_m)))
-        along_m = np.linspace(0.0, length_m, num_steps + 1)[1:]  # its start is the end of the segment before
-
-        # The chord to the point after the length s of an arc of curvature k has the length s sinc(k s / 2), and the
-        # heading of the start plus k s / 2. This also holds for straight lines, and is exact near them.
-        halves_rad = 0.5 * curvature * along_m
-        chords_m, headings_rad = along_m * np.sinc(halves_rad / np.pi), heading_rad + halves_rad
-        chords_xy_m = np.stack([chords_m * np.cos(headings_rad), chords_m * np.sin(headings_rad)], axis=-1)
-        points_m.append(points_m[-1][-1] + chords_xy_m)
-        heading_rad += curvature * length_m
-    return np.concatenate(points_m)
 
 
 def sides_of_lane(centre_m: Float64Array, outline_m: Float64Array) -> tuple[Float64Array | None, Float64Array | None]:

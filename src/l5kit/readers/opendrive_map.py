@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
-from xml.etree.ElementTree import Element
+from typing import Final, NamedTuple, NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from l5kit.readers.opendrive_curves import Polynomials, ReferenceLine, number_of
 from l5kit.readers.reader import naming_source
 from l5kit.readers.source_bounds import FURTHEST_M
 from l5kit.readers.source_map import MPS_OF_KMH, MPS_OF_MPH
-from l5kit.readers.xml_source import read_xml
+from l5kit.readers.xml_source import XmlTarget, parse_xml, refuse_doctype
 
 _ACCESS_OF_TYPE: Final = {
     **dict.fromkeys(
@@ -55,6 +55,7 @@ _SIGN_KINDS: Final = {
     "294": "stop_line",
 }
 _MPS_OF_UNIT: Final = {"m/s": 1.0, "km/h": MPS_OF_KMH, "mph": MPS_OF_MPH}
+_MOST_BYTES: Final = 1 << 28
 _MOST_POINTS: Final = 20_000_000
 _THINNED_M: Final = 0.003
 _ORIGIN: Final = re.compile(r"\+lat_0=(-?[\d.]+).*?\+lon_0=(-?[\d.]+)|\+lon_0=(-?[\d.]+).*?\+lat_0=(-?[\d.]+)")
@@ -74,14 +75,22 @@ def read_opendrive(file: str | os.PathLike[str], *, origin: tuple[float, float] 
         origin: Latitude and longitude of x = y = 0, degrees, in place of those of the file.
 
     Raises:
-        SourceDataError: It cannot be read; the message names the road.
+        SourceDataError: It cannot be read, or has more than 256 MiB; the message names the road.
     """
     path = Path(file)
     with naming_source(path.name):
-        root = read_xml(path)
+        tree: XmlTarget[Element] = _Tree()
+        root = parse_xml(path, tree, most_bytes=_MOST_BYTES)
         if root.tag != "OpenDRIVE":
             raise ValueError(f"its root is {root.tag!r:.40}; is it an OpenDRIVE map?")
     return _Reading(root, path.name, origin).read()
+
+
+class _Tree(TreeBuilder):
+    """Builds the tree of a file without a document type."""
+
+    def doctype(self, *names: str | None) -> NoReturn:
+        refuse_doctype(*names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -192,10 +193,6 @@ class _Machine:
 
     # --- numbers, text and bytes
 
-    def push_float(self) -> None:
-        """Push a float of eight bytes."""
-        self._stack.append(struct.unpack(">d", self._take(8))[0])
-
     def push_signed(self, size: int) -> None:
         """Push a whole number of a length."""
         if size > _LONGEST_NUMBER:
@@ -262,10 +259,6 @@ class _Machine:
             keys = [_as_key(key) for key in keys]
         target.update(zip(keys, items[1::2], strict=True))
 
-    def set_items(self) -> None:
-        """Set the items since the mark in a dictionary."""
-        self._set(self.items())
-
     def add_items(self) -> None:
         """Add the items since the mark to a set."""
         items = self.items()
@@ -324,11 +317,6 @@ class _Machine:
             )
         self._stack.append(_Named(kind))
 
-    def push_global(self) -> None:
-        """Push the stand-in of a global whose names are lines."""
-        module, name = self._take_line().decode("utf-8"), self._take_line().decode("utf-8")
-        self.push_named(module, name)
-
     def push_stacked_global(self) -> None:
         """Push the stand-in of a global whose names are on the stack."""
         name, module = self._stack.pop(), self._stack.pop()
@@ -339,7 +327,37 @@ class _Machine:
         arguments, named = self._stack.pop(), self._stack.pop()
         if type(named) is not _Named or type(arguments) is not tuple:
             raise TypeError
-        self._stack.append(_made(named.kind, arguments))
+        kind = named.kind
+        made: object
+        if kind == _RECONSTRUCT:
+            made = _Unfinished(_ARRAY)
+        elif kind == _DTYPE:
+            name = arguments[0]
+            if not isinstance(name, str) or not _KINDS.fullmatch(name):
+                raise ValueError(f"an array has the dtype {name!s:.80}; only numbers, bool and text are read")
+            made = _Unfinished(_DTYPE, name)
+        elif kind == _SCALAR:
+            dtype, raw = arguments
+            values = _array_of((1, (1,), dtype, False, raw))
+            made = values[0] if isinstance(values, np.ndarray | list) else None
+        elif kind == _FROM_BUFFER:
+            raw, dtype, shape, order = arguments
+            made = _array_of((1, shape, dtype, order == "F", raw))
+        elif kind == _ORDERED:
+            pairs = arguments[0] if arguments else ()
+            if not isinstance(pairs, list | tuple):
+                raise TypeError
+            made = {_as_key(key): value for key, value in pairs}
+        elif kind == _ENCODE:
+            text, encoding = arguments
+            if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+                raise TypeError
+            made = text.encode("latin-1")
+        elif kind == _NO_BYTES and not arguments:
+            made = b""
+        else:
+            raise TypeError  # ndarray() itself
+        self._stack.append(made)
 
     def build(self) -> None:
         """Complete an array or a dtype with its state, wherever it is remembered."""
@@ -371,37 +389,6 @@ def _as_key(key: object) -> object:
     if type(key) is tuple and all(isinstance(part, str | int | float) or part is None for part in key):
         return key
     raise ValueError(f"a key of a dictionary must be text or a number, got a {type(key).__name__}")
-
-
-def _made(kind: int, arguments: tuple[object, ...]) -> object:
-    """Return what a global makes of arguments."""
-    if kind == _RECONSTRUCT:
-        return _Unfinished(_ARRAY)
-    if kind == _DTYPE:
-        name = arguments[0]
-        if not isinstance(name, str) or not _KINDS.fullmatch(name):
-            raise ValueError(f"an array has the dtype {name!s:.80}; only numbers, bool and text are read")
-        return _Unfinished(_DTYPE, name)
-    if kind == _SCALAR:
-        dtype, raw = arguments
-        values = _array_of((1, (1,), dtype, False, raw))
-        return values[0] if isinstance(values, np.ndarray | list) else None
-    if kind == _FROM_BUFFER:
-        raw, dtype, shape, order = arguments
-        return _array_of((1, shape, dtype, order == "F", raw))
-    if kind == _ORDERED:
-        pairs = arguments[0] if arguments else ()
-        if not isinstance(pairs, list | tuple):
-            raise TypeError
-        return {_as_key(key): value for key, value in pairs}
-    if kind == _ENCODE:
-        text, encoding = arguments
-        if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-            raise TypeError
-        return text.encode("latin-1")
-    if kind == _NO_BYTES and not arguments:
-        return b""
-    raise TypeError  # ndarray() itself
 
 
 def _array_of(state: tuple[object, ...]) -> object:
@@ -445,23 +432,16 @@ def _sized(size: int, step: Callable[[_Machine, int], None]) -> Callable[[_Machi
     return lambda machine: step(machine, int.from_bytes(machine._take(size), "little"))
 
 
-def _refuse(opcode: int) -> Callable[[_Machine], None]:
+def _refuse(opcode: int, machine: _Machine) -> None:
     what = _REFUSED.get(chr(opcode))
-
-    def refuse(machine: _Machine) -> None:
-        if what is None:
-            raise ValueError(f"it is no pickle, or damaged: there is no opcode {opcode} at byte {machine._at - 1}")
-        raise ValueError(f"it holds {what}; only dictionaries, lists, text, numbers and NumPy arrays are read")
-
-    return refuse
+    if what is None:
+        raise ValueError(f"it is no pickle, or damaged: there is no opcode {opcode} at byte {machine._at - 1}")
+    raise ValueError(f"it holds {what}; only dictionaries, lists, text, numbers and NumPy arrays are read")
 
 
-def _push_items(make: Callable[[list[object]], object]) -> Callable[[_Machine], None]:
-    def push(machine: _Machine) -> None:
-        items = machine.items()  # first, as it brings the stack back that is pushed on
-        machine._stack.append(make(items))
-
-    return push
+def _push_items(make: Callable[[list[object]], object], machine: _Machine) -> None:
+    items = machine.items()  # first, as it brings the stack back that is pushed on
+    machine._stack.append(make(items))
 
 
 def _push_bytes(machine: _Machine, size: int) -> None:
@@ -476,27 +456,23 @@ def _push_latin(machine: _Machine, size: int) -> None:
     machine._stack.append(machine._take(size).decode("latin-1"))
 
 
-def _drop_items(machine: _Machine) -> None:
-    machine.items()
-
-
-_PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
-    "G": _Machine.push_float,
+_PLAIN_STEPS: Final[dict[str, Callable[[_Machine], object]]] = {
+    "G": lambda machine: machine._stack.append(struct.unpack(">d", machine._take(8))[0]),
     "b": _Machine.build,
     "R": _Machine.reduce,
     "s": _Machine.set_item,
-    "u": _Machine.set_items,
+    "u": lambda machine: machine._set(machine.items()),
     "a": _Machine.append,
     "e": _Machine.extend,
     "\x90": _Machine.add_items,
     "d": _Machine.push_dict,
     "0": _Machine.pop,
-    "1": _drop_items,
+    "1": _Machine.items,
     "2": lambda machine: machine._stack.append(machine._stack[-1]),
-    "c": _Machine.push_global,
+    "c": lambda machine: machine.push_named(machine._take_line().decode("utf-8"), machine._take_line().decode("utf-8")),
     "\x93": _Machine.push_stacked_global,
-    "l": _push_items(list),
-    "\x91": _push_items(lambda items: {_as_key(item) for item in items}),
+    "l": partial(_push_items, list),
+    "\x91": partial(_push_items, lambda items: {_as_key(item) for item in items}),
     "\x86": lambda machine: machine.push_tuple(2),
     "]": lambda machine: machine._stack.append([]),
     "}": lambda machine: machine._stack.append({}),
@@ -530,4 +506,4 @@ _PLAIN_STEPS: Final[dict[str, Callable[[_Machine], None]]] = {
 }
 """What each opcode does; all others are refused by name."""
 
-_STEPS: Final = tuple(_PLAIN_STEPS.get(chr(opcode), _refuse(opcode)) for opcode in range(256))
+_STEPS: Final = tuple(_PLAIN_STEPS.get(chr(opcode), partial(_refuse, opcode)) for opcode in range(256))

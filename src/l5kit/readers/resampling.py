@@ -22,6 +22,7 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.geometry.angle import angular_distance
+from l5kit.geometry.transform import yaws_of_rotations
 
 _SCENES_FOLDER = "scenes"
 _COPIED = ("meta.json", "import.json", "semantic_map", MAPS_FOLDER, "aerial_map", "sources")
@@ -212,9 +213,7 @@ def _agents_at(agents: AgentRows, pairs: _FramePairs) -> AgentRows:
         starts=starts.astype(np.int32),
         track_ids=agents.track_ids[before],
         centroids_m=_between(agents.centroids_m, before, after, share),
-        yaws_rad=np.where(is_kept, yaws_rad[before], np.arctan2(np.sin(mixed_rad), np.cos(mixed_rad))).astype(
-            np.float32
-        ),
+        yaws_rad=np.where(is_kept, yaws_rad[before], yaws_of_rotations(mixed_rad)).astype(np.float32),
         extents_m=_between(agents.extents_m, before, after, share).astype(np.float32),
         velocities_mps=_between(agents.velocities_mps, before, after, share).astype(np.float32),
         label_probabilities=agents.label_probabilities[before],

@@ -51,10 +51,6 @@ class MessageRows:
         """Rows of each parent, (K,)."""
         return np.diff(self.starts)
 
-    def of_parent(self, parent: int) -> Float64Array:
-        """Return the rows of one parent."""
-        return self.values[self.starts[parent] : self.starts[parent + 1]]
-
 
 def read_rows(parents: Sequence[bytes], schema: RowSchema, *, what: str) -> MessageRows:
     """Read the messages of a repeated field of serialized parents.

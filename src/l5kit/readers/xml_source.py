@@ -2,12 +2,11 @@
 
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeVar, cast
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+from xml.etree.ElementTree import ParseError, XMLParser
 
 from l5kit.configs.texts import require_regular_file
 
 _MOST_BYTES: Final = 1 << 30
-_MOST_TREE_BYTES: Final = 1 << 28
 _CHUNK_BYTES: Final = 1 << 20
 
 _Result = TypeVar("_Result", covariant=True)
@@ -68,20 +67,3 @@ def parse_xml(file: Path, target: XmlTarget[_Result], *, most_bytes: int = _MOST
         raise ValueError("there is no such file; check the path for spelling") from error
     except IsADirectoryError as error:
         raise ValueError("this is a folder; name the file in it") from error
-
-
-def read_xml(file: Path) -> Element:
-    """Return the root of a file of at most 256 MiB.
-
-    Raises:
-        ValueError: There is no such file, it is too large, or it is not well-formed XML.
-    """
-    tree: XmlTarget[Element] = _Tree()
-    return parse_xml(file, tree, most_bytes=_MOST_TREE_BYTES)
-
-
-class _Tree(TreeBuilder):
-    """Builds a tree of a file without a document type."""
-
-    def doctype(self, *names: str | None) -> NoReturn:
-        refuse_doctype(*names)

@@ -12,7 +12,7 @@ from l5kit.data.track_ids import as_sample_track_ids
 from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import transform_points
-from l5kit.rasterization.backend_rasterizer import BackendRasterizer, draws_on_device
+from l5kit.rasterization.backend_rasterizer import BackendRasterizer
 from l5kit.rasterization.semantic_rasterizer import SemanticRasterizer
 from l5kit.sampling.samplers import AgentSampler, VectorSampler
 from l5kit.sampling.tracks import trajectories_on_device
@@ -23,29 +23,12 @@ _BYTES_PER_FRAME = 160
 """Of a window: where its rows, the AV and the target are."""
 
 
-def runs_on_device(sampler: object) -> bool:
-    """Return whether a device can make the samples of a sampler.
-
-    It leaves pictures that have channels for fewer frames than samples have to the processor, which draws those of
-    short pasts and refuses the others; and what subclasses and objects of one's own draw or write.
-    """
-    if type(sampler) is VectorSampler:
-        return isinstance(sampler.vectorizer, Vectorizer) and sampler.vectorizer.runs_on_devices
-    if type(sampler) is not AgentSampler:
-        return False
-    rasterizer: Any = sampler.rasterizer
-    if rasterizer is None:
-        return True
-    boxes = getattr(rasterizer, "box_rast", rasterizer)
-    num_history = getattr(boxes, "history_num_frames", sampler.steps.history_num_frames)
-    return draws_on_device(rasterizer) and num_history >= sampler.steps.history_num_frames
-
-
 class BackendSampler:
     """Makes on a backend the samples that a sampler makes of windows in memory of the processor.
 
     Args:
-        sampler: What is made, one that :func:`runs_on_device`; its perturbation is left to the caller.
+        sampler: What is made, that of a dataset that a device can serve
+            (:func:`~l5kit.dataset.device_samples.makes_on_device`); its perturbation is left to the caller.
         backend: The backend, to which the map is sent.
     """
 

@@ -478,38 +478,33 @@ class AgentVectorSampler(VectorSampler):
         agents = {key: columns[key] for key in ROWS_OF_AV if key in columns}
         rows = {key: np.zeros((len(column), *column.shape[2:]), column.dtype) for key, column in agents.items()}
         if not is_of_av:
-            self._write_av(windows, columns, rows)
+            # where the AV was and will be; samples of the AV have zeros in its row
+            states = TrackStates.empty(*windows.frames.shape)
+            num_history = windows.num_history
+            trace_av(windows.frames, windows.counts, states, num_history=num_history, extent_m=windows.ego_extent_m)
+
+            # the condition of other agents, as kernels compute it; what stands where the AV is not there means nothing
+            x_m, y_m = np.moveaxis(states.positions_m[:, :num_history] - columns["centroid"][:, None], -1, 0)
+            with np.errstate(all="ignore"):
+                is_close = np.sqrt(x_m * x_m + y_m * y_m) < self.vectorizer.max_agents_distance
+            is_shown = (states.is_there[:, :num_history] & is_close).any(axis=1)
+            states.is_there[~is_shown] = False
+            states.is_there[:, self.vectorizer.history_num_frames_agents + 1 : num_history] = False
+
+            # past and future, as seen by the targets, as columns of other agents have them
+            poses = relative_poses(states, columns["agent_from_world"], columns["yaw"])
+            for period, steps in (("history", slice(0, num_history)), ("future", slice(num_history, None))):
+                num_steps = poses.availabilities[:, steps].shape[1]
+                for name, values in (
+                    ("positions", poses.positions_m),
+                    ("yaws", poses.yaws_rad),
+                    ("extents", poses.extents_m),
+                    ("availability", poses.availabilities),
+                ):
+                    rows[f"all_other_agents_{period}_{name}"][:, :num_steps] = values[:, steps]
+            rows["all_other_agents_types"][is_shown] = AV_TYPE
+            rows["all_other_agents_track_ids"][is_shown] = EGO_TRACK_ID
+            past = np.concatenate([poses.positions_m, poses.yaws_rad], axis=-1)[:, :num_history]
+            rows["other_agents_polyline"][:, :num_history] = past
+            rows["other_agents_polyline_availability"][:, :num_history] = poses.availabilities[:, :num_history]
         return {key: np.concatenate([rows[key][:, None], column], axis=1) for key, column in agents.items()}
-
-    def _write_av(
-        self, windows: Windows, columns: Mapping[str, NumericArray], rows: Mapping[str, NumericArray]
-    ) -> None:
-        """Write where the AV was and will be, as seen by the targets, to rows (B, ...) of zeros."""
-        states = TrackStates.empty(*windows.frames.shape)
-        num_history = windows.num_history
-        trace_av(windows.frames, windows.counts, states, num_history=num_history, extent_m=windows.ego_extent_m)
-
-        # the condition of other agents, as kernels compute it; what stands where the AV is not there means nothing
-        x_m, y_m = np.moveaxis(states.positions_m[:, :num_history] - columns["centroid"][:, None], -1, 0)
-        with np.errstate(all="ignore"):
-            is_close = np.sqrt(x_m * x_m + y_m * y_m) < self.vectorizer.max_agents_distance
-        is_shown = (states.is_there[:, :num_history] & is_close).any(axis=1)
-        states.is_there[~is_shown] = False
-        states.is_there[:, self.vectorizer.history_num_frames_agents + 1 : num_history] = False
-
-        # past and future as columns of other agents have them
-        poses = relative_poses(states, columns["agent_from_world"], columns["yaw"])
-        for period, steps in (("history", slice(0, num_history)), ("future", slice(num_history, None))):
-            num_steps = poses.availabilities[:, steps].shape[1]
-            for name, values in (
-                ("positions", poses.positions_m),
-                ("yaws", poses.yaws_rad),
-                ("extents", poses.extents_m),
-                ("availability", poses.availabilities),
-            ):
-                rows[f"all_other_agents_{period}_{name}"][:, :num_steps] = values[:, steps]
-        rows["all_other_agents_types"][is_shown] = AV_TYPE
-        rows["all_other_agents_track_ids"][is_shown] = EGO_TRACK_ID
-        past = np.concatenate([poses.positions_m, poses.yaws_rad], axis=-1)[:, :num_history]
-        rows["other_agents_polyline"][:, :num_history] = past
-        rows["other_agents_polyline_availability"][:, :num_history] = poses.availabilities[:, :num_history]

@@ -251,21 +251,6 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
         next(scenes, None)  # reports the last one
 
 
-def make_scene(town: Town, params: CityParams, *, split: int, scene_index: int) -> SceneRecords:
-    """Simulate and record one scene with true boxes; it depends on the town, the seed and its own numbers only.
-
-    Args:
-        town: the town of these parameters, from :func:`~l5kit.synthetic.scene.build_town`.
-        params: parameters of the city.
-        split: 0 for ``sample``, 1 for ``train``, 2 for ``validate``.
-        scene_index: number of the scene in its split.
-    """
-    rng = np.random.default_rng([params.seed, 2, split, scene_index])
-    simulation = simulate_scene(town, num_frames=params.num_frames, traffic_density=params.traffic_density, rng=rng)
-    start_ns = _FIRST_SCENE_NS + scene_index * (params.num_frames * FRAME_PERIOD_NS + _SCENE_PAUSE_NS)
-    return record_scene(town, simulation, start_ns=start_ns, rng=rng)
-
-
 @dataclass(frozen=True)
 class _MadeScenes:
     """The scenes of a city, by their indices through all splits, each with the true one where it has noise."""
@@ -275,16 +260,21 @@ class _MadeScenes:
 
     def __call__(self, indices: Int64Array) -> list[tuple[SceneRecords, SceneRecords | None]]:
         made: list[tuple[SceneRecords, SceneRecords | None]] = []
-        ends = np.cumsum(_split_sizes(self.params))
+        params, ends = self.params, np.cumsum(_split_sizes(self.params))
         for index in indices.tolist():
             split = int(np.searchsorted(ends, index, side="right"))
             scene_index = index - (int(ends[split - 1]) if split else 0)
-            true = make_scene(self.town, self.params, split=split, scene_index=scene_index)
-            if not self.params.noise:
+            # a true scene depends on the town, the seed and its own numbers only
+            rng = np.random.default_rng([params.seed, 2, split, scene_index])
+            density = params.traffic_density
+            simulation = simulate_scene(self.town, num_frames=params.num_frames, traffic_density=density, rng=rng)
+            start_ns = _FIRST_SCENE_NS + scene_index * (params.num_frames * FRAME_PERIOD_NS + _SCENE_PAUSE_NS)
+            true = record_scene(self.town, simulation, start_ns=start_ns, rng=rng)
+            if not params.noise:
                 made.append((true, None))
                 continue
             # what a tracker perceives has a generator of its own, so that true scenes are those of a city without noise
-            rng = np.random.default_rng([self.params.seed, 3, split, scene_index])
+            rng = np.random.default_rng([params.seed, 3, split, scene_index])
             made.append((perceive(true, rng), true))
         return made
 

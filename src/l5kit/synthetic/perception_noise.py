@@ -249,14 +249,36 @@ class _Boxes:
 
 def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, rng: np.random.Generator) -> _Boxes:
     """Return noisy boxes of rows."""
-    errors = grid.gather(_draw_errors(noise.times_s, grid.shape[0], rng))
+    # calm and stirred frames, (T, K): a share for each track, and a chain of two states that forgets soon and has it
+    num_frames, num_tracks = grid.shape
+    shares = rng.uniform(0.0, 2.0 * STIRRED_SHARE, num_tracks)
+    draws = rng.random(grid.shape)
+    is_stirred = np.zeros(grid.shape, bool)
+    is_stirred[0] = draws[0] < shares
+    for frame in range(1, num_frames):
+        chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * is_stirred[frame - 1]
+        is_stirred[frame] = draws[frame] < chances
+
+    # errors of deviation 1 over all tracks, (T, K, Q): x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), keeps
+    # the variance of w; fresh errors w of stirred frames have the variance `most`, with which the mean over calm and
+    # stirred ones is 1
+    most = (1.0 - (1.0 - STIRRED_SHARE) * CALM**2) / STIRRED_SHARE
+    values = rng.standard_normal((num_frames, *noise.times_s.shape))
+    values[0] *= np.sqrt(CALM**2 + shares * (most - CALM**2))[:, None]
+    kept = np.exp(-FRAME_PERIOD_S / noise.times_s)
+    fresh = np.sqrt(1.0 - kept**2)
+    for frame in range(1, num_frames):
+        sizes = np.where(is_stirred[frame], np.sqrt(most), CALM)[:, None]
+        values[frame] = kept * values[frame - 1] + sizes * fresh * values[frame]
+    errors = grid.gather(values)
+
     # deviations of standing and of moving objects are mixed below 2 m/s
     speed_mps = np.hypot(*rows.velocities_mps.astype(np.float64).T)
     moves = np.clip(speed_mps / MOVING_MPS, 0.0, 1.0)[:, None]
     deviations = noise.standing[grid.track] * (1.0 - moves) + noise.moving[grid.track] * moves
     # sizes: a log-normal of mean 1, turned over and scaled to deviation 1, so that boxes are rather cut short
-    shares = deviations[:, 3:] * (1.0 - np.exp(SKEW * errors[:, 3:] - SKEW**2 / 2)) / np.sqrt(np.expm1(SKEW**2))
-    sizes_m = rows.extents_m * np.maximum(1.0 + shares, _SMALLEST_SHARE)
+    cut_shares = deviations[:, 3:] * (1.0 - np.exp(SKEW * errors[:, 3:] - SKEW**2 / 2)) / np.sqrt(np.expm1(SKEW**2))
+    sizes_m = rows.extents_m * np.maximum(1.0 + cut_shares, _SMALLEST_SHARE)
     # A tracker sees the near side of a car: where it takes it for longer or wider, the middle moves away from the AV.
     # What this adds to the deviation of positions is taken out of their own error, variances being sums.
     yaw = rows.yaws_rad.astype(np.float64)
@@ -272,30 +294,6 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
         headings_rad=yaw + deviations[:, 2] * errors[:, 2],
         sizes_m=sizes_m,
     )
-
-
-def _draw_errors(times_s: Float64Array, num_frames: int, rng: np.random.Generator) -> Float64Array:
-    """Return first-order processes of mean 0 and these times (K, Q), of deviation 1 over all tracks, (T, K, Q)."""
-    # calm and stirred frames, (T, K): a share for each track, and a chain of two states that forgets soon and has it
-    shares = rng.uniform(0.0, 2.0 * STIRRED_SHARE, len(times_s))
-    draws = rng.random((num_frames, len(times_s)))
-    is_stirred = np.zeros(draws.shape, bool)
-    is_stirred[0] = draws[0] < shares
-    for frame in range(1, num_frames):
-        chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * is_stirred[frame - 1]
-        is_stirred[frame] = draws[frame] < chances
-
-    # x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), keeps the variance of w; fresh errors w of stirred frames
-    # have the variance `most`, with which the mean over calm and stirred ones is 1
-    most = (1.0 - (1.0 - STIRRED_SHARE) * CALM**2) / STIRRED_SHARE
-    values = rng.standard_normal((num_frames, *times_s.shape))
-    values[0] *= np.sqrt(CALM**2 + shares * (most - CALM**2))[:, None]
-    kept = np.exp(-FRAME_PERIOD_S / times_s)
-    fresh = np.sqrt(1.0 - kept**2)
-    for frame in range(1, num_frames):
-        sizes = np.where(is_stirred[frame], np.sqrt(most), CALM)[:, None]
-        values[frame] = kept * values[frame - 1] + sizes * fresh * values[frame]
-    return values
 
 
 def _follow(

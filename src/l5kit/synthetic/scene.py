@@ -6,7 +6,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX
-from l5kit.data.scene_arrays import FaceRows, SceneArrays
+from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.tracks import Observations, faces_of_frames, label_probabilities_of
 from l5kit.geometry.transform import yaws_as_rotations33
@@ -174,13 +174,31 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
         sizes_m=np.column_stack([box[:, 3:], objects.height_m[column]]),
         label_probabilities=label_probabilities_of(objects.label)[column],
     )
+
+    # The lights near the AV: each head has a row for each of its faces, of which one is on; those that are off are
+    # marked as in the real recordings: not seen on, so unknown.
+    heads, num_faces = town.network.heads, len(FACE_COLORS)
+    apart_m = np.hypot(*(heads.position_m[None] - av.box[:, None, :2]).transpose(2, 0, 1))
+    face_frames, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
+    face_names = np.array([[face_id(h, c) for c in FACE_COLORS] for h in range(len(heads))], "<U16")
+    light_names = np.array([light_id(h) for h in range(len(heads))], "<U16")
+    is_on = log.head_state[face_frames, head][:, None] == np.arange(num_faces)
+    statuses = np.zeros((len(face_frames), num_faces, len(TL_FACE_LABEL_TO_INDEX)), np.float32)
+    statuses[..., TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = is_on
+    statuses[..., TL_FACE_LABEL_TO_INDEX["UNKNOWN"]] = ~is_on
     scene = SceneArrays(
         host="",
         timestamps_ns=start_ns + FRAME_PERIOD_NS * np.arange(len(av)),
         ego_positions_m=np.column_stack([av.box[:, :2], np.full(len(av), GROUND_Z_M)]),
         ego_rotations=yaws_as_rotations33(av.box[:, 2]),
         agents=observations.to_agent_rows(len(av)),
-        tl_faces=_face_rows(town.network, log),
+        tl_faces=faces_of_frames(
+            len(av),
+            np.repeat(face_frames, num_faces),
+            face_ids=face_names.reshape(-1, num_faces)[head].reshape(-1),
+            light_ids=np.repeat(light_names[head], num_faces),
+            statuses=statuses.reshape(-1, len(TL_FACE_LABEL_TO_INDEX)),
+        ),
     )
     return scene.to_records()
 
@@ -245,28 +263,3 @@ def _near_route(positions_m: Float64Array, route_m: Float64Array) -> Int64Array:
     """Return which positions come into range anywhere on a route."""
     apart_m = np.hypot(*(positions_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
     return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]
-
-
-def _face_rows(network: RoadNetwork, log: TrafficLog) -> FaceRows:
-    """Return one row for each face of the lights near the AV in each frame.
-
-    Faces that are off are marked as in the real recordings: not seen on, so unknown.
-    """
-    av_m = log.vehicles.box[:, AV_SLOT, :2]
-    apart_m = np.hypot(*(network.heads.position_m[None] - av_m[:, None]).transpose(2, 0, 1))
-    frame, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
-    num_heads, num_faces = len(network.heads), len(FACE_COLORS)
-    # each head has a row for each of its faces, of which one is on
-    face_names = np.array([[face_id(h, c) for c in FACE_COLORS] for h in range(num_heads)], "<U16")
-    light_names = np.array([light_id(h) for h in range(num_heads)], "<U16")
-    is_on = log.head_state[frame, head][:, None] == np.arange(num_faces)
-    statuses = np.zeros((len(frame), num_faces, len(TL_FACE_LABEL_TO_INDEX)), np.float32)
-    statuses[..., TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = is_on
-    statuses[..., TL_FACE_LABEL_TO_INDEX["UNKNOWN"]] = ~is_on
-    return faces_of_frames(
-        len(av_m),
-        np.repeat(frame, num_faces),
-        face_ids=face_names.reshape(-1, num_faces)[head].reshape(-1),
-        light_ids=np.repeat(light_names[head], num_faces),
-        statuses=statuses.reshape(-1, len(TL_FACE_LABEL_TO_INDEX)),
-    )

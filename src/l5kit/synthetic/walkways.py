@@ -74,16 +74,6 @@ def _corner_point(plan: TownPlan, corner: _Corner) -> Float64Array:
     return kerb_point(plan, node, arm, side, distance_m=_CROSSWALK_MIDDLE_M, beyond_m=_KERB_MARGIN_M)
 
 
-def _next_corner(plan: TownPlan, corner: _Corner) -> _Corner | None:
-    """Return the corner that is reached without crossing a road; None where the roads leave too wide an angle."""
-    node, arm, side = corner
-    for steps in range(1, NUM_ARMS):
-        other = (arm + side * steps) % NUM_ARMS
-        if plan.arm_road[node, other] >= 0:
-            return (node, other, -side) if steps <= 2 else None
-    return None
-
-
 def _sidewalk_from(plan: TownPlan, sidewalks: list[Float64Array], corner: _Corner) -> tuple[Float64Array, _Corner]:
     """Return the sidewalk that leads away from a corner, and the corner at its other end."""
     node, arm, side = corner
@@ -111,7 +101,10 @@ def _random_path(
     while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _PATH_LENGTH_M:
         here = _corner_point(plan, corner)
         crosswalk = int(net.arm_crosswalk[corner[0], corner[1]])
-        around = _next_corner(plan, corner)
+        # the corner that is reached without crossing a road; None where the roads leave too wide an angle
+        node, arm, side = corner
+        others = [(arm + side * steps) % NUM_ARMS for steps in range(1, 3)]
+        around = next(((node, other, -side) for other in others if plan.arm_road[node, other] >= 0), None)
         if may_cross and crosswalk >= 0 and len(crossed) < MAX_CROSSINGS - 1 and rng.random() < 0.6:
             corner = (corner[0], corner[1], -corner[2])
             there = _corner_point(plan, corner)
@@ -255,24 +248,21 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
             tree = cKDTree(np.concatenate([road.centre_m for road in roads]))
             free &= tree.query(clutter[:, :2])[0] > _edge_m(roads[0]) + 0.3 + radius_m
     distance_m, node = cKDTree(plan.position_m).query(clutter[:, :2])
-    clutter = clutter[free & (distance_m > plan.setback_m[node] + 5.0 + radius_m)]
-    clutter = clutter[_without_overlaps(clutter)]
+    is_kept = free & (distance_m > plan.setback_m[node] + 5.0 + radius_m)
+    clutter, radius_m = clutter[is_kept], radius_m[is_kept]
+
+    # and of what is left each piece that keeps clear of all kept earlier ones
+    pairs = cKDTree(clutter[:, :2]).query_pairs(2 * float(radius_m.max(initial=0.0)) + 0.1, output_type="ndarray")
+    apart_m = np.hypot(*(clutter[pairs[:, 0], :2] - clutter[pairs[:, 1], :2]).T)
+    close = pairs[apart_m < radius_m[pairs].sum(axis=1) + 0.05]
+    dropped: set[int] = set()
+    for first, second in sorted((int(i), int(j)) for i, j in np.sort(close, axis=1)):
+        if first not in dropped:
+            dropped.add(second)
+    clutter = clutter[[i for i in range(len(clutter)) if i not in dropped]]
     return StreetObjects(np.concatenate(bays), clutter, rng.uniform(0.5, 2.5, len(clutter)))
 
 
 def _edge_m(road: Road) -> float:
     """Return the distance from the centre line of a road to the outer edge of its sidewalk, metres."""
     return road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M
-
-
-def _without_overlaps(boxes: Float64Array) -> list[int]:
-    """Return the boxes that keep clear of all kept earlier ones."""
-    radius_m = np.hypot(boxes[:, 3], boxes[:, 4]) / 2
-    pairs = cKDTree(boxes[:, :2]).query_pairs(2 * float(radius_m.max(initial=0.0)) + 0.1, output_type="ndarray")
-    apart_m = np.hypot(*(boxes[pairs[:, 0], :2] - boxes[pairs[:, 1], :2]).T)
-    close = pairs[apart_m < radius_m[pairs].sum(axis=1) + 0.05]
-    dropped: set[int] = set()
-    for first, second in sorted((int(i), int(j)) for i, j in np.sort(close, axis=1)):
-        if first not in dropped:
-            dropped.add(second)
-    return [i for i in range(len(boxes)) if i not in dropped]

@@ -17,7 +17,7 @@ from typing import Final, TextIO
 from l5kit.data.digests.digest import hash_files, without_masks
 from l5kit.data.digests.file_trees import FileTree, ListedFile, open_tree
 from l5kit.data.digests.manifest import Manifest, ManifestDifferences
-from l5kit.data.progress import Progress
+from l5kit.data.progress import Progress, progress_of_part
 from l5kit.data.user_cache import cache_folder, hold_lock, key_of
 
 _FOLDER: Final = "verifications"
@@ -80,7 +80,9 @@ def verify(
             tell(len(hashes), len(manifest.files))
         num_known, unreadable = len(hashes), {}
         left = [file for file in to_read if file.path not in hashes]
-        with closing(hash_files(tree, left, workers=workers, progress=_behind(progress, to_read, left))) as hashed:
+        num_bytes, bytes_left = (sum(file.size for file in files) for files in (to_read, left))
+        of_all = progress_of_part(progress, num_bytes - bytes_left, num_bytes)
+        with closing(hash_files(tree, left, workers=workers, progress=of_all)) as hashed:
             for file, sha256 in hashed:
                 if isinstance(sha256, Exception):
                     unreadable[file.path] = str(sha256)
@@ -101,15 +103,6 @@ def verify(
         extra=tuple(file.path for file in without_masks(listed) if file.path not in wanted),
     )
     return Verification(differences, dict(sorted(unreadable.items())), num_known)
-
-
-def _behind(progress: Progress | None, files: Iterable[ListedFile], left: Iterable[ListedFile]) -> Progress | None:
-    """Return what tells of the progress of what is left as of that of all files."""
-    if progress is None:
-        return None
-    num_bytes = sum(file.size for file in files)
-    num_before = num_bytes - sum(file.size for file in left)
-    return lambda done, _: progress(num_before + done, num_bytes)
 
 
 class _Journal:

@@ -146,12 +146,9 @@ def _entities_of(scene: SceneArrays, ego_size_m: Sequence[float]) -> list[_Entit
         ego_headings_rad,
     )
     agents = scene.agents
-    # rows of each track together, in the order of time, which a stable sort keeps
     frames = parts_of_rows(agents.starts)
-    order = np.argsort(agents.track_ids, kind="stable")
-    cuts = np.flatnonzero(np.diff(agents.track_ids[order])) + 1
     entities = [ego]
-    for rows in np.split(order, cuts) if len(order) else []:
+    for rows in agents.rows_of_tracks():
         size = [float(value) for value in agents.extents_m[rows[0]]]
         probabilities = agents.label_probabilities[rows].mean(axis=0)
         entities.append(
