@@ -1,5 +1,6 @@
 """Cut a dataset short and keep the futures of the agents in its last frames apart."""
 
+import contextlib
 import os
 import warnings
 from pathlib import Path
@@ -27,8 +28,8 @@ from l5kit.evaluation.selection_parity import (
     Selection,
     compare_selections,
     load_agent_counts,
+    load_mask,
     mask_arrays,
-    stored_selection,
 )
 
 if TYPE_CHECKING:
@@ -147,11 +148,15 @@ def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
             + "; remove it yourself or choose another output_folder"
         )
     # the mask of a test set of l5kit tells how its agents were selected, that of 1.5 does not
-    if overwrite is None and any(folder.iterdir()) and stored_selection(folder) is None:
-        raise FileExistsError(
-            f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
-            "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
-        )
+    if overwrite is None and any(folder.iterdir()):
+        selection = None
+        with contextlib.suppress(InvalidArgumentError):
+            _, selection = load_mask(folder)
+        if selection is None:
+            raise FileExistsError(
+                f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
+                "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
+            )
 
 
 def _require_counts(num_frames_to_copy: int, num_frames_gt: int, min_frame_future: int) -> None:
