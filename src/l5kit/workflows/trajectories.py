@@ -1,4 +1,4 @@
-"""Trajectories of a batch: predictions with truth and past, all modes, kinematic baselines, and the errors of all."""
+"""Trajectories of a batch: predictions with truth and past, kinematic baselines, and the errors of both."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -58,30 +58,6 @@ def agent_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
         past_yaws_rad=batch["all_other_agents_history_yaws"][..., 0].flatten(0, 1),
         past_is_known=batch["all_other_agents_history_availability"].flatten(0, 1) > 0,
     )
-
-
-@dataclass(frozen=True)
-class Modes:
-    """N predictions of M trajectories each.
-
-    Attributes:
-        predicted_m: Predicted positions, (N, M, T, 2).
-        probabilities: How likely each trajectory is, (N, M).
-    """
-
-    predicted_m: torch.Tensor
-    probabilities: torch.Tensor
-
-
-def modes_of(outputs: Batch) -> Modes:
-    """Return all trajectories of what a model gave, in the order of :class:`Trajectories`; one of those with one."""
-    if "all_agent_positions" in outputs:
-        logits = outputs["agent_traj_logits"].flatten(0, 1).float()
-        return Modes(outputs["all_agent_positions"].flatten(0, 1).float(), logits.softmax(dim=-1))
-    if "positions_all" in outputs:
-        return Modes(outputs["positions_all"].float(), outputs["mode_logits"].float().softmax(dim=-1))
-    positions_m = outputs["agent_positions"].flatten(0, 1) if "agent_positions" in outputs else outputs["positions"]
-    return Modes(positions_m[:, None].float(), torch.ones_like(positions_m[:, :1, 0], dtype=torch.float32))
 
 
 def baseline_positions(
