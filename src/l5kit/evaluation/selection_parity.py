@@ -9,9 +9,9 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +35,7 @@ GROUND_TRUTH_FILE = "gt.csv"
 """In the folder of a chopped dataset: where its test agents go."""
 
 MASK_KEY = "arr_0"
-"""Array of the mask file that holds the mask, bool (N,)."""
+"""Array of the mask file that holds the mask, bool (N,), as in L5Kit 1.5; beside it are the fields of a Selection."""
 
 _MASK_LIMITS = UnpackLimits(free_bytes=1 << 29)
 """A mask is a byte for each agent, hardly any of which differ: it may be packed a thousand times smaller."""
@@ -250,20 +250,6 @@ def load_agent_counts(
         return load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
 
 
-def mask_arrays(mask: NumericArray, selection: Selection) -> dict[str, Any]:
-    """Return what the mask file of a chopped dataset holds: the mask as in L5Kit 1.5, and how it was made.
-
-    Args:
-        mask: The test agents, bool (N,).
-        selection: How they were selected.
-    """
-    return {
-        MASK_KEY: mask,
-        "min_frame_history": np.int64(selection.min_frame_history),
-        "min_frame_future": np.int64(selection.min_frame_future),
-    }
-
-
 def load_mask(folder: Path) -> tuple[BoolArray, Selection | None]:
     """Return the mask of a chopped dataset, (N,), and how its agents were selected if the file tells.
 
@@ -275,8 +261,9 @@ def load_mask(folder: Path) -> tuple[BoolArray, Selection | None]:
         with np.load(file) as arrays:
             _MASK_LIMITS.require_readable(arrays.zip)
             mask, others = arrays[MASK_KEY], set(arrays.files)
-            tells = {"min_frame_history", "min_frame_future"} <= others
-            minima = [int(arrays[name]) for name in ("min_frame_history", "min_frame_future") if tells]
+            names = [each.name for each in fields(Selection)]
+            tells = others.issuperset(names)
+            minima = [int(arrays[name]) for name in names if tells]
     except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise InvalidArgumentError(f"{str(file)!r} cannot be read as a mask ({error})") from error
     if mask.dtype != np.bool_ or mask.ndim != 1:

@@ -126,13 +126,13 @@ class TrajectoryScores:
         for name, baseline_m in baselines.items():
             self._baselines[name].add(truth_m, baseline_m, is_known)
 
-    def network_scores(self) -> tuple[HorizonScore, ...]:
-        """Return the mean errors of the model, one for each horizon."""
-        return self._model.scores()
+    def mean_errors(self) -> tuple[tuple[HorizonScore, ...], dict[Baseline, tuple[HorizonScore, ...]]]:
+        """Return the mean errors of the model, one for each horizon, and those of each baseline.
 
-    def baseline_scores(self) -> dict[Baseline, tuple[HorizonScore, ...]]:
-        """Return those of the baselines; nothing if no past was known to go on from."""
-        return {name: scores.scores() for name, scores in self._baselines.items()} if self._has_past else {}
+        There are no baselines if no past was known to go on from.
+        """
+        baselines = {name: scores.scores() for name, scores in self._baselines.items()} if self._has_past else {}
+        return self._model.scores(), baselines
 
     def sums(self) -> torch.Tensor:
         """Return what adds up over processes, float64: sums of errors and counts.
