@@ -28,20 +28,7 @@ from l5kit.evaluation.metrics import (
 from l5kit.kinematic.baselines import BASELINES, Baseline
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.planning.network_inputs import network_inputs, tensors_on
-from l5kit.workflows.trajectories import Trajectories, baseline_positions
-
-
-@dataclass(frozen=True)
-class Modes:
-    """N predictions of M trajectories each.
-
-    Attributes:
-        predicted_m: Predicted positions, (N, M, T, 2).
-        probabilities: How likely each trajectory is, (N, M).
-    """
-
-    predicted_m: torch.Tensor
-    probabilities: torch.Tensor
+from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions
 
 
 @dataclass(frozen=True)

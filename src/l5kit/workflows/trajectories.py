@@ -1,4 +1,4 @@
-"""Trajectories of a batch: predictions with truth and past, kinematic baselines, and the errors of both."""
+"""Trajectories of a batch: predictions with truth and past, all modes, kinematic baselines, and the errors of all."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -58,6 +58,19 @@ def agent_trajectories(batch: Batch, outputs: Batch) -> Trajectories:
         past_yaws_rad=batch["all_other_agents_history_yaws"][..., 0].flatten(0, 1),
         past_is_known=batch["all_other_agents_history_availability"].flatten(0, 1) > 0,
     )
+
+
+@dataclass(frozen=True)
+class Modes:
+    """N predictions of M trajectories each.
+
+    Attributes:
+        predicted_m: Predicted positions, (N, M, T, 2).
+        probabilities: How likely each trajectory is, (N, M).
+    """
+
+    predicted_m: torch.Tensor
+    probabilities: torch.Tensor
 
 
 def baseline_positions(
