@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from l5kit.cle import scored_scene
 from l5kit.cle.closed_loop_evaluator import ClosedLoopEvaluator, EvaluationPlan
 from l5kit.cle.composite_metrics import PassedDrivenMilesCompositeMetric, SupportsCompositeMetricCompute
 from l5kit.cle.metrics import (
@@ -15,7 +16,6 @@ from l5kit.cle.metrics import (
     SimulatedDrivenMilesMetric,
     YawErrorCAMetric,
 )
-from l5kit.cle.scored_scene import ScoredScene
 from l5kit.cle.validators import RangeValidator, SupportsMetricValidate, ValidatorOutput
 from l5kit.errors import EvaluationPlanError
 from support.scored_scenes import SceneStandIn
@@ -176,10 +176,13 @@ def test_results_are_kept_by_scene_id_until_reset():
 
 def test_collisions_of_a_scene_are_looked_for_once(monkeypatch):
     searched = []
-    find = ScoredScene._find_collisions
-    monkeypatch.setattr(
-        ScoredScene, "_find_collisions", lambda self, limit: searched.append(limit) or find(self, limit)
-    )
+    find = scored_scene.detect_scene_collisions
+
+    def counted(*poses, is_left_out, **agents):
+        searched.append(is_left_out)
+        return find(*poses, is_left_out=is_left_out, **agents)
+
+    monkeypatch.setattr(scored_scene, "detect_scene_collisions", counted)
     plan = EvaluationPlan([CollisionFrontMetric(), CollisionRearMetric(), CollisionSideMetric()])
     scene = SceneStandIn.along_x(np.zeros(2), agents=[[{"centroid": (4, 0)}], []])
     assert plan.evaluate(scene)["collision_front"].tolist() == [1, 0]

@@ -14,7 +14,7 @@ from l5kit.evaluation import world_displacements, write_gt_csv, write_pred_csv
 from l5kit.visualization.notebooks.playing import play
 from l5kit.visualization.scene_content import read_scene_content
 from l5kit.visualization.viewer.exported_page import exported_page
-from l5kit.visualization.viewer.prediction_matches import find_in_log, match_scene, prediction_bytes
+from l5kit.visualization.viewer.prediction_matches import find_in_log, prediction_bytes
 from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 from support.logs import make_agent, make_agents, make_scene
@@ -65,17 +65,17 @@ def test_a_prediction_of_the_av_starts_from_its_position(times_ns, unpack):
     assert packed.arrays["xy"].tolist() == [[[[0.0, 2.0]]]]  # counted from (11, 20)
 
 
-def test_rows_without_time_or_track_in_the_log_are_lost(log, times_ns):
+def test_rows_without_time_or_track_in_the_log_are_lost(log, times_ns, unpack):
     times = [*times_ns, times_ns[2], times_ns[0], times_ns[0] + 1]
     tracks = [7, 9, 7, 9, 8, 7]  # 9 is not in frame 2, 8 is nowhere, the last is between two frames
     predictions = Predictions.of_arrays(times, tracks, np.zeros((6, 2, 2)))
     found = find_in_log(predictions, log)
     keys = zip(predictions.timestamps_ns[~found].tolist(), predictions.track_ids[~found].tolist(), strict=True)
     assert sorted(keys) == sorted([(times_ns[0], 8), (times_ns[0] + 1, 7), (times_ns[2], 9)])
-    matches = match_scene(predictions, read_scene_content(log, 0, map_api=None))
-    assert matches.num_lost == 2
-    assert matches.starts.tolist() == [0, 1, 2, 3]
-    assert matches.agent_rows.tolist() == [0, 3, 4]
+    packed = unpack(prediction_bytes(predictions, read_scene_content(log, 0, map_api=None)))
+    assert packed.facts["num_lost"] == 2
+    assert packed.arrays["starts"].tolist() == [0, 1, 2, 3]
+    assert packed.arrays["agent_row"].tolist() == [0, 3, 4]
 
 
 @pytest.fixture

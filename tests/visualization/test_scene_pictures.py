@@ -7,7 +7,7 @@ from l5kit.errors import IndexOutOfRangeError, TrackNotFoundError, UnsupportedVa
 from l5kit.rasterization.semantic_rasterizer import COLORS
 from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
 from l5kit.visualization.sample_config import SampleForm
-from l5kit.visualization.scene_pictures import ScenePainter, frames_of_track, frames_to_draw
+from l5kit.visualization.scene_pictures import ScenePainter, frames_to_draw
 from support.logs import make_agent, make_log
 
 FORM = SampleForm(raster_size_px=(200, 120), pixel_size_m=0.4, ego_center=(0.3, 0.5))
@@ -24,12 +24,12 @@ def two_scenes():
     ("scene", "track", "frames"), [(0, 4, [0, 1, 2]), (0, 5, [1]), (1, 5, [1])], ids=["all", "some", "second scene"]
 )
 def test_frames_of_a_track_are_counted_in_the_scene(two_scenes, scene, track, frames):
-    assert frames_of_track(two_scenes, scene, track, filter_agents_threshold=0.5).tolist() == frames
+    assert frames_to_draw(two_scenes, scene, slice(None), track_id=track, form=FORM) == frames
 
 
 def test_a_track_that_is_not_there_is_an_error_that_names_some(two_scenes):
     with pytest.raises(TrackNotFoundError, match=r"track 9 is in no frame of scene 0 .* seen longest are 4, 5"):
-        frames_of_track(two_scenes, 0, 9, filter_agents_threshold=0.5)
+        frames_to_draw(two_scenes, 0, slice(None), track_id=9, form=FORM)
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,18 @@ class CollisionMetricBase(SceneMetric):
 
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
         """Return the values of a scene, by ``_compute_frame`` if a subclass has its own."""
-        if overrides(self, "_compute_frame", base=CollisionMetricBase):
-            return self._compute_frames(scene)
-        is_collision = scene.collision_types(self.filter_agents_threshold) == self.collision_type
-        return torch.from_numpy(is_collision.astype(np.float32))
+        if not overrides(self, "_compute_frame", base=CollisionMetricBase):
+            is_collision = scene.collision_types(self.filter_agents_threshold) == self.collision_type
+            return torch.from_numpy(is_collision.astype(np.float32))
+        # a subclass is shown only the agents of a frame that count
+        agents, is_counted = scene.output.simulated_agents, scene.counted_agents(self.filter_agents_threshold)
+        values = []
+        for (start, stop), state in zip(scene.frame_intervals().tolist(), scene.simulated_states, strict=True):
+            of_frame = agents[start:stop]
+            values.append(
+                self._compute_frame(of_frame if is_counted is None else of_frame[is_counted[start:stop]], state)
+            )
+        return torch.tensor(values, dtype=torch.float32)
 
     def _compute_frame(self, simulated_agent_frame: RecordArray, simulated_frame_ego_state: torch.Tensor) -> float:
         """Return 1 if the AV collides in this way with the agents of one frame, else 0.
@@ -127,18 +135,6 @@ class CollisionMetricBase(SceneMetric):
         state: FloatArray = as_array(simulated_frame_ego_state)
         collision = detect_collision(state[:2], state[THETA], np.array(EGO_EXTENT_M), simulated_agent_frame)
         return float(collision is not None and collision[0] == self.collision_type)
-
-    def _compute_frames(self, scene: ScoredScene) -> torch.Tensor:
-        """Return the values of a scene frame by frame."""
-        # a subclass is shown only the agents of a frame that count
-        agents, is_counted = scene.output.simulated_agents, scene.counted_agents(self.filter_agents_threshold)
-        values = []
-        for (start, stop), state in zip(scene.frame_intervals().tolist(), scene.simulated_states, strict=True):
-            of_frame = agents[start:stop]
-            values.append(
-                self._compute_frame(of_frame if is_counted is None else of_frame[is_counted[start:stop]], state)
-            )
-        return torch.tensor(values, dtype=torch.float32)
 
 
 class _OneSideMetric(CollisionMetricBase):

@@ -128,7 +128,16 @@ class ScoredScene:
                 interval is not within them, or a pose or extent near the AV is not finite.
         """
         if threshold not in self._collision_types:
-            self._collision_types[threshold] = self._find_collisions(threshold)
+            states, is_counted = as_array(self.simulated_states), self.counted_agents(threshold)
+            collisions = detect_scene_collisions(
+                states[:, :2],
+                states[:, THETA],
+                self.ego_extent_m,
+                agents=self.output.simulated_agents,
+                intervals=self.frame_intervals(),
+                is_left_out=None if is_counted is None else ~is_counted,
+            )
+            self._collision_types[threshold] = collisions.types
         return self._collision_types[threshold]
 
     def frame_intervals(self) -> Int64Array:
@@ -151,18 +160,6 @@ class ScoredScene:
         if threshold is None:
             return None
         return _get_label_filter(self.output.simulated_agents["label_probabilities"], threshold)
-
-    def _find_collisions(self, threshold: float | None) -> Int64Array:
-        states = as_array(self.simulated_states)
-        is_counted = self.counted_agents(threshold)
-        return detect_scene_collisions(
-            states[:, :2],
-            states[:, THETA],
-            self.ego_extent_m,
-            agents=self.output.simulated_agents,
-            intervals=self.frame_intervals(),
-            is_left_out=None if is_counted is None else ~is_counted,
-        ).types
 
 
 def as_array(values: torch.Tensor) -> FloatArray:

@@ -50,7 +50,7 @@ def chop(
         l5kit chop scenes/validate.zarr --future 30 --out test-set --overwrite
     """
     from l5kit.evaluation.chop_dataset.chopping import create_chopped_dataset
-    from l5kit.evaluation.selection_parity import describe_test_set
+    from l5kit.evaluation.selection_parity import load_mask
 
     if out is not None and len(paths) > 1:
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
@@ -71,7 +71,9 @@ def chop(
                 overwrite=overwrite,
                 workers=carriers,
             )
-            made.append({"dataset": dataset, "folder": Path(folder), **describe_test_set(folder)})
+            mask, _ = load_mask(Path(folder))
+            counts = {"agent_rows": len(mask), "test_agents": int(mask.sum())}
+            made.append({"dataset": dataset, "folder": Path(folder), **counts})
     if as_json:
         print_json(made)
         return

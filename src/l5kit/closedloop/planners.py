@@ -387,11 +387,12 @@ def _is_of_policy(requested: str) -> bool:
     """Return whether a planner is a policy, as it was trained or exported."""
     if is_policy(requested):
         return True
-    if not is_onnx(Path(requested)):
+    file = Path(requested)
+    if not is_onnx(file) or not file.is_file():
         return False
-    from l5kit.workflows.exported_network import is_exported_policy  # which brings torch
+    from l5kit.workflows.exported_network import POLICY, read_facts  # which brings torch
 
-    return is_exported_policy(requested)
+    return read_facts(file.read_bytes(), file).workflow == POLICY
 
 
 def _is_network(requested: object) -> TypeGuard["nn.Module"]:

@@ -41,10 +41,6 @@ class ComparedPlanner:
     name: str
     runs: tuple[ScoredRun, ...]
 
-    def run_name(self, run: ScoredRun) -> str:
-        """Return what one of the runs is called: the planner, and of several the folder, too."""
-        return self.name if len(self.runs) == 1 else f"{self.name} ({run.path.name})"
-
     def failures(self, scene: SceneKey) -> str:
         """Return what fails in a scene, in any of the runs, in few words; empty where all is well."""
         parts = (part for run in self.runs for part in run.failures.get(scene, "").split(", "))
@@ -173,8 +169,12 @@ def find_common(planners: Sequence[ComparedPlanner]) -> CommonScenes:
             )
     everywhere = set().union(*(run.scenes for run in runs), *(run.failed for run in runs))
     why = []
-    # names, not paths: tables and pages with them are passed on
-    named = [(planner.run_name(run), run) for planner in planners for run in planner.runs]
+    # a run is called by its planner, and of several runs by its folder, too: names, not paths, as pages are passed on
+    named = [
+        (planner.name if len(planner.runs) == 1 else f"{planner.name} ({run.path.name})", run)
+        for planner in planners
+        for run in planner.runs
+    ]
     for who, run in named:
         lacking = sorted(everywhere - set(run.scenes))
         failed = [scene for scene in lacking if scene in run.failed]

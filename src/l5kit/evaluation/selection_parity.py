@@ -9,9 +9,9 @@ import os
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +35,7 @@ GROUND_TRUTH_FILE = "gt.csv"
 """In the folder of a chopped dataset: where its test agents go."""
 
 MASK_KEY = "arr_0"
-"""Array of the mask file that holds the mask, bool (N,)."""
+"""Array of the mask file that holds the mask, bool (N,), as in L5Kit 1.5; beside it are the fields of a Selection."""
 
 _MASK_LIMITS = UnpackLimits(free_bytes=1 << 29)
 """A mask is a byte for each agent, hardly any of which differ: it may be packed a thousand times smaller."""
@@ -198,23 +198,38 @@ def check_selection_parity(
         InvalidArgumentError: Mask and dataset do not belong together, or the test set has no agents.
     """
     selection = training if isinstance(training, Selection) else Selection.of_dataset(training)
-    past, avails, test = _read_test_agents(Path(test_folder), th_agent_prob)
+    folder = Path(test_folder)
+    zarrs = sorted(folder.glob("*.zarr"))
+    missing = [name for name in (MASK_FILE, GROUND_TRUTH_FILE) if not (folder / name).is_file()]
+    if len(zarrs) != 1 or missing:
+        raise DatasetNotFoundError(
+            f"test_folder {str(folder)!r} must hold one .zarr, {MASK_FILE} and {GROUND_TRUTH_FILE}; it has "
+            f"{len(zarrs)} .zarr and lacks {' and '.join(missing) or 'no file'}; make it with l5kit chop"
+        )
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds
+
+    # frames of the past, (n,), come from the agents mask of the log, those of the future, (n, T), from the file of true
+    # positions, as the log is cut behind the test agents; the mask file says how these were selected if l5kit wrote it
+    dataset = ChunkedDataset(str(zarrs[0])).open()
+    mask, test = load_mask(folder)
+    if mask.shape != (len(dataset.agents),):
+        raise InvalidArgumentError(
+            f"{str(folder / MASK_FILE)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs "
+            f"({len(dataset.agents)},)"
+        )
+    past = load_agent_counts(dataset, MaskThresholds(th_agent_prob))[mask, 0].astype(np.int64)
+    avails = np.array([row["avail"] for row in read_gt_csv(folder / GROUND_TRUTH_FILE)])
+    if len(past) != len(avails) or len(avails) == 0:
+        raise InvalidArgumentError(
+            f"{MASK_FILE} of {str(folder)!r} takes {len(past)} agents, {GROUND_TRUTH_FILE} has {len(avails)} rows: "
+            "they must be as many, and not none; make the folder anew with l5kit chop"
+        )
     future = np.count_nonzero(avails, axis=1)
     # what is known to the last step may go on for as long as the training asks for
     future[avails.all(axis=1)] = max(avails.shape[1], selection.min_frame_future)
     parity = compare_selections(np.stack([past, future], axis=1), selection, test=test)
     parity.warn(stacklevel=3)
     return parity
-
-
-def describe_test_set(test_folder: str | os.PathLike[str]) -> dict[str, int]:
-    """Return how many ``agent_rows`` a chopped dataset has and how many of them are ``test_agents``.
-
-    Raises:
-        InvalidArgumentError: The mask cannot be read.
-    """
-    mask, _ = load_mask(Path(test_folder))
-    return {"agent_rows": len(mask), "test_agents": int(np.count_nonzero(mask))}
 
 
 def load_agent_counts(
@@ -235,56 +250,6 @@ def load_agent_counts(
         return load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=workers)
 
 
-def mask_arrays(mask: NumericArray, selection: Selection) -> dict[str, Any]:
-    """Return what the mask file of a chopped dataset holds: the mask as in L5Kit 1.5, and how it was made.
-
-    Args:
-        mask: The test agents, bool (N,).
-        selection: How they were selected.
-    """
-    return {
-        MASK_KEY: mask,
-        "min_frame_history": np.int64(selection.min_frame_history),
-        "min_frame_future": np.int64(selection.min_frame_future),
-    }
-
-
-def _read_test_agents(folder: Path, th_agent_prob: float) -> tuple[NumericArray, NumericArray, Selection | None]:
-    """Return the past frames (n,) and availabilities (n, T) of test agents, and the selection if the folder tells."""
-    zarrs = sorted(folder.glob("*.zarr"))
-    missing = [name for name in (MASK_FILE, GROUND_TRUTH_FILE) if not (folder / name).is_file()]
-    if len(zarrs) != 1 or missing:
-        raise DatasetNotFoundError(
-            f"test_folder {str(folder)!r} must hold one .zarr, {MASK_FILE} and {GROUND_TRUTH_FILE}; it has "
-            f"{len(zarrs)} .zarr and lacks {' and '.join(missing) or 'no file'}; make it with l5kit chop"
-        )
-    from l5kit.dataset.select_agents.thresholds import MaskThresholds
-
-    dataset = ChunkedDataset(str(zarrs[0])).open()
-    mask, selection = load_mask(folder)
-    if mask.shape != (len(dataset.agents),):
-        raise InvalidArgumentError(
-            f"{str(folder / MASK_FILE)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs "
-            f"({len(dataset.agents)},)"
-        )
-    past = load_agent_counts(dataset, MaskThresholds(th_agent_prob))[mask, 0].astype(np.int64)
-    avails = [row["avail"] for row in read_gt_csv(folder / GROUND_TRUTH_FILE)]
-    if len(past) != len(avails) or len(avails) == 0:
-        raise InvalidArgumentError(
-            f"{MASK_FILE} of {str(folder)!r} takes {len(past)} agents, {GROUND_TRUTH_FILE} has {len(avails)} rows: "
-            "they must be as many, and not none; make the folder anew with l5kit chop"
-        )
-    return past, np.array(avails), selection
-
-
-def stored_selection(folder: Path) -> Selection | None:
-    """Return how the agents of a test set were selected, as its mask tells; None for those of 1.5 and other folders."""
-    try:
-        return load_mask(folder)[1]
-    except InvalidArgumentError:
-        return None
-
-
 def load_mask(folder: Path) -> tuple[BoolArray, Selection | None]:
     """Return the mask of a chopped dataset, (N,), and how its agents were selected if the file tells.
 
@@ -296,8 +261,9 @@ def load_mask(folder: Path) -> tuple[BoolArray, Selection | None]:
         with np.load(file) as arrays:
             _MASK_LIMITS.require_readable(arrays.zip)
             mask, others = arrays[MASK_KEY], set(arrays.files)
-            tells = {"min_frame_history", "min_frame_future"} <= others
-            minima = [int(arrays[name]) for name in ("min_frame_history", "min_frame_future") if tells]
+            names = [each.name for each in fields(Selection)]
+            tells = others.issuperset(names)
+            minima = [int(arrays[name]) for name in names if tells]
     except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise InvalidArgumentError(f"{str(file)!r} cannot be read as a mask ({error})") from error
     if mask.dtype != np.bool_ or mask.ndim != 1:

@@ -28,7 +28,7 @@ from l5kit.evaluation.metrics import (
 from l5kit.kinematic.baselines import BASELINES, Baseline
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.planning.network_inputs import network_inputs, tensors_on
-from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions, modes_of
+from l5kit.workflows.trajectories import Modes, Trajectories, baseline_positions
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,17 @@ def _predict(setup: OpenLoopSetup, indices: Int64Array, batch: dict[str, torch.T
     outputs = setup.model(network_inputs(batch))
     if setup.chopped_set is not None:
         batch |= setup.chopped_set.truth_of(batch)
-    trajectories, modes = setup.config.workflow.trajectories_of(batch, outputs), modes_of(outputs)
+    trajectories = setup.config.workflow.trajectories_of(batch, outputs)
+
+    # all modes in the same order, one of probability 1 where a network has no more
+    if "all_agent_positions" in outputs:
+        logits = outputs["agent_traj_logits"].flatten(0, 1).float()
+        modes = Modes(outputs["all_agent_positions"].flatten(0, 1).float(), logits.softmax(dim=-1))
+    elif "positions_all" in outputs:
+        modes = Modes(outputs["positions_all"].float(), outputs["mode_logits"].float().softmax(dim=-1))
+    else:
+        only_m = trajectories.predicted_m[:, None].float()
+        modes = Modes(only_m, torch.ones_like(only_m[:, :, 0, 0]))
     is_scored = trajectories.is_known.any(dim=1)
     if not torch.isfinite(modes.predicted_m[is_scored]).all():
         raise InvalidArgumentError(

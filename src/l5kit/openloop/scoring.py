@@ -133,6 +133,7 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
             num_done += batch.num_samples
             progress(num_done, len(indices))
     end_s = time.perf_counter()
+    network, baselines = scores.mean_errors()
     return OpenLoopResult(
         checkpoint=setup.checkpoint,
         workflow=params.workflow,
@@ -142,8 +143,8 @@ def score(setup: OpenLoopSetup, options: OpenLoopOptions) -> OpenLoopResult:
         is_test_set=setup.chopped_set is not None,
         num_samples=len(indices),
         num_samples_of_log=num_samples,
-        network=scores.network_scores(),
-        baselines=scores.baseline_scores(),
+        network=network,
+        baselines=baselines,
         modes=mode_scores.scores() if mode_scores else None,
         rows=TrajectoryRows.joined(rows),
         selection=selection,

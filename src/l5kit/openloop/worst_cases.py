@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import torch
 
-from l5kit._types import Float64Array, Int64Array, UInt8Array
+from l5kit._types import Config, Float64Array, Int64Array, UInt8Array
 from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.dataset.ego import EgoDataset
 from l5kit.geometry.transform import transform_points
@@ -16,10 +16,20 @@ from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES, Baseline
 from l5kit.openloop.prediction import PredictedBatch, TrajectoryRows, label_name, predicted_batches
 from l5kit.openloop.setup import OpenLoopSetup
 from l5kit.rasterization.rasterizer import Rasterizer
+from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.sample_pictures import sample_picture
 from l5kit.visualization.text import draw_text, fitted_text, text_size_px
 from l5kit.visualization.utils import PREDICTED_POINTS_COLOR, TARGET_POINTS_COLOR
-from l5kit.workflows.samples import context_rasters
+
+_PLACE_RASTER: Final[Config] = {
+    "map_type": "py_semantic",
+    "raster_size": [560, 448],
+    "pixel_size": [0.2, 0.2],
+    "ego_center": [0.35, 0.5],
+    "set_origin_to_bottom": True,
+    "image_dtype": "uint8",
+}
+"""How the surroundings of a sample without a raster are drawn: 112 m by 90 m."""
 
 BASELINE_RGB: Final = (170, 170, 170)
 """Grey, beside the magenta of truth and the cyan of predictions."""
@@ -100,9 +110,15 @@ def draw_worst_cases(setup: OpenLoopSetup, rows: TrajectoryRows) -> Iterator[tup
         setup: The network and the samples.
         rows: The trajectories.
     """
+    # samples without a raster, those of vectors, get one of the same log: the map with all agents and their past
     samples = setup.samples
-    if not isinstance(samples, EgoDataset):  # samples of the same log that have rasters
-        samples = context_rasters(setup.config.mapping, samples.dataset, setup.data_manager)
+    if not isinstance(samples, EgoDataset):
+        cfg = setup.config.mapping
+        model = cfg["model_params"]
+        past = {"history_num_frames": model["history_num_frames_agents"], "render_ego_history": True}
+        raster_params = {**cfg["raster_params"], **_PLACE_RASTER}
+        cfg = {**cfg, "model_params": {**model, **past}, "raster_params": raster_params}
+        samples = EgoDataset(cfg, samples.dataset, build_rasterizer(cfg, setup.data_manager))
     for number in range(len(rows)):
         row = rows.taken(np.array([number]))
         (predicted,) = predicted_batches(setup, row.sample_index)

@@ -20,12 +20,6 @@ _SLOWEST_FPS = 0.01
 """The format holds at most 655 seconds a frame."""
 
 
-def frame_duration_ms(index: int, fps: float) -> int:
-    """Return how long a frame stays, in whole hundredths of a second; their sum does not drift from the frame rate."""
-    start, end = np.rint(np.array([index, index + 1]) * (_TICKS_PER_SECOND / fps)).astype(np.int64).tolist()
-    return int(end - start) * (1000 // _TICKS_PER_SECOND)
-
-
 def write_gif(
     output_filepath: str | os.PathLike[str],
     images: Iterable[NumericArray],
@@ -57,14 +51,19 @@ def write_gif(
         raise InvalidArgumentError(
             f"fps is {fps}; allowed in a GIF are {_SLOWEST_FPS} to {_TICKS_PER_SECOND} frames a second"
         )
-    frames = _timed(rgb_frames(images, checked_resolution(resolution), interpolation), fps)
+    frames = timed_frames(rgb_frames(images, checked_resolution(resolution), interpolation), fps)
     with replaced_when_complete(output_filepath) as path:
         path.touch()  # a folder that may not be written to is found before pictures are drawn for nothing
         next(frames).save(path, format="GIF", save_all=True, append_images=frames, loop=loop, comment=b"l5kit")
 
 
-def _timed(frames: Iterable[UInt8Array], fps: float) -> Iterator[Image.Image]:
+def timed_frames(frames: Iterable[UInt8Array], fps: float) -> Iterator[Image.Image]:
+    """Yield frames as pictures whose ``info["duration"]`` is how long they stay, milliseconds.
+
+    These are whole hundredths of a second, and their sum does not drift from the frame rate.
+    """
     for index, frame in enumerate(frames):
+        start, end = np.rint(np.array([index, index + 1]) * (_TICKS_PER_SECOND / fps)).astype(np.int64).tolist()
         image = Image.fromarray(frame)
-        image.info["duration"] = frame_duration_ms(index, fps)
+        image.info["duration"] = (end - start) * (1000 // _TICKS_PER_SECOND)
         yield image

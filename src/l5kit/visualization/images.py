@@ -59,23 +59,18 @@ def checked_resolution(resolution: Iterable[int]) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
-def resized(image: UInt8Array, resolution: tuple[int, int], interpolation: int) -> UInt8Array:
-    """Return the ``[H, W, 3]`` picture at ``(width, height)`` pixels; itself where it already has that size."""
-    width, height = resolution
-    if image.shape[:2] == (height, width):
-        return image
-    return np.asarray(cv2.resize(image, (width, height), interpolation=interpolation), dtype=np.uint8)
-
-
 def rgb_frames(images: Iterable[NumericArray], resolution: tuple[int, int], interpolation: int) -> Iterator[UInt8Array]:
-    """Yield every picture as uint8 ``[height, width, 3]``, one at a time.
+    """Yield every picture as uint8 ``[height, width, 3]``, one at a time; itself where it already is that.
 
     Raises:
         InvalidArgumentError: A picture that :func:`as_rgb` refuses, or no picture at all.
     """
     index = -1
     for index, image in enumerate(images):
-        yield resized(as_rgb(image, name=f"images[{index}]"), resolution, interpolation)
+        frame = as_rgb(image, name=f"images[{index}]")
+        if frame.shape[1::-1] != resolution:
+            frame = np.asarray(cv2.resize(frame, resolution, interpolation=interpolation), dtype=np.uint8)
+        yield frame
     if index < 0:
         raise InvalidArgumentError("images is empty; a film needs at least one picture")
 

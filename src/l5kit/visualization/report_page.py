@@ -78,25 +78,25 @@ def write_page(
         FileNotFoundError: The folder of ``output_filepath`` or a picture does not exist.
     """
     template = Template(resources.files(__package__).joinpath(_TEMPLATE).read_text("utf-8"))
+    # pictures become part of the page, as base64
+    shown = []
+    for figure in figures:
+        data = base64.b64encode(figure.path.read_bytes()).decode("ascii")
+        source = f"data:{_MEDIA_TYPES[figure.path.suffix]};base64,{data}"
+        shown.append(
+            f'<figure><h2>{escape(figure.title)}</h2><img src="{source}" alt="{escape(figure.title)}">'
+            f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
+        )
     page = template.substitute(
         title=escape(title),
         subtitle=escape(subtitle),
         facts="\n".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items()),
-        figures="\n".join(_figure(figure) for figure in figures),
+        figures="\n".join(shown),
         tables="\n".join(_table(table) for table in tables),
         footer=escape(footer),
     )
     with replaced_when_complete(output_filepath) as path:
         path.write_text(page, "utf-8")
-
-
-def _figure(figure: PageFigure) -> str:
-    data = base64.b64encode(figure.path.read_bytes()).decode("ascii")
-    source = f"data:{_MEDIA_TYPES[figure.path.suffix]};base64,{data}"
-    return (
-        f'<figure><h2>{escape(figure.title)}</h2><img src="{source}" alt="{escape(figure.title)}">'
-        f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
-    )
 
 
 def _table(table: PageTable) -> str:

@@ -13,7 +13,7 @@ from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.masked_agents import InclusionRule
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
-from l5kit.dataset.select_agents.valid_agents import RowVerdict, ValidAgents, find_valid_agents
+from l5kit.dataset.select_agents.valid_agents import RowVerdict, find_valid_agents
 from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError
 from l5kit.visualization.controlled_lanes import ControlledLanes
@@ -116,20 +116,8 @@ def read_scene_content(
         controlled = ControlledLanes(map_api.arrays)
     valid = find_valid_agents(scene, 0, len(frames), thresholds=MASK_RULE.thresholds)  # checks the intervals as well
     arrays = SceneArrays.of_records(SceneRecords.of_scene_dataset(scene))
-    return SceneContent(
-        **{field.name: getattr(arrays, field.name) for field in fields(arrays)},
-        scene_index=int(scene_index) % len(dataset.scenes),
-        facts=dataset.facts,
-        mask=_explain(valid),
-        lights=LaneLightRows.of_faces(controlled, frames, scene.tl_faces),
-    )
 
-
-def _explain(valid: ValidAgents) -> MaskVerdicts:
-    """Return which rows are in the mask, the texts why, and the text of each row."""
-    if len(valid.verdicts) == 0:
-        return MaskVerdicts(np.zeros(0, np.bool_), (), np.zeros(0, np.int32))
-    # many rows are of few cases: rows of one verdict and equal counts have one reason
+    # why rows are in the mask or not: many are of few cases, as rows of one verdict and equal counts have one reason
     cases, case_of_row = np.unique(np.column_stack([valid.verdicts, valid.counts]), axis=0, return_inverse=True)
     texts: dict[str, int] = {}
     is_taken, text_of_case = np.zeros(len(cases), np.bool_), np.zeros(len(cases), np.int32)
@@ -138,4 +126,10 @@ def _explain(valid: ValidAgents) -> MaskVerdicts:
         reason = MASK_RULE.explain(RowVerdict(verdict), past, future, is_included=bool(is_taken[index]))
         text_of_case[index] = texts.setdefault(reason, len(texts))
     case_of_row = case_of_row.reshape(-1)
-    return MaskVerdicts(is_taken[case_of_row], tuple(texts), text_of_case[case_of_row])
+    return SceneContent(
+        **{field.name: getattr(arrays, field.name) for field in fields(arrays)},
+        scene_index=int(scene_index) % len(dataset.scenes),
+        facts=dataset.facts,
+        mask=MaskVerdicts(is_taken[case_of_row], tuple(texts), text_of_case[case_of_row]),
+        lights=LaneLightRows.of_faces(controlled, frames, scene.tl_faces),
+    )

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array, UInt8Array
+from l5kit._types import Float64Array, UInt8Array
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.filter import _get_label_filter
@@ -216,6 +216,8 @@ def frames_to_draw(
 ) -> list[int]:
     """Return the frames of a scene, counted in it, that a slice takes and in which the agent to follow is seen.
 
+    An agent is seen where it passes the label filter.
+
     Args:
         dataset: An opened dataset.
         scene_index: The scene.
@@ -225,7 +227,8 @@ def frames_to_draw(
 
     Raises:
         IndexOutOfRangeError: There is no such scene, or the slice takes none of its frames.
-        TrackNotFoundError: The agent is in none of these frames.
+        TrackNotFoundError: The agent is in none of these frames; where it is in none of the scene, the message names
+            the tracks seen most often.
     """
     num_frames = num_frames_of(dataset, scene_index)
     taken = range(*frames.indices(num_frames))
@@ -235,34 +238,23 @@ def frames_to_draw(
         )
     if track_id is None:
         return list(taken)
-    seen = frames_of_track(dataset, scene_index, track_id, filter_agents_threshold=form.filter_agents_threshold)
-    kept = [frame_index for frame_index in seen.tolist() if frame_index in taken]
-    if not kept:
-        raise TrackNotFoundError(
-            f"track {track_id} is in none of these frames; scene {scene_index} shows it in {seen[0]} to {seen[-1]}"
-        )
-    return kept
 
-
-def frames_of_track(
-    dataset: ChunkedDataset, scene_index: int, track_id: int, *, filter_agents_threshold: float
-) -> Int64Array:
-    """Return the frames of a scene, counted in it, in which an agent is seen and passes the label filter.
-
-    Raises:
-        IndexOutOfRangeError: There is no such scene.
-        TrackNotFoundError: The agent is in none of its frames; the message names the tracks seen most often.
-    """
-    num_frames = num_frames_of(dataset, scene_index)
-    scene = dataset.get_scene_dataset(scene_index)
-    shown = _get_label_filter(scene.agents["label_probabilities"], filter_agents_threshold)
+    # the frames of the scene in which the agent is seen: those of its rows
+    scene, threshold = dataset.get_scene_dataset(scene_index), form.filter_agents_threshold
+    shown = _get_label_filter(scene.agents["label_probabilities"], threshold)
     rows = np.flatnonzero(shown & (scene.agents["track_id"] == track_id))
     if len(rows) == 0:
         ids, counts = np.unique(scene.agents["track_id"][shown], return_counts=True)
         longest = ", ".join(map(str, ids[np.argsort(-counts, kind="stable")[:8]].tolist())) or "none"
         raise TrackNotFoundError(
-            f"track {track_id} is in no frame of scene {scene_index} above the label threshold "
-            f"{filter_agents_threshold}; the tracks seen longest are {longest}"
+            f"track {track_id} is in no frame of scene {scene_index} above the label threshold {threshold}; the tracks "
+            f"seen longest are {longest}"
         )
     ends = scene.frames[AGENT_INTERVAL][:num_frames, 1]
-    return np.searchsorted(ends, rows, side="right").astype(np.int64)
+    seen = np.searchsorted(ends, rows, side="right").tolist()
+    kept = [frame_index for frame_index in seen if frame_index in taken]
+    if not kept:
+        raise TrackNotFoundError(
+            f"track {track_id} is in none of these frames; scene {scene_index} shows it in {seen[0]} to {seen[-1]}"
+        )
+    return kept

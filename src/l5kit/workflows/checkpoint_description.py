@@ -123,13 +123,27 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
         CheckpointError: The file is no checkpoint or broken.
     """
     file = weights_of(checkpoint)
-    if not is_safetensors(file) and file.suffix != ".pt2" and is_archive(file):
-        if is_driver(file):
-            return _describe_driver(file)
-        if is_torchscript(file):
-            outline = outline_of(file)
-            kept = Checkpoint(file, "TorchScript", outline.weights, model_class=outline.model_class)
-            return _described(kept, "TorchScript archive")
+    is_zip = not is_safetensors(file) and file.suffix != ".pt2" and is_archive(file)
+    if is_zip and is_driver(file):
+        # a driver has the weights of its policy in a zip file within its own
+        try:
+            with zipfile.ZipFile(file) as archive:
+                part = archive.getinfo(_DRIVER_WEIGHTS)
+                USUAL_LIMITS.require_readable(archive)
+                version = archive.read(_DRIVER_VERSION)[:40].decode("ascii", "replace").strip()
+                content = archive.read(part)
+            with zipfile.ZipFile(BytesIO(content)) as archive:
+                USUAL_LIMITS.require_readable(archive)
+            weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+            weights = {str(name): value for name, value in weights.items() if isinstance(value, torch.Tensor)}
+        except Exception as error:  # torch raises what its parser stumbles over
+            raise CheckpointError(f"{file} is a broken driver of stable-baselines3: {one_line(error)}") from error
+        kind = f"driver of stable-baselines3 {version} (l5kit train-rl)"
+        return CheckpointDescription(file, kind, True, weights, None, {}, {}, None)
+    if is_zip and is_torchscript(file):
+        outline = outline_of(file)
+        kept = Checkpoint(file, "TorchScript", outline.weights, model_class=outline.model_class)
+        return _described(kept, "TorchScript archive")
     kept, kind, needs_pickle = _read(file, allow_pickle=allow_pickle)
     return _described(kept, kind, needs_pickle=needs_pickle)
 
@@ -212,21 +226,3 @@ def _described(kept: Checkpoint, kind: str, *, needs_pickle: bool = False) -> Ch
     names = [name for name in shipped_config_names() if architecture is not None and name in architecture.workflows]
     fits = tuple(name for name in names if not mismatch_with_config(description, load_training_config(name)))
     return dataclasses.replace(description, fits=fits)
-
-
-def _describe_driver(file: Path) -> CheckpointDescription:
-    """Return what a zip file of stable-baselines3 holds: the weights of its policy."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            part = archive.getinfo(_DRIVER_WEIGHTS)
-            USUAL_LIMITS.require_readable(archive)
-            version = archive.read(_DRIVER_VERSION)[:40].decode("ascii", "replace").strip()
-            content = archive.read(part)
-        with zipfile.ZipFile(BytesIO(content)) as archive:
-            USUAL_LIMITS.require_readable(archive)
-        weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
-        weights = {str(name): value for name, value in weights.items() if isinstance(value, torch.Tensor)}
-    except Exception as error:  # torch raises what its parser stumbles over
-        raise CheckpointError(f"{file} is a broken driver of stable-baselines3: {one_line(error)}") from error
-    kind = f"driver of stable-baselines3 {version} (l5kit train-rl)"
-    return CheckpointDescription(file, kind, True, weights, None, {}, {}, None)

@@ -15,7 +15,7 @@ from torch import nn
 from l5kit._types import JsonObject, NumericArray
 from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_command
 from l5kit.planning.torch_files import CheckpointError
-from l5kit.planning.weights_file import EXPORT_FORMAT, is_onnx
+from l5kit.planning.weights_file import EXPORT_FORMAT
 from l5kit.prediction.vectorized.motion_tokens_sampling import UNIFORMS_KEY, draw_uniforms
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class ExportedNetwork(nn.Module):
         self.eval()
 
     def _open(self, content: bytes) -> None:
-        self.facts = _read_facts(content, self.file)
+        self.facts = read_facts(content, self.file)
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -199,19 +199,13 @@ class ExportedNetwork(nn.Module):
         self._open(self.file.read_bytes())
 
 
-def is_exported_policy(path: str) -> bool:
-    """Return whether a path is that of an exported policy, by what the file says.
+def read_facts(content: bytes, file: Path) -> ExportFacts:
+    """Return what a file says of itself; raises as :class:`ExportedNetwork`.
 
-    Raises:
-        MissingDependencyError: onnxruntime is not there.
-        CheckpointError: The file is broken, or none of l5kit.
+    Args:
+        content: Its bytes.
+        file: Its path, for errors.
     """
-    file = Path(path)
-    return is_onnx(file) and file.is_file() and _read_facts(file.read_bytes(), file).workflow == POLICY
-
-
-def _read_facts(content: bytes, file: Path) -> ExportFacts:
-    """Return what a file says of itself; see :class:`ExportedNetwork`."""
     try:
         import onnx
         import onnxruntime  # noqa: F401

@@ -152,7 +152,19 @@ def _explained(network: nn.Module, program: torch.export.ExportedProgram | None 
     except L5KitError:
         raise
     except Exception as error:  # torch raises of many kinds, and users' networks what they like
-        layer = _layer_of(error, network, program)
+        # the innermost layer that it came from, by the step that it names or the frames that it left
+        layer, match = "", re.search(r"translating node %(\w+)", str(error))
+        if match and program is not None:
+            stacks = [node.meta.get("nn_module_stack") or {} for node in program.graph.nodes if node.name == match[1]]
+            inner = [str(path).removeprefix("network.") for stack in stacks for path, _ in stack.values() if path]
+            layer = f"{match[1]}, a step of {inner[-1] or type(network).__name__}" if inner else match[1]
+        else:
+            names = {id(module): name or type(network).__name__ for name, module in network.named_modules()}
+            for frame, line in traceback.walk_tb(error.__traceback__):
+                code = frame.f_code
+                if id(frame.f_locals.get("self")) in names and code.co_name not in ("_call_impl", "_wrapped_call_impl"):
+                    file = code.co_filename.rsplit("/", 1)[-1]
+                    layer = f"{names[id(frame.f_locals['self'])]} (line {line} of {file})"
         # what came first says most; the errors around it tell which part of the exporter it went through
         first: BaseException = error
         while first.__cause__ is not None:
@@ -161,22 +173,6 @@ def _explained(network: nn.Module, program: torch.export.ExportedProgram | None 
         raise NetworkExportError(
             f"{type(network).__name__} does not export{f' because of {layer}' if layer else ''}: {reason.strip()}"
         ) from error
-
-
-def _layer_of(error: BaseException, network: nn.Module, program: torch.export.ExportedProgram | None) -> str:
-    """Return the innermost layer that an error came from, by the node that it names or the frames that it left."""
-    match = re.search(r"translating node %(\w+)", str(error))
-    if match and program is not None:
-        stacks = [node.meta.get("nn_module_stack") or {} for node in program.graph.nodes if node.name == match[1]]
-        inner = [str(path).removeprefix("network.") for stack in stacks for path, _ in stack.values() if path]
-        return f"{match[1]}, a step of {inner[-1] or type(network).__name__}" if inner else match[1]
-    names = {id(module): name or type(network).__name__ for name, module in network.named_modules()}
-    layers = [
-        f"{names[id(frame.f_locals['self'])]} (line {line} of {frame.f_code.co_filename.rsplit('/', 1)[-1]})"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if id(frame.f_locals.get("self")) in names and frame.f_code.co_name not in ("_call_impl", "_wrapped_call_impl")
-    ]
-    return layers[-1] if layers else ""
 
 
 @contextlib.contextmanager

@@ -21,16 +21,6 @@ from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
-_PLACE_RASTER: Final[Config] = {
-    "map_type": "py_semantic",
-    "raster_size": [560, 448],
-    "pixel_size": [0.2, 0.2],
-    "ego_center": [0.35, 0.5],
-    "set_origin_to_bottom": True,
-    "image_dtype": "uint8",
-}
-"""How the surroundings of a sample without a raster are drawn: 112 m by 90 m."""
-
 _FILE_KEYS: Final = {"semantic_map_key": "semantic_map", "dataset_meta_key": "meta", "satellite_map_key": "aerial"}
 """Keys of ``raster_params``, and what they name in :class:`~l5kit.data.dataset_files.DatasetFiles`."""
 
@@ -102,24 +92,6 @@ def rasters_of_test_agents(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # that a mask is used, which is what a test set is
         return AgentDataset(mapping, opened, rasterizer, agents_mask=agents_mask, strict_mask=True)
-
-
-def context_rasters(mapping: Config, log: ChunkedDataset, data_manager: LocalDataManager) -> EgoDataset:
-    """Return pictures of where vector samples are: the semantic map with all agents and their past.
-
-    Args:
-        mapping: The configuration of the vector samples.
-        log: The opened log.
-        data_manager: Finds the map.
-    """
-    model = mapping["model_params"]
-    past = {"history_num_frames": model["history_num_frames_agents"], "render_ego_history": True}
-    own_mapping = {
-        **mapping,
-        "model_params": {**model, **past},
-        "raster_params": {**mapping["raster_params"], **_PLACE_RASTER},
-    }
-    return EgoDataset(own_mapping, log, build_rasterizer(own_mapping, data_manager))
 
 
 def data_managers_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[LocalDataManager]:

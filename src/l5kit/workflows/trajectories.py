@@ -73,17 +73,6 @@ class Modes:
     probabilities: torch.Tensor
 
 
-def modes_of(outputs: Batch) -> Modes:
-    """Return all trajectories of what a model gave, in the order of :class:`Trajectories`; one of those with one."""
-    if "all_agent_positions" in outputs:
-        logits = outputs["agent_traj_logits"].flatten(0, 1).float()
-        return Modes(outputs["all_agent_positions"].flatten(0, 1).float(), logits.softmax(dim=-1))
-    if "positions_all" in outputs:
-        return Modes(outputs["positions_all"].float(), outputs["mode_logits"].float().softmax(dim=-1))
-    positions_m = outputs["agent_positions"].flatten(0, 1) if "agent_positions" in outputs else outputs["positions"]
-    return Modes(positions_m[:, None].float(), torch.ones_like(positions_m[:, :1, 0], dtype=torch.float32))
-
-
 def baseline_positions(
     trajectories: Trajectories, *, step_time_s: float, past_step_time_s: float
 ) -> dict[Baseline, torch.Tensor]:
@@ -150,13 +139,13 @@ class TrajectoryScores:
         for name, baseline_m in baselines.items():
             self._baselines[name].add(truth_m, baseline_m, is_known)
 
-    def network_scores(self) -> tuple[HorizonScore, ...]:
-        """Return the mean errors of the model, one for each horizon."""
-        return self._model.scores()
+    def mean_errors(self) -> tuple[tuple[HorizonScore, ...], dict[Baseline, tuple[HorizonScore, ...]]]:
+        """Return the mean errors of the model, one for each horizon, and those of each baseline.
 
-    def baseline_scores(self) -> dict[Baseline, tuple[HorizonScore, ...]]:
-        """Return those of the baselines; nothing if no past was known to go on from."""
-        return {name: scores.scores() for name, scores in self._baselines.items()} if self._has_past else {}
+        There are no baselines if no past was known to go on from.
+        """
+        baselines = {name: scores.scores() for name, scores in self._baselines.items()} if self._has_past else {}
+        return self._model.scores(), baselines
 
     def sums(self) -> torch.Tensor:
         """Return what adds up over processes, float64: sums of errors and counts.

@@ -1,7 +1,9 @@
 """Cut a dataset short and keep the futures of the agents in its last frames apart."""
 
+import contextlib
 import os
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +26,11 @@ from l5kit.evaluation.extract_ground_truth import export_zarr_to_csv
 from l5kit.evaluation.selection_parity import (
     GROUND_TRUTH_FILE,
     MASK_FILE,
+    MASK_KEY,
     Selection,
     compare_selections,
     load_agent_counts,
-    mask_arrays,
-    stored_selection,
+    load_mask,
 )
 
 if TYPE_CHECKING:
@@ -105,15 +107,15 @@ def create_chopped_dataset(
         counts = load_agent_counts(dataset, thresholds, progress=progress, workers=workers)
     mask = _mark_test_agents(dataset, counts, ends, thresholds=thresholds, min_frame_future=min_frame_future)
 
-    # the mask covers the agent rows of the frames that are kept, and no others
+    # the mask covers the agent rows of the frames that are kept, and no others; how they were selected stands beside it
     intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
-    starts, stops = intervals[ends - num_frames_to_copy + 1, 0], intervals[ends, 1]
-    parts = [mask[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    chopped_mask = np.concatenate([np.zeros(0, np.bool_), *parts])
+    starts, stops = intervals[ends - num_frames_to_copy + 1, 0].tolist(), intervals[ends, 1].tolist()
+    parts = [mask[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    kept = {MASK_KEY: np.concatenate([np.zeros(0, np.bool_), *parts]), **asdict(Selection(0, min_frame_future))}
     with placed_when_complete(folder) as complete:
         complete.mkdir()
         zarr_scenes_chop(path, str(complete / name), num_frames_to_copy, verbose=verbose, workers=workers)
-        np.savez_compressed(complete / MASK_FILE, **mask_arrays(chopped_mask, Selection(0, min_frame_future)))
+        np.savez_compressed(complete / MASK_FILE, **kept)
         with show_progress("True positions", visible=verbose) as progress:
             export_zarr_to_csv(
                 dataset,
@@ -147,11 +149,15 @@ def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
             + "; remove it yourself or choose another output_folder"
         )
     # the mask of a test set of l5kit tells how its agents were selected, that of 1.5 does not
-    if overwrite is None and any(folder.iterdir()) and stored_selection(folder) is None:
-        raise FileExistsError(
-            f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
-            "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
-        )
+    if overwrite is None and any(folder.iterdir()):
+        selection = None
+        with contextlib.suppress(InvalidArgumentError):
+            _, selection = load_mask(folder)
+        if selection is None:
+            raise FileExistsError(
+                f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
+                "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
+            )
 
 
 def _require_counts(num_frames_to_copy: int, num_frames_gt: int, min_frame_future: int) -> None:

@@ -60,7 +60,7 @@ def check_map(map_api: MapAPI, *, driving_map: DrivingMap | None = None) -> list
     arrays = map_api.arrays
     driving = build_driving_map(map_api) if driving_map is None else driving_map
     messages = [*_check_lights(arrays, driving), *_check_neighbours(arrays, driving)]
-    messages += [*_check_widths(arrays), *_check_limits(arrays, map_api.network)]
+    messages += _check_widths_and_limits(arrays, map_api.network)
     return [Finding(severity="warning", check=f"map: {name}", message=message) for name, message in messages]
 
 
@@ -207,8 +207,8 @@ def _directions(steps_m: Float64Array) -> Float64Array:
     return directions
 
 
-def _check_widths(arrays: MapArrays) -> Iterator[tuple[str, str]]:
-    """Yield lanes of odd width, and lanes whose boundaries are the wrong way round."""
+def _check_widths_and_limits(arrays: MapArrays, network: LaneNetwork) -> Iterator[tuple[str, str]]:
+    """Yield lanes of odd width, with boundaries that are the wrong way round, without a limit, and of odd limit."""
     if arrays.num_lanes == 0:
         return
     # the distance of the boundaries across the lane, above 0 where the left one is to the left
@@ -230,9 +230,7 @@ def _check_widths(arrays: MapArrays) -> Iterator[tuple[str, str]]:
                 f"{abs(widths_m[worst]):.2f} m",
             )
 
-
-def _check_limits(arrays: MapArrays, network: LaneNetwork) -> Iterator[tuple[str, str]]:
-    """Yield lanes without a limit where others have one, and odd limits; lanes of junctions have none of their own."""
+    # lanes of junctions have no limit of their own
     limits_mps = network.speed_limits_mps[: arrays.num_lanes]
     is_road = ~network.is_in_junction[: arrays.num_lanes]
     is_known = limits_mps > 0

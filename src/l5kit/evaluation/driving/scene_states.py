@@ -28,7 +28,7 @@ class _Rows(NamedTuple):
     boxes: Float64Array
     velocities_mps: Float64Array
 
-    def cut(self, begin: int, end: int | None) -> "_Rows":
+    def cut(self, begin: int, end: int) -> "_Rows":
         """Return some of the rows, views."""
         columns: tuple[NumericArray, ...] = self
         return _Rows(*(column[begin:end] for column in columns))
@@ -114,39 +114,26 @@ def join_road_users(
     size = sum(int(scene.counts.sum()) for scene in parts)
     tracks, groups, labels = np.empty((3, size), np.int64)
     rows = _Rows(tracks, groups, labels, np.empty((size, 5)), np.empty((size, 2)))
+    classes = (groups_of_labels(), float(np.float32(threshold)), include_unknown)
     end = 0
     for index, scene in enumerate(parts):
-        begin = end
-        counts_of_frames, num_rows = _read_scene(scene, threshold, include_unknown, rows.cut(begin, None))
-        counts[index, : len(counts_of_frames)] = counts_of_frames
-        end = begin + num_rows
+        # all agents of a scene are written behind the road users of those before
+        num_rows = int(scene.counts.sum())
+        own = rows.cut(end, end + num_rows)
+        track_ids, is_stationary = np.empty(num_rows, np.uint64), np.empty(num_rows, np.bool_)
+        agents = _Agents(*map(as_read_only, scene.agents))
+        _read_rows((scene.firsts, scene.counts), agents, classes, track_ids, own, is_stationary)
+        own.tracks[:] = number_tracks(track_ids)[1]
+        # those without an own velocity get that of their track
+        if is_stationary.any():
+            times_s = np.repeat(scene.times_s, scene.counts)
+            differences_mps = velocities_of_rows(own.boxes[:, :2], times_s, own.tracks, np.zeros(num_rows, np.int64))
+            np.copyto(own.velocities_mps, differences_mps, where=is_stationary[:, None])
+        # rows of nobody have served to number tracks, and go
+        end += _keep_road_users(scene.counts, own, counts[index, : len(scene.counts)])
     starts = np.concatenate([[0], np.cumsum(counts)])
     kept = rows.cut(0, end)
     return RoadUsers(starts, kept.tracks, kept.groups, kept.labels, kept.boxes, kept.velocities_mps)
-
-
-def _read_scene(scene: AgentColumns, threshold: float, include_unknown: bool, rows: _Rows) -> tuple[Int64Array, int]:
-    """Write the road users of a scene into the first rows, and return how many of each frame, and of all, there are."""
-    size = int(scene.counts.sum())
-    rows = rows.cut(0, size)
-    track_ids, is_stationary = np.empty(size, np.uint64), np.empty(size, np.bool_)
-    _read_rows(
-        (scene.firsts, scene.counts),
-        _Agents(*map(as_read_only, scene.agents)),
-        (groups_of_labels(), float(np.float32(threshold)), include_unknown),
-        track_ids,
-        rows,
-        is_stationary,
-    )
-    rows.tracks[:] = number_tracks(track_ids)[1]
-    if is_stationary.any():
-        times_s = np.repeat(scene.times_s, scene.counts)
-        differences_mps = velocities_of_rows(rows.boxes[:, :2], times_s, rows.tracks, np.zeros(size, np.int64))
-        np.copyto(rows.velocities_mps, differences_mps, where=is_stationary[:, None])
-    # rows of nobody have served to number tracks, and go
-    counts = np.empty(len(scene.counts), np.int64)
-    num_used = _keep_road_users(scene.counts, rows, counts)
-    return counts, num_used
 
 
 @kernel_jit

@@ -90,8 +90,25 @@ class SceneFrames:
         if scene.map_painter is not None:
             opacity = 1.0 if aerial is None else tones.lane_over_aerial
             scene.map_painter.paint(canvas, tones, lit=scene.lit(frame_index), opacity=opacity)
+
+        # past and future fade out with the time from now; those of the AV are wider, and over the others
         if with_trajectories:
-            self._paint_trajectories(canvas, scene, frame_index)
+            fading = {"opacity": 0.1, "end_opacity": 0.7}
+            past = Stroke(tones.past, width_m=0.25, least_width_px=1.25, **fading)
+            for _, paths in scene.paths(frame_index, frame_index - _PAST_FRAMES, frame_index):
+                paint_paths(canvas, paths, past)
+            for color, paths in scene.paths(frame_index, frame_index, frame_index + _FUTURE_FRAMES):
+                future = Stroke(color, width_m=0.3, least_width_px=1.25, opacity=0.75, end_opacity=0.2)
+                paint_paths(canvas, paths, future)
+            ego_m = scene.content.ego_positions_m[:, :2]
+            before_m = ego_m[max(frame_index - _EGO_PAST_FRAMES, 0) : frame_index + 1]
+            after_m = ego_m[frame_index : frame_index + _EGO_FUTURE_FRAMES + 1]
+            ego_future = Stroke(EGO_RGB, width_m=0.6, least_width_px=2.5, opacity=0.9, end_opacity=0.45)
+            paint_paths(canvas, [before_m], Stroke(tones.past, width_m=0.45, least_width_px=1.25, **fading))
+            paint_paths(canvas, [after_m], ego_future)
+            canvas.settle()
+
+        # boxes over them, and over all what a simulation adds
         paint_boxes(canvas, scene.boxes(frame_index), tones)
         if marks is not None:
             paint_plan(canvas, marks.plan_m, tones)
@@ -108,23 +125,6 @@ class SceneFrames:
             self._dataset, scene_index, map_api=drawn.map_api, controlled=drawn.controlled_lanes
         )
         return _Scene(content, drawn.painter)
-
-    def _paint_trajectories(self, canvas: Canvas, scene: "_Scene", frame_index: int) -> None:
-        fading = {"opacity": 0.1, "end_opacity": 0.7}
-        past = Stroke(self.tones.past, width_m=0.25, least_width_px=1.25, **fading)
-        for _, paths in scene.paths(frame_index, frame_index - _PAST_FRAMES, frame_index):
-            paint_paths(canvas, paths, past)
-        for color, paths in scene.paths(frame_index, frame_index, frame_index + _FUTURE_FRAMES):
-            future = Stroke(color, width_m=0.3, least_width_px=1.25, opacity=0.75, end_opacity=0.2)
-            paint_paths(canvas, paths, future)
-
-        # those of the AV are wider, and over the others
-        ego_m = scene.content.ego_positions_m[:, :2]
-        before_m = ego_m[max(frame_index - _EGO_PAST_FRAMES, 0) : frame_index + 1]
-        after_m = ego_m[frame_index : frame_index + _EGO_FUTURE_FRAMES + 1]
-        paint_paths(canvas, [before_m], Stroke(self.tones.past, width_m=0.45, least_width_px=1.25, **fading))
-        paint_paths(canvas, [after_m], Stroke(EGO_RGB, width_m=0.6, least_width_px=2.5, opacity=0.9, end_opacity=0.45))
-        canvas.settle()
 
 
 @dataclass(frozen=True, eq=False)

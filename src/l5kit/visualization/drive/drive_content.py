@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from l5kit._types import Float64Array, JsonObject, NumericArray
+from l5kit._types import JsonObject, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
@@ -25,7 +25,7 @@ from l5kit.lanes.path_positions import follow_tracks
 from l5kit.lanes.red_lights import read_lane_colors
 from l5kit.simulation.drivers.intelligent import intelligent_traffic
 from l5kit.simulation.drivers.key_driver import KeyResponse
-from l5kit.simulation.engine.scene_batch import RoadMap, SceneBatch, stack_ego_frames
+from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
 from l5kit.simulation.engine.starting import fill_velocities, start_of_ego
 from l5kit.simulation.intelligent_driver import AGENT_DRIVER, AV_DRIVER
 from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
@@ -52,11 +52,38 @@ def drive_scene_bytes(batch: SceneBatch) -> bytes:
     road = batch.road
     buffer = RecordBuffer(batch.recorded, facts=batch.facts)
     fill_velocities(buffer)
-    arrays = {**_agent_arrays(batch, buffer), **_light_arrays(batch, road), **_route_arrays(batch, road)}
+    arrays = _agent_arrays(batch, buffer)
+
+    # the lanes that are yellow or red for drivers, and the colours of all lights as they are drawn
+    map_arrays, (scene,) = road.api.arrays, batch.recorded
+    colors = read_lane_colors(batch.recorded, map_arrays.lights)
+    shown = LaneLightRows.of_faces(ControlledLanes(map_arrays), scene.frames, scene.tl_faces)
+    arrays |= {
+        "color_starts": colors.starts.astype(np.uint32),
+        "color_lanes": colors.lanes.astype(np.uint32),
+        "color_ranks": colors.ranks.astype(np.uint8),
+        "light_starts": shown.starts.astype(np.uint32),
+        "light_lanes": shown.lanes.astype(np.uint32),
+        "light_colors": shown.colors,
+    }
+    # the route of the log, along which progress is measured, and how far the log comes along it
+    positions = find_lane_positions(batch.expert, road.driving)
+    routes = find_routes(positions, road.driving, expert=batch.expert)
+    progress_m = find_progress(batch.expert, positions, routes=routes, driving_map=road.driving)
+    arrays |= {
+        "route_parents": routes.parents.astype(np.int32),
+        "route_line_starts": routes.line_starts.astype(np.uint32),
+        "route_points": routes.points_m,
+        "route_arcs": routes.arc_lengths_m,
+        "expert_progress": progress_m[0],
+    }
+    # the paths of traffic and of the AV, and where on its own the log has the AV in each frame
     of_traffic = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), road.driving)
-    of_av = paths_of_avs(batch)
+    of_av, logged = paths_of_avs(batch), poses_of_avs(batch)
+    poses = np.column_stack([logged.positions_m, logged.yaws_rad])
     arrays |= _path_arrays("path", of_traffic) | _path_arrays("av_path", of_av)
-    return pack_arrays(_facts_of(batch), arrays | {"av_path_arcs": _arcs_of_av(batch, of_av)})
+    arrays["av_path_arcs"] = follow_tracks(of_av.starts, of_av.points_m, logged.starts, poses)
+    return pack_arrays(_facts_of(batch), arrays)
 
 
 def road_bytes(driving_map: DrivingMap) -> bytes:
@@ -136,21 +163,6 @@ def _agent_arrays(batch: SceneBatch, buffer: RecordBuffer) -> dict[str, NumericA
     }
 
 
-def _light_arrays(batch: SceneBatch, road: RoadMap) -> dict[str, NumericArray]:
-    """Return the lanes that are yellow or red for drivers, and the colours of all lights as they are drawn."""
-    arrays, (scene,) = road.api.arrays, batch.recorded
-    colors = read_lane_colors(batch.recorded, arrays.lights)
-    shown = LaneLightRows.of_faces(ControlledLanes(arrays), scene.frames, scene.tl_faces)
-    return {
-        "color_starts": colors.starts.astype(np.uint32),
-        "color_lanes": colors.lanes.astype(np.uint32),
-        "color_ranks": colors.ranks.astype(np.uint8),
-        "light_starts": shown.starts.astype(np.uint32),
-        "light_lanes": shown.lanes.astype(np.uint32),
-        "light_colors": shown.colors,
-    }
-
-
 def _path_arrays(name: str, paths: LanePaths) -> dict[str, NumericArray]:
     return {
         f"{name}_starts": paths.starts.astype(np.uint32),
@@ -160,26 +172,4 @@ def _path_arrays(name: str, paths: LanePaths) -> dict[str, NumericArray]:
         f"{name}_piece_arcs": paths.piece_arcs_m,
         f"{name}_line_lanes": paths.line_lanes.astype(np.int32),
         f"{name}_limits": paths.piece_limits_mps,
-    }
-
-
-def _arcs_of_av(batch: SceneBatch, paths: LanePaths) -> Float64Array:
-    """Return where on its path the log has the AV in each frame, float64 (F,)."""
-    logged = poses_of_avs(batch)
-    poses = np.column_stack([logged.positions_m, logged.yaws_rad])
-    return follow_tracks(paths.starts, paths.points_m, logged.starts, poses)
-
-
-def _route_arrays(batch: SceneBatch, road: RoadMap) -> dict[str, NumericArray]:
-    """Return the route of the log, along which progress is measured, and how far the log comes along it."""
-    expert, driving_map = batch.expert, road.driving
-    positions = find_lane_positions(expert, driving_map)
-    routes = find_routes(positions, driving_map, expert=expert)
-    progress_m = find_progress(expert, positions, routes=routes, driving_map=driving_map)
-    return {
-        "route_parents": routes.parents.astype(np.int32),
-        "route_line_starts": routes.line_starts.astype(np.uint32),
-        "route_points": routes.points_m,
-        "route_arcs": routes.arc_lengths_m,
-        "expert_progress": progress_m[0],
     }

@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -32,6 +32,9 @@ _IMPORT: Final = re.compile(r"""(?:^|;|\n)import (?:[\w*{][^"';]*? from )?["']([
 _LIST: Final = "data/drives.json"
 _FORMAT: Final = "l5kit drive folder"
 _STEP_SLACK_S: Final = 1e-6
+_GZIP: Final = b"\x1f\x8b"
+"""How bytes begin that are compressed."""
+
 _LICENSE: Final = resources.files("l5kit.visualization.viewer") / "page" / "vendor" / "pixi.LICENSE.txt"
 """What whoever hands PixiJS on hands on with it."""
 
@@ -137,8 +140,7 @@ def write_drive_folder(
             (scratch / "scripts" / file.name).write_bytes(file.content)
         (scratch / "index.html").write_text(_page(scripts), "utf-8")
         (scratch / _LICENSE.name).write_bytes(_LICENSE.read_bytes())
-        sizes = [(len(content), _num_zipped(content)) for content in _contents_of(scratch)]
-    num_bytes, num_zipped = (sum(column) for column in zip(*sizes, strict=True))
+        num_bytes, num_zipped = _count_bytes(scratch)
     return DriveFolder(target, tuple(chosen), num_bytes, num_zipped)
 
 
@@ -213,11 +215,12 @@ def _write_zipped(path: Path, content: bytes) -> None:
     path.write_bytes(gzip.compress(content, mtime=0))
 
 
-def _contents_of(folder: Path) -> Iterator[bytes]:
-    for path in sorted(folder.rglob("*")):
+def _count_bytes(folder: Path) -> tuple[int, int]:
+    """Return the bytes of all files, and those that a server sends that compresses what is not compressed yet."""
+    num_bytes, num_zipped = 0, 0
+    for path in folder.rglob("*"):
         if path.is_file():
-            yield path.read_bytes()
-
-
-def _num_zipped(content: bytes) -> int:
-    return len(content) if content[:2] == b"\x1f\x8b" else len(gzip.compress(content))
+            content = path.read_bytes()
+            num_bytes += len(content)
+            num_zipped += len(content if content.startswith(_GZIP) else gzip.compress(content))
+    return num_bytes, num_zipped

@@ -16,7 +16,6 @@ from l5kit.visualization.notebooks.subjects import files_of, log_of
 
 if TYPE_CHECKING:
     from l5kit.visualization.viewer.predictions import Predictions
-    from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 MAX_BYTES: Final = 8_000_000
 """Most bytes that a page adds to a notebook; the viewer itself takes some 0.35 MB of them."""
@@ -119,9 +118,23 @@ def play(
     """
     if not _HEIGHTS_PX[0] <= height_px <= _HEIGHTS_PX[1]:
         raise InvalidArgumentError(f"height_px is {height_px}; it must be {_HEIGHTS_PX[0]} to {_HEIGHTS_PX[1]}")
+    from l5kit.simulation.folder.simulation_folder import find_scene_files
     from l5kit.visualization.viewer.exported_page import exported_page  # here: its samples bring torch
+    from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
+    from l5kit.visualization.viewer.viewed_log import ViewedLog
+    from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-    log = _viewed(dataset, data_folder, predictions)
+    # the result of a simulation has its folder; a path may be one or the other, and anything else is a log
+    folder = getattr(dataset, "folder", dataset)
+    files, simulation = find_scene_files(folder) if isinstance(folder, (str, Path)) else (None, None)
+    if simulation is not None:
+        refuse_predictions(predictions, folder)
+        log: ViewedLog = ViewedSimulation(simulation, files)
+    else:
+        opened = log_of(folder)
+        if isinstance(predictions, (str, os.PathLike)):
+            predictions = Predictions.open(predictions)
+        log = ViewedLog(files_of(opened, data_folder), opened, predictions=predictions)
     page = ScenePage(exported_page(log, scene), height_px, f"scene {scene}")
     size = len(page._repr_html_())
     if size > max_bytes:
@@ -139,27 +152,3 @@ def _as_text(address: re.Match[str]) -> str:
     if script.startswith(_OWN):
         script = _COMMENT.sub(b"", script)
     return f"data:text/javascript;charset=utf-8,{quote(script, safe=_SAFE)}"
-
-
-def _viewed(
-    subject: object,
-    data_folder: str | os.PathLike[str] | None,
-    predictions: "Predictions | str | os.PathLike[str] | None",
-) -> "ViewedLog":
-    """Return the log or simulation as the viewer reads it."""
-    from l5kit.simulation.folder.simulation_folder import find_scene_files
-    from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
-    from l5kit.visualization.viewer.viewed_log import ViewedLog
-    from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
-
-    # the result of a simulation has its folder; a path may be one or the other, and anything else is a log
-    folder = getattr(subject, "folder", subject)
-    if isinstance(folder, (str, Path)):
-        files, simulation = find_scene_files(folder)
-        if simulation is not None:
-            refuse_predictions(predictions, folder)
-            return ViewedSimulation(simulation, files)
-    log = log_of(folder)
-    if isinstance(predictions, (str, os.PathLike)):
-        predictions = Predictions.open(predictions)
-    return ViewedLog(files_of(log, data_folder), log, predictions=predictions)

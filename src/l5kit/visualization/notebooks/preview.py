@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import NumericArray, RecordArray, UInt8Array
+from l5kit._types import UInt8Array
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import open_maps
 from l5kit.data.record_sequence import rows_of
@@ -26,40 +26,6 @@ _PX_PER_M: Final = 4.0
 _MAX_FRAMES: Final = 300
 _MAX_AGENTS: Final = 2000
 _AGENT_THRESHOLD: Final = 0.5
-
-
-def sketch_scene(
-    view: View,
-    shapes: MapShapes | None,
-    agents: RecordArray,
-    *,
-    ego_path_m: NumericArray,
-    ego_pose: NumericArray,
-    ego_size_m: NumericArray,
-) -> UInt8Array:
-    """Return a frame as a picture: the map, agents by their class, the AV and its path in red.
-
-    Args:
-        view: What is seen.
-        shapes: The map; None without one.
-        agents: Agent rows of the frame.
-        ego_path_m: World positions of the AV in the scene, (F, 2 or more).
-        ego_pose: World x, y and yaw of the AV, (3,).
-        ego_size_m: Its length and width, (2,).
-
-    Returns:
-        RGB ``[H, W, 3]``.
-    """
-    canvas = Canvas(view, _TONES.ground)
-    if shapes is not None:
-        MapPainter(shapes).paint(canvas, _TONES)
-    canvas.lines([np.asarray(ego_path_m)[:, :2]], Stroke(EGO_RGB, least_width_px=2, opacity=0.6))
-    canvas.settle()
-    boxes = np.column_stack([agents["centroid"], agents["yaw"], agents["extent"][:, :2]])
-    colors = CLASS_RGB[agents["label_probabilities"].argmax(axis=1)]
-    ego = np.concatenate([ego_pose, ego_size_m])
-    paint_boxes(canvas, Boxes.with_ego(ego, boxes, colors), _TONES, shows_overlaps=False)
-    return canvas.picture
 
 
 def sketch_map(shapes: MapShapes, *, size_px: tuple[int, int] = SIZE_PX) -> UInt8Array:
@@ -98,14 +64,18 @@ def preview_html(subject: object) -> str:
     frame = frames[middle - first]
     low, high = frame[AGENT_INTERVAL].tolist()
     agents = np.array(rows_of(log.agents, slice(low, min(high, low + _MAX_AGENTS)), strict=True))
+    agents = agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD]
     center_m = np.asarray(frame["ego_translation"][:2], np.float64)
     maps = open_maps(files_of(log, None))
-    sketch = sketch_scene(
-        View.north_up(center_m, _PX_PER_M, SIZE_PX),
-        None if maps is None else read_map_shapes(maps.of_scenes(log, [0]).arrays),
-        agents[agents["label_probabilities"][:, 3:].sum(axis=1) > _AGENT_THRESHOLD],
-        ego_path_m=frames["ego_translation"],
-        ego_pose=np.append(center_m, rotation33_as_yaw(frame["ego_rotation"])),
-        ego_size_m=np.asarray(log.facts.ego_extent_m[:2]),
-    )
-    return image_element(sketch, text="a moment of scene 0: the AV red, cars blue")
+
+    # drawn over each other: the map, the path of the AV in red, the agents by their class, the AV
+    canvas = Canvas(View.north_up(center_m, _PX_PER_M, SIZE_PX), _TONES.ground)
+    if maps is not None:
+        MapPainter(read_map_shapes(maps.of_scenes(log, [0]).arrays)).paint(canvas, _TONES)
+    canvas.lines([np.asarray(frames["ego_translation"])[:, :2]], Stroke(EGO_RGB, least_width_px=2, opacity=0.6))
+    canvas.settle()
+    boxes = np.column_stack([agents["centroid"], agents["yaw"], agents["extent"][:, :2]])
+    colors = CLASS_RGB[agents["label_probabilities"].argmax(axis=1)]
+    ego = np.array([*center_m, rotation33_as_yaw(frame["ego_rotation"]), *log.facts.ego_extent_m[:2]])
+    paint_boxes(canvas, Boxes.with_ego(ego, boxes, colors), _TONES, shows_overlaps=False)
+    return image_element(canvas.picture, text="a moment of scene 0: the AV red, cars blue")

@@ -90,9 +90,23 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
         "origin_world_x_m": repr(x_m),
         "origin_world_y_m": repr(y_m),
     }
+
+    # the channels of the file, by topic
     context = foxglove.Context()
-    channels, messages = _make_channels(context), _Messages(elements)
-    options = MCAPWriteOptions(compression_threads=0)
+    properties = {name: {"type": "number"} for name in _STATE_FIELDS}
+    schema = foxglove.Schema(
+        name="l5kit.EgoState",
+        encoding="jsonschema",
+        data=json.dumps({"type": "object", "properties": properties}).encode("utf-8"),
+    )
+    scenes = ("/map", "/lights", "/ego", "/ego/trajectory", "/agents", "/agents/labels", "/agents/trajectories")
+    channels: dict[str, Any] = {
+        **{topic: FrameTransformChannel(topic, context=context) for topic in ("/tf_static", "/tf")},
+        **{topic: SceneUpdateChannel(topic, context=context) for topic in scenes},
+        "/ego/state": foxglove.Channel("/ego/state", schema=schema, message_encoding="json", context=context),
+    }
+
+    messages, options = _Messages(elements), MCAPWriteOptions(compression_threads=0)
     with foxglove.open_mcap(file, context=context, writer_options=options) as writer:
         writer.write_metadata("l5kit.scene", scene_facts)
         writer.write_metadata("l5kit.classes", {str(index): label for index, label in enumerate(PERCEPTION_LABELS)})
@@ -101,22 +115,6 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
                 channels[topic].log(message, log_time=time_ns)
             if progress is not None:
                 progress(frame_index + 1, len(times_ns))
-
-
-def _make_channels(context: foxglove.Context) -> dict[str, Any]:
-    """Return the channels of a file, by topic."""
-    properties = {name: {"type": "number"} for name in _STATE_FIELDS}
-    schema = foxglove.Schema(
-        name="l5kit.EgoState",
-        encoding="jsonschema",
-        data=json.dumps({"type": "object", "properties": properties}).encode("utf-8"),
-    )
-    scenes = ("/map", "/lights", "/ego", "/ego/trajectory", "/agents", "/agents/labels", "/agents/trajectories")
-    return {
-        **{topic: FrameTransformChannel(topic, context=context) for topic in ("/tf_static", "/tf")},
-        **{topic: SceneUpdateChannel(topic, context=context) for topic in scenes},
-        "/ego/state": foxglove.Channel("/ego/state", schema=schema, message_encoding="json", context=context),
-    }
 
 
 class _Messages:
@@ -130,8 +128,20 @@ class _Messages:
         self._labels: list[int] = elements.agent_facts.labels.tolist()
         self._agent_points = as_points(elements.agents.centers_m[:, :2])
         self._ego_points = as_points(elements.ego.centers_m[:, :2])
-        nearby_map = elements.nearby_map
-        self._lights = {} if nearby_map is None else _light_updates(elements, nearby_map)
+        # what /lights shows from each frame on in which a lane changes; without a map nothing
+        self._lights: dict[int, SceneUpdate] = {}
+        if elements.nearby_map is not None:
+            lanes, lit_before = elements.nearby_map.lanes, set[int]()
+            for frame_index, colors in light_changes(elements.scene.lights, lanes):
+                time_ns, entities = self._times_ns[frame_index], []
+                for row, color in colors.items():
+                    lane = lanes[row]
+                    surface = area(lane, _LIGHT_COLORS[color], height_m=LIGHT_HEIGHT_M)
+                    metadata = facts(lane=lane.lane_id, light=LIGHT_COLORS[color])
+                    entities.append(entity(lane.lane_id, time_ns, triangles=[surface], metadata=metadata))
+                gone = [lanes[row].lane_id for row in sorted(lit_before - colors.keys())]
+                self._lights[frame_index] = SceneUpdate(entities=entities, deletions=deletions(gone, time_ns))
+                lit_before = set(colors)
 
     def of_frame(self, frame_index: int) -> list[tuple[str, _Message]]:
         """Return topics and messages."""
@@ -245,20 +255,3 @@ def _map_update(nearby_map: NearbyMap, time_ns: int) -> SceneUpdate:
             entity("crosswalks", time_ns, lines=rims),
         ]
     )
-
-
-def _light_updates(elements: SceneElements, nearby_map: NearbyMap) -> dict[int, SceneUpdate]:
-    """Return what ``/lights`` shows from each frame on in which a lane changes."""
-    updates, lit_before = {}, set[int]()
-    for frame_index, colors in light_changes(elements.scene.lights, nearby_map.lanes):
-        time_ns = int(elements.scene.timestamps_ns[frame_index])
-        entities = []
-        for row, color in colors.items():
-            lane = nearby_map.lanes[row]
-            surface = area(lane, _LIGHT_COLORS[color], height_m=LIGHT_HEIGHT_M)
-            metadata = facts(lane=lane.lane_id, light=LIGHT_COLORS[color])
-            entities.append(entity(lane.lane_id, time_ns, triangles=[surface], metadata=metadata))
-        gone = [nearby_map.lanes[row].lane_id for row in sorted(lit_before - colors.keys())]
-        updates[frame_index] = SceneUpdate(entities=entities, deletions=deletions(gone, time_ns))
-        lit_before = set(colors)
-    return updates

@@ -50,22 +50,8 @@ def encode_recording(elements: SceneElements, progress: Progress | None = None) 
     if not rr.is_enabled(recording):
         raise UnsupportedValueError("the environment variable RERUN turns recordings off; unset it, or set it to 'on'")
     content = recording.memory_recording()
-    recording.send_blueprint(_blueprint())
-    _log_facts(recording, elements)
-    if elements.nearby_map is not None:
-        _log_map(recording, elements.nearby_map)
-        _send_lights(recording, elements, elements.nearby_map)
-    for start in range(0, elements.scene.num_frames, _BLOCK_FRAMES):
-        stop = min(start + _BLOCK_FRAMES, elements.scene.num_frames)
-        _send_block(recording, elements, range(start, stop))
-        if progress is not None:
-            progress(stop, elements.scene.num_frames)
-    return content.drain_as_bytes()
-
-
-def _blueprint() -> rrb.Blueprint:
-    """Return the layout: the scene seen from behind and above the AV, and the plot of its speed."""
-    return rrb.Blueprint(
+    # the layout: the scene seen from behind and above the AV, and the plot of its speed
+    blueprint = rrb.Blueprint(
         rrb.Vertical(
             rrb.Spatial3DView(
                 name="Scene",
@@ -79,6 +65,16 @@ def _blueprint() -> rrb.Blueprint:
         ),
         collapse_panels=True,
     )
+    recording.send_blueprint(blueprint)
+    _log_facts(recording, elements)
+    if elements.nearby_map is not None:
+        _send_map(recording, elements, elements.nearby_map)
+    for start in range(0, elements.scene.num_frames, _BLOCK_FRAMES):
+        stop = min(start + _BLOCK_FRAMES, elements.scene.num_frames)
+        _send_block(recording, elements, range(start, stop))
+        if progress is not None:
+            progress(stop, elements.scene.num_frames)
+    return content.drain_as_bytes()
 
 
 def _log_facts(recording: rr.RecordingStream, elements: SceneElements) -> None:
@@ -114,7 +110,8 @@ def _log_facts(recording: rr.RecordingStream, elements: SceneElements) -> None:
         recording.log(path, content, static=True, strict=True)
 
 
-def _log_map(recording: rr.RecordingStream, nearby_map: NearbyMap) -> None:
+def _send_map(recording: rr.RecordingStream, elements: SceneElements, nearby_map: NearbyMap) -> None:
+    """Log the map, and send the areas of lit lanes in each frame in which one changes."""
     lanes = list(nearby_map.lanes.values())
     sides_m = [_at_height(side_m, 0.0) for lane in lanes for side_m in (lane.left_m, lane.right_m)]
     rims_m = [_at_height(rim_m, CROSSWALK_HEIGHT_M) for rim_m in nearby_map.crosswalk_rims_m()]
@@ -126,9 +123,6 @@ def _log_map(recording: rr.RecordingStream, nearby_map: NearbyMap) -> None:
     ):
         recording.log(f"/scene/map/{name}", content, static=True, strict=True)
 
-
-def _send_lights(recording: rr.RecordingStream, elements: SceneElements, nearby_map: NearbyMap) -> None:
-    """Send the areas of lit lanes in each frame in which one changes."""
     # the lit lanes of a frame are one mesh; meshes of all frames are sent as columns that are cut up by frame, vertices
     # and triangles apart, as there are not as many of both
     changes = list(light_changes(elements.scene.lights, nearby_map.lanes))
@@ -139,14 +133,14 @@ def _send_lights(recording: rr.RecordingStream, elements: SceneElements, nearby_
         for lane, color in lit.items()
     ]
     ids = [nearby_map.lanes[lane].lane_id for _, lit in changes for lane in lit]
-    vertices = rr.Mesh3D.columns(
+    lit_vertices = rr.Mesh3D.columns(
         vertex_positions=np.concatenate([vertices_m for vertices_m, _ in areas]),
         vertex_colors=np.concatenate([np.empty((0, 3), np.uint8), *colors]),
     )
-    triangles = rr.Mesh3D.columns(triangle_indices=np.concatenate([triangles for _, triangles in areas]))
+    lit_triangles = rr.Mesh3D.columns(triangle_indices=np.concatenate([triangles for _, triangles in areas]))
     columns: list[rr.ComponentColumn] = [
-        *vertices.partition([len(vertices_m) for vertices_m, _ in areas]),
-        *triangles.partition([len(triangles) for _, triangles in areas]),
+        *lit_vertices.partition([len(vertices_m) for vertices_m, _ in areas]),
+        *lit_triangles.partition([len(triangles) for _, triangles in areas]),
     ]
     if ids:
         columns += rr.AnyValues.columns(lane_ids=ids).partition([len(lit) for _, lit in changes])

@@ -238,7 +238,17 @@ class DriveReader:
     def __init__(self, folder: SimulationFolder) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self.notes = self._find_notes()
+        self.notes: list[str] = []
+        path, without = folder.log_path, "simulated scenes are shown without what was logged"
+        if path is None:
+            self.notes.append(f"run.json names no log: {without}")
+        elif not path.exists():
+            self.notes.append(f"the log {str(path)!r} is no longer there: {without}")
+        else:
+            try:
+                self._log  # noqa: B018 - opens it
+            except (L5KitError, OSError) as error:
+                self.notes.append(f"the log cannot be read, so simulated scenes are shown without it: {error}")
 
     def read(self, scene_index: int, simulated: SceneArrays) -> SceneDrive:
         """Return a drive.
@@ -255,7 +265,14 @@ class DriveReader:
         columns = self._folder.frames.columns_of(result.scene)
         if len(next(iter(columns.values()), ())) != simulated.num_frames:
             columns = {}
-        ghosts = find_ghosts(simulated, self._logged(result.scene))
+        # the same scene of the log, where that can be read and has it
+        logged = None
+        if not self.notes:
+            with self._lock:
+                log = self._log
+            if log is not None and 0 <= result.scene < len(log.scenes):
+                logged = read_scene_arrays(log, result.scene)
+        ghosts = find_ghosts(simulated, logged)
         plans = self._folder.plans(result.scene)
         if plans is not None:
             wanted = (simulated.num_frames, len(plans.times_s), 3)
@@ -283,24 +300,3 @@ class DriveReader:
     def _log(self) -> ChunkedDataset | None:
         path = self._folder.log_path
         return None if path is None or not path.exists() else ChunkedDataset(path).open()
-
-    def _logged(self, scene: int) -> SceneArrays | None:
-        if self.notes:
-            return None
-        with self._lock:
-            log = self._log
-        if log is None or not 0 <= scene < len(log.scenes):
-            return None
-        return read_scene_arrays(log, scene)
-
-    def _find_notes(self) -> list[str]:
-        path = self._folder.log_path
-        if path is None:
-            return ["run.json names no log: simulated scenes are shown without what was logged"]
-        if not path.exists():
-            return [f"the log {str(path)!r} is no longer there: simulated scenes are shown without what was logged"]
-        try:
-            self._log  # noqa: B018 - opens it
-        except (L5KitError, OSError) as error:
-            return [f"the log cannot be read, so simulated scenes are shown without it: {error}"]
-        return []

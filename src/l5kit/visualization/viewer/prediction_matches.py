@@ -1,6 +1,5 @@
 """Predictions of a scene: the agents of a log they belong to, by time and track, and their bytes for the page."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,39 +19,6 @@ MOST_AGENTS_LOOKED_AT: Final = 20_000_000
 """Tracks are looked up in the whole log up to so many rows of agents, which takes seconds; later scene by scene."""
 
 _FRAMES_AT_ONCE: Final = 2_000
-
-
-@dataclass(frozen=True)
-class SceneMatches:
-    """The P predictions of a scene of F frames that belong to something, frame by frame.
-
-    Attributes:
-        starts: The first of each frame and the end of the last one, (F + 1,).
-        indices: Index of each among the predictions, (P,).
-        agent_rows: Its row among the agents of the scene, -1 for the AV, (P,).
-        num_lost: Predictions at times of the scene whose track is not in that frame.
-    """
-
-    starts: Int64Array
-    indices: Int64Array
-    agent_rows: Int64Array
-    num_lost: int
-
-
-def match_scene(predictions: Predictions, scene: SceneArrays) -> SceneMatches:
-    """Return the predictions of a scene."""
-    counts, indices = _at_times(predictions, scene.timestamps_ns)
-    frames, tracks = np.repeat(np.arange(scene.num_frames), counts), predictions.track_ids[indices]
-    agents = scene.agents
-    agent_rows = find_pairs(frames, tracks, parts_of_rows(agents.starts), agents.track_ids.astype(np.int64))
-    is_matched = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
-    of_frame = np.bincount(frames[is_matched], minlength=scene.num_frames)
-    return SceneMatches(
-        starts=np.concatenate([[0], np.cumsum(of_frame)]),
-        indices=indices[is_matched],
-        agent_rows=agent_rows[is_matched],
-        num_lost=int(np.count_nonzero(~is_matched)),
-    )
 
 
 def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
@@ -115,22 +81,28 @@ def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
         InvalidArgumentError: A row of the file holds something else than numbers.
         DataChangedError: The file is not the one that was opened.
     """
-    matches = match_scene(predictions, scene)
+    agents, (counts, indices) = scene.agents, _at_times(predictions, scene.timestamps_ns)
+    frames, tracks = np.repeat(np.arange(scene.num_frames), counts), predictions.track_ids[indices]
+    # the row of the agent of each; those of tracks that are not in the frame, and not the AV's, are lost
+    agent_rows = find_pairs(frames, tracks, parts_of_rows(agents.starts), agents.track_ids.astype(np.int64))
+    is_matched = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
+    frames, agent_rows = frames[is_matched], agent_rows[is_matched]
+    of_frame = np.bincount(frames, minlength=scene.num_frames)
+
     # what is predicted is counted from where the AV, or the agent, is in the frame of the prediction
-    frames = parts_of_rows(matches.starts)
-    is_agent = matches.agent_rows >= 0
+    is_agent = agent_rows >= 0
     current_m = scene.ego_positions_m[frames, :2].copy()
-    current_m[is_agent] = scene.agents.centroids_m[matches.agent_rows[is_agent]]
-    confidences, displacements_m = predictions.read(matches.indices)
+    current_m[is_agent] = agents.centroids_m[agent_rows[is_agent]]
+    confidences, displacements_m = predictions.read(indices[is_matched])
     facts = {
         "name": predictions.name,
         "num_modes": predictions.num_modes,
         "num_steps": predictions.num_steps,
-        "num_lost": matches.num_lost,
+        "num_lost": int(np.count_nonzero(~is_matched)),
     }
     arrays = {
-        "starts": matches.starts.astype(np.uint32),
-        "agent_row": matches.agent_rows.astype(np.int32),
+        "starts": np.concatenate([[0], np.cumsum(of_frame)]).astype(np.uint32),
+        "agent_row": agent_rows.astype(np.int32),
         "confidence": confidences.astype(np.float32),
         "xy": positions_from(current_m[:, None, None] + displacements_m, scene_origin_m(scene)),
     }

@@ -1,6 +1,7 @@
 """Predictions of a model over a log, from a file or from arrays, ordered by time."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, Self
@@ -62,16 +63,35 @@ class Predictions:
             DatasetNotFoundError: There is nothing at the path, or no predictions in the folder.
             InvalidArgumentError: It is no such file, a row cannot be read, or an agent is there twice at a time.
         """
-        file_path = find_prediction_file(path)
+        folder = Path(path)
+        files = [folder] if folder.is_file() else []
+        if not files and not folder.is_dir():
+            raise DatasetNotFoundError(
+                f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the "
+                "folder of l5kit evaluate"
+            )
+        # folders within are looked at where the folder itself has no file
+        if not files:
+            files = _prediction_files([folder]) or _prediction_files(sorted(filter(Path.is_dir, folder.iterdir())))
+        if len(files) > 1:
+            names = ", ".join(str(file.relative_to(folder)) for file in files[:_MAX_LISTED])
+            raise InvalidArgumentError(f"{str(folder)!r} holds several files of predictions ({names}); name one")
+        if not files:
+            raise DatasetNotFoundError(
+                f"{str(folder)!r} has no {_FILE_NAMES[0]}; l5kit evaluate writes it for test sets (--key FOLDER of "
+                "l5kit chop), and l5kit.evaluation.write_pred_csv for any predictions"
+            )
+
+        # the rows in the order of time and track, in which no agent is there twice
+        (file_path,) = files
         file = PredictionFile(file_path)
         order = _order_of(file.timestamps_ns, file.track_ids)
-        _require_distinct(
-            os.fspath(file_path), "lines", file.timestamps_ns[order], file.track_ids[order], file.lines[order]
-        )
+        times_ns, tracks = file.timestamps_ns[order], file.track_ids[order]
+        _require_distinct(os.fspath(file_path), "lines", times_ns, tracks, file.lines[order])
         return cls(
             name=file_path.name,
-            timestamps_ns=file.timestamps_ns[order],
-            track_ids=file.track_ids[order],
+            timestamps_ns=times_ns,
+            track_ids=tracks,
             rows=order,
             num_modes=file.num_modes,
             num_steps=file.num_steps,
@@ -162,33 +182,8 @@ class _HeldRows:
         return self.confidences[rows], self.positions_m[rows]
 
 
-def find_prediction_file(path: str | os.PathLike[str]) -> Path:
-    """Return the file of predictions at a path: itself, or the one in the folder or in a folder within it.
-
-    Raises:
-        DatasetNotFoundError: There is nothing at the path, or no predictions in the folder.
-        InvalidArgumentError: There are several.
-    """
-    folder = Path(path)
-    if folder.is_file():
-        return folder
-    if not folder.is_dir():
-        raise DatasetNotFoundError(
-            f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the folder "
-            "of l5kit evaluate"
-        )
-    # folders within are looked at where the folder itself has no file
-    for folders in ([folder], sorted(entry for entry in folder.iterdir() if entry.is_dir())):
-        files = [each / name for each in folders for name in _FILE_NAMES if (each / name).is_file()]
-        if len(files) == 1:
-            return files[0]
-        if files:
-            names = ", ".join(str(file.relative_to(folder)) for file in files[:_MAX_LISTED])
-            raise InvalidArgumentError(f"{str(folder)!r} holds several files of predictions ({names}); name one")
-    raise DatasetNotFoundError(
-        f"{str(folder)!r} has no {_FILE_NAMES[0]}; l5kit evaluate writes it for test sets (--key FOLDER of l5kit "
-        "chop), and l5kit.evaluation.write_pred_csv for any predictions"
-    )
+def _prediction_files(folders: Sequence[Path]) -> list[Path]:
+    return [each / name for each in folders for name in _FILE_NAMES if (each / name).is_file()]
 
 
 def refuse_predictions(predictions: object, simulation: object) -> None:

@@ -67,7 +67,21 @@ class ViewedLog:
         self.notes = list(files.notes)
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
         self._is_closed = threading.Event()
-        self._maps, self._map = self._read_maps(files)
+
+        # the maps, and all of them as the one that the page draws; many maps that cannot be drawn as one, as there are
+        # too many, are still those that single scenes are on
+        self._maps: SceneMaps | None = None
+        self._map: MapAPI | None = None
+        try:
+            self._maps = open_maps(files)
+            if self._maps is not None:
+                drawn = self._maps.map_of(range(len(self._maps)))
+                drawn.bounds_info  # noqa: B018 - reads the map
+                self._map = drawn
+        except (L5KitError, OSError) as error:
+            self.notes.append(f"the map is left out: {error}")
+            if self._maps is not None and self._maps.is_single:
+                self._maps = None
         if self._maps is None:  # samples are drawn without a map that cannot be read, too
             files = replace(files, semantic_map=None)
         self._files = files
@@ -221,21 +235,6 @@ class ViewedLog:
     @cached_property
     def _controlled(self) -> ControlledLanes | None:
         return None if self._map is None else ControlledLanes(self._map.arrays)
-
-    def _read_maps(self, files: DatasetFiles) -> tuple[SceneMaps | None, MapAPI | None]:
-        """Return the maps, and all of them as the one that the page draws, which it does not of too many."""
-        # many maps that cannot be drawn as one are still those that single scenes are on
-        maps = None
-        try:
-            maps = open_maps(files)
-            if maps is None:
-                return None, None
-            map_api = maps.map_of(range(len(maps)))
-            map_api.bounds_info  # noqa: B018 - reads the map
-        except (L5KitError, OSError) as error:
-            self.notes.append(f"the map is left out: {error}")
-            return (maps if maps is not None and not maps.is_single else None), None
-        return maps, map_api
 
     def _require_open(self) -> None:
         if self._is_closed.is_set():
