@@ -102,8 +102,28 @@ class RecordSequence(ABC):
         if index is Ellipsis or (isinstance(index, tuple) and index == ()):
             return self._slice(slice(None))
         if isinstance(index, tuple):
-            return self._tuple(index)
-        return self._selection(np.asarray(index))
+            # array[field, rows], array[rows, field] and array[rows,]
+            fields = [part for part in index if isinstance(part, str)]
+            others = [part for part in index if not isinstance(part, str) and part is not Ellipsis]
+            if len(fields) > 1 or len(others) > 1:
+                raise IndexOutOfRangeError(f"too many indices for an array of one axis: {index!r}")
+            rows = self[others[0]] if others else self[:]
+            return rows[fields[0]] if fields else rows
+
+        # all else names rows, by a mask or by their numbers
+        numbers, length = np.asarray(index), len(self)
+        if numbers.dtype == bool:
+            if numbers.shape != (length,):
+                raise IndexOutOfRangeError(f"a boolean index must have shape ({length},), got {numbers.shape}")
+            numbers = np.flatnonzero(numbers)
+        if numbers.size == 0:
+            return np.empty(numbers.shape, dtype=self.dtype)
+        if numbers.dtype.kind not in "iu":
+            raise IndexOutOfRangeError(f"an index must be integers, a slice, a field or a bool array, got {numbers!r}")
+        positions = numbers.astype(np.int64).ravel()
+        if positions.min() < -length or positions.max() >= length:
+            raise IndexOutOfRangeError(f"an index in {numbers!r} is out of range for an array of {length} rows")
+        return self._gather(positions % length).reshape(numbers.shape)
 
     def _row(self, index: int) -> np.void:
         length = len(self)
@@ -137,30 +157,6 @@ class RecordSequence(ABC):
         for start, rows in self._blocks():
             column[start : start + len(rows)] = rows[index]
         return column
-
-    def _tuple(self, index: tuple[object, ...]) -> RecordPart:
-        """Answer ``array[field, rows]``, ``array[rows, field]`` and ``array[rows,]``."""
-        fields = [part for part in index if isinstance(part, str)]
-        others = [part for part in index if not isinstance(part, str) and part is not Ellipsis]
-        if len(fields) > 1 or len(others) > 1:
-            raise IndexOutOfRangeError(f"too many indices for an array of one axis: {index!r}")
-        rows = self[others[0]] if others else self[:]
-        return rows[fields[0]] if fields else rows
-
-    def _selection(self, index: NumericArray) -> NumericArray:
-        length = len(self)
-        if index.dtype == bool:
-            if index.shape != (length,):
-                raise IndexOutOfRangeError(f"a boolean index must have shape ({length},), got {index.shape}")
-            index = np.flatnonzero(index)
-        if index.size == 0:
-            return np.empty(index.shape, dtype=self.dtype)
-        if index.dtype.kind not in "iu":
-            raise IndexOutOfRangeError(f"an index must be integers, a slice, a field or a bool array, got {index!r}")
-        positions = index.astype(np.int64).ravel()
-        if positions.min() < -length or positions.max() >= length:
-            raise IndexOutOfRangeError(f"an index in {index!r} is out of range for an array of {length} rows")
-        return self._gather(positions % length).reshape(index.shape)
 
     def _gather(self, positions: NumericArray) -> NumericArray:
         """Return rows at non-negative positions, each block of storage read once."""

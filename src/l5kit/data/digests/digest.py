@@ -25,7 +25,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +71,17 @@ def hash_files(
     if num_workers <= 1:
         yield from ((file, hashing.result_of(file)) for file in files)
         return
+    waiting, running = iter(files), dict[Future[str | Exception], ListedFile]()
     with own_threads(num_workers, name="l5kit files") as threads:
         try:
-            yield from _by_threads(hashing, files, threads, _AHEAD * num_workers)
+            while True:
+                # so many are handed over that no thread is idle while results are taken
+                for file in itertools.islice(waiting, _AHEAD * num_workers - len(running)):
+                    running[threads.submit(hashing.result_of, file)] = file
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
         finally:
             hashing.stopped.set()
 
@@ -120,22 +128,6 @@ class _HashFiles:
     def __call__(self, indices: Int64Array, files: Sequence[ListedFile]) -> list[str]:  # noqa: ARG002
         hashing = _Hashing(open_tree(self.path), sum(file.size for file in files), None)
         return [with_digest(file, hashing.result_of(file)).sha256 for file in files]
-
-
-def _by_threads(
-    hashing: "_Hashing", files: Sequence[ListedFile], threads: ThreadPoolExecutor, num_ahead: int
-) -> Generator[tuple[ListedFile, str | Exception]]:
-    waiting = iter(files)
-    running: dict[Future[str | Exception], ListedFile] = {}
-    while True:
-        for file in waiting:
-            running[threads.submit(hashing.result_of, file)] = file
-            if len(running) >= num_ahead:
-                break
-        if not running:
-            return
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            yield running.pop(future), future.result()
 
 
 class _Hashing:
@@ -270,15 +262,14 @@ def digest_of(files: Iterable[FileDigest]) -> str:
 
 def without_masks(files: Iterable[AFile]) -> list[AFile]:
     """Return the files of a dataset that are of no stored agents mask, in their order."""
-    all_files = list(files)
+    all_files, kept = list(files), list[AFile]()
     groups = {folder for folder, _, name in (file.path.rpartition("/") for file in all_files) if name in GROUP_FILES}
-    return [file for file in all_files if not _is_of_mask(file.path, groups)]
-
-
-def _is_of_mask(path: str, groups: set[str]) -> bool:
-    """Return whether a file lies in the folder of masks of one of some zarr groups."""
-    parts = path.split("/")
-    return any(part == _MASKS and "/".join(parts[:number]) in groups for number, part in enumerate(parts[:-1]))
+    for file in all_files:
+        # masks lie in a folder of that name in a zarr group, at any depth
+        parts = file.path.split("/")
+        if not any(part == _MASKS and "/".join(parts[:depth]) in groups for depth, part in enumerate(parts[:-1])):
+            kept.append(file)
+    return kept
 
 
 def _file_of(location: str) -> Path:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,9 +39,6 @@ _STORED_NUM_BYTES = slice(12, 16)
 
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 """With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
-
-NUM_READ_AHEAD = 32
-"""Most chunks that are asked for before the first of them is used."""
 
 
 class ChunkCache:
@@ -226,32 +223,3 @@ def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
     if len(rows) != array.chunks[0]:
         raise ValueError(f"it has {len(rows)} rows, but should have {array.chunks[0]}")
     return rows
-
-
-def reading_ahead(
-    wanted: Sequence[int],
-    read: Callable[[Sequence[int]], Sequence[NumericArray]],
-    held: Mapping[int, NumericArray],
-) -> Callable[[int], NumericArray]:
-    """Return a function that gives the chunks that are wanted, in their order, which reads some of them at once.
-
-    Args:
-        wanted: Numbers of the chunks, in the order in which they will be asked for; some may not be.
-        read: Returns chunks by their numbers.
-        held: Chunks that are there.
-    """
-    left: Iterator[int] = iter(wanted)
-    held = dict(held)
-
-    def give(index: int) -> NumericArray:
-        if index not in held:
-            together = [index]
-            for number in left:
-                if number > index:
-                    together.append(number)
-                if len(together) == NUM_READ_AHEAD:
-                    break
-            held.update(zip(together, read(together), strict=True))
-        return held.pop(index)
-
-    return give
