@@ -143,8 +143,20 @@ class _Hashing:
 
     def result_of(self, file: ListedFile) -> str | Exception:
         """Return the SHA-256 of a file, or the error that it raises."""
+        digest, size = hashlib.sha256(), 0
         try:
-            return self._hash(file)
+            with self._tree.open_file(file.path) as stream:
+                while (block := stream.read(_BLOCK_BYTES)) and not self.stopped.is_set():
+                    digest.update(block)
+                    size += len(block)
+                    self._tell(len(block))
+            # what was read counts only if nobody has written to the file since it was listed
+            if size != file.size or self._tree.look_again(file) != file:
+                return DataChangedError(
+                    f"{self._where(file)} was written to while the files were read; start again when nothing writes to "
+                    "it"
+                )
+            return digest.hexdigest()
         except FileNotFoundError:
             return DataChangedError(f"{self._where(file)} has vanished while the files were read")
         except (L5KitError, OSError) as error:
@@ -153,19 +165,6 @@ class _Hashing:
             if is_passing(error):
                 return unreachable(self._where(file), error, attempts=1, seconds=0.0)
             return CorruptedDataError(f"{self._where(file)} cannot be read: {error}; take another copy of it")
-
-    def _hash(self, file: ListedFile) -> str:
-        digest, size = hashlib.sha256(), 0
-        with self._tree.open_file(file.path) as stream:
-            while (block := stream.read(_BLOCK_BYTES)) and not self.stopped.is_set():
-                digest.update(block)
-                size += len(block)
-                self._tell(len(block))
-        if size != file.size or self._tree.look_again(file) != file:
-            raise DataChangedError(
-                f"{self._where(file)} was written to while the files were read; start again when nothing writes to it"
-            )
-        return digest.hexdigest()
 
     def _where(self, file: ListedFile) -> str:
         return f"{self._tree.location}: {file.path}"

@@ -8,7 +8,6 @@ that was cut short it decodes what lies behind it in memory, which is an error m
 wrong records.
 """
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -30,7 +29,7 @@ from l5kit._types import NumericArray, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
-from l5kit.data.stores.store import ZarrArray
+from l5kit.data.stores.store import ZarrArray, answers_of
 
 _HEADER_NUM_BYTES = 16
 
@@ -193,16 +192,11 @@ def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
         UnreachableDataError: The service refuses, or does not answer.
         CorruptedDataError: A zip file has been replaced.
     """
-
-    async def fetch() -> list[bytes | None]:
-        prototype = default_buffer_prototype()
-        paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in chunks]
-        stores = [array.store for array, _ in chunks]
-        questions = [store.get(path, prototype) for store, path in zip(stores, paths, strict=True)]
-        contents = await asyncio.gather(*questions)
-        return [None if content is None else content.to_bytes() for content in contents]
-
-    return sync(fetch())
+    prototype = default_buffer_prototype()
+    paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in chunks]
+    stores = [array.store for array, _ in chunks]
+    contents = sync(answers_of(store.get(path, prototype) for store, path in zip(stores, paths, strict=True)))
+    return [None if content is None else content.to_bytes() for content in contents]
 
 
 def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
