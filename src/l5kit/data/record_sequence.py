@@ -1,6 +1,5 @@
 """Record sequences: what reads like a NumPy array along one axis and need not lie in memory."""
 
-import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,10 +12,6 @@ from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgume
 
 ROWS_PER_BLOCK = 65_536
 """Rows that are looked at together where all rows of an array are walked through."""
-
-
-_ROWS_READ_TOGETHER = 4_096
-"""Rows among which scattered ones are read in one go: fewer than a chunk has, so that none is read in vain."""
 
 
 class RecordSequence(ABC):
@@ -269,28 +264,6 @@ def column_of(array: Records, field: str, *, strict: bool = False) -> NumericArr
     for start, rows in blocks_of(array, strict=strict):
         column[start : start + len(rows)] = rows[field]
     return column
-
-
-def near_rows(rows: Int64Array) -> Iterator[slice]:
-    """Yield the parts of ascending rows (n,) that lie near each other, so that what lies between them may be read."""
-    if len(rows):
-        borders = np.flatnonzero(np.diff(rows // _ROWS_READ_TOGETHER)) + 1
-        for start, stop in itertools.pairwise([0, *borders.tolist(), len(rows)]):
-            yield slice(start, stop)
-
-
-def column_at(array: Records, field: str, rows: Int64Array, *, strict: bool = False) -> NumericArray:
-    """Return one field of ascending rows of any array of a dataset, of which all from the first to the last are read.
-
-    Args:
-        array: NumPy array, or array of an opened dataset.
-        field: Name of the field.
-        rows: Rows within the array, ascending, one or more.
-        strict: Raise a ``CorruptedDataError`` where files are missing.
-    """
-    first = int(rows[0])
-    column: NumericArray = rows_of(array, slice(first, int(rows[-1]) + 1), strict=strict)[field]
-    return column[rows - first]
 
 
 def blocks_of(array: Records, *, strict: bool = False) -> Iterator[tuple[int, NumericArray]]:
