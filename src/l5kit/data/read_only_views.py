@@ -52,12 +52,13 @@ def read_only(value: _T) -> _T:
         return value
 
     # an object of a class of views, which has views of all fields
-    source: Any = value  # mypy does not take the type of an object for hashable
+    source: Any = value
+    source_class: Any = type(value)  # mypy does not take the type of an object for hashable
     given = {field.name: getattr(source, field.name) for field in fields(source)}
     given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
     if not hasattr(source, "__dict__"):  # one with slots, which computes nothing on demand
         return cast("_T", replace(source, **given))
-    view: Any = object.__new__(_class_of_views(type(source)))
+    view: Any = object.__new__(_class_of_views(source_class))
     for name, each in (given | {_SOURCE: source}).items():
         object.__setattr__(view, name, each)
     return cast("_T", view)
