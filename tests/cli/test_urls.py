@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.artifact import find_logs
+from l5kit.data.artifact import describe_dataset
 from l5kit.errors import InvalidArgumentError
 from support.random_logs import assert_same_records
 from support.web_server import serve
@@ -158,7 +158,7 @@ def test_a_zip_file_has_a_manifest_and_folders_of_web_servers_none(l5kit, web, c
 @pytest.mark.process  # libraries ask uname
 def test_artifacts_and_benchmarks_want_files_of_this_machine(l5kit, url):
     with pytest.raises(InvalidArgumentError, match=f"path is the URL {url!r}.*--reference"):
-        find_logs(Path(url))
+        describe_dataset(Path(url))
     done = l5kit("bench", "--data", url)
     assert done.exit_code == 2
     assert "is a URL; what is measured lies on this machine" in done.stderr

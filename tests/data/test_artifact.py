@@ -9,8 +9,8 @@ from l5kit.data.artifact import (
     ArtifactStoreError,
     DatasetArtifact,
     describe_dataset,
-    find_logs,
 )
+from l5kit.data.dataset_files import find_all_logs
 from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
@@ -38,7 +38,7 @@ def test_all_logs_of_a_folder_count(city, tmp_path):
     shutil.copytree(folder / "scenes" / "sample.zarr", folder / "scenes" / "train.zarr")
     content = describe_dataset(folder)
     assert (content.num_scenes, content.num_frames) == (6, 600)
-    assert [log.name for log in find_logs(folder)] == ["sample.zarr", "train.zarr"]
+    assert [log.name for log in find_all_logs(folder)] == ["sample.zarr", "train.zarr"]
 
 
 def test_a_log_alone_is_a_dataset(city):

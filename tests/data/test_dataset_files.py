@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset, LocalDataManager, find_dataset_files, remote_dataset_files
-from l5kit.data.artifact import describe_dataset, find_logs
+from l5kit.data.artifact import describe_dataset
 from l5kit.data.dataset_files import find_all_logs, find_dataset
 from l5kit.data.interop import export_columns
 from l5kit.data.remote_dataset_files import local_file
@@ -181,7 +181,7 @@ def exported(tmp_path_factory):
 def test_a_group_is_found_under_any_name(exported):
     place = exported / "scenes" / "columns"
     assert find_dataset_files(exported).dataset == find_dataset_files(place).dataset == place
-    assert find_logs(exported) == find_logs(place) == [place]
+    assert find_all_logs(exported) == find_all_logs(place) == [place]
     assert describe_dataset(exported).num_scenes == 2
     with serve(exported) as web:
         url = f"{web.url}/scenes/columns"
@@ -199,13 +199,13 @@ def test_a_name_goes_before_what_is_a_group_too(exported, tmp_path):
     folder = Path(shutil.copytree(exported, tmp_path / "both"))
     shutil.copytree(folder / "scenes" / "columns", folder / "scenes" / "sample.zarr")
     assert find_dataset_files(folder).dataset == folder / "scenes" / "sample.zarr"
-    assert find_logs(folder) == [folder / "scenes" / "sample.zarr"]
+    assert find_all_logs(folder) == [folder / "scenes" / "sample.zarr"]
 
 
 def test_groups_of_fields_are_no_datasets(exported, tmp_path):
     shutil.copytree(exported / "scenes" / "columns", tmp_path / "damaged")
     (tmp_path / "damaged" / "zarr.json").unlink()
-    for find in (find_dataset_files, find_logs):
+    for find in (find_dataset_files, find_all_logs, describe_dataset):
         with pytest.raises(DatasetNotFoundError, match="damaged"):
             find(tmp_path / "damaged")
 

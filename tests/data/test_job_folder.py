@@ -9,14 +9,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.digests.manifest import Manifest
-from l5kit.data.job_folder import open_job
+from l5kit.data.job_folder import WritesFiles, open_job
 from l5kit.data.scene_jobs import KeptWorkers, count_workers, map_scenes, without_job
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
@@ -40,13 +39,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Writes:
+class Writes(WritesFiles):
     """Writes a file for each scene."""
-
-    folder: Path
-
-    def in_folder(self, folder):
-        return Writes(folder)
 
     def __call__(self, scenes):
         for scene in scenes.tolist():

@@ -11,7 +11,6 @@ import pytest
 
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.filter import filter_agents_by_labels
-from l5kit.data.record_sequence import column_at, near_rows
 from l5kit.dataset import AgentDataset, EgoAgentDatasetVectorized, collate
 from l5kit.errors import SampleError
 from l5kit.vectorization.vectorizer import Vectorizer
@@ -221,13 +220,19 @@ def test_rows_are_read_from_stores_alike(cached: Any, tmp_path: Path) -> None:
 
 
 def test_rows_near_each_other_are_read_together() -> None:
-    assert list(near_rows(np.array([], np.int64))) == []
-    rows = np.array([0, 7, 4095, 4096, 20_000, 20_001, 90_000])
-    parts = list(near_rows(rows))
-    assert [rows[part].tolist() for part in parts] == [[0, 7, 4095], [4096], [20_000, 20_001], [90_000]]
-    array = np.zeros(90_001, [("a", "i8")])
-    array["a"] = np.arange(90_001)
-    assert [column_at(array, "a", rows[part]).tolist() for part in parts] == [rows[part].tolist() for part in parts]
+    log, rows = make_long_log(90_001), np.array([0, 7, 4095, 4096, 20_000, 20_001, 90_000])
+    log.agents[[7, 20_001]] = make_agent(1, probability=0.1)
+    dataset = make_agent_dataset(make_cfg(), log, agents_mask=np.ones(90_001, np.bool_))
+    dataset.dataset.agents = log.agents.view(CountingRows)
+    for some, expected, num_read in (
+        (rows[:0], [], 0),
+        (rows[:3], [True, False, True], 4096),
+        (rows[3:4], [True], 1),
+        (rows, [True, False, True, True, True, False, True], 4096 + 1 + 2 + 1),
+    ):
+        CountingRows.num_read = 0
+        assert dataset.passes_label_filter(some).tolist() == expected
+        assert CountingRows.num_read == num_read
 
 
 def test_rows_that_cannot_be_read_stay_and_are_errors_that_name_the_file(tmp_path: Path) -> None:

@@ -284,7 +284,20 @@ def describe_dataset(
         InvalidArgumentError: It is a file or a URL.
     """
     folder = Path(path)
-    logs = find_logs(folder)
+    url = path_of(folder)
+    if is_url(url):
+        raise InvalidArgumentError(
+            f"path is the URL {url!r}; an artifact is logged from files of this machine: copy them first, and pass "
+            "the URL as the reference (--reference) for a store that has the manifest only"
+        )
+    if folder.is_file():
+        raise InvalidArgumentError(
+            f"path is {str(folder)!r}, a file; an artifact holds the files of a folder: unpack it first, or pass the "
+            "data folder in which it lies"
+        )
+
+    # a folder that the files of zarr groups mark as a log is one, as is a .zarr
+    logs = find_all_logs(folder)
     manifest = Manifest.of(folder, workers=workers, progress=progress)
     num_scenes = num_frames = num_agents = 0
     hours = 0.0
@@ -297,26 +310,3 @@ def describe_dataset(
         num_agents += summary.num_agents
         hours += summary.total_time_h
     return DatasetContent(Path(os.path.abspath(folder)), manifest, num_scenes, num_frames, num_agents, hours)
-
-
-def find_logs(folder: Path) -> list[Path]:
-    """Return the logs of a dataset: itself where it is one, else those in it and in its ``scenes``, sorted.
-
-    A ``.zarr`` is a log, and so is a folder that the files of zarr groups mark as one.
-
-    Raises:
-        DatasetNotFoundError: There is no folder, or no log in it.
-        InvalidArgumentError: It is a file or a URL.
-    """
-    url = path_of(folder)
-    if is_url(url):
-        raise InvalidArgumentError(
-            f"path is the URL {url!r}; an artifact is logged from files of this machine: copy them first, and pass "
-            "the URL as the reference (--reference) for a store that has the manifest only"
-        )
-    if folder.is_file():
-        raise InvalidArgumentError(
-            f"path is {str(folder)!r}, a file; an artifact holds the files of a folder: unpack it first, or pass the "
-            "data folder in which it lies"
-        )
-    return find_all_logs(folder)

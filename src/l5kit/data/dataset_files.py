@@ -2,9 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from l5kit.data.layout import is_group, logs_in, name_of_log
@@ -73,17 +71,25 @@ def find_dataset_files(
         UnreachableDataError: The service of a URL refuses, or does not answer.
     """
     dataset = find_dataset(path)
-    given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
-    if is_url(path_of(dataset)):
-        find: Callable[[_Kind], list[Path]] = partial(_candidates_at, url=path_of(path), dataset=path_of(dataset))
-    else:
+    is_remote, folders = is_url(path_of(dataset)), list[Path]()
+    if not is_remote:
         # the folders inside, beside and one level above the dataset, none twice; a link to it may lie beside its maps,
         # so that it is not resolved
         beside = Path(os.path.abspath(dataset)).parent
         near = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
         folders = [folder for folder in dict.fromkeys(near) if folder.is_dir()]
-        find = partial(_candidates, folders=folders)
-    candidates = {kind: find(kind) if override is None else [_named(kind, override)] for kind, override in given}
+    candidates: dict[_Kind, list[Path]] = {}
+    given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
+    for kind, override in given:
+        if override is not None:
+            candidates[kind] = [_named(kind, override)]
+        elif is_remote:
+            # what belongs to the dataset is copied, but for pictures, which are large
+            urls = find_beside(path_of(path), path_of(dataset), kind.names)
+            stay = kind is _AERIAL_MAP or len(urls) > 1
+            candidates[kind] = [Path(url) if stay else local_file(url) for url in urls]
+        else:
+            candidates[kind] = _candidates(kind, folders)
     chosen = {kind.option: _only(kind, candidates[kind]) for kind, _ in given}
     notes = tuple(
         f"no {kind.title} found ({' or '.join(kind.names)} in or near {path_of(path)}); --{kind.option} names one"
@@ -198,12 +204,6 @@ def _candidates(kind: _Kind, folders: list[Path]) -> list[Path]:
     for candidate in candidates:
         by_file.setdefault(candidate.resolve(), candidate)
     return list(by_file.values())
-
-
-def _candidates_at(kind: _Kind, url: str, dataset: str) -> list[Path]:
-    """Return the files near a remote dataset that may be one of the parts; pictures, which are large, as URLs."""
-    urls = find_beside(url, dataset, kind.names)
-    return [Path(candidate) if kind is _AERIAL_MAP or len(urls) > 1 else local_file(candidate) for candidate in urls]
 
 
 def _named(kind: _Kind, override: str | os.PathLike[str]) -> Path:

@@ -6,6 +6,7 @@ otherwise the card has none.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 
 _MAX_CELL = 300
@@ -29,7 +30,12 @@ def html_card(title: str, read_facts: Callable[[], Mapping[str, object]], *, sub
         facts = {name: _text(value) for name, value in read_facts().items()}
     except Exception as error:  # a notebook shows what a damaged dataset has to say, whatever it raises
         facts = {"error": f"{type(error).__name__}: {error}"}
-    picture = "" if subject is None or "error" in facts else preview_of(subject)
+
+    # where no picture can be drawn, the table stands there without it
+    picture, previews = "", sys.modules.get(_PREVIEWS)
+    if previews is not None and subject is not None and "error" not in facts:
+        with suppress(Exception):
+            picture = str(previews.preview_html(subject))
     rows = "".join(
         f'<tr><th style="{_CELL};font-weight:normal;opacity:0.7">{_cell(name)}</th>'
         f'<td style="{_CELL}">{_cell(value)}</td></tr>'
@@ -60,17 +66,6 @@ def html_columns(title: str, columns: Mapping[str, object]) -> str:
     """Return a table of shape and type of each array."""
     shapes = [(key, tuple(getattr(value, "shape", ())), getattr(value, "dtype", "")) for key, value in columns.items()]
     return html_table(title, ("key", "shape", "type"), shapes)
-
-
-def preview_of(subject: object) -> str:
-    """Return a small picture of an object as HTML; nothing where none can be drawn. It never raises."""
-    previews = sys.modules.get(_PREVIEWS)
-    if previews is None:
-        return ""
-    try:
-        return str(previews.preview_html(subject))
-    except Exception:  # the table stands there without it
-        return ""
 
 
 def _text(value: object) -> str:

@@ -122,21 +122,18 @@ class FrameRows:
         frames, rooms = frames[is_short], counts[is_short] + (counts[is_short] >> 1)
         num_more = int(rooms.sum())
         if self._end + num_more > len(self.array):
-            self._grow(intervals, num_more)
+            # all slots move to an array with room for more at its end
+            old_rooms, old_counts = self._slot_ends - intervals[:, 0], intervals[:, 1] - intervals[:, 0]
+            ends = np.cumsum(old_rooms)
+            num_rows = int(old_rooms.sum())
+            array = np.zeros(num_rows + num_more + max(num_rows >> 1, _LEAST_ROOM), self.array.dtype)
+            move_rows(self.array, intervals[:, 0], old_rooms, array)
+            intervals[:] = np.stack([ends - old_rooms, ends - old_rooms + old_counts], axis=1)
+            self.array, self._slot_ends, self._end = array, ends, num_rows
         starts = self._end + np.cumsum(rooms) - rooms
         _move_slots(_bytes_of(self.array), intervals, frames, starts)
         self._slot_ends[frames] = starts + rooms
         self._end += num_more
-
-    def _grow(self, intervals: Int64Array, num_more: int) -> None:
-        """Move all slots to an array with room for more at its end."""
-        rooms, counts = self._slot_ends - intervals[:, 0], intervals[:, 1] - intervals[:, 0]
-        ends = np.cumsum(rooms)
-        num_rows = int(rooms.sum())
-        array = np.zeros(num_rows + num_more + max(num_rows >> 1, _LEAST_ROOM), self.array.dtype)
-        move_rows(self.array, intervals[:, 0], rooms, array)
-        intervals[:] = np.stack([ends - rooms, ends - rooms + counts], axis=1)
-        self.array, self._slot_ends, self._end = array, ends, num_rows
 
 
 def expand_ranges(starts: Int64Array, counts: Int64Array) -> Int64Array:

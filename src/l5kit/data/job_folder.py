@@ -19,9 +19,9 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
@@ -46,15 +46,19 @@ _PART: Final = OutputKind(
 )
 
 
-@runtime_checkable
-class WritesFiles(Protocol):
-    """A job that writes files into a folder, and can be told into which."""
+@dataclass(frozen=True)
+class WritesFiles:
+    """A job that writes files into a folder, and can be told into which.
+
+    Attributes:
+        folder: Where they go.
+    """
 
     folder: Path
 
     def in_folder(self, folder: Path) -> Self:
         """Return the job that writes the same files into another folder, which is empty."""
-        ...
+        return replace(self, folder=folder)
 
 
 class JobFolder:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from l5kit._types import DType, JsonObject, Records
+from l5kit._types import DType, JsonObject
 from l5kit.configs.texts import nearest_name
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts
@@ -109,34 +109,18 @@ def create_array(group: zarr.Group, key: str, length: int, *, dtype: DTypeLike |
     )
 
 
-def check_records(array: Records, key: str, file: str) -> None:
-    """Refuse what is not an array of one axis whose records have the fields of the format.
-
-    The fields may have narrower types (sets made before April 2020 have), and the face interval may be missing.
+def check_fields(dtype: DType, key: str, file: str) -> None:
+    """Refuse a record type without the fields of the format, as :func:`find_wrong_field` finds it.
 
     Args:
-        array: What the group holds under ``key``.
+        dtype: The type.
         key: Name of the array.
         file: Path of its metadata, for the message.
 
     Raises:
-        DatasetFormatError: It is something else.
-    """
-    advice = "this is not a dataset of this format, or its metadata is damaged"
-    if not isinstance(array, zarr.Array) or array.ndim != 1:
-        raise DatasetFormatError(f"{file} must describe an array of one axis, got {array!r}; {advice}")
-    if array.chunks[0] < 1:
-        raise DatasetFormatError(f"{file} must have chunks of at least one row, got {array.chunks}; {advice}")
-    check_fields(array.dtype, key, file)
-
-
-def check_fields(dtype: DType, key: str, file: str) -> None:
-    """Refuse a record type without the fields of the format, as :func:`check_records` does.
-
-    Raises:
         DatasetFormatError: A field is missing or of another type.
     """
-    problem = _find_wrong_field(dtype, key)
+    problem = find_wrong_field(dtype, key)
     if problem is not None:
         raise DatasetFormatError(f"{file} {problem}; this is not a dataset of this format, or its metadata is damaged")
 
@@ -178,12 +162,11 @@ def check_size(array: ZarrArray, file: str) -> None:
         )
 
 
-def has_format(dtype: DType, key: str) -> bool:
-    """Return whether records of a type have the fields of one of the arrays, as :func:`check_records` asks for."""
-    return _find_wrong_field(dtype, key) is None
+def find_wrong_field(dtype: DType, key: str) -> str | None:
+    """Return what is wrong with a record type as that of one of the arrays, in words; None if it has the fields.
 
-
-def _find_wrong_field(dtype: DType, key: str) -> str | None:
+    The fields may have narrower types (sets made before April 2020 have), and the face interval may be missing.
+    """
     expected = ARRAYS[key].dtype
     for name in dtype.names or ():
         if dtype[name].base.str.startswith(">"):

@@ -30,10 +30,6 @@ def progress_of_part(progress: Progress | None, num_before: int, total: int) -> 
     return None if progress is None else lambda done, _: progress(num_before + done, total)
 
 
-def _show_nothing(done: int, total: int) -> None:
-    """Take progress and show nothing."""
-
-
 @contextmanager
 def show_progress(title: str, *, visible: bool, in_bytes: bool = False, rate_of: str = "") -> Iterator[Progress]:
     """Give a callable that moves a bar on standard error, or in a notebook; the bar vanishes at the end.
@@ -47,7 +43,7 @@ def show_progress(title: str, *, visible: bool, in_bytes: bool = False, rate_of:
         rate_of: On a terminal, show how many steps are done, and how many of what this names in a second.
     """
     if not visible:
-        yield _show_nothing
+        yield lambda _done, _total: None
         return
     bar = open_bar(title, in_bytes=in_bytes, has_counts=bool(rate_of))
     if bar is None:

@@ -47,28 +47,26 @@ def read_only(value: _T) -> _T:
     show: Callable[[object], object] | None = getattr(type(value), "as_read_only", None)  # it knows its own arrays
     if show is not None:
         return cast("_T", show(value))
-    if isinstance(value, type) or not is_dataclass(value):
+    is_own = not isinstance(value, type) and is_dataclass(value) and type(value).__module__.startswith("l5kit.")
+    if not is_own or hasattr(value, _SOURCE):
         return value
-    return cast("_T", _view_of(value)) if type(value).__module__.startswith("l5kit.") else value
+
+    # an object of a class of views, which has views of all fields
+    source: Any = value
+    source_class: Any = type(value)  # mypy does not take the type of an object for hashable
+    given = {field.name: getattr(source, field.name) for field in fields(source)}
+    given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
+    if not hasattr(source, "__dict__"):  # one with slots, which computes nothing on demand
+        return cast("_T", replace(source, **given))
+    view: Any = object.__new__(_class_of_views(source_class))
+    for name, each in (given | {_SOURCE: source}).items():
+        object.__setattr__(view, name, each)
+    return cast("_T", view)
 
 
 def behind_view(value: _T) -> _T:
     """Return what a view is of, for kernels of l5kit that write to nothing; the value itself if it is no view."""
     return cast("_T", getattr(value, _SOURCE, value))
-
-
-def _view_of(value: Any) -> object:
-    if hasattr(value, _SOURCE):
-        return value
-    given = {field.name: getattr(value, field.name) for field in fields(value)}
-    given = {name: each if name == "memory" else read_only(each) for name, each in given.items()}
-    if not hasattr(value, "__dict__"):  # one with slots, which computes nothing on demand
-        return replace(value, **given)
-    value_class: Any = type(value)  # mypy does not take the type of an object for hashable
-    view: Any = object.__new__(_class_of_views(value_class))
-    for name, each in (given | {_SOURCE: value}).items():
-        object.__setattr__(view, name, each)
-    return view
 
 
 @functools.cache

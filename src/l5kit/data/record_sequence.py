@@ -1,6 +1,5 @@
 """Record sequences: what reads like a NumPy array along one axis and need not lie in memory."""
 
-import itertools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,10 +12,6 @@ from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgume
 
 ROWS_PER_BLOCK = 65_536
 """Rows that are looked at together where all rows of an array are walked through."""
-
-
-_ROWS_READ_TOGETHER = 4_096
-"""Rows among which scattered ones are read in one go: fewer than a chunk has, so that none is read in vain."""
 
 
 class RecordSequence(ABC):
@@ -102,8 +97,28 @@ class RecordSequence(ABC):
         if index is Ellipsis or (isinstance(index, tuple) and index == ()):
             return self._slice(slice(None))
         if isinstance(index, tuple):
-            return self._tuple(index)
-        return self._selection(np.asarray(index))
+            # array[field, rows], array[rows, field] and array[rows,]
+            fields = [part for part in index if isinstance(part, str)]
+            others = [part for part in index if not isinstance(part, str) and part is not Ellipsis]
+            if len(fields) > 1 or len(others) > 1:
+                raise IndexOutOfRangeError(f"too many indices for an array of one axis: {index!r}")
+            rows = self[others[0]] if others else self[:]
+            return rows[fields[0]] if fields else rows
+
+        # all else names rows, by a mask or by their numbers
+        numbers, length = np.asarray(index), len(self)
+        if numbers.dtype == bool:
+            if numbers.shape != (length,):
+                raise IndexOutOfRangeError(f"a boolean index must have shape ({length},), got {numbers.shape}")
+            numbers = np.flatnonzero(numbers)
+        if numbers.size == 0:
+            return np.empty(numbers.shape, dtype=self.dtype)
+        if numbers.dtype.kind not in "iu":
+            raise IndexOutOfRangeError(f"an index must be integers, a slice, a field or a bool array, got {numbers!r}")
+        positions = numbers.astype(np.int64).ravel()
+        if positions.min() < -length or positions.max() >= length:
+            raise IndexOutOfRangeError(f"an index in {numbers!r} is out of range for an array of {length} rows")
+        return self._gather(positions % length).reshape(numbers.shape)
 
     def _row(self, index: int) -> np.void:
         length = len(self)
@@ -137,30 +152,6 @@ class RecordSequence(ABC):
         for start, rows in self._blocks():
             column[start : start + len(rows)] = rows[index]
         return column
-
-    def _tuple(self, index: tuple[object, ...]) -> RecordPart:
-        """Answer ``array[field, rows]``, ``array[rows, field]`` and ``array[rows,]``."""
-        fields = [part for part in index if isinstance(part, str)]
-        others = [part for part in index if not isinstance(part, str) and part is not Ellipsis]
-        if len(fields) > 1 or len(others) > 1:
-            raise IndexOutOfRangeError(f"too many indices for an array of one axis: {index!r}")
-        rows = self[others[0]] if others else self[:]
-        return rows[fields[0]] if fields else rows
-
-    def _selection(self, index: NumericArray) -> NumericArray:
-        length = len(self)
-        if index.dtype == bool:
-            if index.shape != (length,):
-                raise IndexOutOfRangeError(f"a boolean index must have shape ({length},), got {index.shape}")
-            index = np.flatnonzero(index)
-        if index.size == 0:
-            return np.empty(index.shape, dtype=self.dtype)
-        if index.dtype.kind not in "iu":
-            raise IndexOutOfRangeError(f"an index must be integers, a slice, a field or a bool array, got {index!r}")
-        positions = index.astype(np.int64).ravel()
-        if positions.min() < -length or positions.max() >= length:
-            raise IndexOutOfRangeError(f"an index in {index!r} is out of range for an array of {length} rows")
-        return self._gather(positions % length).reshape(index.shape)
 
     def _gather(self, positions: NumericArray) -> NumericArray:
         """Return rows at non-negative positions, each block of storage read once."""
@@ -273,28 +264,6 @@ def column_of(array: Records, field: str, *, strict: bool = False) -> NumericArr
     for start, rows in blocks_of(array, strict=strict):
         column[start : start + len(rows)] = rows[field]
     return column
-
-
-def near_rows(rows: Int64Array) -> Iterator[slice]:
-    """Yield the parts of ascending rows (n,) that lie near each other, so that what lies between them may be read."""
-    if len(rows):
-        borders = np.flatnonzero(np.diff(rows // _ROWS_READ_TOGETHER)) + 1
-        for start, stop in itertools.pairwise([0, *borders.tolist(), len(rows)]):
-            yield slice(start, stop)
-
-
-def column_at(array: Records, field: str, rows: Int64Array, *, strict: bool = False) -> NumericArray:
-    """Return one field of ascending rows of any array of a dataset, of which all from the first to the last are read.
-
-    Args:
-        array: NumPy array, or array of an opened dataset.
-        field: Name of the field.
-        rows: Rows within the array, ascending, one or more.
-        strict: Raise a ``CorruptedDataError`` where files are missing.
-    """
-    first = int(rows[0])
-    column: NumericArray = rows_of(array, slice(first, int(rows[-1]) + 1), strict=strict)[field]
-    return column[rows - first]
 
 
 def blocks_of(array: Records, *, strict: bool = False) -> Iterator[tuple[int, NumericArray]]:

@@ -1,9 +1,8 @@
 """Files of a dataset on a remote service: where its log is, what lies beside it, and copies of them on this machine."""
 
-import asyncio
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ from l5kit.data.layout import ARRAYS, GROUP_FILES, LOG_SUFFIXES
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.remote_files import RemoteFiles, version_of
 from l5kit.data.stores.remote_reading import FileInfo, RemoteReading
-from l5kit.data.stores.store import is_remote_zip, is_url, path_of
+from l5kit.data.stores.store import answers_of, is_remote_zip, is_url, path_of
 from l5kit.data.user_cache import cache_folder, key_of
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError
 
@@ -40,7 +39,17 @@ def find_remote_datasets(url: str) -> list[str]:
     folders = [path, f"{path}/{_SCENES_FOLDER}"]
     names = {folder: sync(files.names(folder)) for folder in folders}
     logs = [f"{folder}/{name}" for folder in folders for name in names[folder] if name.endswith(LOG_SUFFIXES)]
-    logs = logs or sync(_groups_among(files, names))
+    if not logs:
+        # groups without such a name, but for those of a dataset's own arrays
+        paths = [
+            f"{folder}/{name}"
+            for folder, listed in names.items()
+            if listed and not sync(_is_group(files, folder))
+            for name, is_folder in listed.items()
+            if is_folder and name not in ARRAYS
+        ]
+        are_groups = sync(answers_of(_is_group(files, each) for each in paths))
+        logs = [each for each, is_one in zip(paths, are_groups, strict=True) if is_one]
     if not logs:
         raise DatasetNotFoundError(
             f"no dataset in {url!r}: there is no *.zarr in it or in {_SCENES_FOLDER}/, or the service lists no "
@@ -64,11 +73,8 @@ def find_beside(url: str, dataset: str, names: Sequence[str]) -> list[str]:
     if is_remote_zip(dataset):
         folders = [folder for folder in folders if not folder.endswith(".zip")]
     paths = [f"{folder}/{name}" for folder in dict.fromkeys(filter(None, folders)) for name in names]
-
-    async def ask() -> list[bool]:
-        return await asyncio.gather(*(files.can_be_read(path) for path in paths))
-
-    return [files.url_of(path) for path, there in zip(paths, sync(ask()), strict=True) if there]
+    are_there = sync(answers_of(files.can_be_read(path) for path in paths))
+    return [files.url_of(path) for path, there in zip(paths, are_there, strict=True) if there]
 
 
 def exists_remotely(url: str) -> bool:
@@ -83,20 +89,7 @@ def is_remote_group(url: str) -> bool:
 
 
 async def _is_group(files: RemoteFiles, folder: str) -> bool:
-    return any(await asyncio.gather(*(files.can_be_read(f"{folder}/{name}") for name in GROUP_FILES)))
-
-
-async def _groups_among(files: RemoteFiles, names: Mapping[str, Mapping[str, bool]]) -> list[str]:
-    """Return which of listed folders are groups, but for those of a dataset's own arrays."""
-    paths = [
-        f"{folder}/{name}"
-        for folder, listed in names.items()
-        if listed and not await _is_group(files, folder)
-        for name, is_folder in listed.items()
-        if is_folder and name not in ARRAYS
-    ]
-    are_groups = await asyncio.gather(*(_is_group(files, path) for path in paths))
-    return [path for path, is_one in zip(paths, are_groups, strict=True) if is_one]
+    return any(await answers_of(files.can_be_read(f"{folder}/{name}") for name in GROUP_FILES))
 
 
 def local_file(path: str | Path) -> Path:

@@ -102,18 +102,17 @@ def require_free(path: Path, *, overwrite: bool, as_zip: bool = False) -> None:
         raise FileExistsError(f"{path} exists; choose another path or pass overwrite=True")
     if not as_zip:
         require_own_folder(path, DATASET, argument="path")
-    elif not _is_zipped_dataset(path):
-        raise InvalidArgumentError(f"{path} is no zip file of a dataset, so it is not replaced; choose another path")
+        return
 
-
-def _is_zipped_dataset(path: Path) -> bool:
-    """Return whether a file is a zip file with a log in it and nothing else, or is empty."""
+    # a zip file of a dataset has a log in it and nothing else; an empty file is nobody's
     try:
         with ZipFile(path) as archive:
             names = [name for name in archive.namelist() if not name.endswith("/")]
+        is_replaceable = ".zgroup" in names and all(re.fullmatch(DATASET.paths, name) for name in names)
     except (OSError, BadZipFile):
-        return path.is_file() and path.stat().st_size == 0
-    return ".zgroup" in names and all(re.fullmatch(DATASET.paths, name) for name in names)
+        is_replaceable = path.is_file() and path.stat().st_size == 0
+    if not is_replaceable:
+        raise InvalidArgumentError(f"{path} is no zip file of a dataset, so it is not replaced; choose another path")
 
 
 def require_local(argument: str, path: str | os.PathLike[str]) -> None:

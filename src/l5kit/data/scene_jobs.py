@@ -275,14 +275,14 @@ class SceneResults(Iterator[Result]):
         if isinstance(error, WorkerDiedError):
             return f"{error}, and had {_named(self._unit, self._pending[0][0])}"
         wait([future for _, future in self._pending if future is not None], timeout=_PATIENCE_S)  # until all know of it
-        at_risk = np.concatenate([block for block, future in self._pending if _is_broken(future)])
-        return f"a worker process of the executor died, and had some of {_named(self._unit, at_risk)} ({error})"
-
-
-def _is_broken(future: "Future[Result] | None") -> bool:
-    if future is None or not future.done() or future.cancelled():
-        return False
-    return isinstance(future.exception(), BrokenExecutor)
+        at_risk = [
+            block
+            for block, future in self._pending
+            if future is not None and future.done() and not future.cancelled()
+            if isinstance(future.exception(), BrokenExecutor)
+        ]
+        named = _named(self._unit, np.concatenate(at_risk))
+        return f"a worker process of the executor died, and had some of {named} ({error})"
 
 
 def count_workers(workers: Workers | None) -> int:
@@ -359,7 +359,14 @@ class _NamingCall(Generic[Result]):
         except (Exception, SystemExit) as error:  # the latter of code of users
             if is_termination(error):
                 raise
-            hit, block_error = self._find_failing(block, *brief) or (block, error)
+            # the first scene of the block that fails by itself, if one does
+            hit, block_error = block, error
+            for index in range(len(block) if len(block) > 1 else 0):
+                try:
+                    self.function(block[index : index + 1], *brief)
+                except (Exception, SystemExit) as own_error:
+                    hit, block_error = block[index : index + 1], own_error
+                    break
             if isinstance(block_error, StopIteration):  # it would end the results as if there were no more scenes
                 stop = block_error
                 block_error = RuntimeError(
@@ -371,16 +378,6 @@ class _NamingCall(Generic[Result]):
             if block_error is error:
                 raise
             raise block_error from block_error.__cause__
-
-    def _find_failing(self, block: Int64Array, *brief: object) -> tuple[Int64Array, BaseException] | None:
-        """Return the first scene of a block that fails by itself, and its error."""
-        if len(block) > 1:
-            for index in range(len(block)):
-                try:
-                    self.function(block[index : index + 1], *brief)
-                except (Exception, SystemExit) as error:
-                    return block[index : index + 1], error
-        return None
 
 
 def _named(unit: str, indices: Int64Array) -> str:
@@ -424,7 +421,12 @@ class _SentCall(Generic[Result]):
             result: Result = _opened(self.payload)(block, *brief)
             return result
         except Exception as error:
-            if _can_be_sent(error):
+            # many errors with constructors of their own are not the same after they were pickled
+            try:
+                can_be_sent = type(pickle.loads(pickle.dumps(error))) is type(error)
+            except Exception:  # whatever its class makes of being pickled
+                can_be_sent = False
+            if can_be_sent:
                 raise
             stand_in = RuntimeError(f"{type(error).__name__}: {error}")
             for note in getattr(error, "__notes__", []):
@@ -436,11 +438,3 @@ class _SentCall(Generic[Result]):
 def _opened(payload: bytes) -> Callable[..., Any]:
     call: Callable[..., Any] = pickle.loads(payload)
     return call
-
-
-def _can_be_sent(error: Exception) -> bool:
-    """Return whether an error is the same after it was pickled; many with constructors of their own are not."""
-    try:
-        return type(pickle.loads(pickle.dumps(error))) is type(error)
-    except Exception:  # whatever its class makes of being pickled
-        return False

@@ -52,9 +52,28 @@ class SceneRecords:
     time_span_ns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        _require_host(self.host)
+        # of host and times a record has room for a short text, and two numbers of 64 bits
+        host = self.host
+        allowed = f"host must be text of at most {_LONGEST_HOST} characters, for which the format has room"
+        if not isinstance(host, str):
+            raise InvalidArgumentError(f"{allowed}, got {host!r}; pass '' where it is not known")
+        try:
+            host.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgumentError(f"{allowed}, got {host!r}, in which half of a character is missing") from error
+        if len(host) > _LONGEST_HOST:
+            raise InvalidArgumentError(f"{allowed}, got {host!r} of {len(host)}; shorten it")
         if self.time_span_ns is not None:
-            object.__setattr__(self, "time_span_ns", _as_time_span_ns(self.time_span_ns))
+            try:
+                start_ns, end_ns = map(operator.index, self.time_span_ns)
+            except (TypeError, ValueError):
+                start_ns = end_ns = _MAX_INT64 + 1
+            if not all(-_MAX_INT64 - 1 <= time_ns <= _MAX_INT64 for time_ns in (start_ns, end_ns)):
+                raise InvalidArgumentError(
+                    "time_span_ns must be start and end of the scene, two whole numbers of nanoseconds that int64 can "
+                    f"hold, got {self.time_span_ns!r}; pass None for the times of the first and the last frame"
+                )
+            object.__setattr__(self, "time_span_ns", (start_ns, end_ns))
         for name, dtype in _TYPES.items():
             array: object = getattr(self, name)
             if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.ndim != 1:
@@ -168,31 +187,6 @@ def intervals_of_counts(counts: Int64Array) -> Int64Array:
     """Return the intervals [start, end) of things of some sizes (N,) that follow each other from 0 on, (N, 2)."""
     ends = np.cumsum(counts, dtype=np.int64)
     return np.stack([ends - counts, ends], axis=1)
-
-
-def _require_host(host: object) -> None:
-    allowed = f"host must be text of at most {_LONGEST_HOST} characters, for which the format has room"
-    if not isinstance(host, str):
-        raise InvalidArgumentError(f"{allowed}, got {host!r}; pass '' where it is not known")
-    try:
-        host.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{allowed}, got {host!r}, in which half of a character is missing") from error
-    if len(host) > _LONGEST_HOST:
-        raise InvalidArgumentError(f"{allowed}, got {host!r} of {len(host)}; shorten it")
-
-
-def _as_time_span_ns(span_ns: Sequence[int]) -> tuple[int, int]:
-    try:
-        start_ns, end_ns = map(operator.index, span_ns)
-    except (TypeError, ValueError):
-        start_ns = end_ns = _MAX_INT64 + 1
-    if not all(-_MAX_INT64 - 1 <= time_ns <= _MAX_INT64 for time_ns in (start_ns, end_ns)):
-        raise InvalidArgumentError(
-            "time_span_ns must be start and end of the scene, two whole numbers of nanoseconds that int64 can hold, "
-            f"got {span_ns!r}; pass None for the times of the first and the last frame"
-        )
-    return start_ns, end_ns
 
 
 def _require_consecutive(intervals: Int64Array, num_rows: int, field: str) -> None:

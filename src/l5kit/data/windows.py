@@ -602,14 +602,6 @@ def _require_types(current: CurrentFrames) -> None:
             )
 
 
-def rebase_intervals(frames: RecordArray, *, agents: WindowRows, tl_faces: WindowRows) -> None:
-    """Make the intervals of frames (F,) point into their rows, strung together in the order of time."""
-    for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
-        if field in (frames.dtype.names or ()):
-            starts, stops, _, _ = rows.counted_from_first()
-            frames[field] = np.stack([starts[0], stops[0]], axis=1)
-
-
 def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
     """Return an interval of all frames (N, 2), read-only; something of the same layout where they do not have it.
 

@@ -463,7 +463,14 @@ class ChunkedDataset:
         if is_columns:
             columns = StoredColumns.open(array, key, file)
             return ColumnsArray(columns, cache, dtype=layout.presented_dtype(columns.dtype, key))
-        layout.check_records(array, key, file)
+
+        # in a dataset of zarr 2 all records of a kind are one array of one axis
+        advice = "this is not a dataset of this format, or its metadata is damaged"
+        if not isinstance(array, zarr.Array) or array.ndim != 1:
+            raise DatasetFormatError(f"{file} must describe an array of one axis, got {array!r}; {advice}")
+        if array.chunks[0] < 1:
+            raise DatasetFormatError(f"{file} must have chunks of at least one row, got {array.chunks}; {advice}")
+        layout.check_fields(array.dtype, key, file)
         layout.check_size(array, file)
         return ChunkedArray(array, cache, dtype=layout.presented_dtype(array.dtype, key))
 
@@ -568,30 +575,6 @@ class ChunkedDataset:
             InvalidArgumentError: There is no such scene.
             CorruptedDataError: As :meth:`get_scene_dataset`.
         """
-        start = self._scene_number(scene_index)
-        require_readable_scene(self, start)
-        scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
-        frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
-        scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
-        if len(frames) == 0:
-            return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
-        # rows of a scene lie together, from the first row of its first frame to the last one of its last
-        agents = as_read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
-        faces = as_read_only(rows_of(self.tl_faces, _faces_slice(frames)))
-        if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
-            _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
-        for field in (AGENT_INTERVAL, FACE_INTERVAL):
-            if field in (frames.dtype.names or ()):
-                frames[field] -= frames[field][0, 0]
-        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces, facts=self._facts)
-
-    def _scene_number(self, scene_index: int) -> int:
-        """Return a scene counted from the start.
-
-        Raises:
-            InvalidArgumentError: There is no such scene.
-            CorruptedDataError: There are frames but no scenes.
-        """
         num_scenes = len(self.scenes)
         if num_scenes == 0 and len(self.frames) > 0:
             raise CorruptedDataError(
@@ -607,7 +590,24 @@ class ChunkedDataset:
                 f"scene_index {scene_index} is out of range for a dataset of {num_scenes} scenes; "
                 f"use {-num_scenes} to {num_scenes - 1}"
             )
-        return int(scene_index) % num_scenes
+        start = int(scene_index) % num_scenes  # counted from the first one
+        require_readable_scene(self, start)
+
+        # intervals of the scene and of its frames count from the first of their own rows
+        scenes = np.array(rows_of(self.scenes, slice(start, start + 1), strict=True))
+        frames = np.array(rows_of(self.frames, get_frames_slice_from_scenes(scenes[0]), strict=True))
+        scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
+        if len(frames) == 0:
+            return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
+        # rows of a scene lie together, from the first row of its first frame to the last one of its last
+        agents = as_read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
+        faces = as_read_only(rows_of(self.tl_faces, _faces_slice(frames)))
+        if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
+            _warn(f"{self.path or 'a log in memory'!r} has no traffic light faces, although its frames name some")
+        for field in (AGENT_INTERVAL, FACE_INTERVAL):
+            if field in (frames.dtype.names or ()):
+                frames[field] -= frames[field][0, 0]
+        return self.in_memory(scenes=scenes, frames=frames, agents=agents, tl_faces=faces, facts=self._facts)
 
     @staticmethod
     def concatenate(datasets: Iterable["ChunkedDataset"], *, facts: LogFacts | None = None) -> "ChunkedDataset":

@@ -10,8 +10,8 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, RecordArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
-from l5kit.data.records import AGENT_DTYPE, TL_FACE_DTYPE
-from l5kit.data.windows import CurrentFrames, WindowRows, Windows, WindowSteps, cut_windows, rebase_intervals
+from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
+from l5kit.data.windows import CurrentFrames, WindowRows, Windows, WindowSteps, cut_windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer
@@ -121,7 +121,11 @@ def _frames_with_rows(
 ) -> tuple[RecordArray, list[RecordArray], list[RecordArray]]:
     """Return frames of one window, and copies of their agents and faces, which stand at ``first``."""
     agents, tl_faces = (rows.frames(first, first + len(frames)) for rows in (windows.agents, windows.tl_faces))
-    rebase_intervals(frames, agents=agents, tl_faces=tl_faces)
+    # intervals point into the rows of these frames, strung together in the order of time
+    for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
+        if field in (frames.dtype.names or ()):
+            starts, stops, _, _ = rows.counted_from_first()
+            frames[field] = np.stack([starts[0], stops[0]], axis=1)
     return frames, _copies(agents, len(frames)), _copies(tl_faces, len(frames))
 
 

@@ -62,13 +62,13 @@ def folder(tmp_path):
 def read_files(monkeypatch):
     """Paths of the files that are opened to be hashed."""
     opened = []
-    original = _Hashing._hash
+    original = _Hashing.result_of
 
     def note(self, file):
         opened.append(file.path)
         return original(self, file)
 
-    monkeypatch.setattr(_Hashing, "_hash", note)
+    monkeypatch.setattr(_Hashing, "result_of", note)
     return opened
 
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from l5kit.data.digests.digest import _Hashing
+from l5kit.data.digests.file_trees import _LocalTree
 from l5kit.data.digests.manifest import Manifest, ManifestDifferences
 from l5kit.data.digests.verification import verify
 from l5kit.data.user_cache import cache_folder
@@ -33,13 +34,13 @@ def manifest(folder):
 def read_files(manifest, monkeypatch):
     """Paths of the files that are read, after the manifest was made."""
     opened = []
-    original = _Hashing._hash
+    original = _Hashing.result_of
 
     def note(self, file):
         opened.append(file.path)
         return original(self, file)
 
-    monkeypatch.setattr(_Hashing, "_hash", note)
+    monkeypatch.setattr(_Hashing, "result_of", note)
     return opened
 
 
@@ -96,14 +97,14 @@ def test_differences_are_told_by_name_and_files_of_another_size_are_not_read(fol
 
 
 def test_files_that_cannot_be_read_are_told_of_and_the_others_are_checked(folder, manifest, monkeypatch):
-    original = _Hashing._hash
+    original = _LocalTree.open_file
 
-    def fail(self, file):
-        if file.path == "agents/5":
+    def fail(self, path):
+        if path == "agents/5":
             raise OSError(5, "Input/output error")
-        return original(self, file)
+        return original(self, path)
 
-    monkeypatch.setattr(_Hashing, "_hash", fail)
+    monkeypatch.setattr(_LocalTree, "open_file", fail)
     (folder / "agents" / "7").write_bytes(b"\x00" * 100)
     found = verify(folder, manifest)
     assert found.differences == ManifestDifferences((), ("agents/7",), ())

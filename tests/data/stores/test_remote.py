@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from zarr.core.sync import sync
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.stores.decoded_store import DecodedSource
+from l5kit.data.stores.decoded_store import DecodedSource, build_store
 from l5kit.data.stores.npy_files import MappedArray
 from l5kit.data.stores.remote_files import RemoteFiles, is_passing, unreachable
 from l5kit.data.stores.remote_reading import RemoteReading
@@ -342,13 +342,14 @@ def test_without_versions_only_a_zip_file_has_a_state(web, name):
             assert not isinstance(opened(f"{web.url}/{name}", cached="mmap").agents, MappedArray)
 
 
-def test_a_set_that_changes_while_it_is_decoded_is_refused(web, monkeypatch):
+def test_a_set_that_changes_while_it_is_decoded_is_refused(web, tmp_path, monkeypatch):
     dataset = opened(f"{web.url}/log.zarr", cached=False)
-    arrays = {"scenes": dataset.scenes}
-    source = DecodedSource.of(dataset.root, arrays)
-    assert not source.has_changed()
+    source = DecodedSource.of(dataset.root, {"scenes": dataset.scenes})
+    assert build_store(source, tmp_path / "same")[1]
     monkeypatch.setattr("l5kit.data.stores.store_signature.version_of", lambda info: ("other",))
-    assert source.has_changed()
+    with pytest.raises(CorruptedDataError, match="changed while it was decoded"):
+        build_store(source, tmp_path / "changed")
+    assert not list((tmp_path / "changed").rglob("*.npy"))
 
 
 class CountingStorage(MemoryFileSystem):

@@ -59,7 +59,7 @@ class BlockSource:
                 raise
             except Exception as error:  # as in read
                 self.present = []
-                self._add(findings, "error", "decode", f"the files of array {key!r} cannot be listed: {error}")
+                self.report(findings, "error", "decode", f"the files of array {key!r} cannot be listed: {error}")
 
     def file_of(self, row: int) -> str | None:
         """Return the path of the file that holds a row; None for arrays in memory."""
@@ -75,9 +75,12 @@ class BlockSource:
         except Exception as error:  # whatever a damaged file makes a codec raise is a finding
             return np.empty(0, dtype=self._array.dtype), str(error)
 
-    def report_unread(self, start: int, problem: str, findings: FindingList) -> None:
-        """Add the finding that a block cannot be read."""
-        self._add(findings, "error", "decode", problem, row=start)
+    def report(
+        self, findings: FindingList, severity: Severity, check: str, message: str, *, row: int | None = None
+    ) -> None:
+        """Add what one check finds wrong with the array, or with the file that holds a row."""
+        file = None if row is None else self.file_of(row)
+        findings.add(Finding(severity=severity, check=f"{self.key}: {check}", message=message, file=file, row=row))
 
     def report_missing(self, used_end: int, findings: FindingList) -> None:
         """Report missing chunk files without walking through all chunks, as a damaged length may be huge.
@@ -104,13 +107,7 @@ class BlockSource:
         message = (
             f"chunk file {self.file_of(index * self.block_length)} is missing{more}; {used}, and they read as zeros"
         )
-        self._add(findings, severity, "missing chunk", message, row=index * self.block_length)
-
-    def _add(
-        self, findings: FindingList, severity: Severity, check: str, message: str, *, row: int | None = None
-    ) -> None:
-        file = None if row is None else self.file_of(row)
-        findings.add(Finding(severity=severity, check=f"{self.key}: {check}", message=message, file=file, row=row))
+        self.report(findings, severity, "missing chunk", message, row=index * self.block_length)
 
 
 @dataclass(frozen=True)

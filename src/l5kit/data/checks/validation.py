@@ -29,7 +29,7 @@ from l5kit.data.index.interval_index import IntervalIndex
 from l5kit.data.index.interval_run import IntervalFault, IntervalRun
 from l5kit.data.index.log_index import LogIndex, check_scenes
 from l5kit.data.labels import PERCEPTION_LABELS
-from l5kit.data.layout import ARRAYS, has_format
+from l5kit.data.layout import ARRAYS, find_wrong_field
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.progress import Progress
 from l5kit.data.records import (
@@ -108,7 +108,7 @@ class _Validation:
             array = getattr(dataset, attribute)
             if key in unreadable:
                 continue
-            if has_format(array.dtype, key):
+            if find_wrong_field(array.dtype, key) is None:
                 self._sources[key] = BlockSource(array, key, findings)
             else:
                 self._add("error", key, "record type", f"{key} has records of another type: {array.dtype}")
@@ -171,7 +171,7 @@ class _Validation:
             for checked in map_scenes(job, source.present, self._workers, unit="chunk", progress=progress, brief=brief):
                 for block in checked:
                     if block.problem:
-                        source.report_unread(block.start, block.problem, self._findings)
+                        source.report(self._findings, "error", "decode", block.problem, row=block.start)
                     self._report_rows(key, block.result.faults)
                     # blocks come in their order, so that each can be joined to the one before
                     if block.result.ends is not None:

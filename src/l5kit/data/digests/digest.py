@@ -25,7 +25,7 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +71,17 @@ def hash_files(
     if num_workers <= 1:
         yield from ((file, hashing.result_of(file)) for file in files)
         return
+    waiting, running = iter(files), dict[Future[str | Exception], ListedFile]()
     with own_threads(num_workers, name="l5kit files") as threads:
         try:
-            yield from _by_threads(hashing, files, threads, _AHEAD * num_workers)
+            while True:
+                # so many are handed over that no thread is idle while results are taken
+                for file in itertools.islice(waiting, _AHEAD * num_workers - len(running)):
+                    running[threads.submit(hashing.result_of, file)] = file
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
         finally:
             hashing.stopped.set()
 
@@ -122,22 +130,6 @@ class _HashFiles:
         return [with_digest(file, hashing.result_of(file)).sha256 for file in files]
 
 
-def _by_threads(
-    hashing: "_Hashing", files: Sequence[ListedFile], threads: ThreadPoolExecutor, num_ahead: int
-) -> Generator[tuple[ListedFile, str | Exception]]:
-    waiting = iter(files)
-    running: dict[Future[str | Exception], ListedFile] = {}
-    while True:
-        for file in waiting:
-            running[threads.submit(hashing.result_of, file)] = file
-            if len(running) >= num_ahead:
-                break
-        if not running:
-            return
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            yield running.pop(future), future.result()
-
-
 class _Hashing:
     """A run through files: what it reads, how far it is, and whether it is to end."""
 
@@ -151,8 +143,20 @@ class _Hashing:
 
     def result_of(self, file: ListedFile) -> str | Exception:
         """Return the SHA-256 of a file, or the error that it raises."""
+        digest, size = hashlib.sha256(), 0
         try:
-            return self._hash(file)
+            with self._tree.open_file(file.path) as stream:
+                while (block := stream.read(_BLOCK_BYTES)) and not self.stopped.is_set():
+                    digest.update(block)
+                    size += len(block)
+                    self._tell(len(block))
+            # what was read counts only if nobody has written to the file since it was listed
+            if size != file.size or self._tree.look_again(file) != file:
+                return DataChangedError(
+                    f"{self._where(file)} was written to while the files were read; start again when nothing writes to "
+                    "it"
+                )
+            return digest.hexdigest()
         except FileNotFoundError:
             return DataChangedError(f"{self._where(file)} has vanished while the files were read")
         except (L5KitError, OSError) as error:
@@ -161,19 +165,6 @@ class _Hashing:
             if is_passing(error):
                 return unreachable(self._where(file), error, attempts=1, seconds=0.0)
             return CorruptedDataError(f"{self._where(file)} cannot be read: {error}; take another copy of it")
-
-    def _hash(self, file: ListedFile) -> str:
-        digest, size = hashlib.sha256(), 0
-        with self._tree.open_file(file.path) as stream:
-            while (block := stream.read(_BLOCK_BYTES)) and not self.stopped.is_set():
-                digest.update(block)
-                size += len(block)
-                self._tell(len(block))
-        if size != file.size or self._tree.look_again(file) != file:
-            raise DataChangedError(
-                f"{self._where(file)} was written to while the files were read; start again when nothing writes to it"
-            )
-        return digest.hexdigest()
 
     def _where(self, file: ListedFile) -> str:
         return f"{self._tree.location}: {file.path}"
@@ -270,15 +261,14 @@ def digest_of(files: Iterable[FileDigest]) -> str:
 
 def without_masks(files: Iterable[AFile]) -> list[AFile]:
     """Return the files of a dataset that are of no stored agents mask, in their order."""
-    all_files = list(files)
+    all_files, kept = list(files), list[AFile]()
     groups = {folder for folder, _, name in (file.path.rpartition("/") for file in all_files) if name in GROUP_FILES}
-    return [file for file in all_files if not _is_of_mask(file.path, groups)]
-
-
-def _is_of_mask(path: str, groups: set[str]) -> bool:
-    """Return whether a file lies in the folder of masks of one of some zarr groups."""
-    parts = path.split("/")
-    return any(part == _MASKS and "/".join(parts[:number]) in groups for number, part in enumerate(parts[:-1]))
+    for file in all_files:
+        # masks lie in a folder of that name in a zarr group, at any depth
+        parts = file.path.split("/")
+        if not any(part == _MASKS and "/".join(parts[:depth]) in groups for depth, part in enumerate(parts[:-1])):
+            kept.append(file)
+    return kept
 
 
 def _file_of(location: str) -> Path:

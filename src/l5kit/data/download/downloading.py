@@ -16,8 +16,8 @@ from l5kit.data.download.fetching import NoRoomError, Retries, fetch_file, has_d
 from l5kit.data.download.finished import recall_paths, remember_paths
 from l5kit.data.download.http_source import HttpSource
 from l5kit.data.download.manifest_check import ManifestCheck
-from l5kit.data.download.published_layout import FoundParts, PlacedPart, is_known_file, plan_layout
-from l5kit.data.download.tree_copy import ListedTree, copy_tree, list_patiently
+from l5kit.data.download.published_layout import SINGLE_FILES, FoundParts, PlacedPart, plan_layout
+from l5kit.data.download.tree_copy import ListedTree, copy_tree, list_tree
 from l5kit.data.owned_outputs import DATASET, files_in
 from l5kit.data.progress import Progress, show_progress
 from l5kit.data.unpack_limits import UnpackLimits
@@ -178,7 +178,7 @@ class _Download:
     def take(self, address: Address) -> None:
         """Download what is at an address, and give it its place."""
         # what an earlier call has finished is not asked for again, unless something else is there now
-        tree = None if address.is_web else list_patiently(address, self.retries)
+        tree = None if address.is_web else list_tree(address, self.retries)
         version = (address.expected.sha256 or "") if tree is None else tree.identity
         known = None if self.overwrite else recall_paths(address, self.out, version)
         if known is not None:
@@ -332,7 +332,7 @@ def _title_of(file: Path) -> str:
 
 def _require_known(file: Path, called: str) -> None:
     """Refuse a single file that is no part of a dataset, such as the page on which one should log in."""
-    if is_known_file(file.name):
+    if file.name in SINGLE_FILES or file.name.endswith(_ZIPPED):
         return
     with file.open("rb") as opened:
         head = opened.read(512).lstrip().lower()

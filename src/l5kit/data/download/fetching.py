@@ -206,16 +206,28 @@ class _FileFetch:
     def _take_reply(self) -> None:
         """Ask once, and take what comes."""
         overlap = min(self.part.num_bytes, _OVERLAP_BYTES) if self._may_go_on() else 0
-        start = self.part.num_bytes - overlap if overlap else 0
+        start, name = self.part.num_bytes - overlap if overlap else 0, self.source.name
         with self.source.open_from(start, self.part.validator) as reply:
             self._begin(reply, start)
             seen = self.part.tail(overlap) if reply.start else b""  # from 0 on, everything was thrown away
             for block in reply.blocks:
-                seen = self._append(block, seen)
+                # the overlap comes first, maybe over several blocks, and is compared and left out
+                again, new = block[: len(seen)], block[len(seen) :]
+                if not seen.startswith(again):
+                    raise WrongReplyError(f"{name}: the bytes of a part are not those that came before")
+                seen = seen[len(again) :]
+                if self.part.size is not None and self.part.num_bytes + len(new) > self.part.size:
+                    raise WrongReplyError(f"{name}: more comes than the {self.part.size} bytes that were told")
+                if self.part.size is None:
+                    require_space(self.folder, len(new), called=name)
+                try:
+                    self.part.append(new)
+                except OSError as error:
+                    raise DownloadError(f"{name} cannot be written to {self.folder}: {error}") from error
+                if self.advance is not None:
+                    self.advance(self.part.num_bytes, self.part.size)
         if self.part.size is not None and self.part.num_bytes < self.part.size:
-            raise InterruptedReplyError(
-                f"{self.source.name}: {self.part.num_bytes} of {self.part.size} bytes came, then no more"
-            )
+            raise InterruptedReplyError(f"{name}: {self.part.num_bytes} of {self.part.size} bytes came, then no more")
 
     def _begin(self, reply: Reply, wanted: int) -> None:
         """Compare what a reply says of the file with what is known, and make room for it."""
@@ -242,24 +254,6 @@ class _FileFetch:
         self.part.num_replies += 1
         if self.part.size is not None:
             require_space(self.folder, self.part.size - self.part.num_bytes, called=self.source.name)
-
-    def _append(self, block: bytes, seen: bytes) -> bytes:
-        """Add bytes; return those that are still to come a second time."""
-        # the overlap comes first, maybe over several blocks, and is compared and left out
-        again, block = block[: len(seen)], block[len(seen) :]
-        if not seen.startswith(again):
-            raise WrongReplyError(f"{self.source.name}: the bytes of a part are not those that came before")
-        if self.part.size is not None and self.part.num_bytes + len(block) > self.part.size:
-            raise WrongReplyError(f"{self.source.name}: more comes than the {self.part.size} bytes that were told")
-        if self.part.size is None:
-            require_space(self.folder, len(block), called=self.source.name)
-        try:
-            self.part.append(block)
-        except OSError as error:
-            raise DownloadError(f"{self.source.name} cannot be written to {self.folder}: {error}") from error
-        if self.advance is not None:
-            self.advance(self.part.num_bytes, self.part.size)
-        return seen[len(again) :]
 
 
 def require_digest(file: Path, expected: Expected, *, called: str) -> None:

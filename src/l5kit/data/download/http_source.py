@@ -150,7 +150,13 @@ class HttpSource:
         problem = f"{self.name}: the server answers {error.code} {error.reason or ''}".rstrip()
         if error.code in PASSING_STATUS:
             interrupted = InterruptedReplyError(problem)
-            interrupted.wait_s = _seconds(error.headers.get("Retry-After"))
+            # it may say how long to wait, in seconds or by a date
+            wait = error.headers.get("Retry-After")
+            if wait is not None and wait.strip().isdecimal():
+                interrupted.wait_s = float(wait)
+            elif wait is not None:
+                with suppress(TypeError, ValueError):
+                    interrupted.wait_s = max(0.0, _timestamp(wait) - time.time())
             return interrupted
         if error.code in _CHANGED:
             return WrongReplyError(f"{problem}, as if the file had become shorter")
@@ -185,17 +191,6 @@ def _validator(headers: Message) -> str | None:
     with suppress(TypeError, ValueError):
         if changed and now and _timestamp(now) - _timestamp(changed) >= 1.0:
             return changed.strip()
-    return None
-
-
-def _seconds(text: str | None) -> float | None:
-    """Return how long ``Retry-After`` asks to wait, given as seconds or as a date."""
-    if text is None:
-        return None
-    if text.strip().isdecimal():
-        return float(text)
-    with suppress(TypeError, ValueError):
-        return max(0.0, _timestamp(text) - time.time())
     return None
 
 

@@ -26,6 +26,9 @@ _FIXED = {
     "city.json": PurePosixPath("city.json"),
 }
 _TEST_SET_FILES = ("mask.npz", "gt.csv")
+SINGLE_FILES = frozenset({*_FIXED, *_TEST_SET_FILES})
+"""Names of single files that are parts of a dataset, beside logs that are zip files."""
+
 _ZARR = ".zarr"
 _ZIPPED = ".zarr.zip"
 
@@ -51,11 +54,6 @@ class PlacedPart:
     def is_known(self) -> bool:
         """Whether the layout has a place for it."""
         return self.path.parts[0] != _OTHER
-
-
-def is_known_file(name: str) -> bool:
-    """Return whether a single file is a part of a dataset, by its name."""
-    return name in _FIXED or name in _TEST_SET_FILES or name.endswith(_ZIPPED)
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,12 @@ class ListedTree:
     identity: str
 
 
-def list_tree(address: Address) -> ListedTree:
-    """Return the files of a folder or bucket.
+def list_tree(address: Address, retries: Retries) -> ListedTree:
+    """Return the files of a folder or bucket, asking again when the connection breaks.
+
+    Args:
+        address: The folder or bucket.
+        retries: How often is tried again.
 
     Raises:
         DownloadError: There is nothing, or it cannot be listed.
@@ -105,8 +109,16 @@ def list_tree(address: Address) -> ListedTree:
         except (ValueError, OSError) as error:
             raise DownloadError(f"{address.name} cannot be reached: {error}") from error
         root = str(root)
-    file_system.invalidate_cache()
-    infos: dict[str, JsonObject] = _request(partial(find_files, file_system), root, called=address.name)
+    infos: dict[str, JsonObject] | None = None
+    num_failed = 0
+    while infos is None:
+        file_system.invalidate_cache()
+        try:
+            infos = _request(partial(find_files, file_system), root, called=address.name)
+        except InterruptedReplyError as error:
+            num_failed += 1
+            retries.wait(num_failed, error)
+
     # the address itself may name one file, with or without a slash behind it
     is_file = list(infos) == [root] or list(infos) == [root.rstrip("/")]
     files = []
@@ -136,21 +148,6 @@ def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:
         raise DownloadError(f"{called} cannot be read: {type(error).__name__}: {error}") from error
     except Exception as error:
         raise InterruptedReplyError(f"{called}: {type(error).__name__}: {error}") from error
-
-
-def list_patiently(address: Address, retries: Retries) -> ListedTree:
-    """Return the files of a folder or bucket, asking again when the connection breaks.
-
-    Raises:
-        DownloadError: There is nothing, or it cannot be listed.
-    """
-    num_failed = 0
-    while True:
-        try:
-            return list_tree(address)
-        except InterruptedReplyError as error:
-            num_failed += 1
-            retries.wait(num_failed, error)
 
 
 def copy_tree(

@@ -183,7 +183,13 @@ class IntervalRun:
             return f"{self.titles.record} {record + self.origin[0]} cannot be read{reason}"
         titles, (start, stop) = self.titles, self.bounds[record].tolist()
         interval = f"{titles.field} [{start}, {stop}] of {titles.record} {record + self.origin[0]}"
-        end_before, next_start = self._neighbours(record)
+
+        # where the filled interval before it ends and where the next one starts; the ends of the rows beyond all
+        starts, stops = self.bounds[:, 0], self.bounds[:, 1]
+        is_filled = (starts >= 0) & (stops > starts) & (stops <= self.length)
+        before, after = np.flatnonzero(is_filled[:record]), np.flatnonzero(is_filled[record + 1 :])
+        end_before = int(stops[before[-1]]) if len(before) else self.origin[1]
+        next_start = int(starts[after[0] + record + 1]) if len(after) else self.length
         texts = {
             IntervalFault.NONE: "is as it should be",
             IntervalFault.REVERSED: "ends before it starts",
@@ -230,14 +236,6 @@ class IntervalRun:
             int(before[np.argmax(self.bounds[before, 1])]) if len(before) else None,
             int(after[np.argmin(self.bounds[after, 0])]) if len(after) else None,
         )
-
-    def _neighbours(self, record: int) -> tuple[int, int]:
-        """Return where the filled interval before a record ends and where the next one starts."""
-        starts, stops = self.bounds[:, 0], self.bounds[:, 1]
-        is_filled = (starts >= 0) & (stops > starts) & (stops <= self.length)
-        before, after = np.flatnonzero(is_filled[:record]), np.flatnonzero(is_filled[record + 1 :])
-        end_before = int(stops[before[-1]]) if len(before) else self.origin[1]
-        return end_before, int(starts[after[0] + record + 1]) if len(after) else self.length
 
 
 def _find_faults(

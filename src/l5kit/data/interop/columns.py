@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from l5kit._types import DType, Int64Array, JsonObject, Records
 from l5kit.data.data_record import source_digest
 from l5kit.data.interop.export_folder import placed_export
 from l5kit.data.interop.table_columns import AXES, FIELDS, ROW_AXES, axis_names
-from l5kit.data.job_folder import require_shared
+from l5kit.data.job_folder import WritesFiles, require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
@@ -130,7 +130,7 @@ def _write_arrays(
         for name in records.dtype.names or ():
             _create_field(group, name, records, sharded)
     shards = tuple((key, start) for key, records in arrays.items() for start in range(0, len(records), _rows_in(key)))
-    job = _WriteShards(dataset, shards, folder, sharded)
+    job = _WriteShards(folder, dataset, shards, sharded)
     with map_scenes(job, range(len(shards)), workers, block_size=1, unit="shard") as written:
         for num_written in written:
             num_done += num_written
@@ -149,24 +149,20 @@ def _rows_in(key: str) -> int:
 
 
 @dataclass(frozen=True)
-class _WriteShards:
+class _WriteShards(WritesFiles):
     """Writes the files of some shards, a file or several for each field, and returns how many values they hold.
+
+    The folder is the group; the arrays are made in it by somebody else.
 
     Attributes:
         dataset: What is written.
         shards: Array and first row of each shard.
-        folder: The group; the arrays are made in it by somebody else.
         sharded: Whether the chunks of a shard lie in one file.
     """
 
     dataset: ChunkedDataset
     shards: Sequence[tuple[str, int]]
-    folder: Path
     sharded: bool
-
-    def in_folder(self, folder: Path) -> "_WriteShards":
-        """Return the job that writes into another folder."""
-        return replace(self, folder=folder)
 
     def __call__(self, indices: Int64Array) -> int:
         require_shared(self.folder)

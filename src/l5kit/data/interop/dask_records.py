@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from l5kit._types import Int64Array, JsonObject, NumericArray, Records
+from l5kit._types import JsonObject, NumericArray, Records
 from l5kit.data.interop.table_columns import AXES, FIELDS, ROW_AXES, axis_names, choose_columns
 from l5kit.data.interop.table_parts import is_records
 from l5kit.data.interop.tables import to_pandas
@@ -58,8 +58,27 @@ class PartsOfRecords:
             raise InvalidArgumentError(f"chunks_at_once must be 1 or more, got {chunks_at_once}")
         self.dtype = records.dtype
         self.shape = (len(records),)
-        self.lengths = _lengths_of_parts(records, chunks_at_once)
         self._records = _uncached(records)
+        ranges: list[tuple[Records, int, int]] = [(records, 0, len(records))]
+        if isinstance(records, RecordView):
+            rows = records.segments
+            ranges = [
+                (records.sources[source], int(start), int(stop))
+                for source, start, stop in zip(rows.source, rows.start, rows.stop, strict=True)
+            ]
+
+        # each range is cut where the chunks of its source end, and neighbours that are short together are joined
+        longest, lengths = _chunk_length(records) * chunks_at_once, list[int]()
+        for source, start, stop in ranges:
+            # multiples of the length of a part, the first one behind the start; there is none where there are no rows
+            step = _chunk_length(source) * chunks_at_once
+            inside = np.arange(-(-(start + 1) // step) * step, stop, step, dtype=np.int64)
+            for low, high in pairwise(np.unique(np.concatenate(([start], inside, [stop]))).tolist()):
+                if lengths and lengths[-1] + high - low <= longest:
+                    lengths[-1] += high - low
+                else:
+                    lengths.append(high - low)
+        self.lengths = tuple(lengths) or (0,)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -80,33 +99,6 @@ class PartsOfRecords:
         if step > 0:
             return rows_of(self._records, slice(start, max(start, stop)), strict=True)[::step]
         return rows_of(self._records, slice(0, len(self)), strict=True)[rows]
-
-
-def _lengths_of_parts(records: Records, chunks_at_once: int) -> tuple[int, ...]:
-    ranges: list[tuple[Records, int, int]] = [(records, 0, len(records))]
-    if isinstance(records, RecordView):
-        rows = records.segments
-        ranges = [
-            (records.sources[source], int(start), int(stop))
-            for source, start, stop in zip(rows.source, rows.start, rows.stop, strict=True)
-        ]
-
-    # each range is cut where the chunks of its source end, and neighbours that are short together are joined
-    longest, lengths = _chunk_length(records) * chunks_at_once, list[int]()
-    for source, start, stop in ranges:
-        for low, high in pairwise(_cuts(start, stop, _chunk_length(source) * chunks_at_once).tolist()):
-            if lengths and lengths[-1] + high - low <= longest:
-                lengths[-1] += high - low
-            else:
-                lengths.append(high - low)
-    return tuple(lengths) or (0,)
-
-
-def _cuts(start: int, stop: int, chunk_length: int) -> Int64Array:
-    """Return start, the multiples of a length within, and stop; only stop where there are no rows."""
-    # the first multiple behind the start, by rounding start + 1 up
-    inside = np.arange(-(-(start + 1) // chunk_length) * chunk_length, stop, chunk_length, dtype=np.int64)
-    return np.unique(np.concatenate(([start], inside, [stop])))
 
 
 def _chunk_length(records: Records) -> int:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from l5kit.data.interop.arrow_columns import ArrowColumns, require_library
 from l5kit.data.interop.export_folder import placed_export, require_export_target
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
-from l5kit.data.job_folder import require_shared
+from l5kit.data.job_folder import WritesFiles, require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.progress import Progress
 from l5kit.data.records import SCENE_ARRAY_KEY
@@ -102,7 +102,7 @@ def export_parquet(
     }
     with placed_export(out, overwrite=overwrite) as folder:
         folder.mkdir()
-        job = _WriteScenes(with_scenes_in_memory(dataset), scene_indices, folder, tables, scenes_per_file)
+        job = _WriteScenes(folder, with_scenes_in_memory(dataset), scene_indices, tables, scenes_per_file)
         with map_scenes(job, scene_indices, workers, block_size=scenes_per_file, progress=progress) as written:
             of_scenes = [part for parts in written for part in parts]
         columns = tables[SCENE_ARRAY_KEY]
@@ -125,18 +125,13 @@ def _scenes_to_write(dataset: ChunkedDataset, scenes: SceneSelection) -> Int64Ar
 
 
 @dataclass(frozen=True)
-class _WriteScenes:
+class _WriteScenes(WritesFiles):
     """Writes the files of successive scenes, and returns their records of scenes."""
 
     dataset: ChunkedDataset
     scenes: Int64Array
-    folder: Path
     tables: Mapping[str, ArrowColumns]
     scenes_per_file: int
-
-    def in_folder(self, folder: Path) -> "_WriteScenes":
-        """Return the job that writes into another folder."""
-        return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
         require_shared(self.folder)

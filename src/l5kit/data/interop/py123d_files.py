@@ -7,14 +7,14 @@ import hashlib
 import os
 import re
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from l5kit._types import Float64Array, Int64Array, JsonObject, RecordArray
+from l5kit._types import Int64Array, JsonObject, RecordArray
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.frame_rows import expand_ranges
 from l5kit.data.interop.arrow_columns import require_library
@@ -22,7 +22,7 @@ from l5kit.data.interop.export_folder import placed_export, require_export_targe
 from l5kit.data.interop.py123d_arrow import DATASET, VERSION, fixed_lists, lists_of, write_arrow
 from l5kit.data.interop.py123d_map import LOCATION, map_metadata, read_areas, write_map
 from l5kit.data.interop.table_parts import with_scenes_in_memory
-from l5kit.data.job_folder import require_shared
+from l5kit.data.job_folder import WritesFiles, require_shared
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
@@ -130,7 +130,7 @@ def export_py123d(
                 with files.semantic_map.open("rb") as file:
                     digest_of_map = hashlib.file_digest(file, "sha256").hexdigest()
             workers.job.require_same("export", {"split": split, "map": digest_of_map})
-        job = _WriteScenes(with_scenes_in_memory(dataset), logs, logs.name, lights)
+        job = _WriteScenes(logs, with_scenes_in_memory(dataset), logs.name, lights)
         with map_scenes(job, scene_indices, workers, progress=progress) as written:
             for _ in written:
                 pass
@@ -163,17 +163,12 @@ class LightsOfLanes:
 
 
 @dataclass(frozen=True)
-class _WriteScenes:
+class _WriteScenes(WritesFiles):
     """Writes the logs of scenes, and returns how many."""
 
     dataset: ChunkedDataset
-    folder: Path
     split: str
     lights: LightsOfLanes | None
-
-    def in_folder(self, folder: Path) -> "_WriteScenes":
-        """Return the job that writes into another folder."""
-        return replace(self, folder=folder)
 
     def __call__(self, scenes: Int64Array) -> int:
         require_shared(self.folder)
@@ -266,34 +261,30 @@ def _ego_columns(frames: RecordArray, times_us: Int64Array, name: str) -> JsonOb
         raise CorruptedDataError(f"{name}: a rotation of the AV is none, as its determinant is not above 0")
     rotations = Rotation.from_matrix(matrices)
 
-    # quaternions of SciPy are x, y, z, w, those of py123d w, x, y, z
-    poses = np.concatenate([positions_m, rotations.as_quat(canonical=True)[:, [3, 0, 1, 2]]], axis=1)
-    return {
-        "timestamp_us": pa.array(times_us),
-        "imu_se3": fixed_lists(poses),
-        "dynamic_state_se3": fixed_lists(_dynamics(positions_m, rotations, times_us / 1e6)),
-    }
-
-
-def _dynamics(positions_m: Float64Array, rotations: Rotation, times_s: Float64Array) -> Float64Array:
-    """Return velocity, acceleration and angular velocity seen from the AV, by differences, as py123d does, (N, 9)."""
-    size = len(positions_m)
+    # velocity, acceleration and angular velocity seen from the AV, by differences, as py123d has them
+    times_s, size = times_us / 1e6, len(frames)
     dynamics = np.zeros((size, 9))
-    if size < 2:
-        return dynamics
-    # central differences, one-sided in the first and the last frame
-    before, after = np.maximum(np.arange(size) - 1, 0), np.minimum(np.arange(size) + 1, size - 1)
-    passed_s = (times_s[after] - times_s[before])[:, None]
-    velocities_mps = (positions_m[after] - positions_m[before]) / passed_s
-    dynamics[:, :3] = rotations.inv().apply(velocities_mps)
-    dynamics[:, 6:] = (rotations[before].inv() * rotations[after]).as_rotvec() / passed_s
+    if size > 1:
+        # central differences, one-sided in the first and the last frame
+        before, after = np.maximum(np.arange(size) - 1, 0), np.minimum(np.arange(size) + 1, size - 1)
+        passed_s = (times_s[after] - times_s[before])[:, None]
+        velocities_mps = (positions_m[after] - positions_m[before]) / passed_s
+        dynamics[:, :3] = rotations.inv().apply(velocities_mps)
+        dynamics[:, 6:] = (rotations[before].inv() * rotations[after]).as_rotvec() / passed_s
     if size > 2:
         # second differences of steps of any length: the change of speed over the time between the middles of both steps
         steps_s = np.diff(times_s)[:, None]
         speeds_mps = np.diff(positions_m, axis=0) / steps_s
         changes = 2.0 * np.diff(speeds_mps, axis=0) / (steps_s[1:] + steps_s[:-1])
         dynamics[1:-1, 3:6] = rotations[1:-1].inv().apply(changes)
-    return dynamics
+
+    # quaternions of SciPy are x, y, z, w, those of py123d w, x, y, z
+    poses = np.concatenate([positions_m, rotations.as_quat(canonical=True)[:, [3, 0, 1, 2]]], axis=1)
+    return {
+        "timestamp_us": pa.array(times_us),
+        "imu_se3": fixed_lists(poses),
+        "dynamic_state_se3": fixed_lists(dynamics),
+    }
 
 
 def _box_columns(frames: RecordArray, agents: RecordArray, times_us: Int64Array) -> JsonObject:

@@ -37,43 +37,12 @@ class Empty(_message.Message):
 """
 
 
-def _run_protoc(schema: Path, folder: Path) -> tuple[bytes, str]:
-    """Return the serialized ``FileDescriptorSet`` of a schema and protoc's type stub, made in a folder."""
-    try:
-        protoc = importlib.import_module("grpc_tools.protoc")
-    except ImportError as error:
-        raise MissingDependencyError("generating the schema needs protoc: pip install grpcio-tools") from error
-    includes = [f"-I{schema.parent}", f"-I{Path(str(protoc.__file__)).parent / '_proto'}"]
-    descriptor_set = folder / "descriptor_set"
-    if protoc.main(["protoc", *includes, f"--descriptor_set_out={descriptor_set}", f"--pyi_out={folder}", schema.name]):
-        raise L5KitError(f"protoc refused {schema}; its message stands above")
-    return descriptor_set.read_bytes(), (folder / f"{schema.stem}_pb2.pyi").read_text(encoding="utf-8")
-
-
 def _strip_json_names(message: DescriptorProto) -> None:
     """Remove the derived JSON names, which not every protoc writes."""
     for field in message.field:
         field.ClearField("json_name")
     for nested in message.nested_type:
         _strip_json_names(nested)
-
-
-def _descriptor_module(name: str, descriptor_set: bytes) -> str:
-    file = FileDescriptorSet.FromString(descriptor_set).file[0]
-    for message in file.message_type:
-        _strip_json_names(message)
-    encoded = base64.b64encode(file.SerializeToString(deterministic=True)).decode("ascii")
-    return _DESCRIPTOR_TEMPLATE.format(name=name, lines="\n".join(textwrap.wrap(encoded, 116)))
-
-
-def _stub(name: str, generated: str) -> str:
-    """Make protoc's stub name the ``Empty`` class of this schema's own pool, if it needs it, and strictly typed."""
-    lines = [line for line in generated.splitlines() if not re.match(r"from google\.protobuf import \w+_pb2 ", line)]
-    text = "\n".join(lines).replace("_empty_pb2.Empty", "Empty")
-    text = re.sub(r"_Mapping(?=\])", "_Mapping[str, object]", text)
-    head, first_class = text.split("DESCRIPTOR: _descriptor.FileDescriptor\n", maxsplit=1)
-    empty = _STUB_EMPTY if "import empty_pb2" in generated else ""
-    return f"{_STUB_HEAD.format(name=name)}{head}DESCRIPTOR: _descriptor.FileDescriptor\n{empty}{first_class}\n"
 
 
 def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
@@ -83,11 +52,34 @@ def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
         MissingDependencyError: grpcio-tools is not installed.
         L5KitError: protoc refuses the schema.
     """
+    try:
+        protoc = importlib.import_module("grpc_tools.protoc")
+    except ImportError as error:
+        raise MissingDependencyError("generating the schema needs protoc: pip install grpcio-tools") from error
+    includes = [f"-I{schema.parent}", f"-I{Path(str(protoc.__file__)).parent / '_proto'}"]
     with tempfile.TemporaryDirectory() as folder:
-        descriptor_set, generated_stub = _run_protoc(schema, Path(folder))
+        descriptor_set = Path(folder) / "descriptor_set"
+        outputs = [f"--descriptor_set_out={descriptor_set}", f"--pyi_out={folder}"]
+        if protoc.main(["protoc", *includes, *outputs, schema.name]):
+            raise L5KitError(f"protoc refused {schema}; its message stands above")
+        file = FileDescriptorSet.FromString(descriptor_set.read_bytes()).file[0]
+        generated = (Path(folder) / f"{schema.stem}_pb2.pyi").read_text(encoding="utf-8")
+    for message in file.message_type:
+        _strip_json_names(message)
+    encoded = base64.b64encode(file.SerializeToString(deterministic=True)).decode("ascii")
+
+    # protoc's stub names the Empty class of this schema's own pool, if it needs it, and is strictly typed
+    lines = [line for line in generated.splitlines() if not re.match(r"from google\.protobuf import \w+_pb2 ", line)]
+    text = "\n".join(lines).replace("_empty_pb2.Empty", "Empty")
+    text = re.sub(r"_Mapping(?=\])", "_Mapping[str, object]", text)
+    head, first_class = text.split("DESCRIPTOR: _descriptor.FileDescriptor\n", maxsplit=1)
+    empty = _STUB_EMPTY if "import empty_pb2" in generated else ""
+    stub_head = f"{_STUB_HEAD.format(name=schema.stem)}{head}"
     return {
-        f"{schema.stem}_descriptor.py": _descriptor_module(schema.name, descriptor_set),
-        f"{schema.stem}_pb2.pyi": _stub(schema.stem, generated_stub),
+        f"{schema.stem}_descriptor.py": _DESCRIPTOR_TEMPLATE.format(
+            name=schema.name, lines="\n".join(textwrap.wrap(encoded, 116))
+        ),
+        f"{schema.stem}_pb2.pyi": f"{stub_head}DESCRIPTOR: _descriptor.FileDescriptor\n{empty}{first_class}\n",
     }
 
 

@@ -8,12 +8,11 @@ that was cut short it decodes what lies behind it in memory, which is an error m
 wrong records.
 """
 
-import asyncio
 import contextlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +29,7 @@ from l5kit._types import NumericArray, PickledState
 from l5kit.configs.texts import require_regular_file
 from l5kit.data.stores.remote_store import RemoteStore
 from l5kit.data.stores.remote_zip import RemoteZipStore
-from l5kit.data.stores.store import ZarrArray
+from l5kit.data.stores.store import ZarrArray, answers_of
 
 _HEADER_NUM_BYTES = 16
 
@@ -39,9 +38,6 @@ _STORED_NUM_BYTES = slice(12, 16)
 
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 """With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
-
-NUM_READ_AHEAD = 32
-"""Most chunks that are asked for before the first of them is used."""
 
 
 class ChunkCache:
@@ -196,16 +192,11 @@ def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
         UnreachableDataError: The service refuses, or does not answer.
         CorruptedDataError: A zip file has been replaced.
     """
-
-    async def fetch() -> list[bytes | None]:
-        prototype = default_buffer_prototype()
-        paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in chunks]
-        stores = [array.store for array, _ in chunks]
-        questions = [store.get(path, prototype) for store, path in zip(stores, paths, strict=True)]
-        contents = await asyncio.gather(*questions)
-        return [None if content is None else content.to_bytes() for content in contents]
-
-    return sync(fetch())
+    prototype = default_buffer_prototype()
+    paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in chunks]
+    stores = [array.store for array, _ in chunks]
+    contents = sync(answers_of(store.get(path, prototype) for store, path in zip(stores, paths, strict=True)))
+    return [None if content is None else content.to_bytes() for content in contents]
 
 
 def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
@@ -226,32 +217,3 @@ def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
     if len(rows) != array.chunks[0]:
         raise ValueError(f"it has {len(rows)} rows, but should have {array.chunks[0]}")
     return rows
-
-
-def reading_ahead(
-    wanted: Sequence[int],
-    read: Callable[[Sequence[int]], Sequence[NumericArray]],
-    held: Mapping[int, NumericArray],
-) -> Callable[[int], NumericArray]:
-    """Return a function that gives the chunks that are wanted, in their order, which reads some of them at once.
-
-    Args:
-        wanted: Numbers of the chunks, in the order in which they will be asked for; some may not be.
-        read: Returns chunks by their numbers.
-        held: Chunks that are there.
-    """
-    left: Iterator[int] = iter(wanted)
-    held = dict(held)
-
-    def give(index: int) -> NumericArray:
-        if index not in held:
-            together = [index]
-            for number in left:
-                if number > index:
-                    together.append(number)
-                if len(together) == NUM_READ_AHEAD:
-                    break
-            held.update(zip(together, read(together), strict=True))
-        return held.pop(index)
-
-    return give

@@ -21,14 +21,12 @@ from l5kit._types import DType, Int64Array, NumericArray, PickledState, Records
 from l5kit.data.record_bytes import as_record_type
 from l5kit.data.record_sequence import RecordSequence, require_within
 from l5kit.data.stores.chunk_files import (
-    NUM_READ_AHEAD,
     ChunkCache,
     decode_file,
     decode_local_chunk,
     fetch_files,
     is_decoded_here,
     is_remote,
-    reading_ahead,
     with_checked_lengths,
 )
 from l5kit.data.stores.consolidated import drop_consolidated
@@ -49,6 +47,9 @@ from l5kit.errors import (
     UnpicklableStoreError,
     UnreachableDataError,
 )
+
+NUM_READ_AHEAD = 32
+"""Most chunks that are asked for before the first of them is used."""
 
 
 class JoinedChunks:
@@ -240,8 +241,23 @@ class ChunkedArray(RecordSequence):
         """Return what reads chunks that are asked for in this order: those of a remote array, several at once."""
         if len(indices) < 2 or not self.is_decoded_here:
             return self._read_chunk
-        index, chunk = self._last
-        return reading_ahead(self.unread_of(indices), self._fetch_chunks, {} if chunk is None else {index: chunk})
+        left = iter(self.unread_of(indices))
+        last_index, last_chunk = self._last
+        held = {} if last_chunk is None else {last_index: last_chunk}
+
+        # with a chunk that is not there come the ones that will be asked for next; some of them may not be
+        def give(index: int) -> NumericArray:
+            if index not in held:
+                together = [index]
+                for number in left:
+                    if number > index:
+                        together.append(number)
+                    if len(together) == NUM_READ_AHEAD:
+                        break
+                held.update(zip(together, self._fetch_chunks(together), strict=True))
+            return held.pop(index)
+
+        return give
 
     def _fetch_chunks(self, indices: Sequence[int]) -> list[NumericArray]:
         """Return decoded chunks of a remote array, read at the same time."""

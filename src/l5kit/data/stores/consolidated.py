@@ -48,8 +48,16 @@ def find_stale_metadata(root: zarr.Group, names: Iterable[str]) -> list[str]:
     """
     version, store = root.metadata.zarr_format, root.store
     file_name = _FILE_NAMES[version]
+
+    # the copies by their files: in zarr 2 a file holds nothing else, in zarr 3 they stand in the metadata of the group
     try:
-        copies = _read_copies(store, version)
+        content = _read_json(store, file_name)
+        copies: JsonObject | None = None
+        if content is not None and version == 2:
+            copies = dict(content["metadata"].items())
+        elif content is not None:
+            inside = content.get("consolidated_metadata")
+            copies = inside and {f"{name}/zarr.json": copy for name, copy in inside["metadata"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):  # no JSON, or other JSON than zarr writes
         return [file_name]
     if copies is None:
@@ -71,15 +79,6 @@ def find_stale_metadata(root: zarr.Group, names: Iterable[str]) -> list[str]:
         if _essence(key, copies.get(key)) != _essence(key, stored):
             stale.append(key)
     return stale
-
-
-def _read_copies(store: Store, version: int) -> JsonObject | None:
-    """Return the consolidated metadata by file; None without any."""
-    content = _read_json(store, _FILE_NAMES[version])
-    if content is None or version == 2:
-        return None if content is None else dict(content["metadata"].items())
-    inside = content.get("consolidated_metadata")
-    return inside and {f"{name}/zarr.json": copy for name, copy in inside["metadata"].items()}
 
 
 def _read_json(store: Store, key: str) -> Any:

@@ -83,11 +83,6 @@ class DecodedSource:
         """Bytes of all decoded files."""
         return sum(len(npy_header(array.dtype, array.shape)) + array.nbytes for array in self.arrays.values())
 
-    def has_changed(self) -> bool:
-        """Return whether the files of the dataset have changed since."""
-        signatures = {key: array.signature() for key, array in self.arrays.items()}
-        return _digest_of(self.root, self.arrays, signatures) != self.digest
-
 
 @dataclass(frozen=True)
 class DecodedStore:
@@ -272,7 +267,8 @@ def _build(source: DecodedSource, target: Path, progress: Progress | None) -> De
         unfinished.mkdir()
         started = time.perf_counter()
         _write_arrays(source, unfinished, progress)
-        if source.has_changed():
+        signatures = {key: array.signature() for key, array in source.arrays.items()}
+        if _digest_of(source.root, source.arrays, signatures) != source.digest:
             raise CorruptedDataError(f"the dataset {source.location!r} changed while it was decoded; open it again")
 
         # the manifest comes last, and all is on the disk before the folder gets its name

@@ -67,33 +67,6 @@ class ZipMember:
     crc: int
     num_bytes: int
 
-    def content_of(self, stored: bytes, *, url: str) -> bytes:
-        """Return the content of the file.
-
-        Args:
-            stored: Bytes [start, stop) of the zip file.
-            url: The zip file, for messages.
-
-        Raises:
-            CorruptedDataError: They are cut short, or not those that the directory tells of.
-        """
-        content = b""
-        if stored[:4] == _HEADER_MARK and len(stored) >= _HEADER_NUM_BYTES:
-            *_, name_length, extra_length = struct.unpack_from(_HEADER_FORMAT, stored)
-            start = _HEADER_NUM_BYTES + name_length + extra_length
-            content = stored[start : start + self.num_stored_bytes]
-            try:
-                if self.is_deflated:  # into no more than the directory tells
-                    content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, self.num_bytes + 1)
-            except zlib.error:
-                content = b""
-        if zlib.crc32(content) != self.crc:
-            raise CorruptedDataError(
-                f"{self.name!r} in {url} is damaged, or the zip file was replaced after it was opened; open the "
-                "dataset again, and if that does not help restore the file from its source"
-            )
-        return content
-
 
 @dataclass(frozen=True)
 class ZipEnd:
@@ -295,8 +268,25 @@ class RemoteZipStore(Store):
         stored = await self.files.read(self.path, member.start, member.stop)
         if stored is None:
             raise CorruptedDataError(f"the zip file {self.url} is no longer there; its file {key!r} was to be read")
+
+        # the content begins behind the header; bytes that are cut short or replaced have another checksum
+        content = b""
+        if stored[:4] == _HEADER_MARK and len(stored) >= _HEADER_NUM_BYTES:
+            *_, name_length, extra_length = struct.unpack_from(_HEADER_FORMAT, stored)
+            first = _HEADER_NUM_BYTES + name_length + extra_length
+            content = stored[first : first + member.num_stored_bytes]
+            try:
+                if member.is_deflated:  # into no more than the directory tells
+                    content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, member.num_bytes + 1)
+            except zlib.error:
+                content = b""
+        if zlib.crc32(content) != member.crc:
+            raise CorruptedDataError(
+                f"{member.name!r} in {self.url} is damaged, or the zip file was replaced after it was opened; open the "
+                "dataset again, and if that does not help restore the file from its source"
+            )
         start, stop = bounds_of(byte_range)
-        return prototype.buffer.from_bytes(member.content_of(stored, url=self.url)[start:stop])
+        return prototype.buffer.from_bytes(content[start:stop])
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]

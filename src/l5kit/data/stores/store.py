@@ -6,10 +6,10 @@ A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store 
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.request import url2pathname
 
 import zarr
@@ -26,6 +26,7 @@ from l5kit.data.stores.remote_zip import RemoteZipStore
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError, without_secrets
 
+_T = TypeVar("_T")
 StoreLocation = str | os.PathLike[str] | Store
 
 ZarrArray: TypeAlias = "zarr.Array[Any]"
@@ -300,8 +301,9 @@ def collected(names: AsyncIterator[str]) -> list[str]:
 
 def which_exist(store: Store, keys: Sequence[str]) -> list[bool]:
     """Return which files there are, without a list, which web servers do not give; all are asked for at once."""
+    return sync(answers_of(store.exists(key) for key in keys))
 
-    async def ask() -> list[bool]:
-        return await asyncio.gather(*(store.exists(key) for key in keys))
 
-    return sync(ask())
+async def answers_of(questions: Iterable[Awaitable[_T]]) -> list[_T]:
+    """Return the answers of a service to questions that are asked at the same time, in their order."""
+    return await asyncio.gather(*questions)
