@@ -16,6 +16,7 @@ from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import maps_of_cfg
+from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
@@ -23,12 +24,7 @@ from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions, kinematic_scales
 from l5kit.environment.actors import ActorEpisode, ActorRoads
-from l5kit.environment.episode_choice import (
-    EpisodeChoice,
-    frames_of_scenes,
-    require_drivable_scene,
-    require_sound_scene,
-)
+from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, refuse_fault, require_sound_scene
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
@@ -44,6 +40,7 @@ from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.evaluation.driving.record_faults import find_record_fault
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.drivers.intelligent import POPULATIONS, POPULATIONS_BY_PARAMETERS, IntelligentDriver
@@ -154,22 +151,6 @@ class EnvironmentOptions:
         is_usual = (self.observation, self.reward, self.others) == ("raster", "displacement", "log")
         return is_usual and self.actions in ("poses", "kinematic")
 
-    def of_params(self, params: EnvironmentParams) -> "EnvironmentOptions":
-        """Return these options, completed by what a configuration says.
-
-        Raises:
-            InvalidArgumentError: Episodes are to end early, but the reward does not end any.
-        """
-        names = ("observation", "actions", "reward", "others", "ends_at")
-        missing = {name: getattr(params, name) for name in names if getattr(self, name) is None}
-        completed = replace(self, **missing)
-        if completed.ends_at and completed.reward != "driving":
-            raise InvalidArgumentError(
-                f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "
-                f"{completed.reward!r}; pass reward='driving' or ends_at=()"
-            )
-        return completed
-
 
 @dataclass(frozen=True)
 class EnvironmentParts:
@@ -226,7 +207,16 @@ class EnvironmentParts:
             raise InvalidArgumentError(f"dmg is {dmg!r}; pass LocalDataManager({str(dmg)!r})")
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
-        completed = (options or EnvironmentOptions()).of_params(params)
+
+        # what nobody asks for is what the configuration says
+        asked = options or EnvironmentOptions()
+        names = ("observation", "actions", "reward", "others", "ends_at")
+        completed = replace(asked, **{name: getattr(params, name) for name in names if getattr(asked, name) is None})
+        if completed.ends_at and completed.reward != "driving":
+            raise InvalidArgumentError(
+                f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "
+                f"{completed.reward!r}; pass reward='driving' or ends_at=()"
+            )
         usual = SimulationConfigGym(num_simulation_steps=params.num_simulation_steps)
         copied = usual if sim_cfg is None else replace(sim_cfg)
         return cls(cfg, params, completed, copied, train, data_manager, log)
@@ -330,10 +320,16 @@ class EnvironmentParts:
         )
 
     def _require_sound(self, scene: int) -> None:
-        """Refuse a damaged scene."""
+        """Refuse a damaged scene.
+
+        Raises:
+            CorruptedDataError: It cannot be read, or, where there is a bank, a value of a road user is not finite or
+                absurd, a frame has a track twice, or times stand still.
+        """
         require_sound_scene(self.log, scene)
         if self.bank is not None:
-            require_drivable_scene(self.bank, scene)
+            refuse_fault(find_record_fault(SceneRecords.read(self.log, scene)))
+            self.bank.prepare(np.array([scene]))
 
     def simulator(self, simnet_model_path: str | None) -> ClosedLoopSimulator:
         """Return what drives agents that do not do what the log says.
