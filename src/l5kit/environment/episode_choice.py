@@ -10,12 +10,10 @@ from gymnasium.utils import seeding
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit._warning import warn_caller
-from l5kit.data.index.log_index import require_readable_scene
-from l5kit.data.record_sequence import column_of, rows_of
-from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
+from l5kit.data.record_sequence import column_of
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
-from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault
 
 FIRST_FRAME = 1
 """Frame of the first action of an episode: the one before it tells the speed."""
@@ -315,27 +313,3 @@ def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
     starts, stops = bounds[:, 0], bounds[:, 1]
     is_there = (starts >= 0) & (starts <= stops) & (stops <= len(log.frames))
     return np.where(is_there, stops - starts, 0)
-
-
-def require_sound_scene(log: ChunkedDataset, scene: int) -> None:
-    """Refuse a scene without frames, or whose frames, agents or lights cannot be read, or whose AV is nowhere.
-
-    Raises:
-        CorruptedDataError: An interval is wrong, a file is damaged or missing, or a pose is not finite or too far away.
-    """
-    require_readable_scene(log, scene)
-    (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
-    frames = rows_of(log.frames, slice(*record[FRAME_INTERVAL].tolist()), strict=True)
-    if len(frames) == 0:
-        raise CorruptedDataError("it has no frames")
-    for name, array in ((AGENT_INTERVAL, log.agents), (FACE_INTERVAL, log.tl_faces)):
-        if len(array):
-            rows_of(array, slice(int(frames[name][:, 0].min()), int(frames[name][:, 1].max())), strict=True)
-    refuse_fault(find_pose_fault(frames))
-
-
-def refuse_fault(fault: RecordFault | None) -> None:
-    """Raise a ``CorruptedDataError`` for what is wrong with the records of a scene, if anything is."""
-    if fault is not None:
-        track = "" if fault.track_id is None else f", track {fault.track_id}"
-        raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")

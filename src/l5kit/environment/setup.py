@@ -14,8 +14,11 @@ from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.texts import did_you_mean, require_regular_file
+from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import maps_of_cfg
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
@@ -24,7 +27,7 @@ from l5kit.dataset.ego_vectorized import EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions, kinematic_scales
 from l5kit.environment.actors import ActorEpisode, ActorRoads
-from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes, refuse_fault, require_sound_scene
+from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
@@ -39,8 +42,8 @@ from l5kit.environment.slots.scene_slots import SceneSlot, SceneSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
-from l5kit.evaluation.driving.record_faults import find_record_fault
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, UnsupportedValueError
+from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault, find_record_fault
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.drivers.intelligent import POPULATIONS, POPULATIONS_BY_PARAMETERS, IntelligentDriver
@@ -320,15 +323,25 @@ class EnvironmentParts:
         )
 
     def _require_sound(self, scene: int) -> None:
-        """Refuse a damaged scene.
+        """Refuse a damaged scene: one that cannot be read or, where there is a bank, one whose road users cannot be.
 
         Raises:
-            CorruptedDataError: It cannot be read, or, where there is a bank, a value of a road user is not finite or
-                absurd, a frame has a track twice, or times stand still.
+            CorruptedDataError: There are no frames, an interval is wrong, a file is damaged or missing, or a pose of
+                the AV is not finite or too far away. With a bank also: a value of a road user is not finite or absurd,
+                a frame has a track twice, or times stand still.
         """
-        require_sound_scene(self.log, scene)
+        log = self.log
+        require_readable_scene(log, scene)
+        (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
+        frames = rows_of(log.frames, slice(*record[FRAME_INTERVAL].tolist()), strict=True)
+        if len(frames) == 0:
+            raise CorruptedDataError("it has no frames")
+        for name, array in ((AGENT_INTERVAL, log.agents), (FACE_INTERVAL, log.tl_faces)):
+            if len(array):
+                rows_of(array, slice(int(frames[name][:, 0].min()), int(frames[name][:, 1].max())), strict=True)
+        _refuse(find_pose_fault(frames))
         if self.bank is not None:
-            refuse_fault(find_record_fault(SceneRecords.read(self.log, scene)))
+            _refuse(find_record_fault(SceneRecords.read(log, scene)))
             self.bank.prepare(np.array([scene]))
 
     def simulator(self, simnet_model_path: str | None) -> ClosedLoopSimulator:
@@ -519,3 +532,10 @@ def measure_scales(
     return calculate_non_kinematic_rescale_params(
         SimulationDataset.from_dataset_indices(dataset, choice.measured_scenes, replayed)
     )
+
+
+def _refuse(fault: RecordFault | None) -> None:
+    """Raise a ``CorruptedDataError`` for what is wrong with the records of a scene, if anything is."""
+    if fault is not None:
+        track = "" if fault.track_id is None else f", track {fault.track_id}"
+        raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")
