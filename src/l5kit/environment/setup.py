@@ -9,10 +9,12 @@ from typing import get_args
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EndName, EnvironmentParams
+from l5kit.configs.parameters import RasterGeometry
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.local_data_manager import LocalDataManager
@@ -34,7 +36,7 @@ from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.model_actions import MODEL_ACTIONS, ROUTE_ACTIONS, ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
-from l5kit.environment.observations.views import LogView, raster_space, vector_space
+from l5kit.environment.observations.views import LogView, vector_space
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.slots.log_slots import LogSlots
@@ -438,10 +440,17 @@ class EnvironmentParts:
         if self.options.observation == "compact":
             assert roads is not None
             view = CompactView(roads, self.layout)
-        else:
+        elif self.options.observation == "vectors":
             assert log is not None
-            is_vector = self.options.observation == "vectors"
-            view = LogView(log, vector_space(log.dataset) if is_vector else raster_space(self.cfg, self.rasterizer))
+            view = LogView(log, vector_space(log.dataset))
+        else:
+            # a picture (C, H, W), float32 from 0 to 1, or bytes where the raster is made of them
+            assert log is not None
+            width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
+            shape = (self.rasterizer.num_channels(), height, width)
+            is_bytes = getattr(self.rasterizer, "image_dtype", "float32") == "uint8"
+            picture = spaces.Box(0, 255, shape, np.uint8) if is_bytes else spaces.Box(0, 1, shape, np.float32)
+            view = LogView(log, spaces.Dict({"image": picture}))
         frames = self.params.frames_per_action
         if frames > 1 and not isinstance(actions, ModelActions):
             raise UnsupportedValueError(

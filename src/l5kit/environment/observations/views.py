@@ -9,8 +9,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 from numpy.typing import DTypeLike
 
-from l5kit._types import Int64Array, JsonObject, NumericArray
-from l5kit.configs.parameters import RasterGeometry
+from l5kit._types import Int64Array, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.environment.gym_types import AnySpace
@@ -84,15 +83,6 @@ class LogView:
         """Return the array that samples of all environments are written to."""
         memory = self.memory[key]
         return memory if memory.shape == shape and memory.dtype == dtype else None
-
-
-def raster_space(cfg: JsonObject, rasterizer: Any) -> spaces.Dict:
-    """Return ``{"image": (C, H, W)}``, float32 from 0 to 1, or bytes where the raster is made of them."""
-    width, height = RasterGeometry.from_cfg(cfg).raster_size_px
-    shape = (rasterizer.num_channels(), height, width)
-    if getattr(rasterizer, "image_dtype", "float32") == "uint8":
-        return spaces.Dict({"image": spaces.Box(0, 255, shape, np.uint8)})
-    return spaces.Dict({"image": spaces.Box(0, 1, shape, np.float32)})
 
 
 def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
