@@ -323,7 +323,7 @@ class SimulationDataset:
             if np.shape(agent) != (1,):
                 raise InvalidArgumentError(f"agents_infos must hold records of shape (1,), got {np.shape(agent)}")
         if self.sim_cfg.keep_labels_and_velocities and state_index > 0:
-            # with the labels that they had in the frame before, and the velocity of their step
+            # copies of them get the labels that they had in the frame before, and the velocity of their step
             self._put_back()
             keys = list(agents_infos)
             before = self._buffer.frame_rows([self._position[scene] for scene, _ in keys], state_index - 1)

@@ -146,7 +146,8 @@ def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Re
     where = ""
     if of_driver and not of_driver[0][1].startswith("l5kit."):
         own = of_driver[0][0].co_filename
-        where = f" (line {next(line for code, _, line in reversed(of_driver) if code.co_filename == own)} of {own})"
+        line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
+        where = f" (line {line} of {own})"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Refusal(scene, None, f"{type(driver).__name__}: {text}{where}", error)
 
