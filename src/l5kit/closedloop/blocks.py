@@ -320,7 +320,9 @@ class SimulateBlock:
         """
         if self.setup.options.strict:
             raise FailedSceneError(failed)
-        return FinishedScene(self._whole_row(failed.as_row()))
+        # the columns that FailedScene.of_row reads
+        columns = {"failed_frame": failed.frame, "failed_track": failed.track, "message": failed.message}
+        return FinishedScene(self._whole_row({"scene": failed.scene, **columns}))
 
     def _whole_row(self, row: JsonObject) -> JsonObject:
         """Return a row with all columns, None where nothing is known."""
