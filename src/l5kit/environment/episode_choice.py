@@ -293,10 +293,10 @@ class EpisodeDraws:
         shares_failed = not wanted and self._failed_share != 0 and bool(failures.any())
         starts = []
         for slot in slots.tolist():
-            generator, asked = self._generators[slot], wanted
+            generator, requested = self._generators[slot], wanted
             if shares_failed and generator.random() < self._failed_share:
-                asked = {"scene_id": int(generator.choice(len(failures), p=failures / failures.sum()))}
-            starts.append(self._choice.draw(generator, asked))
+                requested = {"scene_id": int(generator.choice(len(failures), p=failures / failures.sum()))}
+            starts.append(self._choice.draw(generator, requested))
         return np.ascontiguousarray(np.array(starts, np.int64).T)
 
     def note(self, scenes: Int64Array, is_failed: BoolArray) -> None:

@@ -214,9 +214,10 @@ class EnvironmentParts:
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
 
         # what nobody asks for is what the configuration says
-        asked = options or EnvironmentOptions()
+        requested = options or EnvironmentOptions()
         names = ("observation", "actions", "reward", "others", "ends_at")
-        completed = replace(asked, **{name: getattr(params, name) for name in names if getattr(asked, name) is None})
+        missing = {name: getattr(params, name) for name in names if getattr(requested, name) is None}
+        completed = replace(requested, **missing)
         if completed.ends_at and completed.reward != "driving":
             raise InvalidArgumentError(
                 f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "

@@ -78,7 +78,7 @@ def scored_batches(
         workers,
         block_size=1,
         unit="batch",
-        brief=lambda numbers: indices[int(numbers[0]) * size : (int(numbers[-1]) + 1) * size],
+        brief=lambda chosen: indices[int(chosen[0]) * size : (int(chosen[-1]) + 1) * size],
     )
     with closing(results):
         for scored in results:
