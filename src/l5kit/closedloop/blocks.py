@@ -17,7 +17,7 @@ from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import L5KitError, is_termination
 from l5kit.evaluation.driving.collisions import CollisionKind
-from l5kit.evaluation.driving.metric import Metric
+from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.simulation.engine.appearances import find_gaps_at_appearance
 from l5kit.simulation.engine.driven_scenes import DrivenScenes, ScoredDrives, score_drives
@@ -64,8 +64,12 @@ def score_driven(
         frames = _frame_rows(driven, drives, measured.metrics, in_columns)
         failing = {metric: judged[metric.name][2] for metric in measured.metrics if metric.fault is not None}
         values = {name: scenes for name, (_, scenes, _) in judged.items()}
-        scores = {"score": measured.score_of(values)} | values
-        rows = _scene_rows(driven, drives, frames, scores, failing)
+        # that of nuPlan is made of its metrics, another one is a metric itself
+        if measured.scores[0] == NUPLAN:
+            score = combine(values, [metric for metric in measured.metrics if metric.of_score == NUPLAN])
+        else:
+            score = values[measured.scores[0]]
+        rows = _scene_rows(driven, drives, frames, {"score": score} | values, failing)
         scored |= {scene: (rows[index], frames[index]) for index, scene in enumerate(drives.scenes.tolist())}
     return scored
 
@@ -316,7 +320,9 @@ class SimulateBlock:
         """
         if self.setup.options.strict:
             raise FailedSceneError(failed)
-        return FinishedScene(self._whole_row(failed.as_row()))
+        # the columns that FailedScene.of_row reads
+        columns = {"failed_frame": failed.frame, "failed_track": failed.track, "message": failed.message}
+        return FinishedScene(self._whole_row({"scene": failed.scene, **columns}))
 
     def _whole_row(self, row: JsonObject) -> JsonObject:
         """Return a row with all columns, None where nothing is known."""

@@ -89,25 +89,6 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def require_apart(folder: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse to read what would be removed or written.
-
-    Args:
-        folder: The folder of the simulation.
-        inputs: Files and folders that are read.
-
-    Raises:
-        InvalidArgumentError: One of them is a file of a simulation in the folder, or lies in one.
-    """
-    written = [(folder / name).resolve() for name in (*_FILES, PARTS_FOLDER)]
-    for path in inputs:
-        if path is not None and any(path.resolve().is_relative_to(target) for target in written):
-            raise InvalidArgumentError(
-                f"folder is {str(folder)!r}, in which {str(path)!r} would be replaced, which is read; name another "
-                "folder"
-            )
-
-
 def is_complete(folder: Path) -> bool:
     """Return whether the receipt of a simulation is there, and all its files as they were written."""
     return find_loss(folder) is None and holds_scores(read_object(folder / SCORES_FILE))
@@ -122,18 +103,29 @@ def holds_scores(scores: JsonObject) -> bool:
 
 
 @contextmanager
-def claimed(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> Iterator[Path]:
+def claimed(
+    folder: Path, run: Mapping[str, object], *, inputs: Iterable[Path | None], overwrite: bool
+) -> Iterator[Path]:
     """Hand out the folder of the parts of a run; at the end, without an error, it goes.
 
     Args:
         folder: The folder of the simulation, which is made.
         run: What is run.
+        inputs: Files and folders that the run reads.
         overwrite: Whether another simulation that is there is removed.
 
     Raises:
         InvalidArgumentError: Another process simulates into the folder, or another simulation is in it; the message
-            says what differs.
+            says what differs. Or an input is a file of a simulation in the folder, or lies in one.
     """
+    # what is read is neither removed nor written
+    written = [(folder / name).resolve() for name in (*_FILES, PARTS_FOLDER)]
+    for path in inputs:
+        if path is not None and any(path.resolve().is_relative_to(target) for target in written):
+            raise InvalidArgumentError(
+                f"folder is {str(folder)!r}, in which {str(path)!r} would be replaced, which is read; name another "
+                "folder"
+            )
     require_folder(folder, overwrite=overwrite)
     parts = folder / PARTS_FOLDER
     was_there = parts.is_dir()

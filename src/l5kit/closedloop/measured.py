@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from l5kit._types import Float64Array
 from l5kit.closedloop.tables import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.configs.own_code import digest_of_object, is_own, read_own
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
-from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
+from l5kit.evaluation.driving.metric import NUPLAN, Metric
 from l5kit.evaluation.driving.scene_score import METRICS
 from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS
 from l5kit.evaluation.epdms.terms import EPDMS
@@ -43,12 +42,6 @@ class Measured:
     def needs_windows(self) -> bool:
         """Whether windows of scenes are scored, for which plans are kept."""
         return EPDMS in self.scores
-
-    def score_of(self, values: Mapping[str, Float64Array]) -> Float64Array:
-        """Return the score of scenes, of the values of their metrics, (S,)."""
-        if self.scores[0] == NUPLAN:
-            return combine(values, [metric for metric in self.metrics if metric.of_score == NUPLAN])
-        return values[self.scores[0]]
 
 
 def find_scores(requested: str | Sequence[str]) -> tuple[str, ...]:

@@ -205,20 +205,13 @@ def _open_alone(
     if moves is None or not is_own(moves):
         seat = EgoSeat(driver, _MODELS[moves or usual]())
         return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
-    model, code = _open_own_model(moves)
-    described = _described(driver, has_code=_has_code(requested))
-    return Planner(name, EgoSeat(driver, model), _digest_of(source, described, code))
 
-
-def _open_own_model(moves: str) -> tuple[ActionModel, str]:
-    """Return how actions become poses by a file of the user, and what tells its code apart from that of others."""
-
+    # a file of the user says how actions become poses: an action model, or a vehicle model for drivers of controls
     def has(candidate: object, method: str) -> bool:
         return callable(getattr(candidate, method, None))
 
     model: Any
-    model, source = read_own(moves, "moves", called="model", is_one=lambda each: has(each, "move") or has(each, "step"))
-    # a model that moves vehicles by controls; drivers give these
+    model, code = read_own(moves, "moves", called="model", is_one=lambda each: has(each, "move") or has(each, "step"))
     if has(model, "step") and not has(model, "move"):
         model = Controls(model)
     if not has(model, "move") or not isinstance(getattr(model, "has_motion", None), bool):
@@ -227,8 +220,8 @@ def _open_own_model(moves: str) -> tuple[ActionModel, str]:
             "step(states, actions, step_time_s), or have has_motion and a method move(states, actions, step_time_s), "
             "as l5kit.simulation.TrackedPlans has"
         )
-    opened: ActionModel = model
-    return opened, source
+    described = _described(driver, has_code=_has_code(requested))
+    return Planner(name, EgoSeat(driver, model), _digest_of(source, described, code))
 
 
 def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None = None) -> Traffic:

@@ -20,7 +20,6 @@ from l5kit.closedloop.folder import (
     digest_of_run,
     is_complete,
     read_result,
-    require_apart,
     require_folder,
 )
 from l5kit.closedloop.measured import RequestedMetric
@@ -119,8 +118,8 @@ def simulate(
         )
         setup = set_up(request, progress=progress)
     true_path = None if setup.truth is None else setup.truth.path
-    require_apart(target, [setup.files.dataset, setup.files.semantic_map, setup.files.meta, true_path])
-    with claimed(target, setup.facts, overwrite=options.overwrite) as parts:
+    inputs = (setup.files.dataset, setup.files.semantic_map, setup.files.meta, true_path)
+    with claimed(target, setup.facts, inputs=inputs, overwrite=options.overwrite) as parts:
         scenes_per_s = None
         if not is_complete(target):
             for name in (RECEIPT_FILE, SCORES_FILE):

@@ -54,11 +54,6 @@ class FailedScene:
             return None
         return cls(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
 
-    def as_row(self) -> JsonObject:
-        """Return the columns of the table of scenes that tell of it."""
-        names = {"frame": "failed_frame", "track": "failed_track"}
-        return {names.get(name, name): value for name, value in self.as_json().items()}
-
     def as_json(self) -> JsonObject:
         """Return it as JSON holds it."""
         return asdict(self)

@@ -23,16 +23,7 @@ def open_backend(device: object, *, num_threads: int = 1) -> Backend:
         return _processor(num_threads)
     if name != "cuda" and not (name.startswith("cuda:") and name.removeprefix("cuda:").isdecimal()):
         raise InvalidArgumentError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:' and a number")
-    _require_gpu(name)
-    try:
-        from l5kit.device.cuda import CudaBackend
-    except ImportError as error:
-        raise MissingDependencyError(f"device is {name!r}, which needs numba-cuda: {install_command('gpu')}") from error
-    return CudaBackend(name)
-
-
-def _require_gpu(name: str) -> None:
-    """Refuse a GPU that torch does not see."""
+    # a GPU that torch does not see is refused before numba-cuda is asked for it
     try:
         import torch
     except ImportError as error:
@@ -44,17 +35,20 @@ def _require_gpu(name: str) -> None:
         )
     # kernels run where numba-cuda is, which takes the GPU that is current when a thread first uses it
     number = name.removeprefix("cuda").removeprefix(":")
-    if not number:
-        return
-    if int(number) >= torch.cuda.device_count():
+    if number and int(number) >= torch.cuda.device_count():
         raise InvalidArgumentError(
             f"device is {name!r}, but there are {torch.cuda.device_count()} GPUs, counted from 0"
         )
-    if int(number) != torch.cuda.current_device():
+    if number and int(number) != torch.cuda.current_device():
         raise InvalidArgumentError(
             f"device is {name!r}, but the current GPU of torch is {torch.cuda.current_device()}, and numba-cuda keeps "
             f"to the first one that a thread uses; call torch.cuda.set_device({int(number)}) first"
         )
+    try:
+        from l5kit.device.cuda import CudaBackend
+    except ImportError as error:
+        raise MissingDependencyError(f"device is {name!r}, which needs numba-cuda: {install_command('gpu')}") from error
+    return CudaBackend(name)
 
 
 @functools.cache

@@ -41,11 +41,7 @@ def await_port(host: str, port: int, *, patience_s: float | None = None) -> None
     Raises:
         OSError: Nothing has within ``patience_s`` seconds.
     """
-
-    def connect() -> None:
-        socket.create_connection((host, port), _CONNECTING_S).close()
-
-    _await(connect, f"{host}:{port}", patience_s)
+    _await(lambda: socket.create_connection((host, port), _CONNECTING_S).close(), f"{host}:{port}", patience_s)
 
 
 def await_file(path: Path, *, patience_s: float | None = None) -> str:

@@ -225,8 +225,12 @@ class ActionMover(ModelMover):
         self._controls: DeviceArray = backend.zeros((num_slots, _NUM_CONTROLS))
 
     def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
-        """Return the AVs of slots one step later; see :class:`ModelMover`."""
-        columns = super().moved(avs, slots, actions)
+        """Return the AVs of slots one step later, by actions (B, A) or numbers of a grid (B,); see ``ModelMover``."""
+        kernel, given = self._kind.control_kernel()[0], actions
+        if self._backend.is_serial:  # of one type, so that the kernel is compiled once
+            given = np.asarray(actions, np.float64 if self._kind.grid is None else np.int64)
+        self._backend.run(kernel, len(slots), *self._limits, given, self._controls, self.is_bad)
+        columns = super().moved(avs, slots, self._controls)
         if self._refuses and self.is_bad[: len(slots)].any():
             first = int(np.argmax(self.is_bad))
             raise InvalidArgumentError(
@@ -234,14 +238,6 @@ class ActionMover(ModelMover):
                 "not finite; look at the limits of the actions"
             )
         return columns
-
-    def controls_of(self, size: int, actions: DeviceArray) -> DeviceArray:
-        """Return the controls that actions (B, A), or numbers of a grid (B,), stand for."""
-        kernel, given = self._kind.control_kernel()[0], actions
-        if self._backend.is_serial:  # of one type, so that the kernel is compiled once
-            given = np.asarray(actions, np.float64 if self._kind.grid is None else np.int64)
-        self._backend.run(kernel, size, *self._limits, given, self._controls, self.is_bad)
-        return self._controls
 
 
 _NUM_CONTROLS = 2

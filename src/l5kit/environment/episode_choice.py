@@ -10,14 +10,10 @@ from gymnasium.utils import seeding
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit._warning import warn_caller
-from l5kit.data.index.log_index import require_readable_scene
-from l5kit.data.record_sequence import column_of, rows_of
-from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
-from l5kit.data.scene_records import SceneRecords
+from l5kit.data.record_sequence import column_of
+from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
-from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault, find_record_fault
 
 FIRST_FRAME = 1
 """Frame of the first action of an episode: the one before it tells the speed."""
@@ -127,8 +123,7 @@ class EpisodeChoice:
             scene = self.draw_scene(generator, requested=requested, next_id=next_id)
             is_sound = self._is_sound(scene, is_needed=requested is not None or self.overfit_id is not None)
             if is_sound and not (is_free and self._is_too_short(scene)):
-                start = self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
-                return self._start_of(scene, self.first_frame if start is None else start)
+                return self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
             # scenes that come in their order go on behind the one that is left out; others are drawn anew
             if next_id is not None:
                 next_id = scene + 1
@@ -173,23 +168,6 @@ class EpisodeChoice:
                 self._checked.add(scene)
         return scene in self._checked
 
-    def _start_of(self, scene: int, first_frame: int) -> EpisodeStart:
-        available = int(self.lengths[scene])
-        num_frames = available - first_frame if self.num_frames is None else self.num_frames
-        if first_frame < 0:
-            raise InvalidArgumentError(f"start_frame_index of sim_cfg is {first_frame}; it must be 0 or more")
-        if num_frames < FEWEST_FRAMES:
-            raise InvalidArgumentError(
-                f"an episode needs {FEWEST_FRAMES} frames or more, got {max(num_frames, 0)} of scene {scene}; change "
-                "num_simulation_steps or start_frame_index of sim_cfg"
-            )
-        if first_frame + num_frames > available:
-            raise InvalidArgumentError(
-                f"start_frame_index {first_frame} and num_simulation_steps {num_frames} need "
-                f"{first_frame + num_frames} frames, but scene {scene} has {available}"
-            )
-        return EpisodeStart(scene, first_frame, num_frames)
-
     def draw_scene(
         self, generator: np.random.Generator, *, requested: int | None = None, next_id: int | None = None
     ) -> int:
@@ -214,24 +192,45 @@ class EpisodeChoice:
             return self.overfit_id
         return drawn if next_id is None else min(next_id, self.max_scene_id - 1)
 
-    def draw_start(self, generator: np.random.Generator, scene: int, *, requested: int | None = None) -> int | None:
-        """Return the first frame of an episode; None for that which is set.
+    def draw_start(self, generator: np.random.Generator, scene: int, *, requested: int | None = None) -> EpisodeStart:
+        """Return where an episode of a scene begins; where it may be anywhere a frame is drawn in any case, too.
+
+        Args:
+            generator: Draws.
+            scene: The scene.
+            requested: A first frame that is wanted.
 
         Raises:
             InvalidArgumentError: The scene has too few frames, or there is no such frame.
         """
+        available = int(self.lengths[scene])
         if requested is not None and requested < 0:
             raise InvalidArgumentError(f"options['start_frame_index'] is {requested}; it must be 0 or more")
-        if not self.is_anywhere:
-            return requested
-        available = int(self.lengths[scene])
-        needed = available if self.num_frames is None else self.num_frames
-        if needed > available:
+        first_frame = self.first_frame
+        if self.is_anywhere:
+            needed = available if self.num_frames is None else self.num_frames
+            if needed > available:
+                raise InvalidArgumentError(
+                    f"num_simulation_steps is {needed}, but scene {scene} has {available} frames; take fewer"
+                )
+            first_frame = int(generator.integers(0, available - needed + 1))
+        if requested is not None:
+            first_frame = requested
+        # what the options of a reset ask for, or the configuration, must leave enough frames
+        num_frames = available - first_frame if self.num_frames is None else self.num_frames
+        if first_frame < 0:
+            raise InvalidArgumentError(f"start_frame_index of sim_cfg is {first_frame}; it must be 0 or more")
+        if num_frames < FEWEST_FRAMES:
             raise InvalidArgumentError(
-                f"num_simulation_steps is {needed}, but scene {scene} has {available} frames; take fewer"
+                f"an episode needs {FEWEST_FRAMES} frames or more, got {max(num_frames, 0)} of scene {scene}; change "
+                "num_simulation_steps or start_frame_index of sim_cfg"
             )
-        drawn = int(generator.integers(0, available - needed + 1))
-        return drawn if requested is None else requested
+        if first_frame + num_frames > available:
+            raise InvalidArgumentError(
+                f"start_frame_index {first_frame} and num_simulation_steps {num_frames} need "
+                f"{first_frame + num_frames} frames, but scene {scene} has {available}"
+            )
+        return EpisodeStart(scene, first_frame, num_frames)
 
 
 class EpisodeDraws:
@@ -260,7 +259,19 @@ class EpisodeDraws:
         Raises:
             InvalidArgumentError: There are other numbers of seeds.
         """
-        seeds = self._seeds_of(seed)
+        seeds: Sequence[int | None]
+        num_envs = len(self._generators)
+        if seed is None:
+            seeds = [None] * num_envs
+        elif isinstance(seed, int | np.integer):
+            seeds = [int(seed) + index for index in range(num_envs)]
+        elif not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
+            raise InvalidArgumentError(f"seed is {seed!r}; pass a whole number, a list of them, or None")
+        elif len(seed) != num_envs:
+            raise InvalidArgumentError(f"seed must be one for each of {num_envs} environments, got {len(seed)}")
+        else:
+            seeds = [int(each) if isinstance(each, np.integer) else each for each in seed]
+        # all generators are made before one is exchanged, so that a seed that is none leaves them as they were
         seeded = {slot: seeding.np_random(seeds[slot])[0] for slot in slots.tolist() if seeds[slot] is not None}
         for slot, generator in seeded.items():
             self._generators[slot] = generator
@@ -276,7 +287,16 @@ class EpisodeDraws:
             InvalidArgumentError: There is no such scene or frame, or too few frames are left.
             CorruptedDataError: The scene that is wanted is damaged, or all are.
         """
-        starts = [self._choice.draw(self._generators[slot], self._wanted_of(slot, wanted)) for slot in slots.tolist()]
+        # where nothing is asked for, a share of the episodes is of scenes in which others have failed, each with a
+        # probability that is in proportion to how often they have
+        failures = np.where(self._failures > _SELDOM, self._failures, 0.0)
+        shares_failed = not wanted and self._failed_share != 0 and bool(failures.any())
+        starts = []
+        for slot in slots.tolist():
+            generator, requested = self._generators[slot], wanted
+            if shares_failed and generator.random() < self._failed_share:
+                requested = {"scene_id": int(generator.choice(len(failures), p=failures / failures.sum()))}
+            starts.append(self._choice.draw(generator, requested))
         return np.ascontiguousarray(np.array(starts, np.int64).T)
 
     def note(self, scenes: Int64Array, is_failed: BoolArray) -> None:
@@ -286,31 +306,6 @@ class EpisodeDraws:
         for scene, failed in zip(scenes.tolist(), is_failed.tolist(), strict=True):
             self._failures[scene] += _FORGETTING * (failed - self._failures[scene])
 
-    def _wanted_of(self, slot: int, wanted: Mapping[str, int]) -> Mapping[str, int]:
-        """Return what is asked of the next episode of an environment: maybe a scene in which others have failed."""
-        if wanted or self._failed_share == 0:
-            return wanted
-        # with a probability that is in proportion to how often episodes of the scene have failed
-        failures = np.where(self._failures > _SELDOM, self._failures, 0.0)
-        if not failures.any():
-            return wanted
-        generator = self._generators[slot]
-        if generator.random() >= self._failed_share:
-            return wanted
-        return {"scene_id": int(generator.choice(len(self._failures), p=failures / failures.sum()))}
-
-    def _seeds_of(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
-        num_envs = len(self._generators)
-        if seed is None:
-            return [None] * num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + index for index in range(num_envs)]
-        if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str):
-            raise InvalidArgumentError(f"seed is {seed!r}; pass a whole number, a list of them, or None")
-        if len(seed) != num_envs:
-            raise InvalidArgumentError(f"seed must be one for each of {num_envs} environments, got {len(seed)}")
-        return [int(each) if isinstance(each, np.integer) else each for each in seed]
-
 
 def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
     """Return the number of frames of each scene of a log, (S,); 0 of those whose frames the log does not have."""
@@ -318,41 +313,3 @@ def frames_of_scenes(log: ChunkedDataset) -> Int64Array:
     starts, stops = bounds[:, 0], bounds[:, 1]
     is_there = (starts >= 0) & (starts <= stops) & (stops <= len(log.frames))
     return np.where(is_there, stops - starts, 0)
-
-
-def require_sound_scene(log: ChunkedDataset, scene: int) -> None:
-    """Refuse a scene without frames, or whose frames, agents or lights cannot be read, or whose AV is nowhere.
-
-    Raises:
-        CorruptedDataError: An interval is wrong, a file is damaged or missing, or a pose is not finite or too far away.
-    """
-    require_readable_scene(log, scene)
-    (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
-    frames = rows_of(log.frames, slice(*record[FRAME_INTERVAL].tolist()), strict=True)
-    if len(frames) == 0:
-        raise CorruptedDataError("it has no frames")
-    for name, array in ((AGENT_INTERVAL, log.agents), (FACE_INTERVAL, log.tl_faces)):
-        if len(array):
-            rows_of(array, slice(int(frames[name][:, 0].min()), int(frames[name][:, 1].max())), strict=True)
-    _refuse(find_pose_fault(frames))
-
-
-def require_drivable_scene(bank: SceneBank, scene: int) -> None:
-    """Refuse a scene with road users that cannot be, or that a bank cannot prepare.
-
-    Args:
-        bank: Prepares it.
-        scene: The scene, which can be read.
-
-    Raises:
-        CorruptedDataError: A value of a road user is not finite or absurd, a frame has a track twice, or times stand
-            still.
-    """
-    _refuse(find_record_fault(SceneRecords.read(bank.log, scene)))
-    bank.prepare(np.array([scene]))
-
-
-def _refuse(fault: RecordFault | None) -> None:
-    if fault is not None:
-        track = "" if fault.track_id is None else f", track {fault.track_id}"
-        raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")

@@ -118,9 +118,10 @@ class PolicyDriver:
         file = find_policy_file(path)
         network: ActingNetwork
         if is_onnx(file):
-            from l5kit.environment.policy_export import read_exported_policy  # here, as it brings torch
+            from l5kit.environment.policy_export import ExportedPolicy  # here, as it brings torch
 
-            network, options = read_exported_policy(file)
+            network = ExportedPolicy(file)
+            options = network.options
         else:
             network, options = read_policy(file)
         digest = hashlib.sha256(file.read_bytes())

@@ -69,14 +69,26 @@ class ExportedPolicy:
     """A policy of an ONNX file, run by onnxruntime.
 
     Args:
-        network: The file, opened.
+        file: The file.
+
+    Attributes:
+        options: What it was trained with.
+        num_inputs: Values of an observation.
+        num_outputs: Values of an action, or the number of actions that it chooses from.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not there.
+        CheckpointError: The file is broken, or none of l5kit.
+        InvalidArgumentError: It is no policy.
     """
 
-    def __init__(self, network: ExportedNetwork) -> None:
-        self._network = network
-        self.num_inputs, self.num_outputs = (
-            int(each[0].shape[1]) for each in (network.facts.inputs, network.facts.outputs)
-        )
+    def __init__(self, file: Path) -> None:
+        self._network = ExportedNetwork(file)
+        facts = self._network.facts
+        if facts.workflow != POLICY:
+            raise InvalidArgumentError(f"{file} is an exported network of {facts.workflow}, and no policy")
+        self.num_inputs, self.num_outputs = (int(each[0].shape[1]) for each in (facts.inputs, facts.outputs))
+        self.options = PolicyOptions.of_json(facts.config)
 
     def act(self, seen: Float32Array) -> Float32Array:
         """Return means of actions, or what each action is worth, (R, outputs), of observations (R, inputs)."""
@@ -136,20 +148,6 @@ def export_policy(
         config=options.as_json(),
     )
     return export_module(module, written, {_SEEN: seen[:4]}, sizes=sizes(), facts=facts)
-
-
-def read_exported_policy(file: Path) -> tuple[ExportedPolicy, PolicyOptions]:
-    """Return an exported policy, and what it was trained with.
-
-    Raises:
-        MissingDependencyError: onnxruntime is not there.
-        CheckpointError: The file is broken, or none of l5kit.
-        InvalidArgumentError: It is no policy.
-    """
-    network = ExportedNetwork(file)
-    if network.facts.workflow != POLICY:
-        raise InvalidArgumentError(f"{file} is an exported network of {network.facts.workflow}, and no policy")
-    return ExportedPolicy(network), PolicyOptions.of_json(network.facts.config)
 
 
 def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, size: int) -> Float32Array:

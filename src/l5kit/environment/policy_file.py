@@ -230,7 +230,22 @@ def read_policy(file: Path) -> tuple[PolicyNetwork, PolicyOptions]:
             f"{file} has another network than l5kit train-rl makes for compact observations, which is a few layers"
         )
     layers = tuple((_array_of(weights[f"{name}.weight"]), _array_of(weights[f"{name}.bias"])) for name in names)
-    _require_layers(file, layers)
+
+    # weights that do not fit together, or that are no numbers, are refused layer by layer
+    num_inputs: int | None = None
+    for number, (weights_of_layer, offsets) in enumerate(layers):
+        is_fitting = weights_of_layer.ndim == 2 and offsets.shape == weights_of_layer.shape[:1]
+        if not is_fitting or num_inputs not in (None, weights_of_layer.shape[1]):
+            raise InvalidArgumentError(
+                f"{file} is broken (layer {number} has weights {weights_of_layer.shape} and offsets {offsets.shape}); "
+                "take another file of the training"
+            )
+        if not (np.isfinite(weights_of_layer).all() and np.isfinite(offsets).all()):
+            raise InvalidArgumentError(
+                f"{file} is broken (layer {number} has weights that are no finite float32 numbers); take another file "
+                "of the training"
+            )
+        num_inputs = weights_of_layer.shape[0]
     if encoder is not None and layers[0][0].shape[1] != len(encoder.own[1]):
         raise InvalidArgumentError(f"{file} is broken (layers do not fit together); take another file of the training")
     return PolicyNetwork(layers, encoder), options
@@ -330,21 +345,3 @@ def _array_of(values: object) -> Float32Array:
     """Return weights as an array; NaN for what is none."""
     none: Float32Array = np.full((1, 1), np.nan, np.float32)
     return values if isinstance(values, np.ndarray) else none
-
-
-def _require_layers(file: Path, layers: tuple[Layer, ...]) -> None:
-    """Refuse weights that do not fit together, or that are no numbers."""
-    num_inputs: int | None = None
-    for number, (weights, offsets) in enumerate(layers):
-        is_fitting = weights.ndim == 2 and offsets.shape == weights.shape[:1]
-        if not is_fitting or num_inputs not in (None, weights.shape[1]):
-            raise InvalidArgumentError(
-                f"{file} is broken (layer {number} has weights {weights.shape} and offsets {offsets.shape}); take "
-                "another file of the training"
-            )
-        if not (np.isfinite(weights).all() and np.isfinite(offsets).all()):
-            raise InvalidArgumentError(
-                f"{file} is broken (layer {number} has weights that are no finite float32 numbers); take another file "
-                "of the training"
-            )
-        num_inputs = weights.shape[0]

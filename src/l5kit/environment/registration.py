@@ -47,17 +47,13 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "Vector
     return DeviceVectorEnv(*args, device=device, **kwargs)
 
 
-def _register() -> None:
-    """Register the id, unless somebody has."""
+if importlib.util.find_spec("gymnasium") is not None:
     import gymnasium
 
+    # unless somebody has
     if ENVIRONMENT_ID not in gymnasium.registry:
         gymnasium.register(
             id=ENVIRONMENT_ID,
             entry_point="l5kit.environment.envs.l5_env:L5Env",
             vector_entry_point="l5kit.environment.registration:make_vector_env",
         )
-
-
-if importlib.util.find_spec("gymnasium") is not None:
-    _register()

@@ -9,14 +9,20 @@ from typing import get_args
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from l5kit._types import JsonObject
 from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EndName, EnvironmentParams
+from l5kit.configs.parameters import RasterGeometry
 from l5kit.configs.texts import did_you_mean, require_regular_file
+from l5kit.data.index.log_index import require_readable_scene
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import maps_of_cfg
+from l5kit.data.record_sequence import rows_of
+from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
 from l5kit.data.scene_jobs import count_workers
+from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.ego import EgoDataset
@@ -25,19 +31,14 @@ from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.device.opening import open_backend
 from l5kit.environment.action_kinds import ActionKind, PoseActions, UnicycleActions, kinematic_scales
 from l5kit.environment.actors import ActorEpisode, ActorRoads
-from l5kit.environment.episode_choice import (
-    EpisodeChoice,
-    frames_of_scenes,
-    require_drivable_scene,
-    require_sound_scene,
-)
+from l5kit.environment.episode_choice import EpisodeChoice, frames_of_scenes
 from l5kit.environment.episode_roads import EpisodeRoads
 from l5kit.environment.episodes import EpisodeParts
 from l5kit.environment.kinematic_model import UnicycleModel
 from l5kit.environment.model_actions import MODEL_ACTIONS, ROUTE_ACTIONS, ModelActions, RouteActions, model_actions
 from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.environment.observations.compact_view import CompactView
-from l5kit.environment.observations.views import LogView, raster_space, vector_space
+from l5kit.environment.observations.views import LogView, vector_space
 from l5kit.environment.rewards.driving_reward import DrivingReward, DrivingWeights
 from l5kit.environment.rewards.step_reward import DisplacementReward, StepReward
 from l5kit.environment.slots.log_slots import LogSlots
@@ -45,7 +46,8 @@ from l5kit.environment.slots.scene_slots import SceneSlot, SceneSlots
 from l5kit.environment.traffic.scene_bank import SceneBank
 from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.environment.utils import NonKinematicActionRescaleParams, calculate_non_kinematic_rescale_params
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import CorruptedDataError, InvalidArgumentError, UnsupportedValueError
+from l5kit.evaluation.driving.record_faults import RecordFault, find_pose_fault, find_record_fault
 from l5kit.rasterization import Rasterizer, build_rasterizer
 from l5kit.simulation.dataset import SimulationConfig, SimulationDataset
 from l5kit.simulation.drivers.intelligent import POPULATIONS, POPULATIONS_BY_PARAMETERS, IntelligentDriver
@@ -156,22 +158,6 @@ class EnvironmentOptions:
         is_usual = (self.observation, self.reward, self.others) == ("raster", "displacement", "log")
         return is_usual and self.actions in ("poses", "kinematic")
 
-    def of_params(self, params: EnvironmentParams) -> "EnvironmentOptions":
-        """Return these options, completed by what a configuration says.
-
-        Raises:
-            InvalidArgumentError: Episodes are to end early, but the reward does not end any.
-        """
-        names = ("observation", "actions", "reward", "others", "ends_at")
-        missing = {name: getattr(params, name) for name in names if getattr(self, name) is None}
-        completed = replace(self, **missing)
-        if completed.ends_at and completed.reward != "driving":
-            raise InvalidArgumentError(
-                f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "
-                f"{completed.reward!r}; pass reward='driving' or ends_at=()"
-            )
-        return completed
-
 
 @dataclass(frozen=True)
 class EnvironmentParts:
@@ -228,7 +214,17 @@ class EnvironmentParts:
             raise InvalidArgumentError(f"dmg is {dmg!r}; pass LocalDataManager({str(dmg)!r})")
         loader = "train_data_loader" if train or params.overfit else "val_data_loader"
         log = ChunkedDataset(data_manager.require(cfg[loader]["key"])).open()
-        completed = (options or EnvironmentOptions()).of_params(params)
+
+        # what nobody asks for is what the configuration says
+        requested = options or EnvironmentOptions()
+        names = ("observation", "actions", "reward", "others", "ends_at")
+        missing = {name: getattr(params, name) for name in names if getattr(requested, name) is None}
+        completed = replace(requested, **missing)
+        if completed.ends_at and completed.reward != "driving":
+            raise InvalidArgumentError(
+                f"ends_at is {completed.ends_at!r}, but only the reward 'driving' ends episodes early, and reward is "
+                f"{completed.reward!r}; pass reward='driving' or ends_at=()"
+            )
         usual = SimulationConfigGym(num_simulation_steps=params.num_simulation_steps)
         copied = usual if sim_cfg is None else replace(sim_cfg)
         return cls(cfg, params, completed, copied, train, data_manager, log)
@@ -332,10 +328,26 @@ class EnvironmentParts:
         )
 
     def _require_sound(self, scene: int) -> None:
-        """Refuse a damaged scene."""
-        require_sound_scene(self.log, scene)
+        """Refuse a damaged scene: one that cannot be read or, where there is a bank, one whose road users cannot be.
+
+        Raises:
+            CorruptedDataError: There are no frames, an interval is wrong, a file is damaged or missing, or a pose of
+                the AV is not finite or too far away. With a bank also: a value of a road user is not finite or absurd,
+                a frame has a track twice, or times stand still.
+        """
+        log = self.log
+        require_readable_scene(log, scene)
+        (record,) = rows_of(log.scenes, slice(scene, scene + 1), strict=True)
+        frames = rows_of(log.frames, slice(*record[FRAME_INTERVAL].tolist()), strict=True)
+        if len(frames) == 0:
+            raise CorruptedDataError("it has no frames")
+        for name, array in ((AGENT_INTERVAL, log.agents), (FACE_INTERVAL, log.tl_faces)):
+            if len(array):
+                rows_of(array, slice(int(frames[name][:, 0].min()), int(frames[name][:, 1].max())), strict=True)
+        _refuse(find_pose_fault(frames))
         if self.bank is not None:
-            require_drivable_scene(self.bank, scene)
+            _refuse(find_record_fault(SceneRecords.read(log, scene)))
+            self.bank.prepare(np.array([scene]))
 
     def simulator(self, simnet_model_path: str | None) -> ClosedLoopSimulator:
         """Return what drives agents that do not do what the log says.
@@ -441,10 +453,17 @@ class EnvironmentParts:
         if self.options.observation == "compact":
             assert roads is not None
             view = CompactView(roads, self.layout)
-        else:
+        elif self.options.observation == "vectors":
             assert log is not None
-            is_vector = self.options.observation == "vectors"
-            view = LogView(log, vector_space(log.dataset) if is_vector else raster_space(self.cfg, self.rasterizer))
+            view = LogView(log, vector_space(log.dataset))
+        else:
+            # a picture (C, H, W), float32 from 0 to 1, or bytes where the raster is made of them
+            assert log is not None
+            width, height = RasterGeometry.from_cfg(self.cfg).raster_size_px
+            shape = (self.rasterizer.num_channels(), height, width)
+            is_bytes = getattr(self.rasterizer, "image_dtype", "float32") == "uint8"
+            picture = spaces.Box(0, 255, shape, np.uint8) if is_bytes else spaces.Box(0, 1, shape, np.float32)
+            view = LogView(log, spaces.Dict({"image": picture}))
         frames = self.params.frames_per_action
         if frames > 1 and not isinstance(actions, ModelActions):
             raise UnsupportedValueError(
@@ -549,3 +568,10 @@ def measure_scales(
     return calculate_non_kinematic_rescale_params(
         SimulationDataset.from_dataset_indices(dataset, choice.measured_scenes, replayed)
     )
+
+
+def _refuse(fault: RecordFault | None) -> None:
+    """Raise a ``CorruptedDataError`` for what is wrong with the records of a scene, if anything is."""
+    if fault is not None:
+        track = "" if fault.track_id is None else f", track {fault.track_id}"
+        raise CorruptedDataError(f"frame {fault.frame} of it{track}: {fault.message}")

@@ -72,12 +72,14 @@ def scored_batches(
     # Workers are sent the indices of the samples of their batches, and not all of them.
     size = setup.loader.batch_size
     batches = range(-(-len(indices) // size))
-
-    def indices_of(batch_indices: Int64Array) -> Int64Array:
-        return indices[int(batch_indices[0]) * size : (int(batch_indices[-1]) + 1) * size]
-
-    job = partial(_score_batches, setup)
-    results = map_scenes(job, batches, workers, block_size=1, unit="batch", brief=indices_of)
+    results = map_scenes(
+        partial(_score_batches, setup),
+        batches,
+        workers,
+        block_size=1,
+        unit="batch",
+        brief=lambda chosen: indices[int(chosen[0]) * size : (int(chosen[-1]) + 1) * size],
+    )
     with closing(results):
         for scored in results:
             yield from scored

@@ -47,9 +47,17 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
     Raises:
         ConfigError: The network is one for compact observations, and these are others.
     """
-    is_dict = isinstance(env.observation_space, spaces.Dict)
+    space = env.observation_space
+    extractor: JsonObject = {}
     if params.network == "layers":
-        extractor: JsonObject = _features_of(env.observation_space)
+        # pictures are looked at with convolutions, where these fit
+        picture = space.spaces.get("image") if isinstance(space, spaces.Dict) else None
+        sides_px = () if picture is None else (picture.shape or ())[1:]
+        if picture is not None and min(sides_px) >= _LEAST_SIDE_PX:
+            extractor["normalize_images"] = picture.dtype == np.uint8
+            if all(_CONVOLVED_SIDES_PX[0] <= side <= _CONVOLVED_SIDES_PX[1] for side in sides_px):
+                extractor["features_extractor_class"] = CustomFeatureExtractor
+                extractor["features_extractor_kwargs"] = {"features_dim": _NUM_FEATURES}
     elif layout is None:
         raise ConfigError(
             f"rl_params.network: {params.network!r} looks at road users of compact observations; set "
@@ -60,7 +68,7 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
         how["scales"] = measure_scales(env, layout, seed=params.seed)
         how["num_heads"] = _NUM_HEADS[params.network]
         extractor = {"features_extractor_class": CompactFeatures, "features_extractor_kwargs": how}
-    keeps_near = params.near_start > 0
+    keeps_near, is_dict = params.near_start > 0, isinstance(space, spaces.Dict)
     return PPO(
         NearStartPolicy if keeps_near else "MultiInputPolicy" if is_dict else "MlpPolicy",
         env,
@@ -150,17 +158,3 @@ def _options_by_name(options: PolicyOptions) -> dict[str, object]:
     """Return options by name, those of the layout each by its own."""
     by_name = options.as_json()
     return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}
-
-
-def _features_of(space: spaces.Space[object]) -> JsonObject:
-    """Return the keywords of a policy that looks at pictures with convolutions, where these fit."""
-    if not isinstance(space, spaces.Dict) or "image" not in space.spaces:
-        return {}
-    shape, (least, most) = space["image"].shape or (), _CONVOLVED_SIDES_PX
-    if min(shape[1:]) < _LEAST_SIDE_PX:
-        return {}
-    how = {"normalize_images": space["image"].dtype == np.uint8}
-    if not all(least <= side <= most for side in shape[1:]):
-        return how
-    features = {"features_dim": _NUM_FEATURES}
-    return {**how, "features_extractor_class": CustomFeatureExtractor, "features_extractor_kwargs": features}

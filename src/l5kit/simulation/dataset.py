@@ -323,7 +323,17 @@ class SimulationDataset:
             if np.shape(agent) != (1,):
                 raise InvalidArgumentError(f"agents_infos must hold records of shape (1,), got {np.shape(agent)}")
         if self.sim_cfg.keep_labels_and_velocities and state_index > 0:
-            agents_infos = self._with_labels_and_velocities(state_index, agents_infos)
+            # copies of them get the labels that they had in the frame before, and the velocity of their step
+            self._put_back()
+            keys = list(agents_infos)
+            before = self._buffer.frame_rows([self._position[scene] for scene, _ in keys], state_index - 1)
+            rows = self._buffer.find_agents(before, np.array([track for _, track in keys], np.uint64))
+            agents_infos = {key: agent.copy() for key, agent in agents_infos.items()}
+            for agent, row in zip(agents_infos.values(), rows.tolist(), strict=True):
+                if row >= 0:
+                    last, step_time_s = self._buffer.agents[row], self._buffer.facts.step_time_s
+                    agent["label_probabilities"] = last["label_probabilities"]
+                    agent["velocity"] = (agent["centroid"] - last["centroid"]) / step_time_s
         self._take_over_logs()
 
         # where arrays were handed out they hold the scene, and the buffer gets it later; all others at once
@@ -373,22 +383,6 @@ class SimulationDataset:
             rows = expand_ranges(intervals[:, 0], intervals[:, 1] - intervals[:, 0])
             hide_records(buffer.agents, rows[np.isin(buffer.agents["track_id"][rows], track_ids[is_away])])
             disable_agents(subset, track_ids[~is_away])
-
-    def _with_labels_and_velocities(
-        self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]
-    ) -> dict[Controlled, RecordArray]:
-        """Return agents with the labels that they had in the frame before, and the velocity of their step."""
-        self._put_back()
-        keys = list(agents_infos)
-        before = self._buffer.frame_rows([self._position[scene] for scene, _ in keys], state_index - 1)
-        rows = self._buffer.find_agents(before, np.array([track for _, track in keys], np.uint64))
-        kept = {key: agents_infos[key].copy() for key in keys}
-        for (key, agent), row in zip(kept.items(), rows.tolist(), strict=True):
-            if row >= 0:
-                last = self._buffer.agents[row]
-                agent["label_probabilities"] = last["label_probabilities"]
-                agent["velocity"] = (agents_infos[key]["centroid"] - last["centroid"]) / self._buffer.facts.step_time_s
-        return kept
 
     def _find_controlled(self, state_index: int) -> tuple[AgentsNow, Int64Array]:
         """Return the agents of a frame of all scenes, and which of them are controlled."""

@@ -488,7 +488,16 @@ class KinematicBicycle(_KernelModel):
         Raises:
             InvalidArgumentError: Shapes do not fit, times do not rise, or a value is not finite.
         """
-        steps_s = _steps_of_log(poses, times_s, lengths_m)
+        if poses.shape != (len(lengths_m), len(times_s), 3) or len(times_s) < 2:
+            raise InvalidArgumentError(
+                f"poses have shape {poses.shape} for {len(times_s)} times_s and {len(lengths_m)} lengths_m; "
+                "pass (N, T, 3), (T,) and (N,), T at least 2"
+            )
+        steps_s: Float64Array = np.diff(np.asarray(times_s, np.float64))
+        if not (steps_s > 0).all():
+            raise InvalidArgumentError(f"times_s must rise, got {np.asarray(times_s).tolist()}")
+
+        # the way of the rear axle along the heading
         starts, ends = poses[:, :-1], poses[:, 1:]
         headings = np.stack([np.cos(poses[..., 2]), np.sin(poses[..., 2])], axis=-1)
         rear_m = poses[..., :2] - (self.geometry.rear_axle_share * lengths_m)[:, None, None] * headings
@@ -545,19 +554,6 @@ def _curvatures(dyaws_rad: Float64Array, distances_m: Float64Array, speeds_mps: 
     """Return the curvatures of steps, 0 for slow ones."""
     is_turning = (np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS) & (distances_m != 0)
     return np.where(is_turning, dyaws_rad / np.where(is_turning, distances_m, 1.0), 0.0)
-
-
-def _steps_of_log(poses: Float64Array, times_s: Float64Array, lengths_m: Float64Array) -> Float64Array:
-    """Return the time steps (T - 1,) of a log, after a look at what was given."""
-    if poses.shape != (len(lengths_m), len(times_s), 3) or len(times_s) < 2:
-        raise InvalidArgumentError(
-            f"poses have shape {poses.shape} for {len(times_s)} times_s and {len(lengths_m)} lengths_m; "
-            "pass (N, T, 3), (T,) and (N,), T at least 2"
-        )
-    steps_s: Float64Array = np.diff(np.asarray(times_s, np.float64))
-    if not (steps_s > 0).all():
-        raise InvalidArgumentError(f"times_s must rise, got {np.asarray(times_s).tolist()}")
-    return steps_s
 
 
 def _require_actions(states: VehicleStates, actions: Float64Array, names: Sequence[str], step_time_s: float) -> None:

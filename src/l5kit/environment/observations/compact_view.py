@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from gymnasium import spaces
 
 
-def compact_space(layout: CompactLayout) -> "spaces.Box":
-    """Return the space of what one environment sees, float32 (``layout.size``,)."""
-    from gymnasium import spaces  # here, as views are also used without environments
-
-    return spaces.Box(-BOUND, BOUND, (layout.size,), np.float32)
-
-
 class CompactView:
     """View of the states around AVs of N slots, without a picture, on the processor or a device.
 
@@ -68,7 +61,9 @@ class CompactView:
     @property
     def space(self) -> "spaces.Box":
         """Space of one environment, float32 (``layout.size``,)."""
-        return compact_space(self.layout)
+        from gymnasium import spaces  # here, as views are also used without environments
+
+        return spaces.Box(-BOUND, BOUND, (self.layout.size,), np.float32)
 
     def look(self, slots: DeviceArray, avs: AvArrays) -> None:
         """Write what AVs of slots (B,), some of those of all slots, see."""

@@ -9,14 +9,13 @@ from gymnasium import spaces
 from gymnasium.vector.utils import create_empty_array
 from numpy.typing import DTypeLike
 
-from l5kit._types import Int64Array, JsonObject, NumericArray
-from l5kit.configs.parameters import RasterGeometry
+from l5kit._types import Int64Array, NumericArray
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.environment.gym_types import AnySpace
 from l5kit.environment.slots.log_slots import LogSlots
 from l5kit.environment.slots.scene_slots import SceneSlots
-from l5kit.errors import CorruptedDataError, L5KitError
+from l5kit.errors import L5KitError
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns
 
 VECTOR_KEYS = (
@@ -86,21 +85,26 @@ class LogView:
         return memory if memory.shape == shape and memory.dtype == dtype else None
 
 
-def raster_space(cfg: JsonObject, rasterizer: Any) -> spaces.Dict:
-    """Return ``{"image": (C, H, W)}``, float32 from 0 to 1, or bytes where the raster is made of them."""
-    width, height = RasterGeometry.from_cfg(cfg).raster_size_px
-    shape = (rasterizer.num_channels(), height, width)
-    if getattr(rasterizer, "image_dtype", "float32") == "uint8":
-        return spaces.Dict({"image": spaces.Box(0, 255, shape, np.uint8)})
-    return spaces.Dict({"image": spaces.Box(0, 1, shape, np.float32)})
-
-
 def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
     """Return a space for each of the keys of vector samples that tell of the present and the past, and no more.
 
     A single number is an array (1,), as policies join arrays along an axis.
+
+    Args:
+        dataset: Makes the samples; their shapes are those of the first frame of the first scene in which that frame is
+            not damaged.
+
+    Raises:
+        L5KitError: The first frames of all scenes are damaged, or there is no scene.
     """
-    sample = _first_sample(dataset)
+    starts = [0, *(end for end in dataset.cumulative_sizes.tolist() if 0 < end < len(dataset))]
+    for start in starts:
+        try:
+            sample: Mapping[str, Any] = dataset[start]
+            break
+        except L5KitError:
+            if start == starts[-1]:
+                raise
     return spaces.Dict({_OBSERVED_AS.get(key, key): _space_of(np.atleast_1d(sample[key])) for key in VECTOR_KEYS})
 
 
@@ -116,20 +120,6 @@ def as_samples(observation: Mapping[str, _Array]) -> dict[str, _Array]:
     return {
         _SAMPLED_AS.get(key, key): value[..., 0] if key in _SAMPLED_AS else value for key, value in observation.items()
     }
-
-
-def _first_sample(dataset: BaseEgoDataset) -> Mapping[str, Any]:
-    """Return the sample of the first frame of the first scene whose first frame is not damaged."""
-    starts = [0, *(end for end in dataset.cumulative_sizes.tolist() if 0 < end < len(dataset))]
-    for start in starts:
-        try:
-            sample: Mapping[str, Any] = dataset[start]
-        except L5KitError:
-            if start == starts[-1]:
-                raise
-        else:
-            return sample
-    raise CorruptedDataError("the log has no scene")
 
 
 def _space_of(value: NumericArray) -> AnySpace:

@@ -220,18 +220,20 @@ class ModelMover:
         self.is_bad: DeviceArray = backend.zeros(num_slots, np.bool_)
 
     def moved(self, avs: AvSlots, slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
-        """Return the AVs of slots one step later, in memory that is used again; see :class:`AvMover`."""
-        controls, roads = self.controls_of(len(slots), actions), avs.roads
+        """Return the AVs of slots one step later, in memory that is used again; see :class:`AvMover`.
+
+        Args:
+            avs: The AVs.
+            slots: The slots, (B,).
+            actions: Controls of the model, float64 (B or more, 2).
+        """
+        roads = avs.roads
         assert roads is not None
         bank = roads.traffic.arrays
         of_log, of_routes = (roads.traffic.current, bank.starts, bank.ego), (bank.paths, roads.now)
         to_write = (self._columns, self.is_bad)
-        self._backend.run(move_avs, len(slots), slots, avs.arrays, of_log, of_routes, controls, self._model, *to_write)
+        self._backend.run(move_avs, len(slots), slots, avs.arrays, of_log, of_routes, actions, self._model, *to_write)
         return self._columns
-
-    def controls_of(self, size: int, actions: DeviceArray) -> DeviceArray:  # noqa: ARG002 others are made of fewer numbers
-        """Return the controls of the model that actions (B, ...) stand for, float64 (B or more, 2)."""
-        return actions
 
 
 def is_moving(model: object) -> TypeGuard[MovingModel]:

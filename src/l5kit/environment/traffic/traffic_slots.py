@@ -101,8 +101,22 @@ class TrafficSlots:
     ) -> None:
         if num_slots < 1:
             raise InvalidArgumentError(f"num_slots is {num_slots}; pass at least 1")
+        # a bank on whose paths the driver cannot drive is refused
         if drives is not None:
-            require_paths(bank, drives)
+            if drives.gives_way or drives.lane_changes is not None:
+                raise InvalidArgumentError(
+                    "drives gives way or changes lanes, which vehicles of slots do not; leave gives_way and "
+                    "lane_changes out"
+                )
+            if not bank.drives_agents:
+                raise InvalidArgumentError(
+                    "drives is a driver, but the bank has no paths; make it with drives_agents=True"
+                )
+            if drives.unknown_limit_mps != bank.unknown_limit_mps:
+                raise InvalidArgumentError(
+                    f"drives has unknown_limit_mps {drives.unknown_limit_mps}, the bank {bank.unknown_limit_mps}; use "
+                    "one value"
+                )
         self.backend = backend = open_backend("cpu") if backend is None else backend
         if not backend.is_serial:
             require_scenes(bank)
@@ -162,7 +176,26 @@ class TrafficSlots:
             IndexOutOfRangeError: There is no such slot, scene or frame.
             InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was copied.
         """
-        self._follow_bank()
+        # scenes that have come to the bank are taken up; seats keep what they know, and room is made anew only if it is
+        # too small
+        if self._num_scenes != len(self.bank):
+            if not self.backend.is_serial:
+                raise InvalidArgumentError(
+                    f"bank has {len(self.bank)} scenes, but {self._num_scenes} are on {self.backend.device}; prepare "
+                    "all scenes before they are uploaded"
+                )
+            before, seats = self.most, self.seats
+            self._take_up_bank()
+            self._drive = self._drive_on_paths()
+            num_seats = seats.states.shape[1]
+            if self._most_seats > num_seats:
+                self.seats = self._make_seats()
+                for new, old in zip(self.seats, seats, strict=True):
+                    new[:, :num_seats] = old
+            if self.most > before:
+                self.room = self._make_room()
+
+        # slots, scenes and frames go to the device in one copy
         orders = [np.asarray(each, np.int64) for each in (slots, bank_rows, frames)]
         if any(each.shape != (len(orders[0]),) for each in orders):
             raise InvalidArgumentError(
@@ -343,27 +376,6 @@ class TrafficSlots:
         copied: NumericArray = self.backend.tensor(array).cpu().numpy()
         return copied
 
-    def _follow_bank(self) -> None:
-        """Take up the scenes that have come to the bank, and make room for them."""
-        if self._num_scenes == len(self.bank):
-            return
-        if not self.backend.is_serial:
-            raise InvalidArgumentError(
-                f"bank has {len(self.bank)} scenes, but {self._num_scenes} are on {self.backend.device}; prepare all "
-                "scenes before they are uploaded"
-            )
-        # seats keep what they know; room is made anew only if it is too small
-        before, seats = self.most, self.seats
-        self._take_up_bank()
-        self._drive = self._drive_on_paths()
-        num_seats = seats.states.shape[1]
-        if self._most_seats > num_seats:
-            self.seats = self._make_seats()
-            for new, old in zip(self.seats, seats, strict=True):
-                new[:, :num_seats] = old
-        if self.most > before:
-            self.room = self._make_room()
-
     def _take_up_bank(self) -> None:
         """Copy all scenes to a device, or take the arrays of the bank on the processor."""
         bank = self.bank
@@ -422,20 +434,6 @@ def require_scenes(bank: SceneBank) -> None:
     """Refuse a bank to which no scenes can come any more, and that has none."""
     if len(bank) == 0:
         raise InvalidArgumentError("bank has no scenes; call bank.prepare() with all scenes that are to be driven")
-
-
-def require_paths(bank: SceneBank, driver: IntelligentDriver) -> None:
-    """Refuse a bank on whose paths a driver cannot drive."""
-    if driver.gives_way or driver.lane_changes is not None:
-        raise InvalidArgumentError(
-            "drives gives way or changes lanes, which vehicles of slots do not; leave gives_way and lane_changes out"
-        )
-    if not bank.drives_agents:
-        raise InvalidArgumentError("drives is a driver, but the bank has no paths; make it with drives_agents=True")
-    if driver.unknown_limit_mps != bank.unknown_limit_mps:
-        raise InvalidArgumentError(
-            f"drives has unknown_limit_mps {driver.unknown_limit_mps}, the bank {bank.unknown_limit_mps}; use one value"
-        )
 
 
 def require_range(name: str, values: Int64Array, ends: Int64Array | np.int64, *, first: int = 0) -> None:

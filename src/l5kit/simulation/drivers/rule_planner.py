@@ -148,7 +148,19 @@ class RulePlanner:
         sizes_m = np.broadcast_to(np.array(state.batch.facts.ego_extent_m[:2], np.float64), (len(ego), 2))
         egos = np.ascontiguousarray(np.column_stack([ego.positions_m, *ego.motions, sizes_m]))
         is_new = memory.kept.begin(state.scenes, state.frame_indices)
-        now = _Now(state.scenes, is_new, egos, rows_with_vanished(state), state.colors)
+
+        # the agents of each scene, and behind them who stood there a second ago and is not seen now. Somebody whose
+        # track goes on, or on whose place another road user is, has not vanished. A track that is of something unknown
+        # now, for which trackers take cars for some frames, does not go on: it would be in nobody's way.
+        scenes, buffer, tracks = state.scenes, state.buffer, state.agents.tracks
+        num_back = max(round(_BACK_S / state.step_time_s), 1)
+        frames = buffer.scene_starts[scenes] + np.maximum(state.buffer_frames - num_back, 0)
+        past = read_agents(buffer.agents, buffer.frames[frames], tracks, scenes, state.batch.threshold)
+        is_seen = np.zeros(len(tracks) + 1, np.bool_)  # the last one is that of agents without a track
+        is_seen[state.agents.track_rows[state.agents.groups >= 0]] = True
+        is_seen[-1] = True
+        rows = _join(state.agents.scene_rows, past.scene_rows, past.track_rows, is_seen)
+        now = _Now(scenes, is_new, egos, rows, state.colors)
         plans, chosen = np.empty((len(state), _NUM_STEPS, 3)), np.empty(len(state), np.int64)
         _plan_scenes(memory.known, now, given, scoring, driving, memory.path_states, plans, chosen)
         return plans, chosen
@@ -271,22 +283,6 @@ def _plan_scenes(
 
 _BACK_S = 1.0
 _STANDS_MPS = 0.5
-
-
-def rows_with_vanished(state: TrafficState) -> SceneRows:
-    """Return the agents of R scenes, and behind those of each scene who stood there a second ago and is not seen now.
-
-    Somebody whose track goes on, or on whose place another road user is, has not vanished. A track that is of something
-    unknown now, for which trackers take cars for some frames, does not go on: it would be in nobody's way.
-    """
-    scenes, buffer, tracks = state.scenes, state.buffer, state.agents.tracks
-    num_back = max(round(_BACK_S / state.step_time_s), 1)
-    frames = buffer.scene_starts[scenes] + np.maximum(state.buffer_frames - num_back, 0)
-    past = read_agents(buffer.agents, buffer.frames[frames], tracks, scenes, state.batch.threshold)
-    is_seen = np.zeros(len(tracks) + 1, np.bool_)  # the last one is that of agents without a track
-    is_seen[state.agents.track_rows[state.agents.groups >= 0]] = True
-    is_seen[-1] = True
-    return _join(state.agents.scene_rows, past.scene_rows, past.track_rows, is_seen)
 
 
 @kernel_jit

@@ -139,8 +139,17 @@ def _decide_apart(
 
 
 def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Refusal:
+    """Return what a driver's error says, and the last line of its own file that led to it; not of drivers of l5kit."""
+    called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
+    ask_calls = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
+    of_driver = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last one, as drivers ask others
+    where = ""
+    if of_driver and not of_driver[0][1].startswith("l5kit."):
+        own = of_driver[0][0].co_filename
+        line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
+        where = f" (line {line} of {own})"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Refusal(scene, None, f"{type(driver).__name__}: {text}{_error_location(error)}", error)
+    return Refusal(scene, None, f"{type(driver).__name__}: {text}{where}", error)
 
 
 def _copied(memory: DriverMemory) -> DriverMemory:
@@ -212,18 +221,6 @@ def _of_other_scenes(refusals: list[Refusal], state: TrafficState) -> Int64Array
 def _nobody(state: TrafficState) -> Decision:
     none = np.zeros(0, np.int64)
     return Decision(none, state.actor_states.taken(none))
-
-
-def _error_location(error: BaseException) -> str:
-    """Return the last line of a driver's own file that led to an error; nothing for drivers of l5kit."""
-    called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
-    ask_calls = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
-    of_driver = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last one, as drivers ask others
-    if not of_driver or of_driver[0][1].startswith("l5kit."):
-        return ""
-    own = of_driver[0][0].co_filename
-    line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
-    return f" (line {line} of {own})"
 
 
 def _shortened(actions: Actions, actor: int) -> str:

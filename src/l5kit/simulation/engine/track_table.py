@@ -69,9 +69,31 @@ class TrackTable(ReadOnlyArrays):
             scenes: S scenes.
             threshold: What the probability of a label must be above for a row to be of its class.
         """
-        parts = [_tracks_of_scene(scene, threshold) for scene in scenes]
+        # ids, groups, first and last frames of the tracks of each scene
+        parts: list[tuple[NumericArray, Int64Array, Int64Array, Int64Array]] = []
+        for scene in scenes:
+            ids, track_indices = number_tracks(scene.agents["track_id"])
+            first_frames = np.full(len(ids), len(scene.frames), np.int64)
+            last_frames = np.full(len(ids), -1, np.int64)
+            counts = np.zeros((len(ids), len(RoadUserGroup) - 1), np.int64)
+            probabilities, extents_m = scene.agents["label_probabilities"], scene.agents["extent"]
+            for column in (probabilities, extents_m):
+                column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+            _note_rows(
+                np.ascontiguousarray(scene.frames[AGENT_INTERVAL]),
+                track_indices,
+                (probabilities, extents_m),
+                (groups_of_labels(), float(np.float32(threshold))),
+                first_frames,
+                last_frames,
+                counts,
+            )
+            groups = np.where(counts.any(axis=1), counts.argmax(axis=1), int(RoadUserGroup.NONE))
+            parts.append((ids, groups, first_frames, last_frames))
+
+        # those of all scenes behind each other
         starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
         if not columns:
             none = np.zeros(0, np.int64)
             return cls(starts, none.astype(np.uint64), none, none.copy(), none.copy())
@@ -96,28 +118,6 @@ class TrackTable(ReadOnlyArrays):
         if classes == "vehicles":
             return self.is_of(RoadUserGroup.VEHICLE)
         return ~self.is_of(RoadUserGroup.NONE)
-
-
-def _tracks_of_scene(scene: SceneRecords, threshold: float) -> tuple[NumericArray, Int64Array, Int64Array, Int64Array]:
-    """Return ids, groups, first and last frames of the tracks of a scene."""
-    ids, track_indices = number_tracks(scene.agents["track_id"])
-    first_frames = np.full(len(ids), len(scene.frames), np.int64)
-    last_frames = np.full(len(ids), -1, np.int64)
-    counts = np.zeros((len(ids), len(RoadUserGroup) - 1), np.int64)
-    probabilities, extents_m = scene.agents["label_probabilities"], scene.agents["extent"]
-    for column in (probabilities, extents_m):
-        column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
-    _note_rows(
-        np.ascontiguousarray(scene.frames[AGENT_INTERVAL]),
-        track_indices,
-        (probabilities, extents_m),
-        (groups_of_labels(), float(np.float32(threshold))),
-        first_frames,
-        last_frames,
-        counts,
-    )
-    groups = np.where(counts.any(axis=1), counts.argmax(axis=1), int(RoadUserGroup.NONE))
-    return ids, groups, first_frames, last_frames
 
 
 @kernel_jit

@@ -133,26 +133,25 @@ class TrafficState:
         of_actors = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
         indices = SampleIndices(self.scenes[of_actors], self.buffer_frames[of_actors], rows)
-        names, routes = self.batch.scene_indices, self._routes_for(dataset)
-        return samples_of_buffer(dataset, self.buffer, indices, scene_indices=names, missing=missing, routes=routes)
 
-    def _routes_for(self, dataset: "BaseEgoDataset") -> RouteSource | None:
-        """Return the routes of the AVs, and where on them they are; None where samples tell of none."""
-        if dataset.route_map is None or self.actors is not None:
-            return None
-        # a driver may make samples with several datasets, each with lanes of its own
-        known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
+        # the routes of the AVs, and where on them they are, where samples tell of any; a driver may make samples with
+        # several datasets, each with lanes of its own
+        routes: RouteSource | None = None
         route_map = dataset.route_map
-        followed = next((each for each in known if each.route_map is route_map), None)
-        if followed is None:
-            frames, step_time_s = [scene.frames for scene in self.batch.recorded], dataset.route_step_time_s
-            followed = FollowedRoutes.of_scenes(frames, first_frame=0, route_map=route_map, step_time_s=step_time_s)
-            known.append(followed)
-        if self.first_frames is None:
-            return followed
-        first_frames = np.zeros(len(self.batch), np.int64)
-        first_frames[self.scenes] = self.first_frames
-        return LaterRoutes(followed, first_frames)
+        if route_map is not None and self.actors is None:
+            known: list[FollowedRoutes] = self.memory.setdefault(_ROUTES, [])
+            followed = next((each for each in known if each.route_map is route_map), None)
+            if followed is None:
+                frames, step_time_s = [scene.frames for scene in self.batch.recorded], dataset.route_step_time_s
+                followed = FollowedRoutes.of_scenes(frames, first_frame=0, route_map=route_map, step_time_s=step_time_s)
+                known.append(followed)
+            routes = followed
+            if self.first_frames is not None:
+                first_frames = np.zeros(len(self.batch), np.int64)
+                first_frames[self.scenes] = self.first_frames
+                routes = LaterRoutes(followed, first_frames)
+        names = self.batch.scene_indices
+        return samples_of_buffer(dataset, self.buffer, indices, scene_indices=names, missing=missing, routes=routes)
 
     def only(self, scene: int) -> "TrafficState":
         """Return the state of one of the R scenes."""

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Float64Array, RecordArray
+from l5kit._types import Float64Array
 from l5kit.data.log_facts import LogFacts, require_facts
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
@@ -171,8 +171,28 @@ class Session:
         if moment is None:
             raise InvalidArgumentError("there is no moment yet; pass one to observe() or step()")
         window = self._past.frames()
-        ego = self._ego_of(moment, window.frames)
+
+        # the state of the AV; what the moment does not say follows from the frames before
+        length_m, frames = float(self.facts.ego_extent_m[0]), window.frames
+        acceleration_mps2, steering_rad = moment.acceleration_mps2, moment.steering_rad
+        if acceleration_mps2 is None:
+            acceleration_mps2 = self._past.acceleration_mps2()
+        if steering_rad is None and len(frames) > 1:
+            seconds = float(frames["timestamp"][-1] - frames["timestamp"][-2]) * 1e-9
+            yaws_rad = rotations33_as_yaws(frames["ego_rotation"][-2:])
+            rate, speed = np.array([angular_distance(yaws_rad[1], yaws_rad[0]) / seconds]), np.array([moment.speed_mps])
+            steering_rad = float(VehicleGeometry().steering_of(rate, speed, length_m=length_m)[0])
+        ego = VehicleStates(
+            positions_m=np.asarray(moment.position_m, np.float64)[None, :2].copy(),
+            yaws_rad=np.array([moment.heading_rad], np.float64),
+            speeds_mps=np.array([moment.speed_mps], np.float64),
+            accelerations_mps2=np.array([acceleration_mps2], np.float64),
+            steering_rad=np.array([steering_rad or 0.0], np.float64),
+            lengths_m=np.array([length_m]),
+        )
         self._go_on(moment, ego)
+
+        # what the planner makes of it, as a plan
         state = self._state(window, ego)
         actions = ask(self._seat.driver, state)
         controls = None
@@ -273,26 +293,6 @@ class Session:
             memory=self._memory,
             buffer=buffer,
             first_frames=np.array([self._frame - current]),
-        )
-
-    def _ego_of(self, moment: Moment, frames: RecordArray) -> VehicleStates:
-        """Return the state of the AV; what a moment does not say follows from the frames (F,) before."""
-        length_m = float(self.facts.ego_extent_m[0])
-        speed_mps, acceleration_mps2, steering_rad = moment.speed_mps, moment.acceleration_mps2, moment.steering_rad
-        if acceleration_mps2 is None:
-            acceleration_mps2 = self._past.acceleration_mps2()
-        if steering_rad is None and len(frames) > 1:
-            seconds = float(frames["timestamp"][-1] - frames["timestamp"][-2]) * 1e-9
-            yaws_rad = rotations33_as_yaws(frames["ego_rotation"][-2:])
-            rate = np.array([angular_distance(yaws_rad[1], yaws_rad[0]) / seconds])
-            steering_rad = float(VehicleGeometry().steering_of(rate, np.array([speed_mps]), length_m=length_m)[0])
-        return VehicleStates(
-            positions_m=np.asarray(moment.position_m, np.float64)[None, :2].copy(),
-            yaws_rad=np.array([moment.heading_rad], np.float64),
-            speeds_mps=np.array([speed_mps], np.float64),
-            accelerations_mps2=np.array([acceleration_mps2], np.float64),
-            steering_rad=np.array([steering_rad or 0.0], np.float64),
-            lengths_m=np.array([length_m]),
         )
 
 
