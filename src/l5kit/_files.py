@@ -173,35 +173,25 @@ def publish(complete: Path, target: Path, *, scratch: Path, may_replace: bool = 
         FileExistsError: There is something, and ``may_replace`` is False.
     """
     if not may_replace:
-        _publish_new(complete, target)
-    elif target.is_dir() or complete.is_dir():
-        _publish_over_folder(complete, target, scratch)
+        problem = f"{target} exists; another process has just written it"
+        if os.path.lexists(target):
+            raise FileExistsError(problem)
+        try:
+            os.rename(complete, target)
+        except OSError as error:
+            if os.path.lexists(target):
+                raise FileExistsError(problem) from error
+            raise
+    elif (target.is_dir() or complete.is_dir()) and os.path.lexists(target):
+        # no system puts a folder in the place of another one, so that what is there waits beside it
+        os.replace(target, scratch / _REPLACED)
+        try:
+            os.replace(complete, target)
+        except OSError:
+            os.replace(scratch / _REPLACED, target)
+            raise
     else:
         os.replace(complete, target)
-
-
-def _publish_new(complete: Path, target: Path) -> None:
-    problem = f"{target} exists; another process has just written it"
-    if os.path.lexists(target):
-        raise FileExistsError(problem)
-    try:
-        os.rename(complete, target)
-    except OSError as error:
-        if os.path.lexists(target):
-            raise FileExistsError(problem) from error
-        raise
-
-
-def _publish_over_folder(complete: Path, target: Path, scratch: Path) -> None:
-    if not os.path.lexists(target):
-        os.replace(complete, target)
-        return
-    os.replace(target, scratch / _REPLACED)
-    try:
-        os.replace(complete, target)
-    except OSError:
-        os.replace(scratch / _REPLACED, target)
-        raise
 
 
 def remove_whole(folder: Path) -> None:
