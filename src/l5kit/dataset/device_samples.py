@@ -295,9 +295,10 @@ class BackendLoader(ThreadLoader):
         maker.reseed(order)
         return self._make_samples(maker.dataset, list(order.indices))
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders; see :class:`BatchLoader`."""
         if self.num_threads == 0:
-            return super()._make_batches(orders)
+            return super().make_batches(orders)
 
         def make_ahead(maker: BatchMaker, order: BatchOrder) -> Callable[[], Batch]:
             return self._backend.make_ahead(lambda: self._make(maker, order))
@@ -328,7 +329,9 @@ class SendingLoader(BatchLoader):
         super().__init__(plan, source)
         self._loader, self._backend = loader, backend
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders; see :class:`BatchLoader`."""
+
         def send(batch: object) -> object:
             return with_tensors(batch, lambda tensor: tensor.to(self._backend.device, non_blocking=True))
 

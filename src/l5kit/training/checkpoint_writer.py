@@ -15,7 +15,7 @@ from pathlib import Path
 from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.batches import EvaluationBatches
-from l5kit.training.best import BestScore, TopFile, TopWeights, evaluation_digest
+from l5kit.training.best import BestScore, TopWeights, evaluation_digest
 from l5kit.training.folder import training_digest
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
@@ -137,7 +137,8 @@ class CheckpointWriter(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take up the best weights of a training that goes on, or let it end where its patience had."""
-        if not self._resumed or not isinstance(pl_module, TrainingModule) or self._rule is None:
+        rule = self._rule
+        if not self._resumed or not isinstance(pl_module, TrainingModule) or rule is None:
             return
         # strategies that part the weights restore states only after this, where what they hold is needed already
         if trainer.strategy.restore_checkpoint_after_setup and (self._folder / LAST_CHECKPOINT).is_file():
@@ -145,8 +146,20 @@ class CheckpointWriter(pl.Callback):
             self.on_load_checkpoint(self._module.trainer, self._module, copy.deepcopy(state))
             self.load_state_dict(state["callbacks"].get(type(self).__name__, {}))
             self._is_restored = True
-        self._take_up_best(pl_module, self._rule)
-        self._take_up_top(pl_module, self._rule)
+        self._take_up_best(pl_module, rule)
+
+        # and the best weights in files of their own, which the main process reads; all processes act on what it found,
+        # as they are needed where those of other evaluations are evaluated again
+        stored = self._top.stored(_EVALUATION) if trainer.is_global_zero else ()
+        stored = trainer.strategy.broadcast(stored)
+        comparable = [file for file in stored if file.digest == rule.digest]
+        self._top.keep(*comparable, is_main=trainer.is_global_zero)
+        for file in stored:
+            if file.digest != rule.digest:
+                if file.step not in {other.step for other in comparable}:
+                    again = read_checkpoint(self._folder / file.name)
+                    self._judge(again, pl_module, rule, lambda best: self._save_top(pl_module, best, rule))
+                self._top.remove(file, is_main=trainer.is_global_zero)
         if self.evaluated_step == self._loops_step:  # the trainer's own step is restored after this
             pl_module.scores = dict(self._scores)
             self._stop_if_out_of_patience(trainer, self._loops_step)
@@ -307,22 +320,6 @@ class CheckpointWriter(pl.Callback):
             is_past = (self.best.step or 0) <= (self._loops_step or 0)
             self._course = BestScore(self.best.score, self.best.step, num_worse) if is_past else BestScore()
             self.evaluated_step = None
-
-    def _take_up_top(self, module: TrainingModule, rule: _BestRule) -> None:
-        """Take up the best weights in files of their own; those of other evaluations are evaluated again."""
-        # the main process reads the folder, and all act on what it found: evaluations need every process
-        stored: tuple[TopFile, ...] = ()
-        if module.trainer.is_global_zero:
-            stored = self._top.stored(_EVALUATION)
-        stored = module.trainer.strategy.broadcast(stored)
-        comparable = [file for file in stored if file.digest == rule.digest]
-        self._top.keep(*comparable, is_main=module.trainer.is_global_zero)
-        for file in stored:
-            if file.digest != rule.digest:
-                if file.step not in {other.step for other in comparable}:
-                    again = read_checkpoint(self._folder / file.name)
-                    self._judge(again, module, rule, lambda best: self._save_top(module, best, rule))
-                self._top.remove(file, is_main=module.trainer.is_global_zero)
 
     def _judge(
         self, stored: Checkpoint, module: TrainingModule, rule: _BestRule, save: Callable[[BestScore], None]
