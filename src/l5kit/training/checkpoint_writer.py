@@ -11,6 +11,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from l5kit.planning.torch_files import CheckpointError
@@ -21,7 +24,7 @@ from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
 from l5kit.training.progress import TrainingClock
 from l5kit.training.setup import TrainingSetup
-from l5kit.training.sharding import load_stored_weights, whole_weights
+from l5kit.training.sharding import is_sharded
 from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles
 from l5kit.workflows.driving_scores import DRIVING_SCORE
 from l5kit.workflows.trajectories import score_name
@@ -327,7 +330,14 @@ class CheckpointWriter(pl.Callback):
         """Evaluate weights and save them with their score; any finite score is better than one that is not."""
         # the training goes on with its own weights, which wait in a copy
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
-        load_stored_weights(module.model, stored)
+        if is_sharded(module.model):
+            from torch.distributed.checkpoint import state_dict
+
+            values: dict[str, Any] = dict(stored.state_dict)
+            whole = state_dict.StateDictOptions(full_state_dict=True)
+            state_dict.set_model_state_dict(module.model, values, options=whole)
+        else:
+            stored.load_into(module.model)
         step = stored.facts.get("step")
         score = module.scores_over(rule.batches).get(rule.score, math.nan)
         if math.isfinite(score):
@@ -373,7 +383,14 @@ class CheckpointWriter(pl.Callback):
     ) -> None:
         if not isinstance(pl_module, TrainingModule):
             return
-        weights = whole_weights(pl_module.model)
+        # parts of weights are gathered by all processes, and kept by the main one, on the CPU
+        weights: dict[str, torch.Tensor] | None = None
+        if is_sharded(pl_module.model):
+            weights = {}
+            for weight, value in pl_module.model.state_dict().items():
+                gathered = value.full_tensor() if hasattr(value, "full_tensor") else value
+                if torch.distributed.get_rank() == 0:
+                    weights[weight] = gathered.detach().cpu().clone()
         if trainer.is_global_zero:
             path = self._folder / f"{name}.safetensors"
             with pl_module.with_judged_weights():
