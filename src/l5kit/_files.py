@@ -50,15 +50,29 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
         IsADirectoryError: ``path`` is a folder.
     """
     target = Path(path)
+    require_file_path(target, argument=argument)
+    clear_leftovers(target)
+    with placed_when_complete(target) as temporary:
+        yield temporary
+
+
+def require_file_path(target: Path, *, argument: str) -> None:
+    """Refuse a path that no file can be written to.
+
+    Args:
+        target: The path.
+        argument: What the caller's caller knows it as, for the errors.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
+        IsADirectoryError: It is a folder.
+    """
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"{argument} {str(target)!r}: the folder {str(target.parent)!r} does not exist; make it first"
         )
     if target.is_dir():
         raise IsADirectoryError(f"{argument} {str(target)!r} is a folder; give the name of a file in it")
-    clear_leftovers(target)
-    with placed_when_complete(target) as temporary:
-        yield temporary
 
 
 def write_json(
