@@ -294,7 +294,7 @@ class VectorizedUnrollModel(VectorizedModel):
             headings.append(state.polyline[:, 0, 2:3])
             attentions.append(attention)
             if self.detach_unroll or step < self.warmup_num_frames:
-                state = _EgoState(*(part.detach() for part in state[:-1]), state.available)
+                state = _EgoState(*(part.detach() for part in state))
         return _Unroll(
             torch.stack(outputs, dim=1),
             torch.stack(matrices, dim=1),
