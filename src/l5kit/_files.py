@@ -50,15 +50,29 @@ def replaced_when_complete(path: str | os.PathLike[str], *, argument: str = "out
         IsADirectoryError: ``path`` is a folder.
     """
     target = Path(path)
+    require_file_path(target, argument=argument)
+    clear_leftovers(target)
+    with placed_when_complete(target) as temporary:
+        yield temporary
+
+
+def require_file_path(target: Path, *, argument: str) -> None:
+    """Refuse a path that no file can be written to.
+
+    Args:
+        target: The path.
+        argument: What the caller's caller knows it as, for the errors.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
+        IsADirectoryError: It is a folder.
+    """
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"{argument} {str(target)!r}: the folder {str(target.parent)!r} does not exist; make it first"
         )
     if target.is_dir():
         raise IsADirectoryError(f"{argument} {str(target)!r} is a folder; give the name of a file in it")
-    clear_leftovers(target)
-    with placed_when_complete(target) as temporary:
-        yield temporary
 
 
 def write_json(
@@ -173,35 +187,25 @@ def publish(complete: Path, target: Path, *, scratch: Path, may_replace: bool = 
         FileExistsError: There is something, and ``may_replace`` is False.
     """
     if not may_replace:
-        _publish_new(complete, target)
-    elif target.is_dir() or complete.is_dir():
-        _publish_over_folder(complete, target, scratch)
+        problem = f"{target} exists; another process has just written it"
+        if os.path.lexists(target):
+            raise FileExistsError(problem)
+        try:
+            os.rename(complete, target)
+        except OSError as error:
+            if os.path.lexists(target):
+                raise FileExistsError(problem) from error
+            raise
+    elif (target.is_dir() or complete.is_dir()) and os.path.lexists(target):
+        # no system puts a folder in the place of another one, so that what is there waits beside it
+        os.replace(target, scratch / _REPLACED)
+        try:
+            os.replace(complete, target)
+        except OSError:
+            os.replace(scratch / _REPLACED, target)
+            raise
     else:
         os.replace(complete, target)
-
-
-def _publish_new(complete: Path, target: Path) -> None:
-    problem = f"{target} exists; another process has just written it"
-    if os.path.lexists(target):
-        raise FileExistsError(problem)
-    try:
-        os.rename(complete, target)
-    except OSError as error:
-        if os.path.lexists(target):
-            raise FileExistsError(problem) from error
-        raise
-
-
-def _publish_over_folder(complete: Path, target: Path, scratch: Path) -> None:
-    if not os.path.lexists(target):
-        os.replace(complete, target)
-        return
-    os.replace(target, scratch / _REPLACED)
-    try:
-        os.replace(complete, target)
-    except OSError:
-        os.replace(scratch / _REPLACED, target)
-        raise
 
 
 def remove_whole(folder: Path) -> None:

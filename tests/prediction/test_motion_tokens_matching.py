@@ -10,7 +10,7 @@ from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.motion_tokens_fitting import fit_vocabulary, true_differences
 from l5kit.prediction.vectorized.motion_tokens_matching import Motions, MotionTokeniser, TokenTimes, read_motions
-from l5kit.prediction.vectorized.motion_tokens_vocabulary import class_of_labels, cluster_moves, make_vocabulary
+from l5kit.prediction.vectorized.motion_tokens_vocabulary import cluster_moves, make_vocabulary
 from l5kit.prediction.vectorized.plane_poses import compose, poses_along_move, relative_to
 
 QUARTER = math.pi / 2
@@ -155,16 +155,16 @@ def test_motions_are_read_at_the_ends_of_tokens():
     }
     batch["all_other_agents_history_availability"] = torch.tensor([[[1, 1, 0, 0, 0, 0, 1], [1, 0, 0, 1, 0, 0, 0]]]) > 0
     times = TokenTimes(num_steps=2, num_past_steps=3, num_past_tokens=2, num_future_tokens=3)
-    found = read_motions(batch, times, torch.from_numpy(class_of_labels()), with_future=True)
+    found = read_motions(batch, times, MotionTokeniser(1).class_of_label, with_future=True)
     assert found.poses[0, 0, :, 0].tolist() == [-6, 0, 0, 2, 4, 6]  # the second is not known
     assert found.is_known[0].tolist() == [[True, False, True, True, True, True], [False, True, True, True, True, True]]
     assert found.classes.tolist() == [[2, 0]]
     assert found.last_move[0, :, 0].tolist() == [3.0, 3.0]  # one step long three times, and three steps long
     assert found.has_last_move.all()
     with pytest.raises(InvalidArgumentError, match="6 past steps"):
-        read_motions(batch, TokenTimes(2, 4, 2, 3), torch.from_numpy(class_of_labels()), with_future=True)
+        read_motions(batch, TokenTimes(2, 4, 2, 3), MotionTokeniser(1).class_of_label, with_future=True)
     with pytest.raises(InvalidArgumentError, match="6 future steps"):
-        read_motions(batch, TokenTimes(2, 3, 2, 4), torch.from_numpy(class_of_labels()), with_future=True)
+        read_motions(batch, TokenTimes(2, 3, 2, 4), MotionTokeniser(1).class_of_label, with_future=True)
     tokeniser = MotionTokeniser(4)
     fit_vocabulary(tokeniser, [batch], times)
     assert tokeniser.is_fitted
@@ -198,7 +198,7 @@ def test_a_class_without_moves_has_those_of_all():
 
 
 def test_labels_have_classes():
-    classes = class_of_labels()
+    classes = MotionTokeniser(1).class_of_label
     names = ("CAR", "CYCLIST", "MOTORCYCLE", "PEDESTRIAN", "BUS", "UNKNOWN")
     assert [classes[PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"]] for name in names] == [0, 1, 1, 2, 0, 0]
 

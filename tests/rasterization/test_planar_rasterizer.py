@@ -22,7 +22,7 @@ from l5kit.rasterization import (
     StubRasterizer,
 )
 from l5kit.rasterization.draw_list import ShapeList, touched_rows
-from l5kit.rasterization.planar_rasterizer import PlanarRasterizer, write_planes
+from l5kit.rasterization.planar_rasterizer import PlanarRasterizer
 from support.maps import WORLD_TO_ECEF
 from support.rasters import HISTORY_NUM_FRAMES, THRESHOLD, Window, join_windows, make_context, make_window
 
@@ -298,15 +298,6 @@ def test_large_and_small_batches_hold_the_same_values(make: Make, monkeypatch: p
     expected = np.stack([make("sem_box", image_dtype="uint8").rasterize_planar(*window) for window in windows])
     monkeypatch.setattr("l5kit.rasterization.painter.STREAMED_NUM_BYTES", limit)
     assert_array_equal(rasterize_together(rasterizer, windows), expected / np.float32(255))
-
-
-@pytest.mark.parametrize("flip", [1, -1])
-def test_write_planes_copies_views(flip: int) -> None:
-    picture = np.random.default_rng(1).integers(0, 256, (9, 8, 3), np.uint8)[1:6, 2:][::flip]
-    planes = np.zeros((5, 5, 6), np.uint8)
-    write_planes(picture, planes[1:4])
-    assert_array_equal(planes[1:4], picture.transpose(2, 0, 1))
-    assert not planes[[0, 4]].any()
 
 
 def test_unknown_image_dtype_is_refused() -> None:

@@ -13,6 +13,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table
 
+from l5kit._files import require_file_path
 from l5kit.configs.texts import reported_values
 from l5kit.data.owned_outputs import require_own_file
 from l5kit.data.progress import tell
@@ -167,10 +168,7 @@ def require_writable(out: Path, *, option: str) -> None:
         PermissionError: Its folder may not be written to.
         InvalidArgumentError: It is there, and l5kit has not written it.
     """
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"{option} {str(out)!r}: the folder {str(out.parent)!r} does not exist; make it first")
-    if out.is_dir():
-        raise IsADirectoryError(f"{option} {str(out)!r} is a folder; give the name of a file in it")
+    require_file_path(out, argument=option)
     _require_access(out.parent, out, option=option)
     require_own_file(out, argument=option)
 

@@ -156,15 +156,11 @@ class BatchLoader(ABC):
             SampleError: A sample of the batch at hand cannot be made.
         """
         epoch, self._epoch = self._epoch, self._epoch + 1
-        return self._make_batches(self._plan.orders(epoch))
-
-    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Return the batches of orders, in their order, whatever the epoch."""
-        return self._make_batches(orders)
+        return self.make_batches(self._plan.orders(epoch))
 
     @abstractmethod
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Yield the batches of orders, in their order."""
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders, in their order, whatever the epoch."""
 
 
 def run_ahead(
@@ -230,7 +226,8 @@ class ThreadLoader(BatchLoader):
         new_memory = allocate_pinned if self._source.pin_memory else None
         return BatchMaker(self._source.dataset, self._source.collate_fn, new_memory=new_memory)
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders; see :class:`BatchLoader`."""
         if self.num_threads == 0:
             maker = self._new_maker()
             return (self._make(maker, order) for order in orders)

@@ -128,7 +128,19 @@ class DeviceSamples:
         self._has_tl_faces = not read_disable_traffic_light_faces(dataset.cfg)
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
         self._maker = BackendSampler(self._sampler, backend)
-        self._log = None if is_resident is False else self._send_log(must_be_there=bool(is_resident))
+
+        # the log on the device, where somebody may hold it already; none if it does not fit or is not sound
+        log = dataset.dataset
+        key = None if is_resident is False else _key_of(backend, log, self._lights)
+        self._log = None if key is None else _HELD.get(key)
+        if self._log is None and is_resident is not False:
+            needed = len(log.agents) * DEVICE_AGENT_DTYPE.itemsize + len(log.frames) * 64 + len(log.tl_faces) * 4
+            if is_resident or needed < _PART_OF_MEMORY * backend.free_bytes():
+                frames = rows_of(log.frames, slice(0, len(log.frames)), strict=True)
+                tl_faces: Any = log.tl_faces if self._lights is not None else []
+                self._log = upload_log(backend, frames, log.agents, tl_faces, self._lights)
+            if self._log is not None and key is not None:
+                _HELD[key] = self._log
         self.is_resident = self._log is not None
         backend.wait()  # for log and map, which other streams read
 
@@ -217,23 +229,6 @@ class DeviceSamples:
             columns[alias] = columns[ALIASES[alias]].clone()
         return columns
 
-    def _send_log(self, *, must_be_there: bool) -> DeviceLog | None:
-        """Return the log on the device, where somebody may hold it already; None if it does not fit or is not sound."""
-        key = _key_of(self._backend, self.dataset.dataset, self._lights)
-        held = None if key is None else _HELD.get(key)
-        if held is not None:
-            return held
-        log = self.dataset.dataset
-        needed = len(log.agents) * DEVICE_AGENT_DTYPE.itemsize + len(log.frames) * 64 + len(log.tl_faces) * 4
-        if not must_be_there and needed >= _PART_OF_MEMORY * self._backend.free_bytes():
-            return None
-        frames = rows_of(log.frames, slice(0, len(log.frames)), strict=True)
-        tl_faces: Any = log.tl_faces if self._lights is not None else []
-        sent = upload_log(self._backend, frames, log.agents, tl_faces, self._lights)
-        if sent is not None and key is not None:
-            _HELD[key] = sent
-        return sent
-
 
 def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return batches of the same keys as one, in their order."""
@@ -310,9 +305,10 @@ class BackendLoader(ThreadLoader):
         maker.reseed(order)
         return self._make_samples(maker.dataset, list(order.indices))
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders; see :class:`BatchLoader`."""
         if self.num_threads == 0:
-            return super()._make_batches(orders)
+            return super().make_batches(orders)
 
         def make_ahead(maker: BatchMaker, order: BatchOrder) -> Callable[[], Batch]:
             return self._backend.make_ahead(lambda: self._make(maker, order))
@@ -343,7 +339,9 @@ class SendingLoader(BatchLoader):
         super().__init__(plan, source)
         self._loader, self._backend = loader, backend
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders; see :class:`BatchLoader`."""
+
         def send(batch: object) -> object:
             return with_tensors(batch, lambda tensor: tensor.to(self._backend.device, non_blocking=True))
 

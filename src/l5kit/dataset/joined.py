@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from l5kit._types import Column, Int64Array, NumericArray, Sample
+from l5kit._types import Int64Array, Sample
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import SampleBatch
 from l5kit.dataset.torch_parts import Dataset
@@ -60,9 +60,15 @@ class JoinedDataset(Dataset[Sample]):
         made: list[list[Sample]] = [self.parts[part].__getitems__(positions) for part, positions in used]
         if len(made) == 1:
             return made[0]
-        columns = _joined_columns(made, order)
-        if columns is not None:
-            return SampleBatch(columns)
+        # batches whose columns lie in arrays become one such batch, in the order of the indices
+        batches = [batch.columns for batch in made if isinstance(batch, SampleBatch)]
+        if (
+            batches
+            and len(batches) == len(made)
+            and all(isinstance(batch[key], np.ndarray) for key in batches[0] for batch in batches)
+        ):
+            parts = {key: [np.asarray(batch[key]) for batch in batches] for key in batches[0]}
+            return SampleBatch({key: np.concatenate(columns)[order] for key, columns in parts.items()})
         samples = [sample for part in made for sample in part]
         return [samples[row] for row in order]
 
@@ -105,20 +111,3 @@ class JoinedDataset(Dataset[Sample]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} samples of {len(self.parts)} datasets)"
-
-
-def _joined_columns(made: Sequence[list[Sample]], order: Int64Array) -> dict[str, Column] | None:
-    """Return the columns of several batches in an order, or None where these do not lie in arrays."""
-    batches = [batch.columns for batch in made if isinstance(batch, SampleBatch)]
-    if len(batches) < len(made) or not batches:
-        return None
-    columns: dict[str, Column] = {}
-    for key in batches[0]:
-        parts: list[NumericArray] = []
-        for batch in batches:
-            column = batch[key]
-            if not isinstance(column, np.ndarray):
-                return None
-            parts.append(column)
-        columns[key] = np.concatenate(parts)[order]
-    return columns

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 import numpy as np
 
 from l5kit._files import clear_leftovers, placed_when_complete, replaced_when_complete
-from l5kit._types import BoolArray, Int64Array, NumericArray, RecordArray, Records
+from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.data.index.log_index import check_scenes
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of, signature_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
@@ -154,16 +154,24 @@ def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
     if fingerprint is None or (signature is None and len(dataset.tl_faces)):
         return None
     file = _folder() / f"{_digest('ends', fingerprint, signature)}.npy"
-    shape = (len(dataset.frames),)
     ends = _read_ends(file, dataset)
     if ends is not None:
         return ends
     with hold_lock(file.with_suffix(".lock")) as problem:
-        if not problem:
-            ends = _read_ends(file, dataset)
-            if ends is None and _write_npy(file, "<i8", shape, lambda: _ends_of_frames(dataset)):
-                ends = _read_ends(file, dataset)
-    return ends
+        ends = None if problem else _read_ends(file, dataset)
+        if problem or ends is not None:
+            return ends
+
+        # a file that is not whole is not there: the ends of a damaged log are fewer than its frames
+        try:
+            with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
+                opened.write(npy_header("<i8", (len(dataset.frames),)))
+                num_rows = sum(len(block) for block in _ends_of_frames(dataset) if opened.write(block.data))
+                if num_rows != len(dataset.frames):
+                    raise _IncompleteError
+        except (OSError, _IncompleteError):
+            return None
+        return _read_ends(file, dataset)
 
 
 def keep_taken_rows(
@@ -301,7 +309,15 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
         lengths[FACE_INTERVAL] = len(dataset.tl_faces)
     ends = dict.fromkeys(lengths, 0)
     row = 0
-    for frames in _blocks_of(dataset.frames):
+    # files on disk are decoded one after the other: side by side each thread would keep memory of its own for good
+    source = dataset.frames
+    if isinstance(source, ChunkedArray) and not is_remote(source.zarr_array.store):
+        source = source.uncached()
+    for start in range(0, len(source), ROWS_PER_BLOCK):
+        try:
+            frames = rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(source))), strict=True)
+        except CorruptedDataError:
+            return
         # intervals (B, 2) have to follow each other, from where those of the block before have ended
         for field, end in ends.items():
             starts, stops = frames[field][:, 0], frames[field][:, 1]
@@ -312,34 +328,6 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
         if row == len(dataset.frames) and ends != lengths:
             return
         yield frames[AGENT_INTERVAL][:, 1].astype("<i8")
-
-
-def _blocks_of(frames: Records) -> Iterator[RecordArray]:
-    """Yield all rows in blocks; rows that cannot be read end them early.
-
-    Files on disk are decoded one after the other: side by side each thread would keep memory of its own for good.
-    """
-    source = frames
-    if isinstance(frames, ChunkedArray) and not is_remote(frames.zarr_array.store):
-        source = frames.uncached()
-    try:
-        for start in range(0, len(frames), ROWS_PER_BLOCK):
-            yield rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(frames))), strict=True)
-    except CorruptedDataError:
-        return
-
-
-def _write_npy(file: Path, dtype: str, shape: tuple[int, ...], blocks_of: Callable[[], Iterator[NumericArray]]) -> bool:
-    """Write a file of blocks, and return whether it is whole; else it is not there."""
-    try:
-        with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
-            opened.write(npy_header(dtype, shape))
-            num_rows = sum(len(block) for block in blocks_of() if opened.write(block.data))
-            if num_rows != shape[0]:
-                raise _IncompleteError
-    except (OSError, _IncompleteError):
-        return False
-    return True
 
 
 class _IncompleteError(Exception):

@@ -193,7 +193,8 @@ class WorkerLoader(BatchLoader):
         self._multiprocessing_context = multiprocessing_context
         self._idle: list[_Workers] = []
 
-    def _make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+    def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
+        """Yield the batches of orders; see :class:`BatchLoader`."""
         if self._idle:
             workers = self._idle.pop()
         else:

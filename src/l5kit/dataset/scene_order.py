@@ -197,7 +197,29 @@ class SceneOrder:
         blocks = random.permutation(num_blocks) * scenes_per_block
         scenes = (blocks[:, None] + np.arange(scenes_per_block)).reshape(-1)
         scenes = scenes[scenes < len(ranges)]
-        counts = ranges.counts if weights is None else _weighted_counts(ranges, weights, float(random.random()))
+        counts = ranges.counts
+        if weights is not None:
+            if weights.shape != (len(ranges),) or not (np.isfinite(weights) & (weights >= 0)).all():
+                raise InvalidArgumentError(
+                    f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} "
+                    f"{weights.shape}"
+                )
+            # by the share of the largest weight: sums of huge or tiny weights are no numbers
+            drawn = np.where(ranges.counts > 0, weights, 0.0)
+            shares = drawn / (drawn.max(initial=0.0) or 1.0) * ranges.counts
+            total = shares.sum()
+            if total == 0:
+                raise InvalidArgumentError(
+                    "scene_weights are 0 for all scenes that have samples; give one of them more"
+                )
+
+            # ends are rounded, and not counts, so that these add up to the number of samples; the last scene that takes
+            # part gets what rounding left
+            rounding = float(random.random())
+            rounded = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + rounding).astype(np.int64)
+            rounded = np.minimum(rounded, ranges.num_samples)
+            rounded[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
+            counts = np.diff(rounded, prepend=0)
         ends = np.cumsum(counts[scenes])
         last = np.append(np.arange(scenes_per_window, len(scenes), scenes_per_window), len(scenes)) - 1
         return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
@@ -221,24 +243,3 @@ class SceneOrder:
             offsets = permuted(offsets % counts, counts, keys)
         samples: Int64Array = self.ranges.starts[scenes] + offsets
         return samples
-
-
-def _weighted_counts(ranges: SceneRanges, weights: Float64Array, rounding: float) -> Int64Array:
-    """Return the places of each scene (S,), together as many as there are samples; ``rounding`` lies in [0, 1)."""
-    if weights.shape != (len(ranges),) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidArgumentError(
-            f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} {weights.shape}"
-        )
-    # by the share of the largest weight: sums of huge or tiny weights are no numbers
-    drawn = np.where(ranges.counts > 0, weights, 0.0)
-    shares = drawn / (drawn.max(initial=0.0) or 1.0) * ranges.counts
-    total = shares.sum()
-    if total == 0:
-        raise InvalidArgumentError("scene_weights are 0 for all scenes that have samples; give one of them more")
-
-    # ends are rounded, and not counts, so that they add up; the last scene that takes part gets what rounding left
-    ends = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + rounding).astype(np.int64)
-    ends = np.minimum(ends, ranges.num_samples)
-    ends[int(np.flatnonzero(shares)[-1]) :] = ranges.num_samples
-    counts: Int64Array = np.diff(ends, prepend=0)
-    return counts

@@ -22,6 +22,7 @@ from l5kit.planning.checkpoint_files import (
     CHECKSUM_KEY,
     CONFIG_KEY,
     FACTS_KEY,
+    LENGTH_BYTES,
     MODEL_KEY,
     checksum_of,
     is_safetensors,
@@ -29,7 +30,6 @@ from l5kit.planning.checkpoint_files import (
     read_pickle,
     read_safetensors,
     read_torchscript,
-    sort_header,
 )
 from l5kit.planning.own_network import own_network_in
 from l5kit.planning.torch_files import CheckpointError, is_archive, is_torchscript
@@ -215,6 +215,7 @@ def save_weights(
     Raises:
         InvalidArgumentError: ``config`` or ``facts`` holds something that JSON cannot.
         FileNotFoundError: The folder of ``path`` does not exist.
+        CheckpointError: The header in order is longer than it was.
     """
     metadata = {
         "format": "pt",
@@ -230,7 +231,19 @@ def save_weights(
         permissions = stat.S_IMODE(temporary.stat().st_mode)
         save_file(copies, temporary, {**metadata, CHECKSUM_KEY: checksum_of(copies, metadata)})
         temporary.chmod(permissions)  # safetensors makes files that their owner alone can read
-        sort_header(temporary)
+
+        # the keys of the header get an order, so that equal contents are equal files
+        with temporary.open("r+b") as file:
+            length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+            header = json.loads(file.read(length))
+            ordered = dict(sorted(header.pop("__metadata__", {}).items()))
+            text = json.dumps({"__metadata__": ordered, **header}, separators=(",", ":"), ensure_ascii=False).encode()
+            if len(text) > length:  # no JSON of the same is shorter
+                raise CheckpointError(
+                    f"{temporary}: its header has {length} bytes, and needs {len(text)} with its keys in order"
+                )
+            file.seek(LENGTH_BYTES)
+            file.write(text.ljust(length))
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Checkpoint:
@@ -360,9 +373,10 @@ def _fitting_names(
     named = {without_wrappers(name, *wrappers): value for name, value in weights.items()}
     if len(named) < len(weights) or len(own_names) < len(wanted):  # names that are the same without wrappers
         named, own_names = dict(weights), {name: name for name in wanted}
+    # prefixes of wrappers with which all names start, one after the other
     candidates = [named]
-    while (prefix := _common_holder(candidates[-1])) is not None:
-        candidates.append({name.removeprefix(prefix): value for name, value in candidates[-1].items()})
+    while prefixes := [each for each in _HOLDERS if named and all(name.startswith(each) for name in candidates[-1])]:
+        candidates.append({name.removeprefix(prefixes[0]): value for name, value in candidates[-1].items()})
     # a backbone that was trained alone fits where none of the others does
     backbones = [{f"{_BACKBONE_PREFIX}{name}": value for name, value in each.items()} for each in candidates]
     best, num_best = named, 0
@@ -371,12 +385,6 @@ def _fitting_names(
         if num_fitting >= max(1, num_best):
             best, num_best = each, num_fitting
     return {own_names.get(name, name): value for name, value in best.items()}, num_best
-
-
-def _common_holder(names: Iterable[str]) -> str | None:
-    """Return the prefix of a wrapper with which all names start, and there is one; None without any."""
-    listed = list(names)
-    return next((prefix for prefix in _HOLDERS if listed and all(name.startswith(prefix) for name in listed)), None)
 
 
 def _compare(weights: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> WeightMismatch:

@@ -32,7 +32,7 @@ _FORMAT_KEY = "format"
 _KEYS_WITHOUT_CHECKSUM = ({_FORMAT_KEY, MODEL_KEY, CONFIG_KEY},)
 """Metadata keys of files that were written before there was a checksum."""
 
-_LENGTH_BYTES = 8
+LENGTH_BYTES = 8
 """A safetensors file starts with the length of its header in so many bytes, in little endian."""
 
 _MAX_NESTING = 8
@@ -49,8 +49,8 @@ class PickleRefusedError(CheckpointError):
 def is_safetensors(path: Path) -> bool:
     """Return whether a file starts like a safetensors file, or is called one and starts like no other checkpoint."""
     with path.open("rb") as file:
-        start = file.read(_LENGTH_BYTES + 1)
-    if start[_LENGTH_BYTES:] == b"{":
+        start = file.read(LENGTH_BYTES + 1)
+    if start[LENGTH_BYTES:] == b"{":
         return True
     return path.suffix == ".safetensors" and start[:2] not in (b"PK", b"\x80\x02")
 
@@ -90,25 +90,6 @@ def checksum_of(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def sort_header(path: Path) -> None:
-    """Put the keys in the header of a safetensors file in order, so that equal contents are equal files.
-
-    Raises:
-        CheckpointError: The header in order is longer than it was.
-    """
-    with path.open("r+b") as file:
-        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-        header = json.loads(file.read(length))
-        metadata = dict(sorted(header.pop("__metadata__", {}).items()))
-        text = json.dumps({"__metadata__": metadata, **header}, separators=(",", ":"), ensure_ascii=False).encode()
-        if len(text) > length:  # no JSON of the same is shorter
-            raise CheckpointError(
-                f"{path}: its header has {length} bytes, and needs {len(text)} with its keys in order"
-            )
-        file.seek(_LENGTH_BYTES)
-        file.write(text.ljust(length))
 
 
 def object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
@@ -153,14 +134,38 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
     Raises:
         CheckpointError: The file is broken, holds no weights, or holds more than weights and ``allow_pickle`` is False.
     """
-    content = _unpickled(path) if allow_pickle else _weights_only(path)
+    # torch takes a module with the two names that it uses of ``pickle``
+    reader = types.SimpleNamespace(
+        Unpickler=_OldNamesUnpickler,
+        load=lambda file, **options: _OldNamesUnpickler(file, **options).load(),
+        __name__="l5kit",
+    )
+    options: dict[str, Any] = (
+        {"weights_only": False, "pickle_module": reader} if allow_pickle else {"weights_only": True}
+    )
+    try:
+        content: object = torch.load(path, map_location="cpu", **options)
+    except Exception as error:  # torch raises what its parser stumbles over, pickles what the code in them does
+        if allow_pickle and isinstance(error, (ImportError, AttributeError)):
+            raise CheckpointError(
+                f"{path} needs a class or module that is not there: {one_line(error)}. Install or import what it was "
+                "saved with, or save model.state_dict() there; if it never needed that, it is broken: "
+                f"{ANOTHER_COPY}"
+            ) from error
+        if not allow_pickle and isinstance(error, pickle.UnpicklingError):
+            raise PickleRefusedError(
+                f"{path} is no safetensors file and no plain state dict ({_reason(error)}). If it is a whole module or "
+                "a checkpoint with other objects, reading it can run any code that is in it: pass allow_pickle=True if "
+                f"you trust where it comes from. If it should be a plain one, it is broken: {ANOTHER_COPY}"
+            ) from error
+        raise _unreadable(path, error) from error
     if isinstance(content, nn.Module):
         return _weights_of_module(content, path), type(content)
     return _weights_in(content, path), None
 
 
 def read_plain_objects(path: Path) -> Any:
-    """Return what :func:`write_plain_objects` wrote, on the CPU, without running code in the file.
+    """Return the tensors, dicts, lists, texts and numbers in a file of torch, on the CPU; no code in it runs.
 
     Raises:
         CheckpointError: The file is broken, or holds more than tensors, dicts, lists, texts and numbers.
@@ -171,51 +176,6 @@ def read_plain_objects(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what its parser stumbles over
         raise CheckpointError(f"{path} cannot be read: {_reason(error)}") from error
-
-
-def write_plain_objects(content: object, path: Path) -> None:
-    """Write tensors, dicts, lists, texts and numbers as a file of torch; warn of what could not be read again."""
-    torch.save(content, path)
-    find = getattr(torch.serialization, "get_unsafe_globals_in_checkpoint", None)  # from torch 2.6 on
-    others = find(str(path)) if find is not None else ()
-    if others:
-        warnings.warn(
-            f"the state holds {', '.join(sorted(others))}, and could not be read again, since that could run any code; "
-            "let the state of your callbacks be dicts, lists, texts, numbers and tensors",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
-def _weights_only(path: Path) -> object:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise PickleRefusedError(
-            f"{path} is no safetensors file and no plain state dict ({_reason(error)}). If it is a whole module or a"
-            " checkpoint with other objects, reading it can run any code that is in it: pass allow_pickle=True if you"
-            f" trust where it comes from. If it should be a plain one, it is broken: {ANOTHER_COPY}"
-        ) from error
-    except Exception as error:  # of broken files, torch raises what its parser stumbles over
-        raise _unreadable(path, error) from error
-
-
-def _unpickled(path: Path) -> object:
-    # torch takes a module with the two names that it uses of ``pickle``
-    reader = types.SimpleNamespace(
-        Unpickler=_OldNamesUnpickler,
-        load=lambda file, **options: _OldNamesUnpickler(file, **options).load(),
-        __name__="l5kit",
-    )
-    try:
-        return torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
-    except (ImportError, AttributeError) as error:
-        raise CheckpointError(
-            f"{path} needs a class or module that is not there: {one_line(error)}. Install or import what it was saved"
-            f" with, or save model.state_dict() there; if it never needed that, it is broken: {ANOTHER_COPY}"
-        ) from error
-    except Exception as error:  # pickles raise what the code in them does
-        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:

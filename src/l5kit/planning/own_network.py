@@ -65,8 +65,21 @@ class OwnNetwork(nn.Module):
         if self.training and self.loss is not None:
             given = self._given_by(self.loss, given, dict(data_batch), is_first=is_first)
             given = {"loss": given} if isinstance(given, torch.Tensor) else given
+        # the first losses of a training, of the model or of its loss, have to be such that weights can learn from them
         if is_first and self.training:
-            self._require_losses(given)
+            where = self._where if self.loss is None else f"{_KEY_OF_LOSS}: {type(self.loss).__qualname__}.forward"
+            if not isinstance(given, dict) or "loss" not in given:
+                got = sorted(map(str, given)) if isinstance(given, dict) else type(given).__name__
+                raise ConfigError(f"{where}: expected a dict of losses with 'loss', got {got}")
+            for name, value in given.items():
+                if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
+                    raise ConfigError(
+                        f"{where}: {name!r} must be a floating-point tensor of one value, got {_described(value)}"
+                    )
+            if not given["loss"].requires_grad:
+                raise ConfigError(
+                    f"{where}: 'loss' does not depend on weights that are trained, so nothing can be learned"
+                )
         self._is_checked[self.training] = True
         if not isinstance(given, dict):
             raise ConfigError(f"{self._where}: expected a dict of tensors, got {type(given).__name__}")
@@ -87,19 +100,6 @@ class OwnNetwork(nn.Module):
     def _where(self) -> str:
         mode = "train" if self.training else "eval"
         return f"{_KEY}: {self.class_path}.forward in {mode} mode"
-
-    def _require_losses(self, given: object) -> None:
-        where = self._where if self.loss is None else f"{_KEY_OF_LOSS}: {type(self.loss).__qualname__}.forward"
-        if not isinstance(given, dict) or "loss" not in given:
-            got = sorted(map(str, given)) if isinstance(given, dict) else type(given).__name__
-            raise ConfigError(f"{where}: expected a dict of losses with 'loss', got {got}")
-        for name, value in given.items():
-            if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.is_floating_point():
-                raise ConfigError(
-                    f"{where}: {name!r} must be a floating-point tensor of one value, got {_described(value)}"
-                )
-        if not given["loss"].requires_grad:
-            raise ConfigError(f"{where}: 'loss' does not depend on weights that are trained, so nothing can be learned")
 
     def _require_predictions(self, given: object, batch: Mapping[str, torch.Tensor]) -> None:
         if not isinstance(given, dict):

@@ -134,13 +134,32 @@ def outline_of(path: Path) -> CheckpointOutline:
         check_archive(path)
     try:
         if not archived:
-            return _outline(_content_of_legacy_file(path), path)
+            with path.open("rb") as file:
+                if file.read(1) != b"\x80":
+                    raise CheckpointError(
+                        f"{path} is no checkpoint: neither safetensors, nor a zip archive, nor a pickle"
+                    )
+                file.seek(0)
+                first = _OutlineReader(file).load()
+                if first != _MAGIC_NUMBER or type(first) is not int:
+                    raise CheckpointError(f"{path} is a pickle that torch did not write; save model.state_dict()")
+                # five pickles one after the other: magic number, protocol, system, content, keys of the storages; then
+                # each storage, behind the number of its values
+                for _ in ("protocol", "system"):
+                    _OutlineReader(file).load()
+                reader = _OutlineReader(file)
+                content: object = reader.load()
+                keys = _OutlineReader(file).load()
+                num_bytes = sum(_COUNT_BYTES + reader.storages[str(key)].num_bytes for key in keys)
+                if path.stat().st_size - file.tell() < num_bytes:
+                    raise CheckpointError(f"{path} is cut short; {ANOTHER_COPY}")
+            return _outline(content, path)
         with zipfile.ZipFile(path) as archive:
             name = next((name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"), None)
             if name is None:
                 raise CheckpointError(f"{path} is a zip archive, but none of torch: it has no data.pkl")
-            with archive.open(name) as file:
-                return _outline(_OutlineReader(file).load(), path)  # type: ignore[arg-type]
+            with archive.open(name) as part:
+                return _outline(_OutlineReader(part).load(), path)  # type: ignore[arg-type]
     except CheckpointError:
         raise
     except Exception as error:  # pickles raise what their opcodes stumble over
@@ -245,27 +264,6 @@ def _texts(values: object = ()) -> set[str]:
 
 def _parameter(value: object, *_: object) -> object:
     return value
-
-
-def _content_of_legacy_file(path: Path) -> object:
-    with path.open("rb") as file:
-        if file.read(1) != b"\x80":
-            raise CheckpointError(f"{path} is no checkpoint: neither safetensors, nor a zip archive, nor a pickle")
-        file.seek(0)
-        first = _OutlineReader(file).load()
-        if first != _MAGIC_NUMBER or type(first) is not int:
-            raise CheckpointError(f"{path} is a pickle that torch did not write; save model.state_dict()")
-        # five pickles one after the other: magic number, protocol, system, content, keys of the storages; then each
-        # storage, behind the number of its values
-        for _ in ("protocol", "system"):
-            _OutlineReader(file).load()
-        reader = _OutlineReader(file)
-        content: object = reader.load()
-        keys = _OutlineReader(file).load()
-        num_bytes = sum(_COUNT_BYTES + reader.storages[str(key)].num_bytes for key in keys)
-        if path.stat().st_size - file.tell() < num_bytes:
-            raise CheckpointError(f"{path} is cut short; {ANOTHER_COPY}")
-    return content
 
 
 def _outline(content: object, path: Path) -> CheckpointOutline:

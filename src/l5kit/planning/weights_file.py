@@ -127,8 +127,21 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     if path.is_file():
         _require_known_format(path)
         return path
-    other = _what_else(path)
-    if other:
+    # what a folder is that is none of a training of a network, and what takes it
+    other = None
+    if is_policy(path):
+        other = _POLICY.format(path.name if is_shipped(path) else path)
+    elif all((path / name).is_file() for name in _SIMULATION):
+        other = (
+            f"a folder of l5kit simulate, which has its scores in scores.json already (l5kit view {path} shows them)"
+        )
+    elif all((path / name).is_file() for name in _EVALUATION):
+        other = "a folder of l5kit evaluate, which has its scores in scores.json already"
+    elif path.suffix == ".zarr" or (path / "scenes").is_dir():
+        other = f"a dataset, which l5kit info {path} takes"
+    elif not (path / CONFIG_FILE).is_file():
+        other = f"no folder of l5kit train: it has no {CONFIG_FILE}"
+    if other is not None:
         raise FileNotFoundError(f"checkpoint {named!r} is {other}; {_ADVICE}")
     file = path / f"{read_output_name(load_config_data(str(path / CONFIG_FILE)))}.safetensors"
     if not file.is_file():
@@ -158,16 +171,3 @@ def _require_known_format(file: Path) -> None:
             f"{__version__}, which reads formats up to {CARD_FORMAT}. Update it (pip install --upgrade l5kit2), or "
             f"take the weights that ship with it: {', '.join(shipped_weights())}"
         )
-
-
-def _what_else(path: Path) -> str:
-    """Return what a folder is that is none of a training of a network, and what takes it; empty where it is one."""
-    if is_policy(path):
-        return _POLICY.format(path.name if is_shipped(path) else path)
-    if all((path / name).is_file() for name in _SIMULATION):
-        return f"a folder of l5kit simulate, which has its scores in scores.json already (l5kit view {path} shows them)"
-    if all((path / name).is_file() for name in _EVALUATION):
-        return "a folder of l5kit evaluate, which has its scores in scores.json already"
-    if path.suffix == ".zarr" or (path / "scenes").is_dir():
-        return f"a dataset, which l5kit info {path} takes"
-    return "" if (path / CONFIG_FILE).is_file() else f"no folder of l5kit train: it has no {CONFIG_FILE}"

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import cv2
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
@@ -249,11 +248,6 @@ class ColorRasterizer(PlanarRasterizer):
     def num_channels(self) -> int:
         """Return 3."""
         return 3
-
-
-def write_planes(picture: UInt8Array, planes: UInt8Array) -> None:
-    """Copy a picture (height, width, channels) into C-contiguous planes (channels, height, width)."""
-    cv2.split(np.ascontiguousarray(picture), list(planes))
 
 
 def to_uint8(image: NumericArray) -> UInt8Array:

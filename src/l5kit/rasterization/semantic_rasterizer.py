@@ -6,6 +6,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+import cv2
 import numpy as np
 from numba import njit
 
@@ -32,7 +33,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, PictureList, ShapeList
-from l5kit.rasterization.planar_rasterizer import ColorRasterizer, write_planes
+from l5kit.rasterization.planar_rasterizer import ColorRasterizer
 from l5kit.rasterization.render_context import RenderContext, find_middles
 from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel, subpixel_of, touches_picture
@@ -638,7 +639,8 @@ class SemanticRasterizer(ColorRasterizer):
         pictures = np.empty(self.images_shape(len(windows)), np.uint8)
         for index, planes in enumerate(pictures):
             faces = windows.tl_faces.rows_of_frame(index, 0) if windows.tl_faces.num_frames else None
-            write_planes(self.render_semantic_map(centers_m[index], raster_from_world[index], faces), planes)
+            picture = self.render_semantic_map(centers_m[index], raster_from_world[index], faces)
+            cv2.split(np.ascontiguousarray(picture), list(planes))
         return PictureList(pictures)
 
     def render_semantic_map(

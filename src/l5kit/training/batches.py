@@ -117,7 +117,13 @@ class StepBatches:
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         """Yield the batches from the one that is loaded on."""
         first_batch = self._next_batch
-        batches = self._make_batches(first_batch)
+        if first_batch >= self._num_batches:
+            return  # a training that is done makes no loader
+        start_s = time.perf_counter()
+        loader = self._new_loader(first_batch)
+        loader.set_epoch(first_batch // self._batches_per_epoch)
+        batches: Iterator[dict[str, torch.Tensor]] = itertools.chain.from_iterable(itertools.repeat(loader))
+        self.waited_s += time.perf_counter() - start_s
         for number in range(first_batch, self._num_batches):
             start_s = time.perf_counter()
             batch = next(batches)
@@ -132,12 +138,6 @@ class StepBatches:
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         """Let the next iteration start at the batch that :meth:`state_dict` gave."""
         self._next_batch = state_dict["next_step"]
-
-    def _make_batches(self, first_batch: int) -> Iterator[dict[str, torch.Tensor]]:
-        loader = self._new_loader(first_batch)
-        loader.set_epoch(first_batch // self._batches_per_epoch)
-        while True:
-            yield from loader
 
     def _new_loader(self, first_batch: int) -> BatchLoader:
         """Return the loader of this process, whose place among others is known only when the training has started."""

@@ -116,7 +116,7 @@ class TopWeights:
             try:
                 facts = read_checkpoint(path).facts
             except CheckpointError as error:
-                warnings.warn(f"{error}; it is none of the best weights any more", UserWarning, stacklevel=3)
+                warnings.warn(f"{error}; it is none of the best weights any more", UserWarning, stacklevel=2)
                 continue
             best, digest = BestScore.of(facts), facts.get(key)
             if best is not None and best.step is not None and isinstance(digest, str):

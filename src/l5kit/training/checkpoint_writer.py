@@ -11,17 +11,20 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from l5kit.planning.checkpoint import Checkpoint, read_checkpoint, save_checkpoint
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.batches import EvaluationBatches
-from l5kit.training.best import BestScore, TopFile, TopWeights, evaluation_digest
+from l5kit.training.best import BestScore, TopWeights, evaluation_digest
 from l5kit.training.folder import training_digest
 from l5kit.training.lightning_module import TrainingModule
 from l5kit.training.lightning_parts import TrainerFn, pl
 from l5kit.training.progress import TrainingClock
 from l5kit.training.setup import TrainingSetup
-from l5kit.training.sharding import load_stored_weights, whole_weights
+from l5kit.training.sharding import is_sharded
 from l5kit.training.state_file import LAST_CHECKPOINT, LightningState, StateFiles
 from l5kit.workflows.driving_scores import DRIVING_SCORE
 from l5kit.workflows.trajectories import score_name
@@ -137,7 +140,8 @@ class CheckpointWriter(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take up the best weights of a training that goes on, or let it end where its patience had."""
-        if not self._resumed or not isinstance(pl_module, TrainingModule) or self._rule is None:
+        rule = self._rule
+        if not self._resumed or not isinstance(pl_module, TrainingModule) or rule is None:
             return
         # strategies that part the weights restore states only after this, where what they hold is needed already
         if trainer.strategy.restore_checkpoint_after_setup and (self._folder / LAST_CHECKPOINT).is_file():
@@ -145,8 +149,20 @@ class CheckpointWriter(pl.Callback):
             self.on_load_checkpoint(self._module.trainer, self._module, copy.deepcopy(state))
             self.load_state_dict(state["callbacks"].get(type(self).__name__, {}))
             self._is_restored = True
-        self._take_up_best(pl_module, self._rule)
-        self._take_up_top(pl_module, self._rule)
+        self._take_up_best(pl_module, rule)
+
+        # and the best weights in files of their own, which the main process reads; all processes act on what it found,
+        # as they are needed where those of other evaluations are evaluated again
+        stored = self._top.stored(_EVALUATION) if trainer.is_global_zero else ()
+        stored = trainer.strategy.broadcast(stored)
+        comparable = [file for file in stored if file.digest == rule.digest]
+        self._top.keep(*comparable, is_main=trainer.is_global_zero)
+        for file in stored:
+            if file.digest != rule.digest:
+                if file.step not in {other.step for other in comparable}:
+                    again = read_checkpoint(self._folder / file.name)
+                    self._judge(again, pl_module, rule, lambda best: self._save_top(pl_module, best, rule))
+                self._top.remove(file, is_main=trainer.is_global_zero)
         if self.evaluated_step == self._loops_step:  # the trainer's own step is restored after this
             pl_module.scores = dict(self._scores)
             self._stop_if_out_of_patience(trainer, self._loops_step)
@@ -308,29 +324,20 @@ class CheckpointWriter(pl.Callback):
             self._course = BestScore(self.best.score, self.best.step, num_worse) if is_past else BestScore()
             self.evaluated_step = None
 
-    def _take_up_top(self, module: TrainingModule, rule: _BestRule) -> None:
-        """Take up the best weights in files of their own; those of other evaluations are evaluated again."""
-        # the main process reads the folder, and all act on what it found: evaluations need every process
-        stored: tuple[TopFile, ...] = ()
-        if module.trainer.is_global_zero:
-            stored = self._top.stored(_EVALUATION)
-        stored = module.trainer.strategy.broadcast(stored)
-        comparable = [file for file in stored if file.digest == rule.digest]
-        self._top.keep(*comparable, is_main=module.trainer.is_global_zero)
-        for file in stored:
-            if file.digest != rule.digest:
-                if file.step not in {other.step for other in comparable}:
-                    again = read_checkpoint(self._folder / file.name)
-                    self._judge(again, module, rule, lambda best: self._save_top(module, best, rule))
-                self._top.remove(file, is_main=module.trainer.is_global_zero)
-
     def _judge(
         self, stored: Checkpoint, module: TrainingModule, rule: _BestRule, save: Callable[[BestScore], None]
     ) -> None:
         """Evaluate weights and save them with their score; any finite score is better than one that is not."""
         # the training goes on with its own weights, which wait in a copy
         current = {name: value.detach().clone() for name, value in module.model.state_dict().items()}
-        load_stored_weights(module.model, stored)
+        if is_sharded(module.model):
+            from torch.distributed.checkpoint import state_dict
+
+            values: dict[str, Any] = dict(stored.state_dict)
+            whole = state_dict.StateDictOptions(full_state_dict=True)
+            state_dict.set_model_state_dict(module.model, values, options=whole)
+        else:
+            stored.load_into(module.model)
         step = stored.facts.get("step")
         score = module.scores_over(rule.batches).get(rule.score, math.nan)
         if math.isfinite(score):
@@ -376,7 +383,14 @@ class CheckpointWriter(pl.Callback):
     ) -> None:
         if not isinstance(pl_module, TrainingModule):
             return
-        weights = whole_weights(pl_module.model)
+        # parts of weights are gathered by all processes, and kept by the main one, on the CPU
+        weights: dict[str, torch.Tensor] | None = None
+        if is_sharded(pl_module.model):
+            weights = {}
+            for weight, value in pl_module.model.state_dict().items():
+                gathered = value.full_tensor() if hasattr(value, "full_tensor") else value
+                if torch.distributed.get_rank() == 0:
+                    weights[weight] = gathered.detach().cpu().clone()
         if trainer.is_global_zero:
             path = self._folder / f"{name}.safetensors"
             with pl_module.with_judged_weights():

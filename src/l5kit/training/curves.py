@@ -156,17 +156,16 @@ class SentPoints:
 
     Args:
         path: The file; points of an earlier process are those that it tells of now.
+
+    Attributes:
+        before: The last step of each curve that an earlier process has sent.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         stored = parse_json(read_text(path, called=path.name), called=str(path)) if path.is_file() else None
-        self._before = {str(name): int(at) for name, at in stored.items()} if isinstance(stored, dict) else {}
-        self._steps = dict(self._before)
-
-    def new_of(self, metrics: Mapping[str, float], step: int) -> dict[str, float]:
-        """Return those values at a step that no earlier process has sent."""
-        return {name: value for name, value in metrics.items() if step > self._before.get(name, -1)}
+        self.before = {str(name): int(at) for name, at in stored.items()} if isinstance(stored, dict) else {}
+        self._steps = dict(self.before)
 
     def note(self, metrics: Mapping[str, float], step: int) -> None:
         """Remember values at a step, which have been sent."""
@@ -186,7 +185,8 @@ class _SendsOnce(Logger):
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Send what is new at a step."""
-        new = self._sent.new_of(metrics, step or 0)
+        before = self._sent.before
+        new = {name: value for name, value in metrics.items() if (step or 0) > before.get(name, -1)}
         if new:
             super().log_metrics(new, step)  # type: ignore[safe-super]
             self._sent.note(new, step or 0)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from l5kit.errors import MissingDependencyError
 from l5kit.kinematic.baselines import BASELINES
 from l5kit.planning.network_inputs import network_inputs, tensors_on
 from l5kit.random.seeding import mix_seeds
 from l5kit.training.lightning_parts import OptimizerLRScheduler, pl
 from l5kit.training.optimizing import TrainingSchedule, make_course, make_optimizer
-from l5kit.training.sharding import shard_weights
 from l5kit.training.state_file import LightningState
 from l5kit.workflows.driving_scores import DrivingEvaluation, means_of_driving
 from l5kit.workflows.trajectories import Batch, TrajectoryScores, means_of
@@ -129,11 +129,24 @@ class TrainingModule(pl.LightningModule):
         return nullcontext() if self._average is None else self._average.swapped_in()
 
     def configure_model(self) -> None:
-        """Give each device its part of the weights, where a strategy asks for it; once."""
+        """Give each device its part of the weights, where a strategy asks for it; once.
+
+        All processes have the same weights before; the network gathers them when it is called.
+
+        Raises:
+            MissingDependencyError: torch is too old.
+        """
         mesh = self._device_mesh
-        if mesh is not None and not self._is_sharded:
-            shard_weights(self.model, mesh["data_parallel"])
-            self._is_sharded = True
+        if mesh is None or self._is_sharded:
+            return
+        try:
+            from torch.distributed.fsdp import fully_shard
+        except ImportError as error:
+            raise MissingDependencyError(
+                "train_params.strategy is 'fsdp', which needs torch 2.6 or later: pip install -U torch, or take 'ddp'"
+            ) from error
+        fully_shard(self.model, mesh=mesh["data_parallel"])
+        self._is_sharded = True
 
     def on_fit_start(self) -> None:
         """Start the average of the weights, or take up that of a training that goes on."""

@@ -1,11 +1,14 @@
 """The state of a training on disk: what Lightning takes a training up from, written whole and read without its code."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import torch
+
 from l5kit._files import replaced_when_complete
-from l5kit.planning.checkpoint_files import read_plain_objects, write_plain_objects
+from l5kit.planning.checkpoint_files import read_plain_objects
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.lightning_parts import CheckpointIO
 
@@ -69,9 +72,18 @@ class StateFiles(CheckpointIO):
     """Writes states so that a file appears whole or not at all, and reads them without running code in them."""
 
     def save_checkpoint(self, checkpoint: LightningState, path: str | Path, storage_options: object = None) -> None:  # noqa: ARG002
-        """Write a state, replacing the file."""
+        """Write a state, replacing the file; a warning names what could not be read again without running code."""
         with replaced_when_complete(path, argument="path") as temporary:
-            write_plain_objects(checkpoint, temporary)
+            torch.save(checkpoint, temporary)
+            find = getattr(torch.serialization, "get_unsafe_globals_in_checkpoint", None)  # from torch 2.6 on
+            others = find(str(temporary)) if find is not None else ()
+            if others:
+                warnings.warn(
+                    f"the state holds {', '.join(sorted(others))}, and could not be read again, since that could run "
+                    "any code; let the state of your callbacks be dicts, lists, texts, numbers and tensors",
+                    UserWarning,
+                    stacklevel=1,
+                )
 
     def load_checkpoint(  # type: ignore[override]  # its parameters differ between versions of Lightning
         self,

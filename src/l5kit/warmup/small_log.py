@@ -41,15 +41,9 @@ def write_small_log(folder: Path) -> DatasetFiles:
     builder.save(folder / "semantic_map" / "semantic_map.pb")
     meta = {"world_to_ecef": _WORLD_TO_ECEF.tolist(), "ecef_to_aerial": np.linalg.inv(_WORLD_TO_ECEF).tolist()}
     (folder / "meta.json").write_text(json.dumps(meta), "utf-8")
-    _build_log().save(folder / "scenes" / "sample.zarr")
-    return find_dataset_files(folder)
 
-
-def _build_log() -> ChunkedDataset:
-    """Return a scene in which the AV and two cars drive along the road, and a pedestrian walks beside it.
-
-    The log does not tell the velocity of the pedestrian, which is that of its positions.
-    """
+    # a scene in which the AV and two cars drive along the road, and a pedestrian walks beside it, whose velocity is
+    # that of its positions, as the log does not tell it
     times_s = np.arange(_NUM_FRAMES) / 10
     starts_m = np.array([(20.0, 0.0), (-5.0, _LANE_WIDTH_M), (15.0, -6.0)])
     velocities_mps = np.array([(8.0, 0.0), (9.0, 0.0), (1.0, 0.2)])
@@ -74,7 +68,9 @@ def _build_log() -> ChunkedDataset:
     scenes = np.zeros(1, SCENE_DTYPE)
     scenes["frame_index_interval"], scenes["host"] = (0, _NUM_FRAMES), "host-a000"
     scenes["start_time"], scenes["end_time"] = _START_NS, frames["timestamp"][-1]
-    return ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents.reshape(-1), tl_faces=faces)
+    log = ChunkedDataset.in_memory(scenes=scenes, frames=frames, agents=agents.reshape(-1), tl_faces=faces)
+    log.save(folder / "scenes" / "sample.zarr")
+    return find_dataset_files(folder)
 
 
 def _intervals(rows_per_frame: int) -> Int64Array:

@@ -126,9 +126,18 @@ def find_valid_agents(
     _check_intervals(intervals, first_frame, min(end_row, len(dataset.agents)))
     agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
 
-    # the numbers of past and future frames of each row, and its verdict
+    # a small number for each track: ids that lie close together are such numbers already, and only others are sorted
     frame_rows, agent_rows = _for_kernel(frames), _for_kernel(agents)
-    slots, num_slots = _track_slots(agent_rows["track_id"])
+    track_ids = agent_rows["track_id"]
+    lowest = track_ids.min()
+    num_slots = int(track_ids.max()) - int(lowest) + 1
+    if num_slots <= _DENSE_IDS_PER_ROW * len(track_ids):
+        slots = (track_ids - lowest).astype(np.int64)
+    else:
+        unique_ids, inverse = np.unique(track_ids, return_inverse=True)
+        slots, num_slots = inverse.astype(np.int64), len(unique_ids)
+
+    # the numbers of past and future frames of each row, and its verdict
     counts, verdicts = np.zeros((len(slots), 2), np.uint32), np.zeros(len(slots), np.uint8)
     _mark_rows_kernel(
         frame_rows[AGENT_INTERVAL] - first_row,
@@ -286,19 +295,6 @@ def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> N
             f"the frame before ends, and end at row {end_row} at the latest; "
             "run l5kit validate on the dataset and restore it from its source"
         )
-
-
-def _track_slots(track_ids: NumericArray) -> tuple[Int64Array, int]:
-    """Return a small number for each row's track, the same for the same track, and an upper bound of them."""
-    if len(track_ids) == 0:
-        return np.zeros(0, dtype=np.int64), 0
-    # ids that lie close together are numbers already; only others are sorted
-    lowest = track_ids.min()
-    num_ids = int(track_ids.max()) - int(lowest) + 1
-    if num_ids <= _DENSE_IDS_PER_ROW * len(track_ids):
-        return (track_ids - lowest).astype(np.int64), num_ids
-    unique_ids, slots = np.unique(track_ids, return_inverse=True)
-    return slots.astype(np.int64), len(unique_ids)
 
 
 class _AgentFields(NamedTuple):

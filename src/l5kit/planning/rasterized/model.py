@@ -41,6 +41,8 @@ class RasterizedPlanningModel(nn.Module):
 
     weights_scaling: torch.Tensor
 
+    _targets_per_step = _VALUES_PER_STEP
+
     def __init__(
         self,
         model_arch: str,
@@ -55,7 +57,10 @@ class RasterizedPlanningModel(nn.Module):
         motion_step_time_s: float | None = None,
     ) -> None:
         super().__init__()
-        self._check_targets(num_targets)
+        if num_targets < self._targets_per_step or num_targets % self._targets_per_step:
+            raise InvalidArgumentError(
+                f"num_targets is {num_targets}; give three times the future steps, because a step has x, y and yaw"
+            )
         if len(weights_scaling) != _VALUES_PER_STEP:
             raise InvalidArgumentError(f"weights_scaling is {weights_scaling}; give three weights, for x, y and yaw")
         self.model_arch = model_arch
@@ -103,12 +108,6 @@ class RasterizedPlanningModel(nn.Module):
         """Return what the network makes of a batch, (B, num_targets)."""
         values: torch.Tensor = self.model(as_float(data_batch["image"]))
         return values if self.motion_head is None else self.motion_head(values, data_batch)
-
-    def _check_targets(self, num_targets: int) -> None:
-        if num_targets < _VALUES_PER_STEP or num_targets % _VALUES_PER_STEP:
-            raise InvalidArgumentError(
-                f"num_targets is {num_targets}; give three times the future steps, because a step has x, y and yaw"
-            )
 
 
 def as_float(image: torch.Tensor) -> torch.Tensor:

@@ -38,6 +38,8 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
     """
 
+    _targets_per_step = 1  # any number of targets: it follows from the arguments that are checked here
+
     def __init__(
         self,
         model_arch: str,
@@ -103,6 +105,3 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         errors: torch.Tensor = self.criterion(trajectories, targets.unsqueeze(1).expand_as(trajectories)) * weights
         losses = losses_of_winners(mode_costs(errors, available, self.average_available_only), logits)
         return {"loss": losses.trajectories + self.coef_alpha * losses.modes}
-
-    def _check_targets(self, num_targets: int) -> None:
-        """Accept any number: it follows from the arguments that were checked."""

@@ -228,48 +228,44 @@ class FactorisedDecoder(nn.Module):
             past = PastStates([nothing] * len(self.layers), states.poses[:, :, :0], states.is_known[:, :, :0])
         poses = torch.cat((past.poses, states.poses), dim=2)
         is_known = torch.cat((past.is_known, states.is_known), dim=2)
-        seen = _Seen(
-            *self._see_time(states.poses, poses, is_known),
-            *self._see_map(states.poses, road),
-            *self._see_agents(states),
-        )
-        features, kept = states.features, []
-        for layer, before in zip(self.layers, past.inputs, strict=True):
-            features, steps = layer(features, before, road.features, seen)
-            kept.append(steps)
-        known: torch.Tensor = self.norm(features)
-        return known, PastStates(kept, poses, is_known)
 
-    def _see_time(
-        self, poses: torch.Tensor, all_poses: torch.Tensor, is_known: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return edges (B, A, Q, P, E) from steps to all steps so far, and which of these they see."""
-        num_all, device = all_poses.shape[2], poses.device
-        steps = torch.arange(num_all, device=device)
-        own = steps[num_all - poses.shape[2] :]
-        ago = (own[:, None] - steps).to(poses.dtype)
-        features = pose_features(poses.unsqueeze(3), all_poses.unsqueeze(2), ago)
-        return self.time_edges(features), is_known.unsqueeze(2) & (ago >= 0)
+        # from steps to all steps so far: a step sees the known ones up to itself
+        steps = torch.arange(poses.shape[2], device=poses.device)
+        ago = (steps[poses.shape[2] - states.poses.shape[2] :, None] - steps).to(poses.dtype)
+        time_edges = self.time_edges(pose_features(states.poses.unsqueeze(3), poses.unsqueeze(2), ago))
+        is_past = is_known.unsqueeze(2) & (ago >= 0)
 
-    def _see_map(self, poses: torch.Tensor, road: Road) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return edges (B, A * Q, K, E) to the nearest pieces of the map, which are there, and which they are."""
-        # the squares of distances choose as the distances do; pieces that are not there come last, and are not seen
-        own, pieces = poses.flatten(1, 2), road.poses
+        # to the nearest pieces of the map: the squares of distances choose as the distances do; pieces that are not
+        # there come last, and are not seen
+        own, pieces = states.poses.flatten(1, 2), road.poses
         distances = ((own[:, :, None, :2] - pieces[:, None, :, :2]) ** 2).sum(dim=-1)
         distances = distances.masked_fill(~road.is_known.unsqueeze(1), torch.inf)
         nearest = distances.topk(min(self.num_pieces, pieces.shape[1]), dim=-1, largest=False)
-        rows = torch.arange(pieces.shape[0], device=poses.device)[:, None, None]
-        features = pose_features(own.unsqueeze(2), pieces[rows, nearest.indices])
-        return self.map_edges(features), torch.isfinite(nearest.values), nearest.indices
+        rows = torch.arange(pieces.shape[0], device=own.device)[:, None, None]
+        map_edges = self.map_edges(pose_features(own.unsqueeze(2), pieces[rows, nearest.indices]))
 
-    def _see_agents(self, states: AgentStates) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return edges (B, Q, A, A, E) between agents of a step, and who sees whom."""
-        poses, is_known = states.poses.transpose(1, 2), states.is_known.transpose(1, 2)
-        away = poses[:, :, :, None, :2] - poses[:, :, None, :, :2]
+        # between the agents of a step that are known, as far as they see
+        at_steps, is_there = states.poses.transpose(1, 2), states.is_known.transpose(1, 2)
+        away = at_steps[:, :, :, None, :2] - at_steps[:, :, None, :, :2]
         is_near = (away**2).sum(dim=-1) < self.agents_radius_m**2
-        is_other = ~torch.eye(poses.shape[2], dtype=torch.bool, device=poses.device)
-        features = pose_features(poses.unsqueeze(3), poses.unsqueeze(2))
-        return self.agent_edges(features), is_known.unsqueeze(2) & is_near & is_other
+        is_other = ~torch.eye(at_steps.shape[2], dtype=torch.bool, device=at_steps.device)
+        agent_edges = self.agent_edges(pose_features(at_steps.unsqueeze(3), at_steps.unsqueeze(2)))
+
+        seen = _Seen(
+            time_edges,
+            is_past,
+            map_edges,
+            torch.isfinite(nearest.values),
+            nearest.indices,
+            agent_edges,
+            is_there.unsqueeze(2) & is_near & is_other,
+        )
+        features, kept = states.features, []
+        for layer, before in zip(self.layers, past.inputs, strict=True):
+            features, of_steps = layer(features, before, road.features, seen)
+            kept.append(of_steps)
+        known: torch.Tensor = self.norm(features)
+        return known, PastStates(kept, poses, is_known)
 
 
 def _edge_dim(dim: int) -> int:

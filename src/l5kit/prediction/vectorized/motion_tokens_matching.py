@@ -6,8 +6,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 import torch
 from torch import nn
 
+from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
-from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES, LEVERS_M, class_of_labels
+from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES, LEVERS_M
 from l5kit.prediction.vectorized.plane_poses import compose, relative_to
 
 Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
@@ -15,6 +16,7 @@ Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
 BASES: Final[tuple[str, ...]] = get_args(Base)
 """What a token is a difference to: to staying where one is, or to how the last move goes on."""
 
+_CYCLISTS: Final = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST")
 _LEAST_DISTANCE_M: Final = 1e-3
 
 
@@ -96,7 +98,12 @@ class MotionTokeniser(nn.Module):
         self.register_buffer("vocabulary", torch.zeros(num_classes, num_tokens, 3))
         self.register_buffer("vocabulary_sizes", torch.zeros(num_classes, dtype=torch.int64))
         self.register_buffer("levers_m", torch.tensor(LEVERS_M), persistent=False)
-        self.register_buffer("class_of_label", torch.from_numpy(class_of_labels()), persistent=False)
+        # the row in AGENT_CLASSES of each perception label, (17,)
+        class_of_label = torch.zeros(len(PERCEPTION_LABELS), dtype=torch.int64)
+        for name in _CYCLISTS:
+            class_of_label[PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"]] = 1
+        class_of_label[PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_PEDESTRIAN"]] = 2
+        self.register_buffer("class_of_label", class_of_label, persistent=False)
 
     @property
     def is_fitted(self) -> bool:
@@ -205,7 +212,25 @@ class MotionTokeniser(nn.Module):
         first = {"poses": poses, "moves": torch.zeros_like(poses), "has_move": never}
         steps = [first | {"tokens": none, "nearest": none, "has_token": never}]
         for index in range(1, motions.poses.shape[-2]):
-            step = self._next_step(motions, steps, index, noise_m)
+            last, before, true = steps[-1], steps[max(len(steps) - 2, 0)], motions.poses[..., index, :]
+            has_move = motions.is_known[..., index] & motions.is_known[..., index - 1]
+            has_token = has_move if self.base == "none" else has_move & last["has_move"]
+            base = self.base_moves(last["moves"], before["moves"], before["has_move"])
+
+            # what leads from where the base alone would, to the truth; it is learned without noise and followed with it
+            difference = relative_to(compose(last["poses"], base), true)
+            nearest = self.nearest_tokens(difference, motions.classes)
+            tokens = self.nearest_tokens(difference, motions.classes, noise_m) if noise_m > 0 else nearest
+            true_move, is_token = relative_to(last["poses"], true), has_token.unsqueeze(-1)
+            move = torch.where(is_token, self.moves_of(base, tokens, motions.classes), true_move)
+            step = {
+                "poses": torch.where(is_token, compose(last["poses"], move), true),
+                "moves": torch.where(has_move.unsqueeze(-1), move, 0.0),
+                "has_move": has_move,
+                "tokens": torch.where(has_token, tokens, 0),
+                "nearest": torch.where(has_token, nearest, 0),
+                "has_token": has_token,
+            }
             if index == now:
                 step["poses"] = motions.poses[..., index, :]
                 step["moves"] = torch.where(motions.has_last_move.unsqueeze(-1), motions.last_move, 0.0)
@@ -213,30 +238,6 @@ class MotionTokeniser(nn.Module):
             steps.append(step)
         fields = {name: torch.stack([step[name] for step in steps], dim=motions.classes.ndim) for name in steps[0]}
         return TokenisedMotions(is_known=motions.is_known, **fields)
-
-    def _next_step(
-        self, motions: Motions, steps: list[dict[str, torch.Tensor]], index: int, noise_m: float
-    ) -> dict[str, torch.Tensor]:
-        """Return where the agents get to in one step."""
-        last, before, true = steps[-1], steps[max(len(steps) - 2, 0)], motions.poses[..., index, :]
-        has_move = motions.is_known[..., index] & motions.is_known[..., index - 1]
-        has_token = has_move if self.base == "none" else has_move & last["has_move"]
-        base = self.base_moves(last["moves"], before["moves"], before["has_move"])
-        # what leads from where the base alone would, to the truth; it is learned without noise and followed with it
-        difference = relative_to(compose(last["poses"], base), true)
-        nearest = self.nearest_tokens(difference, motions.classes)
-        tokens = self.nearest_tokens(difference, motions.classes, noise_m) if noise_m > 0 else nearest
-        true_move = relative_to(last["poses"], true)
-        is_token = has_token.unsqueeze(-1)
-        move = torch.where(is_token, self.moves_of(base, tokens, motions.classes), true_move)
-        return {
-            "poses": torch.where(is_token, compose(last["poses"], move), true),
-            "moves": torch.where(has_move.unsqueeze(-1), move, 0.0),
-            "has_move": has_move,
-            "tokens": torch.where(has_token, tokens, 0),
-            "nearest": torch.where(has_token, nearest, 0),
-            "has_token": has_token,
-        }
 
 
 def read_motions(

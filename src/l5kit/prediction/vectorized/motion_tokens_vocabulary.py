@@ -6,7 +6,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from l5kit._types import Float32Array, Float64Array, Int64Array
-from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, PERCEPTION_LABELS
 from l5kit.errors import InvalidArgumentError
 
 AGENT_CLASSES: Final = ("vehicle", "cyclist", "pedestrian")
@@ -15,19 +14,9 @@ AGENT_CLASSES: Final = ("vehicle", "cyclist", "pedestrian")
 LEVERS_M: Final = (2.0, 1.0, 0.3)
 """What a radian is worth, for each class: metres that a turn moves the ends of an agent."""
 
-_CYCLISTS: Final = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST")
 _MOST_FOR_CLUSTERS: Final = 20_000
 _FINEST_M: Final = 0.01
 _NUM_ROUNDS: Final = 20
-
-
-def class_of_labels() -> Int64Array:
-    """Return the row in ``AGENT_CLASSES`` of each perception label, (17,)."""
-    classes: Int64Array = np.zeros(len(PERCEPTION_LABELS), np.int64)
-    for name in _CYCLISTS:
-        classes[PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"]] = 1
-    classes[PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_PEDESTRIAN"]] = 2
-    return classes
 
 
 def cluster_moves(moves: Float64Array, num_tokens: int, *, lever_m: float, seed: int = 0) -> Float64Array:

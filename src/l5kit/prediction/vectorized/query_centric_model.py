@@ -132,15 +132,8 @@ class QueryCentricModel(nn.Module):
         """
         context: Context = self.encoder(data_batch)
         motions: Motions = self.decoder(context)
-        baseline, units = self._baseline_and_units(data_batch, context)
-        if self.training:
-            return self._losses(data_batch, context, motions, baseline, units)
-        return self._predictions(context, motions, baseline, units)
 
-    def _baseline_and_units(
-        self, data_batch: dict[str, torch.Tensor], context: Context
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the baseline in own frames (B, A, T, 2), and units of differences to it (B, A, T, 1)."""
+        # the baseline in own frames (B, A, T, 2), of the past as far as it is known
         known = data_batch["all_other_agents_history_availability"] > 0
         past = seen_from(context.agent_poses.unsqueeze(2), data_batch["all_other_agents_history_positions"].float())
         turns = data_batch["all_other_agents_history_yaws"][..., 0].float() - context.agent_poses[..., 2:]
@@ -156,14 +149,20 @@ class QueryCentricModel(nn.Module):
                 step_time_s=self.step_time_s,
                 past_step_time_s=self.past_step_time_s,
             )
-        # without a baseline, constant velocity still says how far agents get: whole ways are predicted in such units
-        if self.residual_to is None:
-            units = units_of_steps(baseline, num_steps=self.num_steps, least_m=LEAST_UNIT_M, per_metre=1.0)
-            return torch.zeros_like(baseline), units
+
+        # units of differences to it (B, A, T, 1); without a baseline, constant velocity still says how far agents get:
+        # whole ways are predicted in such units
         least_m, per_metre = LEAST_UNIT_M, UNIT_PER_METRE
-        if self.residual_unit_m is not None:
+        if self.residual_to is None:
+            per_metre = 1.0
+        elif self.residual_unit_m is not None:
             least_m, per_metre = self.residual_unit_m, 0.0
-        return baseline, units_of_steps(baseline, num_steps=self.num_steps, least_m=least_m, per_metre=per_metre)
+        units = units_of_steps(baseline, num_steps=self.num_steps, least_m=least_m, per_metre=per_metre)
+        if self.residual_to is None:
+            baseline = torch.zeros_like(baseline)
+        if self.training:
+            return self._losses(data_batch, context, motions, baseline, units)
+        return self._predictions(context, motions, baseline, units)
 
     def _losses(
         self,
