@@ -208,6 +208,26 @@ def test_a_bucket_that_fails_now_and_then(bucket, wanted, tmp_path, monkeypatch,
     assert set(waits) == {1.0}
 
 
+def test_a_bucket_is_listed_by_a_new_connection_after_one_that_broke(
+    bucket, wanted, tmp_path, monkeypatch, retries, waits
+):
+    system = type(fsspec.filesystem("memory"))
+    real, asked = system.find, []
+
+    def find(self, path, **options):
+        asked.append(self)
+        if self is asked[0]:
+            raise EOFError("the connection is gone")
+        return real(self, path, **options)
+
+    # as that of FTP, which has a connection for each object, and never opens another one to list
+    monkeypatch.setattr(system, "cachable", False)
+    monkeypatch.setattr(system, "find", find)
+    download_dataset([bucket], tmp_path / "out", retries=retries, workers=1)
+    assert files_in(tmp_path / "out") == wanted
+    assert waits == [1.0]
+
+
 def test_a_bucket_that_stops_goes_on_with_the_missing_files(bucket, wanted, tmp_path, monkeypatch):
     system = type(fsspec.filesystem("memory"))
     real, asked = system.cat_file, []
