@@ -33,6 +33,8 @@ def test_rows_of_tracks_are_those_of_each_in_the_order_of_time(log):
         assert [each.track_ids[rows].tolist() for rows in found] == [[i] * n for i, n in zip(ids, counts, strict=True)]
         assert all((np.diff(rows) > 0).all() for rows in found)
     assert any(len(rows) > 1 for each in agents for rows in each.rows_of_tracks())
+    nobody = SceneRecords(log.frames[:0], log.agents[:0], log.tl_faces[:0])
+    assert SceneArrays.of_records(nobody).agents.rows_of_tracks() == []
 
 
 def test_joined_scenes_count_on_where_the_log_ends(log):

@@ -68,7 +68,7 @@ def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
         _strip_json_names(message)
     encoded = base64.b64encode(file.SerializeToString(deterministic=True)).decode("ascii")
 
-    # protoc's stub names the Empty class of this schema's own pool, if it needs it, and is strictly typed
+    # protoc's stub is made to name the Empty class of this schema's own pool, if it needs it, and strictly typed
     lines = [line for line in generated.splitlines() if not re.match(r"from google\.protobuf import \w+_pb2 ", line)]
     text = "\n".join(lines).replace("_empty_pb2.Empty", "Empty")
     text = re.sub(r"_Mapping(?=\])", "_Mapping[str, object]", text)
