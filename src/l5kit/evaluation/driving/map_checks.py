@@ -208,7 +208,7 @@ def _directions(steps_m: Float64Array) -> Float64Array:
 
 
 def _check_widths_and_limits(arrays: MapArrays, network: LaneNetwork) -> Iterator[tuple[str, str]]:
-    """Yield lanes of odd width, with boundaries that are the wrong way round, without a limit, and of odd limit."""
+    """Yield lanes of odd width or limit, with boundaries the wrong way round, or without a limit if others have it."""
     if arrays.num_lanes == 0:
         return
     # the distance of the boundaries across the lane, above 0 where the left one is to the left

@@ -51,7 +51,7 @@ class Predictions:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a file of predictions, or the one in a folder of results.
+        """Open a file of predictions, or the one in a folder of results or in a folder within it.
 
         The file is gone through once; numbers are read when a scene is shown.
 
@@ -61,7 +61,8 @@ class Predictions:
 
         Raises:
             DatasetNotFoundError: There is nothing at the path, or no predictions in the folder.
-            InvalidArgumentError: It is no such file, a row cannot be read, or an agent is there twice at a time.
+            InvalidArgumentError: It is no such file, the folder holds several, a row cannot be read, or an agent is
+                there twice at a time.
         """
         folder = Path(path)
         files = [folder] if folder.is_file() else []
