@@ -8,7 +8,6 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -162,17 +161,7 @@ class FileStore(ArtifactStore, ABC):
         # One process fetches at a time; the others then see what it has fetched.
         cached = cache_folder() / _CACHE_FOLDER / artifact.digest
         with hold_lock(cached.with_name(f"{cached.name}.lock")):
-            # Digests of files are kept, so that the first look is cheap. With more files than were logged the digest of
-            # the folder is another one, and each file is compared. What cannot be read is fetched again.
-            is_there = False
-            other: Manifest | None = None
-            with suppress(L5KitError, OSError):
-                is_there = cached.is_dir() and dataset_digest(cached, cache=True) == artifact.digest
-                other = Manifest.of(cached) if cached.is_dir() and not is_there else None
-            if other is not None:
-                differences = self._manifest_of(artifact).compare(other)
-                is_there = not (differences.missing or differences.changed)
-            if not is_there:
+            if not self._is_there(artifact, cached):
                 clear_leftovers(cached)
                 with placed_when_complete(cached) as complete, scratch_beside(cached) as scratch:
                     os.replace(self._fetch_verified(artifact, scratch, None), complete)
@@ -249,6 +238,21 @@ class FileStore(ArtifactStore, ABC):
             data.mkdir(exist_ok=True)
         _require_no_difference(manifest, data, what=f"{artifact} from {artifact.location}")
         return data
+
+    def _is_there(self, artifact: DatasetArtifact, cached: Path) -> bool:
+        """Return whether all files of a version are in the cache as they were logged; there may be more."""
+        if not cached.is_dir():
+            return False
+        # Digests of files are kept, so that the first look is cheap. With more files the digest of the folder is
+        # another one, and each file is compared.
+        try:
+            if dataset_digest(cached, cache=True) == artifact.digest:
+                return True
+            current = Manifest.of(cached)
+        except (L5KitError, OSError):  # it cannot be read, so it is fetched again
+            return False
+        differences = self._manifest_of(artifact).compare(current)
+        return not (differences.missing or differences.changed)
 
 
 def _require_no_difference(manifest: Manifest, folder: Path, *, what: str, current: Manifest | None = None) -> None:

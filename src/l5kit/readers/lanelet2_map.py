@@ -266,10 +266,11 @@ class _Reading:
             signs = [self._tags_of(way).get("subtype", "") for way in rule.members_of("way", "refers")]
             german = next((match for sign in signs if (match := _GERMAN_LIMIT.fullmatch(sign))), None)
             text = rule.tags.get("sign_type", f"{german.group(1)} km/h" if german else "")
-            number = _GERMAN_LIMIT.fullmatch(text)
-            limit_mps = _speed_mps(number.group(1) if number else text) if text else None
-            if limit_mps is None:
+            if not text:
                 self.left_out["speed limit of an unknown sign"] += 1
+                return
+            number = _GERMAN_LIMIT.fullmatch(text)
+            limit_mps = _speed_mps(number.group(1) if number else text)
             for name in users:
                 if name in self.lanes and self.lanes[name].speed_limit_mps is None:
                     self.lanes[name] = replace(self.lanes[name], speed_limit_mps=limit_mps)

@@ -49,23 +49,7 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: lis
     features: dict[str | None, list[MapFeature]] = {}
     for feature in scenario.map_features:
         features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
-
-    # Lanes that have a line of two points apart at least.
-    given = features.get("lane", [])
-    serialized_lanes = [feature.lane for feature in given]
-    rows = _read_points(serialized_lanes, _POINTS_OF_LANE, around_m, what="lane")
-    has_line = _are_lines(Polylines(rows.values, rows.starts))
-    without_line = [given[row].id for row in np.flatnonzero(~has_line).tolist()]
-    _tell_left_out("lanes without a centre line", without_line, remarks)
-    kept = np.flatnonzero(has_line).tolist()
-    starts = np.concatenate([[0], np.cumsum(rows.counts[has_line])])
-    lanes = _Lanes(
-        ids=[str(given[row].id) for row in kept],
-        messages=[LaneCenter.FromString(serialized_lanes[row]) for row in kept],
-        lines=Polylines(rows.values[np.repeat(has_line, rows.counts)], starts),
-    )
-
-    # Areas that have three corners, and stop signs that have a position.
+    lanes = _read_lanes(features.get("lane", []), around_m, remarks)
     areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, around_m, remarks)]
     signs, without_position = [], []
     for feature in features.get("stop_sign", []):
@@ -99,6 +83,23 @@ def _read_points(parents: Sequence[bytes], schema: RowSchema, around_m: Float64A
     rows = read_rows(parents, schema, what=what)
     is_near = (np.abs(rows.values - around_m) <= FURTHEST_FROM_AV_M).all(axis=1, keepdims=True)
     return MessageRows(np.where(is_near, rows.values, np.nan), rows.starts)
+
+
+def _read_lanes(features: Sequence[MapFeature], around_m: Float64Array, remarks: list[str]) -> _Lanes:
+    """Return the lanes that have a line of two points apart at least."""
+    serialized = [feature.lane for feature in features]
+    rows = _read_points(serialized, _POINTS_OF_LANE, around_m, what="lane")
+    has_line = _are_lines(Polylines(rows.values, rows.starts))
+    kept = np.flatnonzero(has_line).tolist()
+    _tell_left_out(
+        "lanes without a centre line", [features[row].id for row in np.flatnonzero(~has_line).tolist()], remarks
+    )
+    starts = np.concatenate([[0], np.cumsum(rows.counts[has_line])])
+    return _Lanes(
+        ids=[str(features[row].id) for row in kept],
+        messages=[LaneCenter.FromString(serialized[row]) for row in kept],
+        lines=Polylines(rows.values[np.repeat(has_line, rows.counts)], starts),
+    )
 
 
 def _are_lines(lines: Polylines) -> BoolArray:
