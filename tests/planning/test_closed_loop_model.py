@@ -410,6 +410,13 @@ def test_arguments_that_make_no_drive(options, message):
         make(**options)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:DeprecationWarning")
+def test_the_unroll_is_written_as_torchscript():
+    """Slow tests of all models run what is written here; this one only looks whether it can be."""
+    scripted = torch.jit.script(make())
+    assert list(scripted.state_dict()) == list(make().state_dict())
+
+
 def test_update_of_the_transforms():
     eye, zeros, ones = torch.eye(3).expand(2, 3, 3), torch.zeros(2, 1), torch.ones(2, 1)
     step, turn = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[math.pi / 2], [0.0]])

@@ -1,5 +1,6 @@
 """The motion token model: what its logits depend on, how it is rolled out, and that it learns."""
 
+import gc
 import math
 
 import numpy as np
@@ -156,6 +157,19 @@ def test_what_is_not_there_does_not_matter(model, batch):
     assert finite(logits_of(model, nothing)).isfinite().all()
     learned = make_model().train()
     np.testing.assert_allclose(learned(padded)["loss"].item(), learned(batch)["loss"].item(), atol=SAME)
+
+
+def test_distances_to_all_pieces_of_the_map_do_not_lie_beside_the_layers(batch):
+    model, held = make_model(num_pieces=3).eval(), []
+
+    def look(_, inputs):
+        features, road = inputs[0], inputs[2]
+        shape = (features.shape[0], features.shape[1] * features.shape[2], road.shape[1])
+        held.append(sum(type(each) is torch.Tensor and each.shape == shape for each in gc.get_objects()))
+
+    model.decoder.layers[0].register_forward_pre_hook(look)
+    logits_of(model, batch)
+    assert held == [0]
 
 
 def test_the_order_of_lanes_does_not_matter(model, batch):

@@ -294,7 +294,7 @@ class VectorizedUnrollModel(VectorizedModel):
             headings.append(state.polyline[:, 0, 2:3])
             attentions.append(attention)
             if self.detach_unroll or step < self.warmup_num_frames:
-                state = _EgoState(*(part.detach() for part in state))
+                state = _detached(state)
         return _Unroll(
             torch.stack(outputs, dim=1),
             torch.stack(matrices, dim=1),
@@ -386,6 +386,18 @@ class VectorizedUnrollModel(VectorizedModel):
             torch.cat((point, state.polyline[:, :-1]), dim=1),
             torch.cat((torch.ones_like(state.available[:, :1]), state.available[:, :-1]), dim=1),
         )
+
+
+def _detached(state: _EgoState) -> _EgoState:
+    """Return a state without gradient; its parts by name, as TorchScript knows no other way."""
+    return _EgoState(
+        state.t0_from_ts.detach(),
+        state.ts_from_t0.detach(),
+        state.yaw_t0_from_ts.detach(),
+        state.yaw_ts_from_t0.detach(),
+        state.polyline.detach(),
+        state.available,
+    )
 
 
 def _latest(available: torch.Tensor, num_past: int) -> torch.Tensor:

@@ -229,10 +229,22 @@ class FactorisedDecoder(nn.Module):
         poses = torch.cat((past.poses, states.poses), dim=2)
         is_known = torch.cat((past.is_known, states.is_known), dim=2)
 
+        # who sees what is found in a function of its own, as what that takes, distances to all pieces of the map above
+        # all, need not stay in memory beside the layers
+        seen = self._see(states, poses, is_known, road)
+        features, kept = states.features, []
+        for layer, before in zip(self.layers, past.inputs, strict=True):
+            features, steps = layer(features, before, road.features, seen)
+            kept.append(steps)
+        known: torch.Tensor = self.norm(features)
+        return known, PastStates(kept, poses, is_known)
+
+    def _see(self, states: AgentStates, all_poses: torch.Tensor, is_known: torch.Tensor, road: Road) -> _Seen:
+        """Return who sees what at steps, of whose agents all poses so far (B, A, P, 3) are known or not (B, A, P)."""
         # from steps to all steps so far: a step sees the known ones up to itself
-        steps = torch.arange(poses.shape[2], device=poses.device)
-        ago = (steps[poses.shape[2] - states.poses.shape[2] :, None] - steps).to(poses.dtype)
-        time_edges = self.time_edges(pose_features(states.poses.unsqueeze(3), poses.unsqueeze(2), ago))
+        steps = torch.arange(all_poses.shape[2], device=all_poses.device)
+        ago = (steps[all_poses.shape[2] - states.poses.shape[2] :, None] - steps).to(states.poses.dtype)
+        time_edges = self.time_edges(pose_features(states.poses.unsqueeze(3), all_poses.unsqueeze(2), ago))
         is_past = is_known.unsqueeze(2) & (ago >= 0)
 
         # to the nearest pieces of the map: the squares of distances choose as the distances do; pieces that are not
@@ -243,6 +255,7 @@ class FactorisedDecoder(nn.Module):
         nearest = distances.topk(min(self.num_pieces, pieces.shape[1]), dim=-1, largest=False)
         rows = torch.arange(pieces.shape[0], device=own.device)[:, None, None]
         map_edges = self.map_edges(pose_features(own.unsqueeze(2), pieces[rows, nearest.indices]))
+        is_piece = torch.isfinite(nearest.values)
 
         # between the agents of a step that are known, as far as they see
         at_steps, is_there = states.poses.transpose(1, 2), states.is_known.transpose(1, 2)
@@ -250,22 +263,8 @@ class FactorisedDecoder(nn.Module):
         is_near = (away**2).sum(dim=-1) < self.agents_radius_m**2
         is_other = ~torch.eye(at_steps.shape[2], dtype=torch.bool, device=at_steps.device)
         agent_edges = self.agent_edges(pose_features(at_steps.unsqueeze(3), at_steps.unsqueeze(2)))
-
-        seen = _Seen(
-            time_edges,
-            is_past,
-            map_edges,
-            torch.isfinite(nearest.values),
-            nearest.indices,
-            agent_edges,
-            is_there.unsqueeze(2) & is_near & is_other,
-        )
-        features, kept = states.features, []
-        for layer, before in zip(self.layers, past.inputs, strict=True):
-            features, of_steps = layer(features, before, road.features, seen)
-            kept.append(of_steps)
-        known: torch.Tensor = self.norm(features)
-        return known, PastStates(kept, poses, is_known)
+        is_other = is_there.unsqueeze(2) & is_near & is_other
+        return _Seen(time_edges, is_past, map_edges, is_piece, nearest.indices, agent_edges, is_other)
 
 
 def _edge_dim(dim: int) -> int:
