@@ -91,6 +91,7 @@ def test_the_page_is_whole_and_needs_no_other_file(demo_folder):
     assert b"l5kit" in (demo_folder[1] / "drive.html").read_bytes()
 
 
+@pytest.mark.long
 def test_a_second_run_replaces_the_first(l5kit, city, tmp_path):
     arguments = ["demo", "--data", city, "--out", tmp_path / "out", "--samples", 2]
     assert l5kit(*arguments, "--scenes", 1).exit_code == 0

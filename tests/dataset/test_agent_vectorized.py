@@ -228,6 +228,7 @@ def test_a_device_leaves_these_samples_to_the_processor(map_api: MapAPI) -> None
     assert not makes_on_device(make_dataset(make_vector_cfg(), make_several_scenes_log(), map_api))
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_threads_and_processes_load_the_same_batches(map_api: MapAPI, tmp_path: Path) -> None:
     make_several_scenes_log().save(tmp_path / "log.zarr")

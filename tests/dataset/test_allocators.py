@@ -129,6 +129,7 @@ class KindsOfMemory(Dataset[Any]):
         return os.getpid(), default_allocator() is allocate_shared
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_workers_of_a_loader_take_shared_memory_and_others_do_not() -> None:
     assert KindsOfMemory()[0] == (os.getpid(), False)

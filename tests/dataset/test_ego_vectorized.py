@@ -261,6 +261,7 @@ def test_threads_and_processes_load_the_same_batches(cls: Any, data_folder: Path
     assert len({int(timestamp) for batch in loaded[0] for timestamp in batch["timestamp"]}) == 30
 
 
+@pytest.mark.long
 @pytest.mark.process
 @BOTH
 def test_workers_of_a_dataloader_make_batches(cls: Any, data_folder: Path) -> None:

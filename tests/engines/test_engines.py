@@ -53,6 +53,7 @@ def trimming():
     return os.environ.get("MALLOC_TRIM_THRESHOLD_")
 
 
+@pytest.mark.long
 def test_workers_keep_memory_that_they_freed_and_leave_the_environment_of_this_process_alone(monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))

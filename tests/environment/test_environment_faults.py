@@ -314,6 +314,7 @@ def test_processes_of_gymnasium_step_environments(city, tmp_path, context):
     drive_in_processes(AsyncVectorEnv([MakeOne(city, config)] * 2, context=context), expected, 6)
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_processes_of_stable_baselines_step_environments(city, tmp_path, context):

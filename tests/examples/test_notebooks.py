@@ -80,6 +80,7 @@ def test_a_first_cell_installs_the_wheel_beside_it_where_l5kit_is_missing(path, 
     assert re.fullmatch(r"l5kit2-2\.0\.0-py3-none-any\.whl\[viz,(train|rl)\]", words[-1])
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_first_cell_runs_twice_and_side_by_side(tmp_path):
     (path,) = [path for path in NOTEBOOKS if path.stem == QUICK]

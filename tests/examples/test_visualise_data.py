@@ -35,6 +35,7 @@ def test_the_example_works_on_the_real_scene(monkeypatch, tmp_path, capsys, shar
     assert (tmp_path / "out" / "ego-py_satellite.png").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:the agents mask of")
 def test_the_example_makes_a_city_when_it_gets_no_data(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -164,6 +164,7 @@ save_checkpoint(sys.argv[1], model, config={name: {"name": name} for name in nam
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 def test_equal_weights_are_equal_files_of_every_process(tmp_path):

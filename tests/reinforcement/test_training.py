@@ -233,6 +233,7 @@ train_driver(cfg, folder, data_folder=city)
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def wholes(trainings, job, tmp_path_factory):
     return get
 
 
+@pytest.mark.long
 def test_so_many_of_the_best_averaged_weights_stay(wholes):
     facts, _, folder = wholes("averaged over batches")
     rows = [row for row in facts["curves"] if row["val/ade_m/0.4s"]]
