@@ -66,20 +66,21 @@ def test_kernels_round_products_and_sums(backend: Backend) -> None:
 
 @njit
 def _count_in_room(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write what a row of room has after many steps in it, which others in the same row would change."""
+    """Write the sum of a row of room, filled before with the number of the item, which others in it would change."""
     room, found = arguments
-    own = item % len(room)
-    room[own] = 0
-    for _ in range(2000):
-        room[own] += item
-    found[item] = room[own]
+    row = room[item % len(room)]
+    for column in range(len(row)):
+        row[column] = item
+    found[item] = 0
+    for column in range(len(row)):
+        found[item] += row[column]
 
 
 @pytest.mark.parametrize("num_items", [1, 63, 500, 10_000])
 def test_threads_do_each_item_once_in_room_of_their_own(num_items: int) -> None:
     backend = open_backend("cpu", num_threads=3)
     for _ in range(3):
-        room, found = np.zeros(backend.rows_at_once(num_items), np.int64), np.zeros(num_items, np.int64)
+        room, found = np.zeros((backend.rows_at_once(num_items), 2000), np.int64), np.zeros(num_items, np.int64)
         backend.run(_count_in_room, num_items, room, found)
         assert_array_equal(found, 2000 * np.arange(num_items))
 
@@ -118,10 +119,10 @@ def test_an_error_in_a_thread_is_raised_when_all_have_ended(failing: int) -> Non
 @pytest.mark.process
 def test_copies_and_forked_processes_have_threads_of_their_own() -> None:
     backend, found = ProcessorBackend(2), np.zeros(1000, np.int64)
-    backend.run(_count_in_room, 1000, np.zeros(2, np.int64), found)
+    backend.run(_count_in_room, 1000, np.zeros((2, 50), np.int64), found)
     for copy in (pickle.loads(pickle.dumps(backend)), deepcopy(backend)):
         again = np.zeros(1000, np.int64)
-        copy.run(_count_in_room, 1000, np.zeros(2, np.int64), again)
+        copy.run(_count_in_room, 1000, np.zeros((2, 50), np.int64), again)
         assert copy.num_threads == 2
         assert_array_equal(again, found)
     if not hasattr(os, "fork"):
@@ -129,7 +130,7 @@ def test_copies_and_forked_processes_have_threads_of_their_own() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
         process = multiprocessing.get_context("fork").Process(
-            target=backend.run, args=(_count_in_room, 1000, np.zeros(2, np.int64), np.zeros(1000, np.int64))
+            target=backend.run, args=(_count_in_room, 1000, np.zeros((2, 50), np.int64), np.zeros(1000, np.int64))
         )
         process.start()
     process.join(60)

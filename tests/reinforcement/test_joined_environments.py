@@ -66,6 +66,16 @@ def test_as_many_towns_step_at_once_as_are_asked_for_or_as_there_are_cores(
     joined.close()
 
 
+@pytest.mark.parametrize(("num_towns", "num_threads", "of_each"), [(1, 3, 3), (2, 5, 2), (2, 2, 1), (2, 1, 1)])
+def test_threads_that_are_more_than_towns_are_theirs(towns, num_towns, num_threads, of_each):
+    cfg, config, data = towns
+    found = towns_of(LogKeys.from_cfg(cfg), data)[:num_towns]
+    joined = join_towns(cfg, config, found, num_envs=2, num_threads=num_threads)
+    parts = [town.env.episodes.parts for town in joined.towns]
+    assert [part.roads.backend.num_threads for part in parts] == [of_each] * num_towns
+    joined.close()
+
+
 def test_more_towns_than_environments_are_refused(towns):
     cfg, config, data = towns
     with pytest.raises(ConfigError, match=r"rl_params\.num_envs: 1 for 2 towns"):

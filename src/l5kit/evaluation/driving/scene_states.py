@@ -130,7 +130,9 @@ def join_road_users(
             differences_mps = velocities_of_rows(own.boxes[:, :2], times_s, own.tracks, np.zeros(num_rows, np.int64))
             np.copyto(own.velocities_mps, differences_mps, where=is_stationary[:, None])
         # rows of nobody have served to number tracks, and go
-        end += _keep_road_users(scene.counts, own, counts[index, : len(scene.counts)])
+        kept_counts = np.empty(len(scene.counts), np.int64)
+        end += _keep_road_users(scene.counts, own, kept_counts)
+        counts[index, : len(scene.counts)] = kept_counts
     starts = np.concatenate([[0], np.cumsum(counts)])
     kept = rows.cut(0, end)
     return RoadUsers(starts, kept.tracks, kept.groups, kept.labels, kept.boxes, kept.velocities_mps)
