@@ -1,5 +1,8 @@
 """Closed-loop metrics."""
 
+from dataclasses import replace
+from unittest.mock import MagicMock
+
 import numpy as np
 import pytest
 import torch
@@ -21,6 +24,7 @@ from l5kit.cle.metrics import (
     YawErrorCAMetric,
     YawErrorMetric,
 )
+from l5kit.data.log_facts import LogFacts
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.metrics import CollisionType
 from support.logs import make_agents
@@ -104,6 +108,19 @@ def test_c17_speeds_of_different_lengths_are_named(lengths):
     for kind in (RuntimeError, ValueError):
         with pytest.raises(kind, match="simulated_ego_states has {} rows, recorded_ego_states {}".format(*lengths)):
             SimulatedVsRecordedEgoSpeedMetric().compute(scene)
+
+
+def test_outputs_of_other_programs_have_ten_frames_a_second_and_the_usual_box(slow):
+    """Mocks have any attribute, ``facts`` too, and times of their own."""
+    stand_in = MagicMock()
+    for name in ("simulated_ego_states", "recorded_ego_states", "simulated_agents", "simulated_ego"):
+        setattr(stand_in, name, getattr(slow, name))
+    stand_in.simulated_ego_states[:, 6] = torch.arange(20)
+    assert SimulatedVsRecordedEgoSpeedMetric().compute(stand_in).tolist() == pytest.approx([-8.0] * 19, abs=1e-4)
+    assert CollisionFrontMetric().compute(stand_in).tolist() == [0.0] * 20
+    # frames of a log have its rate
+    stand_in.facts = replace(LogFacts(), step_time_s=1.0)
+    assert SimulatedVsRecordedEgoSpeedMetric().compute(stand_in).tolist() == pytest.approx([-0.8] * 19, abs=1e-5)
 
 
 def test_a_step_time_is_above_0():

@@ -75,6 +75,12 @@ def test_durations_of_violations(mode, duration_s, expected):
     assert failed_frames(VIOLATED, duration_s, mode, maximum=0) == expected
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+def test_durations_are_compared_as_float32(kind):
+    """0.3 s of violations, as float32 adds them up, are not longer than 0.3."""
+    assert failed_frames([1] * 6, kind(0.3), maximum=0) == [4, 5]
+
+
 @pytest.mark.parametrize(
     ("duration_s", "expected"),
     [(0.5, [*range(6, 19)]), (1.8, [18]), (2.3, [])],

@@ -71,6 +71,20 @@ def test_a_model_of_1_5_is_as_before_after_a_refused_action():
     np.testing.assert_allclose(moved.positions_m, [[1.0, 0.0]])
 
 
+def test_a_model_of_1_5_is_given_all_three_values():
+    given = []
+
+    class Listening(UnicycleModel):
+        def update(self, input_action):
+            given.append(np.asarray(input_action).tolist())
+            return super().update(input_action)
+
+    kind = KinematicModelActions(Listening(), STEP_S)
+    kind.begin(np.arange(1), np.array([10.0]))
+    kind.move(np.arange(1), egos_at((0, 0, 0)), np.array([[0.0, 0.5, 0.25]]), STEP_S)
+    assert given == [[0.0, 0.5, 0.25]]
+
+
 def test_actions_of_models_stand_for_parts_of_their_limits():
     kind = ModelActions(PoseChange(), (-1.0, -0.5, -0.1), (2.0, 0.5, 0.1))
     actions = np.array([[1, 0, 0], [-1, 1, 0.5], [0.5, -3, 9]], np.float32)

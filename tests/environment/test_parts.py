@@ -1,12 +1,16 @@
 """Parts of the environment: rewards, the unicycle, pictures of what is seen."""
 
+import copy
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 gymnasium = pytest.importorskip("gymnasium")
 
+from l5kit.cle.metrics import CollisionFrontMetric  # noqa: E402
 from l5kit.environment import ENVIRONMENT_ID  # noqa: E402
+from l5kit.environment.gym_metric_set import L2DisplacementYawMetricSet  # noqa: E402
 from l5kit.environment.kinematic_model import UnicycleModel  # noqa: E402
 from l5kit.environment.reward import L2DisplacementYawReward  # noqa: E402
 from l5kit.environment.utils import save_input_raster  # noqa: E402
@@ -48,6 +52,24 @@ def test_a_reward_looks_at_the_frame_after_the_step():
         reward.get_reward(0, [])
 
 
+def test_metrics_beside_the_two_of_a_reward_see_all_of_the_output():
+    agents = [[], [{"centroid": (4, 0)}], []]
+    scene = SceneStandIn.make(np.zeros((3, 3)), agents=agents)
+
+    class Touching(L2DisplacementYawMetricSet):
+        def build_metrics(self):
+            return [*super().build_metrics(), CollisionFrontMetric()]
+
+    reward = L2DisplacementYawReward(metric_set=Touching())
+    assert reward.get_reward(0, [scene])["total"] == 0
+    sliced = reward.slice_simulated_output(1, [scene])[0]
+    assert len(sliced.simulated_ego_states) == 1
+    assert sliced.simulated_agents is scene.simulated_agents
+    assert copy.copy(sliced).simulated_agents is scene.simulated_agents
+    with pytest.raises(AttributeError, match="no_such"):
+        sliced.no_such  # noqa: B018
+
+
 def test_a_reset_reward_has_no_results():
     reward = L2DisplacementYawReward()
     reward.get_reward(0, [scene_of(1.0, 2.0)])
@@ -65,6 +87,7 @@ def test_a_unicycle_turns_and_then_goes_straight_on(action, speed, turn):
     model.reset(np.array([0, 0, 0, 2.0]))
     out = model.update(np.array(action))
     assert (model.new_v, model.new_r) == pytest.approx((speed, turn), abs=1e-6)
+    assert out["positions"][0, 0].tolist() == [model.new_x, model.new_y]
     assert out["positions"][0, 0] == pytest.approx([speed * np.cos(turn), speed * np.sin(turn)], abs=1e-6)
     assert out["yaws"][0, 0, 0] == pytest.approx(turn, abs=1e-6)
 

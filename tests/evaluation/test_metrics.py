@@ -94,6 +94,12 @@ def test_known_answers_measured_on_1_5(metric, avails, expected):
     assert np.shape(actual) == np.shape(expected)
 
 
+def test_one_prediction_may_be_tensors():
+    arrays = (np.zeros((2, 2)), np.ones((1, 2, 2)), np.ones(1), np.ones(2))
+    tensors = [torch.from_numpy(each) for each in arrays]
+    assert neg_multi_log_likelihood(*tensors) == neg_multi_log_likelihood(*arrays)
+
+
 def test_large_errors_give_finite_results():
     arguments = TRUTH + 1e5, MODES, CONFIDENCES, np.ones(3)
     for metric in METRICS:

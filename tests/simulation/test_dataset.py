@@ -65,6 +65,14 @@ def test_agents_that_are_put_in_are_controlled(second_comes_close: EgoDataset) -
         assert (sample["scene_index"], sample["track_id"]) == (0, 9)
 
 
+def test_cars_that_are_put_in_without_a_size_are_controlled(second_comes_close: EgoDataset) -> None:
+    sim = simulated(second_comes_close)
+    car = agent(9)
+    car["extent"] = 0
+    sim.set_agents(1, {(0, 9): car})
+    assert (0, 9) in controlled(sim, 1)
+
+
 @pytest.mark.parametrize(
     ("distance_m", "is_tracked", "is_kept"),
     [(9.9, False, True), (10, False, False), (10, True, True), (99.9, True, True), (100, True, False)],

@@ -308,7 +308,7 @@ class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
     (:func:`l5kit.evaluation.driving.motion.rates_of_frames`), and compares speeds with the limit of the lane.
 
     Args:
-        step_time_s: Time between frames in seconds; None for that of the states, 0.1 where they tell none.
+        step_time_s: Time between frames in seconds; None for that of the log, or 0.1 where the output has no ``facts``.
 
     Raises:
         InvalidArgumentError: The time is not above 0.

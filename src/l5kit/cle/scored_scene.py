@@ -92,10 +92,12 @@ class ScoredScene:
 
     @cached_property
     def step_time_s(self) -> float:
-        """Mean time between simulated frames as the states tell it, seconds; 0.1 where they tell none.
+        """Mean time between simulated frames, seconds: that of the states if the output has ``facts`` of its log, else 0.1.
 
         Times are float32, so that the mean of ten steps a second is 0.1 but for its last digits, which are rounded.
         """
+        if self._facts is None:
+            return LogFacts.step_time_s
         times_s = as_array(self.simulated_states[:, TIME]).astype(np.float64)
         step_time_s = round(float(times_s[-1] - times_s[0]) / (len(times_s) - 1), 7) if len(times_s) > 1 else 0.0
         return step_time_s if step_time_s > 0 else LogFacts.step_time_s
@@ -103,7 +105,13 @@ class ScoredScene:
     @cached_property
     def ego_extent_m(self) -> FloatArray:
         """Length and width of the AV's box: those of the log if the output has ``facts``; (2,)."""
-        return np.array(self.output.facts.ego_extent_m[:2] if hasattr(self.output, "facts") else EGO_EXTENT_M)
+        return np.array(EGO_EXTENT_M if self._facts is None else self._facts.ego_extent_m[:2])
+
+    @property
+    def _facts(self) -> LogFacts | None:
+        """What is known of the log: nothing by outputs of other programs, or by mocks, which have any attribute."""
+        facts = getattr(self.output, "facts", None)
+        return facts if isinstance(facts, LogFacts) else None
 
     def require_recorded(self) -> None:
         """Refuse a scene with fewer recorded states than simulated ones.

@@ -174,12 +174,13 @@ class RangeValidator(SupportsMetricValidate):
             is_violated = np.zeros(len(differences_s), np.bool_)
             is_violated[: len(is_outside)] = is_outside
             # those frames fail in which violations have taken too long, at a time or in all
+            longest_s = np.float32(self.validation_duration_s)
             if self.duration_mode == DurationMode.CONTINUOUS:
                 lasted = self.cumsum_with_reset(torch.from_numpy(differences_s), torch.from_numpy(is_violated))
-                is_failed = as_array(lasted > self.validation_duration_s).astype(np.bool_)
+                is_failed = as_array(lasted > float(longest_s)).astype(np.bool_)
             else:
                 total_s = _time_of_violations(differences_s, is_violated, False).astype(differences_s.dtype)
-                is_failed = is_violated & (total_s > self.validation_duration_s)
+                is_failed = is_violated & (total_s > longest_s)
         failed_frames: list[int] = np.flatnonzero(is_failed).tolist()
         return ValidatorOutput(not failed_frames, failed_frames)
 

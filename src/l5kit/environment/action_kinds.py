@@ -177,7 +177,7 @@ class KinematicModelActions(_LegacyActions):
         controls = actions if self.scales is None else scaled_controls(actions, self.scales)
         # a model that an action has led nowhere is put back, so that nothing has moved
         before = dict(vars(self.model))
-        self.said = self.model.update(controls[0, :2])
+        self.said = self.model.update(controls[0])
         try:
             return egos.ahead(self.said, step_time_s)
         except InvalidArgumentError:

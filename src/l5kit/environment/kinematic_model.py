@@ -50,6 +50,7 @@ class UnicycleModel(KinematicModel):
         old_x: Where the AV is, metres; so is ``old_y``.
         old_r: Its heading, radians.
         old_v: Its speed, metres per step.
+        new_x: Where the last action led it, metres, as seen from where it was; so is ``new_y``.
         new_r: Its heading after the last action; ``new_v`` is its speed.
 
     Raises:
@@ -81,12 +82,13 @@ class UnicycleModel(KinematicModel):
         if state.ndim != 1 or len(state) < 4:
             raise InvalidArgumentError(f"init_state must hold x, y, heading and speed, got shape {state.shape}")
         self.old_x, self.old_y, self.old_r, self.old_v = state[:4].tolist()
-        self.new_r, self.new_v = self.old_r, self.old_v
+        self.new_x, self.new_y, self.new_r, self.new_v = self.old_x, self.old_y, self.old_r, self.old_v
 
     def update(self, input_action: ArrayLike) -> dict[str, NumericArray]:
         """Return where steering and acceleration, the first two values, lead in one step; float64."""
         action = np.asarray(input_action)
         positions_m, yaws_rad, speeds = self.moved(np.array([self.old_v]), action[None])
+        self.new_x, self.new_y = positions_m[0].tolist()
         self.new_r, self.old_v = float(yaws_rad[0]), float(speeds[0])
         self.new_v = self.old_v
         return {"positions": positions_m[None], "yaws": yaws_rad[None, :, None]}

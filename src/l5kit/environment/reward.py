@@ -32,21 +32,28 @@ class SimulatedStates(Protocol):
 
 @dataclass(frozen=True)
 class StatesOfScene:
-    """The AV of a scene in some frames.
+    """The AV of a scene in some frames; all else is read from the output, for metrics that need more than states.
 
     Attributes:
         scene_id: The scene.
         simulated_ego_states: As simulated, (N, 7).
         recorded_ego_states: As recorded, (N, 7).
+        output: The output of the whole scene.
     """
 
     scene_id: int
     simulated_ego_states: torch.Tensor
     recorded_ego_states: torch.Tensor
+    output: SimulatedStates
 
     def get_scene_id(self) -> int:
         """Return the scene."""
         return self.scene_id
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "output" or name.startswith("__"):  # not there yet while an object is copied or unpickled
+            raise AttributeError(name)
+        return getattr(self.output, name)
 
 
 class Reward(ABC):
@@ -130,13 +137,13 @@ class L2DisplacementYawReward(Reward):
                 f"index is {index}; the simulated scene has frames 0 to {len(output.simulated_ego_states) - 1}"
             )
         row = slice(index, index + 1)
-        states = StatesOfScene(output.get_scene_id(), output.simulated_ego_states[row], output.recorded_ego_states[row])
-        return [states]
+        simulated, recorded = output.simulated_ego_states[row], output.recorded_ego_states[row]
+        return [StatesOfScene(output.get_scene_id(), simulated, recorded, output)]
 
     def get_reward(self, frame_index: int, simulated_outputs: Sequence[SimulatedStates]) -> dict[str, float]:
         """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, none of them above 0."""
         sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
-        self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # these two metrics read nothing but states
+        self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # has all that the output has
         if self.has_usual_metrics:
             states = (sliced[0].simulated_ego_states.numpy(), sliced[0].recorded_ego_states.numpy())
             rewards = self.of_states(

@@ -79,9 +79,12 @@ def _of_arrays_too(of_batch: Callable[..., torch.Tensor]) -> _Metric:
     def metric(ground_truth: Any, pred: Any, confidences: Any, avails: Any, **options: float) -> Any:
         if isinstance(pred, torch.Tensor) and np.ndim(ground_truth) != 2:
             return of_batch(ground_truth, pred, confidences, avails, **options)
-        _assert_shapes(ground_truth, pred, confidences, avails)
-        arrays = (np.asarray(each)[None] for each in (ground_truth, pred, confidences, avails))
-        score = _scores(of_batch, *arrays, **options)[0]
+        one = [
+            each.detach().cpu().numpy() if isinstance(each, torch.Tensor) else np.asarray(each)
+            for each in (ground_truth, pred, confidences, avails)
+        ]
+        _assert_shapes(*one)
+        score = _scores(of_batch, *(each[None] for each in one), **options)[0]
         return score.dtype.type(score) if score.ndim == 0 else score
 
     return metric

@@ -157,7 +157,8 @@ def begin_seats(
         seat = rows.seats[row]
         if seat < 0 or states[slot, seat] != LOGGED:
             continue
-        if rows.groups[row] < 0 or not is_near(rows.boxes[row], ego_box, near_m):
+        box = rows.boxes[row]
+        if rows.groups[row] < 0 or box[3] <= 0 or not is_near(box, ego_box, near_m):
             continue
         states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
         for column in range(5):
@@ -215,7 +216,8 @@ def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Floa
         seat = rows.seats[row]
         if seat < 0 or not (states[seat] == WAITING or (states[seat] == LOGGED and rows.is_new[row])):
             continue
-        is_entering = rows.groups[row] >= 0 and is_near(rows.boxes[row], ego_box, near_m)
+        box = rows.boxes[row]
+        is_entering = rows.groups[row] >= 0 and box[3] > 0 and is_near(box, ego_box, near_m)
         states[seat] = ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any

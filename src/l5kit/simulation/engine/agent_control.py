@@ -133,7 +133,8 @@ class AgentControl:
         )
         chosen: Int64Array = np.flatnonzero(is_chosen)
         if self.classes != "cars":
-            is_of: BoolArray = agents.groups[chosen] != RoadUserGroup.NONE
+            # drivers need to know how long a vehicle is; the networks of 1.5 are asked for cars of any size
+            is_of: BoolArray = (agents.groups[chosen] != RoadUserGroup.NONE) & (agents.boxes[chosen, 3] > 0)
         else:
             probabilities = records["label_probabilities"][agents.buffer_rows[chosen], _CAR]
             is_of = probabilities > np.float32(tracks.threshold)
@@ -159,9 +160,9 @@ class AgentControl:
 
 @kernel_jit
 def is_near(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
-    """Return whether a road user, whose box has a length, is nearer to the AV than some metres, as drivers must be."""
+    """Return whether a road user is nearer to the AV than some metres."""
     x_m, y_m = box[0] - ego_position_m[0], box[1] - ego_position_m[1]
-    return bool(box[3] > 0 and math.sqrt(x_m * x_m + y_m * y_m) < reach_m)
+    return bool(math.sqrt(x_m * x_m + y_m * y_m) < reach_m)
 
 
 @kernel_jit
