@@ -62,6 +62,10 @@ class TrackNotFoundError(L5KitError, IndexError, ValueError):
     """The requested track is not in the current frame or does not pass the label filter."""
 
 
+class TensorSizeError(InvalidArgumentError, RuntimeError):
+    """A tensor has a size that a network does not take (a ``RuntimeError`` of torch in L5Kit 1.x)."""
+
+
 class RouteNotFoundError(InvalidArgumentError):
     """No path leads along the lanes of a map from one point to another."""
 

@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import TensorSizeError
 from l5kit.planning.checkpoint import CheckpointMismatchError
 from l5kit.planning.rasterized.backbones import ResNet, SimpleCNN_GN, SmallResNet, build_backbone
 from l5kit.planning.rasterized.model import RasterizedPlanningModel
@@ -142,7 +142,7 @@ def test_sizes_that_the_small_network_takes(size):
 
 @pytest.mark.parametrize("size", [(106, 112), (112, 123), (224, 224), (56, 112)])
 def test_p11_other_sizes_are_a_clear_error(size):
-    with pytest.raises(InvalidArgumentError, match=f"{size[0]} x {size[1]} pixels.*107 to 122"):
+    with pytest.raises(TensorSizeError, match=f"{size[0]} x {size[1]} pixels.*107 to 122"):
         SimpleCNN_GN(2, 4)(torch.zeros(1, 2, *size))
 
 

@@ -131,6 +131,16 @@ def test_predictions_of_1_5():
     assert outputs["agent_traj_logits"].flatten()[:2].tolist() == pytest.approx([0.368096, 0.366592], rel=NETWORK)
 
 
+def test_a_batch_with_fewer_agents_than_get_trajectories():
+    """Elements of the map, which lie behind them, are no agents."""
+    batch, model = vector_batch(), make(max_num_agents=9)
+    num_agents = batch["all_other_agents_types"].shape[1]
+    assert num_agents < 9
+    assert model(batch)["loss"] > 0
+    shapes = {value.shape[1] for value in model.eval()(batch).values()}
+    assert shapes == {num_agents}
+
+
 def test_shapes_of_a_usual_batch():
     """25 steps, 20 trajectories, 30 agents."""
     batch = vector_batch()

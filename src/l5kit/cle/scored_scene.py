@@ -92,7 +92,7 @@ class ScoredScene:
 
     @cached_property
     def step_time_s(self) -> float:
-        """Mean time between simulated frames, seconds: that of the states if the output has ``facts`` of its log, else 0.1.
+        """Mean time between simulated frames, seconds: by the states if the output has ``facts`` of its log, else 0.1.
 
         Times are float32, so that the mean of ten steps a second is 0.1 but for its last digits, which are rounded.
         """

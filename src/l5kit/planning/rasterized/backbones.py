@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from l5kit.configs.texts import did_you_mean
-from l5kit.errors import InvalidArgumentError, UnsupportedValueError
+from l5kit.errors import TensorSizeError, UnsupportedValueError
 from l5kit.planning.checkpoint import load_checkpoint
 
 _IMAGENET_FILES = {
@@ -54,10 +54,10 @@ class SmallCNN(nn.Sequential):
             Shape (B, features_dim).
 
         Raises:
-            InvalidArgumentError: The height or width is another.
+            TensorSizeError: The height or width is another.
         """
         if _cnn_feature_size(image.shape[-2]) != 7 or _cnn_feature_size(image.shape[-1]) != 7:
-            raise InvalidArgumentError(
+            raise TensorSizeError(
                 f"image is {image.shape[-2]} x {image.shape[-1]} pixels; simple_cnn takes 107 to 122 rows and columns."
                 " Set raster_params.raster_size to [112, 112], or use a resnet, which takes any size"
             )

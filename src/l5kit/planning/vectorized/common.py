@@ -6,7 +6,7 @@ Everything here can be scripted and compiled, and works on the device of its arg
 import torch
 from torch.nn import functional as F
 
-from l5kit.errors import InvalidArgumentError
+from l5kit.errors import InvalidArgumentError, TensorSizeError
 
 
 def pad_points(polylines: torch.Tensor, pad_to: int) -> torch.Tensor:
@@ -20,7 +20,7 @@ def pad_points(polylines: torch.Tensor, pad_to: int) -> torch.Tensor:
         Shape (B, N, pad_to, F).
 
     Raises:
-        InvalidArgumentError: ``pad_to`` is less than P.
+        TensorSizeError: ``pad_to`` is less than P.
     """
     return F.pad(polylines, [0, 0, 0, _num_padded(polylines.shape[2], pad_to)])
 
@@ -36,19 +36,21 @@ def pad_avail(avails: torch.Tensor, pad_to: int) -> torch.Tensor:
         Shape (B, N, pad_to).
 
     Raises:
-        InvalidArgumentError: ``pad_to`` is less than P.
+        TensorSizeError: ``pad_to`` is less than P.
     """
     return F.pad(avails, [0, _num_padded(avails.shape[2], pad_to)])
 
 
 def _num_padded(num_points: int, pad_to: int) -> int:
     if num_points > pad_to:
-        raise InvalidArgumentError(f"pad_to is {pad_to}, but there are {num_points} points; pass at least as many")
+        raise TensorSizeError(f"pad_to is {pad_to}, but there are {num_points} points; pass at least as many")
     return pad_to - num_points
 
 
 def build_matrix(translation: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the matrices of a turn followed by a shift, and their inverses, in the dtype of ``translation``.
+
+    Whole numbers become those of ``angle``.
 
     Args:
         translation: Shift in metres, shape (..., 2).
@@ -66,7 +68,10 @@ def build_matrix(translation: torch.Tensor, angle: torch.Tensor) -> tuple[torch.
         )
     cos, sin = torch.cos(angle), torch.sin(angle)
     rotation = torch.stack((torch.stack((cos, -sin), dim=-1), torch.stack((sin, cos), dim=-1)), dim=-2)
-    rotation = rotation.to(translation.dtype)
+    if translation.is_floating_point():
+        rotation = rotation.to(translation.dtype)
+    else:
+        translation = translation.to(rotation.dtype)
     turned_back = (rotation * translation.unsqueeze(-1)).sum(dim=-2)  # the inverse rotation of the shift
     return _homogeneous(rotation, translation), _homogeneous(rotation.transpose(-1, -2), -turned_back)
 

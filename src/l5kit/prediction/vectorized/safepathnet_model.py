@@ -213,8 +213,9 @@ class SafePathNetModel(PolylineModel):
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
         types, route = self.type_embedding(data_batch), self.route_of(data_batch)
         trajectories, logits = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
-        # there may be more agents in the batch than get trajectories
-        num_agents = logits.shape[1]
+        # there may be more agents in the batch than get trajectories, or fewer, and elements of the map behind them
+        num_agents = min(data_batch["all_other_agents_history_positions"].shape[1], logits.shape[1])
+        trajectories, logits = trajectories[:, :num_agents], logits[:, :num_agents]
         poses = _AgentPoses(
             data_batch["all_other_agents_history_positions"][:, :num_agents, 0],
             data_batch["all_other_agents_history_yaws"][:, :num_agents, 0],
