@@ -16,6 +16,9 @@ VERSIONS ?=
 WORKERS ?= logical
 PYTEST = "$(BIN)/python" -m pytest -n $(WORKERS) --maxprocesses 8
 
+# Containers often forbid Python to keep compiled modules; then each process would compile torch and l5kit again, for seconds.
+export PYTHONDONTWRITEBYTECODE :=
+
 # The first interpreter that runs and is new enough. Asking each one matters: a pyenv shim exists even when it cannot run.
 FIND_PYTHON = for python in $(PYTHON) python3.11 python3 python3.13 python3.12 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; done; \

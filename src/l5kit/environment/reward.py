@@ -143,7 +143,7 @@ class L2DisplacementYawReward(Reward):
     def get_reward(self, frame_index: int, simulated_outputs: Sequence[SimulatedStates]) -> dict[str, float]:
         """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, none of them above 0."""
         sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
-        self.metric_set.evaluate(sliced)  # type: ignore[arg-type]  # has all that the output has
+        self.metric_set.evaluate(sliced)
         if self.has_usual_metrics:
             states = (sliced[0].simulated_ego_states.numpy(), sliced[0].recorded_ego_states.numpy())
             rewards = self.of_states(

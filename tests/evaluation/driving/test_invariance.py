@@ -6,6 +6,7 @@ And geometry of collisions, distances and times equals what shapely or small ste
 import dataclasses
 import itertools
 
+import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -228,7 +229,7 @@ def test_times_to_collision_are_those_of_small_steps():
             speed * np.array([np.cos(at[2]), np.sin(at[2])]) for speed, at in zip(speeds, (a, b), strict=True)
         ]
         steps_s = 0.001 * np.arange(3_001)
-        meets = np.array([boxes_overlap(moved(a, velocities[0], s), moved(b, velocities[1], s)) for s in steps_s])
+        meets = overlaps_of_steps(a, velocities[0], b, velocities[1], steps_s)
         first = steps_s[meets.argmax()] if meets.any() else np.inf
         exact = overlap_time(a, velocities[0], b, velocities[1])
         if exact < 3.0 and meets.any():
@@ -242,5 +243,13 @@ def test_times_to_collision_are_those_of_small_steps():
     assert 100 < num_met < 900
 
 
-def moved(at, velocity, time_s):
-    return np.array([*(at[:2] + time_s * velocity), *at[2:]])
+@numba.njit
+def overlaps_of_steps(a, velocity_a, b, velocity_b, steps_s):
+    """Whether two boxes that go straight on overlap at each of some times."""
+    overlaps = np.empty(len(steps_s), np.bool_)
+    a_then, b_then = a.copy(), b.copy()
+    for step, time_s in enumerate(steps_s):
+        a_then[:2] = a[:2] + time_s * velocity_a
+        b_then[:2] = b[:2] + time_s * velocity_b
+        overlaps[step] = boxes_overlap(a_then, b_then)
+    return overlaps
