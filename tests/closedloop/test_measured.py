@@ -148,6 +148,18 @@ def test_a_metric_with_a_role_is_part_of_the_score(mixed_city, tmp_path):
     assert_allclose(halved.score, 0.5 * alone.score)
 
 
+def test_a_metric_may_be_below_0_and_be_called_first(mixed_city, tmp_path):
+    gap = Metric(
+        name="first_gap_m",
+        label="Gap",
+        sentence="",
+        of_scenes=lambda scenes, _: np.full(len(scenes.states.is_there), -2.5),
+        range=(None, None),
+    )
+    result = simulate(mixed_city, tmp_path, metrics=[gap], options=ClosedLoopOptions(scenes=[0], **OPTIONS))
+    assert next(result.scenes())["first_gap_m"] == -2.5
+
+
 def test_a_metric_that_fails_fails_its_scenes_with_its_name(mixed_city, tmp_path):
     short = Metric(name="short", label="", sentence="", of_frames=lambda scenes: np.zeros(3))
     result = simulate(

@@ -242,6 +242,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from l5kit.simulation import PlannedPoses
 
 
@@ -260,6 +262,20 @@ class Drifting:
 class Standing:
     def step(self, states, actions, step_time_s):
         return states
+
+
+class Wrapping(PlannedPoses):
+    \"\"\"On the plan, with headings that jump from half a turn to the left to half a turn to the right.\"\"\"
+
+    def move(self, states, actions, step_time_s):
+        moved = super().move(states, actions, step_time_s)
+        return replace(moved, yaws_rad=moved.yaws_rad + 2 * np.pi * (self.jumps() - 1))
+
+    count = 0
+
+    def jumps(self):
+        Wrapping.count += 1
+        return Wrapping.count % 3
 
 
 one = Drifting(2.0)
@@ -303,3 +319,15 @@ def test_a_model_of_a_file_moves_the_av_in_a_simulation(city, tmp_path, monkeypa
     with result.frames_table.open(encoding="utf-8", newline="") as file:
         y_m = [float(row["y_m"]) for row in csv.DictReader(file)]
     np.testing.assert_allclose(np.diff(y_m), 1.0, atol=1e-6)
+
+
+def test_headings_of_a_model_may_be_off_by_whole_turns(city, tmp_path):
+    from l5kit.closedloop import ClosedLoopOptions, simulate
+
+    (tmp_path / "models.py").write_text(MODELS)
+    scores = []
+    for moves in ("poses", f"{tmp_path}/models.py:Wrapping"):
+        options = ClosedLoopOptions(scenes=slice(0, 1), num_frames=20, moves=moves)
+        result = simulate(city, tmp_path / str(len(scores)), planner="constant-velocity", options=options)
+        scores.append(next(result.scenes())["comfort"])
+    assert scores[0] == scores[1] == 1

@@ -8,7 +8,7 @@ import pytest
 
 from l5kit.configs.reinforcement import LogKeys
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.errors import ConfigError
+from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.reinforcement.environments import join_towns, make_environments, towns_of
 from support.driver_trainings import compact_config
 
@@ -52,6 +52,19 @@ def test_towns_step_as_they_do_alone(towns, num_threads):
     assert num_ends >= 5
     assert joined.stepped_s > 0
     assert joined.get_attr("num_envs") == [3, 3, 3, 2, 2]
+    joined.close()
+
+
+def test_attributes_and_methods_are_those_of_all_environments(towns):
+    cfg, config, data = towns
+    joined = join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=5, num_threads=1)
+    joined.set_attr("spare", 4, indices=range(5))
+    assert joined.get_attr("spare", indices=[1, 4]) == [4, 4]
+    assert joined.env_method("get_wrapper_attr", "spare") == [4] * 5
+    for call in (lambda: joined.set_attr("spare", 5, [0, 1]), lambda: joined.env_method("reset", indices=[0, 1])):
+        with pytest.raises(InvalidArgumentError, match=r"for environments \[0, 1\], but all 5 are one object"):
+            call()
+    assert joined.get_attr("spare") == [4] * 5
     joined.close()
 
 

@@ -73,9 +73,9 @@ class HubStore(FileStore):
                 listed = self._api.list_datasets(author=self.project, filter=_TAG)
                 names = [info.id.rpartition("/")[2] for info in listed]
             for one in names:
-                repository = self._repository_of(require_word(one, argument="name"))
+                repository, aliases = self._repository_of(require_word(one, argument="name")), self._aliases(one)
                 versions += tuple(
-                    self._record(one, commit.commit_id, created=commit.created_at.isoformat())
+                    self._record(one, commit.commit_id, aliases, created=commit.created_at.isoformat())
                     for commit in self._api.list_repo_commits(repository, repo_type=_DATASET)
                     if commit.title.startswith(_TITLE)  # commits of others are no versions
                 )
@@ -88,7 +88,8 @@ class HubStore(FileStore):
         """
         parsed = ArtifactName.parse(name)
         with _translated_errors(missing=f"{parsed} of {self.project}"):
-            return self._record(parsed.name, self._resolve(parsed))
+            commit = self._resolve(parsed)
+            return self._record(parsed.name, commit, self._aliases(parsed.name))
 
     def log_training(self, training: Training, dataset: str, *, data: DatasetContent | None = None) -> str:  # noqa: ARG002
         """Log a model repository with the weights, whose card names the dataset and its commit."""
@@ -146,7 +147,7 @@ class HubStore(FileStore):
                 if alias in self._tags(repository):  # a tag is moved; for a moment there is none
                     self._api.delete_tag(repository, tag=alias, repo_type=_DATASET)
                 self._api.create_tag(repository, tag=alias, revision=commit, repo_type=_DATASET)
-            return self._record(version.name, commit)
+            return self._record(version.name, commit, self._aliases(version.name))
 
     def _tags(self, repository: str) -> dict[str, str]:
         """Return the commit of each tag."""
@@ -171,19 +172,20 @@ class HubStore(FileStore):
         revision = _BRANCH if name.alias == LATEST else name.alias
         return str(self._api.repo_info(self._repository_of(name.name), revision=revision, repo_type=_DATASET).sha)
 
-    def _record(self, name: str, commit: str, *, created: str = "") -> DatasetArtifact:
-        """Return the record of a commit."""
+    def _aliases(self, name: str) -> dict[str, str]:
+        """Return the commit of each tag, and of ``latest`` behind them."""
+        return self._tags(self._repository_of(name)) | {LATEST: self._resolve(ArtifactName(name))}
+
+    def _record(self, name: str, commit: str, aliases: Mapping[str, str], *, created: str = "") -> DatasetArtifact:
+        """Return the record of a commit, with those of the aliases that mean it."""
         repository = self._repository_of(name)
         file = self._api.hf_hub_download(repository, _RECORD_FILE, repo_type=_DATASET, revision=commit)
         metadata = read_metadata(Path(file).read_text("utf-8"), called=f"{_RECORD_FILE} of {repository}@{commit}")
-        aliases = [tag for tag, target in self._tags(repository).items() if target == commit]
-        if self._resolve(ArtifactName(name)) == commit:
-            aliases.append(LATEST)
         return DatasetArtifact.from_metadata(
             name,
             metadata,
             version=commit,
-            aliases=aliases,
+            aliases=[alias for alias, target in aliases.items() if target == commit],
             description=str(metadata.get("description", "")),
             created=created,
             location=f"hf://datasets/{repository}@{commit}",

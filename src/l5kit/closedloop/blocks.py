@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, RecordArray
+from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, NumericArray, RecordArray
 from l5kit.closedloop.measured import Measured
 from l5kit.closedloop.parts import FinishedScene, write_part
 from l5kit.closedloop.scenes import FailedScene, read_scene
@@ -177,23 +177,26 @@ def _scene_rows(
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
         "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
         "fallback_steps": np.where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1).astype(object), math.nan),
-        **{
-            f"first_{metric.name}_frame": np.where(where.any(axis=1), frames["frame"][:, 0] + where.argmax(axis=1), -1)
-            for metric, where in failing.items()
-        },
         "appeared_close": frames["appeared_close"].sum(axis=1),
-        "first_appeared_frame": np.where(appeared.any(axis=1), first_appeared["frame"], -1),
-        "first_appeared_track": np.where(appeared.any(axis=1), first_appeared["appeared_track"].astype(object), -1),
     }
-    values = {name: column.tolist() for name, column in columns.items()}
-    # NaN, and a first frame below 0, stand for what is not known
-    return [
-        {
-            name: None if math.isnan(column[row]) or (name.startswith("first_") and column[row] < 0) else column[row]
-            for name, column in values.items()
-        }
-        for row in range(len(scenes))
-    ]
+    # frames and tracks, of which there may be none
+    firsts: dict[str, tuple[NumericArray, BoolArray]] = {
+        f"first_{metric.name}_frame": (frames["frame"][:, 0] + where.argmax(axis=1), where.any(axis=1))
+        for metric, where in failing.items()
+    }
+    firsts["first_appeared_frame"] = first_appeared["frame"], appeared.any(axis=1)
+    firsts["first_appeared_track"] = first_appeared["appeared_track"], appeared.any(axis=1)
+    values = {
+        **{
+            name: [None if math.isnan(value) else value for value in column.tolist()]
+            for name, column in columns.items()
+        },
+        **{
+            name: [value if is_any else None for value, is_any in zip(column.tolist(), there.tolist(), strict=True)]
+            for name, (column, there) in firsts.items()
+        },
+    }
+    return [{name: column[row] for name, column in values.items()} for row in range(len(scenes))]
 
 
 class FailedSceneError(L5KitError, RuntimeError):

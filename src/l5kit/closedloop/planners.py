@@ -12,6 +12,7 @@ from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_n
 from l5kit.closedloop.options import MOVES
 from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
+from l5kit.configs.training import OF_AGENTS
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.planning.weights_file import checkpoint_path, is_onnx, is_policy, shipped_policies, shipped_weights
@@ -124,7 +125,7 @@ TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
 }
 """Traffic that has a name, and what makes it."""
 
-_NETWORK_TRAFFIC: Final = ("simnet", "motion_tokens")
+_NETWORK_TRAFFIC: Final = (*OF_AGENTS, "motion_tokens")
 """Workflows whose networks drive agents."""
 
 

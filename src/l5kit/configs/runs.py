@@ -52,9 +52,6 @@ _Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 WORKFLOWS: Final[tuple[str, ...]] = get_args(_Workflow)
 """What can be trained."""
 
-PRECISIONS: Final[tuple[str, ...]] = get_args(_Precision)
-"""Number formats of a training, by Lightning's names."""
-
 _TRAINED, _EVALUATED = "train_data_loader", "val_data_loader"
 _PERTURB_STD: Final = (0.5, 1.5, math.pi / 6)
 """Lateral and longitudinal metres, and radians, as in the examples of L5Kit 1.5."""
@@ -139,7 +136,7 @@ class LoaderParams(Params, section=_TRAINED):
     min_frame_history: Annotated[
         Count,
         Key(
-            "least number of valid past frames of an agent; 0 is that of the [test sets](evaluation.md) of the "
+            "least number of valid past frames of an agent; 0 is that of the [test sets](test_sets.md) of the "
             "competition"
         ),
     ] = 10

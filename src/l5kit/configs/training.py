@@ -24,6 +24,9 @@ _SAME_SAMPLES: Final = {
 }
 """Workflows that are their networks, and those with the same samples."""
 
+OF_AGENTS: Final = ("simnet", "agent_motion", "agent_motion_multimodal")
+"""Workflows whose samples are of agents, and whose networks drive other agents in simulations."""
+
 _PLANNERS: Final = ("raster_planner", "vector_planner", "urban_driver", "safepathnet", "route_planner")
 """Workflows of planners, whose past of the AV can be dropped, and which see its route."""
 

@@ -128,7 +128,7 @@ class StableBaselinesVecEnv(VecEnv):
         Raises:
             InvalidArgumentError: It is to be that of some environments only.
         """
-        self._require_all(indices, f"set_attr({attr_name!r})")
+        require_all(self, indices, f"set_attr({attr_name!r})")
         setattr(self.env.unwrapped, attr_name, value)
 
     def env_method(
@@ -140,7 +140,7 @@ class StableBaselinesVecEnv(VecEnv):
             AttributeError: There is none.
             InvalidArgumentError: It is to be called for some environments only.
         """
-        self._require_all(indices, f"env_method({method_name!r})")
+        require_all(self, indices, f"env_method({method_name!r})")
         return [_getattr_of(self.env, method_name)(*method_args, **method_kwargs)] * self.num_envs
 
     def env_is_wrapped(
@@ -178,11 +178,17 @@ class StableBaselinesVecEnv(VecEnv):
     def _indices_of(self, indices: VecEnvIndices) -> Sequence[int]:
         return [range(self.env.num_envs)[index] for index in self._get_indices(indices)]
 
-    def _require_all(self, indices: VecEnvIndices, call: str) -> None:
-        if set(self._indices_of(indices)) != set(range(self.env.num_envs)):
-            raise InvalidArgumentError(
-                f"{call} is for environments {indices}, but all {self.num_envs} are one object; leave out indices"
-            )
+
+def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None:
+    """Refuse a call for some environments of one object only.
+
+    Raises:
+        InvalidArgumentError: It is one.
+    """
+    if set(environments._get_indices(indices)) != set(range(environments.num_envs)):
+        raise InvalidArgumentError(
+            f"{call} is for environments {indices}, but all {environments.num_envs} are one object; leave out indices"
+        )
 
 
 def _getattr_of(env: _VectorEnv, name: str) -> Any:

@@ -22,6 +22,7 @@ from l5kit.configs.parameters import (
     SatelliteWithBoxes,
     SemanticAlone,
     SemanticWithBoxes,
+    StubParams,
 )
 from l5kit.configs.reading import read_variant
 from l5kit.data.local_data_manager import (
@@ -111,7 +112,7 @@ def count_channels(cfg: Config) -> int:
 
 
 MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): params for params in RASTERIZERS}
-"""What the rasterizer of each ``raster_params.map_type`` is built from; a new map type is an entry here."""
+"""What the rasterizer of each ``raster_params.map_type`` is built from."""
 
 
 def own_map_type(cfg: Config) -> str | None:
@@ -170,8 +171,10 @@ def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasteri
             )
         case BoxesAlone():
             return BoxRasterizer(context, image_dtype=image_dtype, **boxes)
-        case _:
+        case StubParams():
             return StubRasterizer(context, image_dtype=image_dtype)
+        case _:
+            raise AssertionError(f"{type(params).__name__} is the parameters of no rasterizer")
 
 
 def _build_on_map(

@@ -20,7 +20,7 @@ from l5kit.data.scene_jobs import count_workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.environment.envs.self_play_env import SelfPlayEnv
 from l5kit.environment.envs.vector_env import L5VectorEnv
-from l5kit.environment.sb3 import StableBaselinesVecEnv
+from l5kit.environment.sb3 import StableBaselinesVecEnv, require_all
 from l5kit.environment.setup import BESIDE_POLICY, SELF_PLAY
 from l5kit.errors import ConfigError
 
@@ -82,19 +82,22 @@ class JoinedEnvironments(VecEnv):
         return [values[index] for index in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute that all environments share."""
+        """Set an attribute that all environments share; see :meth:`StableBaselinesVecEnv.set_attr`."""
+        require_all(self, indices, f"set_attr({attr_name!r})")
         for town in self.towns:
-            town.set_attr(attr_name, value, indices)
+            town.set_attr(attr_name, value)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of the environments of each town, and return what it returns once for each environment."""
-        return [
-            value
-            for town in self.towns
-            for value in town.env_method(method_name, *method_args, indices=indices, **method_kwargs)
-        ]
+        """Call a method of the environments of each town, and return what it returns once for each environment.
+
+        Raises:
+            AttributeError: There is none.
+            InvalidArgumentError: It is to be called for some environments only.
+        """
+        require_all(self, indices, f"env_method({method_name!r})")
+        return [value for town in self.towns for value in town.env_method(method_name, *method_args, **method_kwargs)]
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None

@@ -35,7 +35,6 @@ from l5kit.workflows.workflow import TrainingConfig, make_model
 _LIGHTNING = "pytorch-lightning_version"
 _DRIVER_WEIGHTS = "policy.pth"
 _DRIVER_VERSION = "_stable_baselines3_version"
-_DRIVER_PARTS = frozenset({_DRIVER_WEIGHTS, _DRIVER_VERSION})
 
 
 @dataclass(frozen=True)

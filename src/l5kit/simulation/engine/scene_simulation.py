@@ -10,6 +10,7 @@ from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.record_bytes import as_bytes
 from l5kit.errors import L5KitError
 from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.geometry.angle import angular_distance
 from l5kit.simulation.engine.actions import ActionModel, KeptPlans, PlannedPoses, TrackedPlans
 from l5kit.simulation.engine.agent_control import AgentControl, find_blocked
 from l5kit.simulation.engine.agent_rows import AgentsNow, read_agents
@@ -184,7 +185,7 @@ class SceneSimulation:
             egos.accelerations_mps2[scenes] = motion.accelerations_mps2[scenes, frames, 0]
         else:
             driven, moved = moved_egos
-            yaw_rates_radps = (moved.yaws_rad - egos.yaws_rad[driven]) / self.batch.facts.step_time_s
+            yaw_rates_radps = angular_distance(moved.yaws_rad, egos.yaws_rad[driven]) / self.batch.facts.step_time_s
             self.buffer.set_ego(self._rows(driven, ahead=1), moved.positions_m, moved.yaws_rad)
             for each in fields(VehicleStates):
                 getattr(egos, each.name)[driven] = getattr(moved, each.name)
