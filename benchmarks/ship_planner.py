@@ -218,7 +218,7 @@ def model_card(card: dict[str, Any]) -> str:
 
 {card["status"]}
 
-`{name}` drives the AV in closed loop without any training of yours{text["needs"]}:
+`{name}` drives the AV in closed loop without any training of yours:
 
 ```bash
 l5kit synth city
@@ -271,7 +271,6 @@ def _network_texts(card: dict[str, Any]) -> dict[str, str]:
     name = card["name"]
     return {
         "what": "planner",
-        "needs": "",
         "in_python": f"""\
 In Python `l5kit.workflows.drivers.load_driver("{name}", whom="ego", data_folder="city")` is its driver and
 `l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. A folder of your own
@@ -299,7 +298,6 @@ def _policy_texts(card: dict[str, Any]) -> dict[str, str]:
     name = card["name"]
     return {
         "what": "policy",
-        "needs": " (extra `rl`)",
         "in_python": f"""\
 In Python `l5kit.environment.PolicyDriver.load("{name}")` is its driver;
 `l5kit.planning.shipped_policies()` lists all names. A folder of your own that is called `{name}` is taken as
