@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, NumericArray, RecordArray
+from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, RecordArray
 from l5kit.closedloop.measured import Measured
 from l5kit.closedloop.parts import FinishedScene, write_part
 from l5kit.closedloop.scenes import FailedScene, read_scene
@@ -180,12 +180,13 @@ def _scene_rows(
         "appeared_close": frames["appeared_close"].sum(axis=1),
     }
     # frames and tracks, of which there may be none
-    firsts: dict[str, tuple[NumericArray, BoolArray]] = {
-        f"first_{metric.name}_frame": (frames["frame"][:, 0] + where.argmax(axis=1), where.any(axis=1))
+    firsts = {
+        f"first_{metric.name}_frame": (frames["frame"][:, 0] + where.argmax(axis=1), np.any(where, axis=1))
         for metric, where in failing.items()
     }
-    firsts["first_appeared_frame"] = first_appeared["frame"], appeared.any(axis=1)
-    firsts["first_appeared_track"] = first_appeared["appeared_track"], appeared.any(axis=1)
+    has_appeared = np.any(appeared, axis=1)
+    firsts["first_appeared_frame"] = first_appeared["frame"], has_appeared
+    firsts["first_appeared_track"] = first_appeared["appeared_track"], has_appeared
     values = {
         **{
             name: [None if math.isnan(value) else value for value in column.tolist()]
