@@ -40,7 +40,7 @@ def with_option(name: str) -> str:
 
 @dataclass(frozen=True)
 class ClosedLoopOptions:
-    """The options of a simulation; those from ``workers`` on are not for what it gives.
+    """The options of a simulation; ``workers`` and later options do not change the result.
 
     Attributes:
         scenes: Which scenes of the log, a slice or their numbers; None for all.

@@ -91,7 +91,8 @@ class EnvironmentOptions:
 
     Attributes:
         observation: ``raster``, ``vectors`` or ``compact``.
-        actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, or an object.
+        actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``,
+            ``route_emergency``, or an object.
         reward: ``displacement`` or ``driving``, or a reward of one's own.
         others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``.
         ends_at: What ends an episode early: ``collision``, ``off_road``, ``red_light``, ``time_to_collision``.

@@ -201,6 +201,7 @@ class TrainingCourse(BaseCallback):
         evaluated: Environments of evaluations, one for each scene.
         scenes: These scenes.
         progress: Shows how it goes.
+        rows: The evaluations so far, each with its step; new ones are appended.
 
     Attributes:
         rows: All evaluations, each with its step.

@@ -53,7 +53,7 @@ class SampleColumns(Mapping[str, Column]):
 
     @property
     def num_samples(self) -> int:
-        """B."""
+        """Number of samples, B."""
         return len(self.is_made)
 
     def __repr__(self) -> str:

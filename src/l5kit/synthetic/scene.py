@@ -65,7 +65,7 @@ class Town:
 class Simulation:
     """A scene as it happened, near the AV and far from it.
 
-    Args:
+    Attributes:
         log: vehicles, pedestrians and signals.
         parked: boxes of parked cars (x, y, yaw, length, width), (P, 5).
         parked_height_m: their heights, (P,).
@@ -84,7 +84,7 @@ class Simulation:
 class Objects:
     """Everything around the AV in T frames: E objects.
 
-    Args:
+    Attributes:
         exists: whether the object is in the world, (T, E).
         box: x, y, yaw, length, width, (T, E, 5).
         speed_mps: speeds, (T, E).

@@ -49,9 +49,10 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
         train: Whether episodes are of the training data.
         observation: ``compact``, or None where the configuration says so.
         reward: ``driving`` or a ``DrivingReward``, or None where the configuration says ``driving``.
-        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, or ``ModelActions`` for a model that moves AVs on a
-            device; None where the configuration names one of the first four.
-        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, ``route_emergency``, or ``ModelActions`` for a model
+            that moves AVs on a device; None where the configuration names one of the first five.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
+            configuration says.
         ends_at: What ends an episode early, such as ``collision``; None for what the configuration says.
         randomize_start: Whether episodes of training start anywhere.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
@@ -275,7 +276,8 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
     if not moves_in_kernels(model_actions(kind) if isinstance(kind, str) and kind in MODEL_ACTIONS else kind):
         raise UnsupportedValueError(
             f"actions is {kind!r}, but on a device AVs are moved by models; pass actions='bicycle', 'curvature', "
-            f"'grid' or 'route', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle, {_ELSEWHERE}"
+            "'grid', 'route' or 'route_emergency', or ModelActions for Unicycle, InvertibleBicycle or "
+            f"KinematicBicycle, {_ELSEWHERE}"
         )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(

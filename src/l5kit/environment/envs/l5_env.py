@@ -61,7 +61,9 @@ class GymStepOutput(NamedTuple):
         reward: What the step was worth.
         terminated: Whether the task has ended.
         truncated: Whether the episode has ended with the log.
-        info: ``reward_tot``, ``reward_dist`` and ``reward_yaw``; at the end ``sim_outs`` if it was asked for.
+        info: ``reward_tot`` and a ``reward_<term>`` for each term of the reward, such as ``reward_dist`` and
+            ``reward_yaw``. Rewards that L5Kit 1.5 does not have add ``is_<failure>``, and ``reward_sums`` at the end of
+            the episode. With ``return_info`` the end also has ``sim_outs``.
     """
 
     obs: Observation
@@ -101,7 +103,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
         randomize_start: Whether episodes of training start anywhere. ``config`` for what
             ``gym_params.randomize_start_frame`` says. None for the same, but where all else is as in L5Kit 1.5: there
-            they do, whatever the key says, as 1.5 read none; a ``RuntimeWarning`` tells of a key that has no effect.
+            they do, whatever the key says, as 1.5 read none; a key without effect gives a ``RuntimeWarning``.
         simnet_model_path: TorchScript file that moves agents; needed where ``sim_cfg.use_agents_gt`` is False.
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
@@ -109,9 +111,10 @@ class L5Env(gymnasium.Env[Observation, Any]):
         acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 stands for
             ``MAX_ACC``; in 1.5 it stands for ten times that, as speeds are metres per step.
         observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
-        actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
-            of one's own; None for what the configuration says.
-        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
+            ``route``, ``route_emergency``, or an object of your own; None for what the configuration says.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
+            configuration says.
         ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.

@@ -54,9 +54,10 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
             of another size of batch.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time.
         observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
-        actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
-            of one's own; None for what the configuration says.
-        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
+            ``route``, ``route_emergency``, or an object of your own; None for what the configuration says.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
+            configuration says.
         ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.

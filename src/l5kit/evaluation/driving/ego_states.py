@@ -98,7 +98,7 @@ class EgoStates(ReadOnlyArrays):
 
     @property
     def num_scenes(self) -> int:
-        """S."""
+        """Number of scenes, S."""
         return len(self.is_there)
 
     @property
