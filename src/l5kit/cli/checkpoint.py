@@ -137,7 +137,7 @@ def convert(
         },
     )
     if not done.has_config:
-        remark("note: the file holds no configuration; give it with --config, so that commands need nothing else")
+        remark("note: the file holds no configuration; add it with --config, so that commands need nothing else")
 
 
 def export(
@@ -278,8 +278,7 @@ def _as_text(reading: JsonObject) -> str:
 
 
 checkpoint = {
-    "help": """Tell what files of weights are, convert them to safetensors with their configuration, and export them as
-    ONNX.
+    "help": """Describe checkpoints, convert them to safetensors with their configuration, and export them as ONNX.
 
     Examples:
         l5kit checkpoint info planner

@@ -160,8 +160,8 @@ def open_planner(
         return _open_alone(requested, moves=moves, context=context, is_tracked=False)
     if fallback not in FALLBACKS or requested == fallback:
         raise InvalidArgumentError(
-            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; allowed are "
-            f"{', '.join(FALLBACKS)}, behind another planner, got planner {requested!r}"
+            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; the only "
+            f"fallback is 'rules', and it needs another planner; planner is {requested!r}"
         )
     from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
     from l5kit.simulation.drivers.rule_planner import RulePlanner

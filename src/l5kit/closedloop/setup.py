@@ -179,7 +179,7 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
     if opened.roads is None:
         where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
         if opened.agents.needs_map:
-            raise InvalidArgumentError(f"agents is {opened.agents.name!r}, which needs {where}, or take others")
+            raise InvalidArgumentError(f"agents is {opened.agents.name!r}, which needs {where}, or choose other agents")
         for role, name in (("planner", opened.planner.name), ("fallback", opened.planner.fallback)):
             if name in LANE_DRIVERS:
                 text = f"{role} {name!r} drives straight on, as it needs {where}"

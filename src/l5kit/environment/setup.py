@@ -131,9 +131,8 @@ class EnvironmentOptions:
             value = getattr(self, name)
             if name == "others" and value == SELF_PLAY:
                 raise InvalidArgumentError(
-                    f"others is {SELF_PLAY!r}, with which `l5kit train-rl` lets one policy drive AVs and vehicles, but "
-                    f"an environment knows no policy: pass others={BESIDE_POLICY!r} or another of {', '.join(OTHERS)}, "
-                    "and take L5ParallelEnv where vehicles are to act, too"
+                    f"others={SELF_PLAY!r} is only for `l5kit train-rl`; in an environment use {BESIDE_POLICY!r} or "
+                    f"another of {', '.join(OTHERS)}, or L5ParallelEnv where other vehicles act, too"
                 )
             methods = _METHODS.get(name)
             is_own = methods is not None and all(hasattr(value, method) for method in methods)
@@ -530,8 +529,8 @@ def require_num_threads(num_threads: object) -> int:
     """
     if not isinstance(num_threads, int | np.integer) or isinstance(num_threads, bool) or num_threads < 0:
         raise InvalidArgumentError(
-            f"num_threads is {num_threads!r}; it must be a whole number, 1 for none besides this one, 0 for one on "
-            "each core"
+            f"num_threads is {num_threads!r}; it must be a whole number: 1 runs in the calling thread, 0 uses one "
+            "thread per core"
         )
     return count_workers(int(num_threads))
 
@@ -556,8 +555,8 @@ def require_logged_agents(sim_cfg: SimulationConfig) -> None:
     """
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
-            "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
-            "the reward 'displacement' know of; take these, or others='idm'"
+            "sim_cfg.use_agents_gt=False and disable_new_agents=True need observation 'raster' or 'vectors' with "
+            "reward 'displacement' and others 'log'; use these, or leave both keys and pass others='idm'"
         )
 
 

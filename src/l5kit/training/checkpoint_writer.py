@@ -209,7 +209,7 @@ class CheckpointWriter(pl.Callback):
         # no weights can be the best where nothing that is evaluated has the score
         if self._rule.score not in pl_module.scores and not self._is_warned:
             self._is_warned = True
-            why = "in no scene of val_driving does anybody drive"
+            why = "the AV does not move in any val_driving scene"
             if not self._rule.is_of_driving:
                 why = "no sample that val_data_loader takes has a future that is long enough"
             warnings.warn(

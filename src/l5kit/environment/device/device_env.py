@@ -281,6 +281,6 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
         )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
-            "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "
-            f"driven with others='idm'; take these, {_ELSEWHERE}"
+            "sim_cfg.use_agents_gt=False and disable_new_agents=True are not supported on a device; leave both keys "
+            f"and pass others='log' or 'idm', {_ELSEWHERE}"
         )

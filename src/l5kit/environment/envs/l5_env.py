@@ -176,9 +176,8 @@ class L5Env(gymnasium.Env[Observation, Any]):
         for name, value in (("device", device), ("autoreset_mode", autoreset_mode)):
             if value is not None:
                 raise UnsupportedValueError(
-                    f"{name} is {value!r}, which environments that are made one by one do not have, as by "
-                    "gymnasium.make and by make_vec with a vectorization_mode of its own; "
-                    f"gymnasium.make_vec('L5-CLE-v0', num_envs=N, {name}={value!r}) takes it"
+                    f"{name} is {value!r}, but {name} is only supported by gymnasium.make_vec('L5-CLE-v0', num_envs=N, "
+                    f"{name}={value!r}) without vectorization_mode"
                 )
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
@@ -380,7 +379,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         if self.render_mode is None:
             return None
         if self.frame_index < 0:
-            raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
+            raise EpisodeEndedError("no episode yet; call reset() before render()")
         seen = self.ego_input_dict
         if "image" not in seen:
             frame = np.array([self.frame_index])
