@@ -50,7 +50,7 @@ _CACHE_BYTES = 2**27
 class SimulationRequest:
     """The arguments of :func:`l5kit.closedloop.simulate`, but for the folder; see there.
 
-    Those of planner and agents are as they were given, as they are reported so.
+    ``planner`` and ``agents`` keep the user's spelling, for reports.
     """
 
     path: str | os.PathLike[str]

@@ -1,4 +1,4 @@
-"""Parameters of environments: their episodes, what is seen, done and paid for in them, and who else is there."""
+"""Parameters of environments: episodes, observations, actions, rewards, and other road users."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self

@@ -166,10 +166,10 @@ class EnvironmentParts:
     Attributes:
         cfg: The configuration.
         params: Its scenes and starts.
-        options: What is seen, done and paid for.
-        sim_cfg: How long episodes are, where they start that start nowhere else, and who moves.
+        options: Observation, action and reward options.
+        sim_cfg: Episode length, default start frame, and which agents are simulated.
         train: Whether episodes are of the training data; those of validation start where they are told.
-        data_manager: Finds data.
+        data_manager: The data manager.
         log: The log that episodes are of.
     """
 
@@ -195,9 +195,9 @@ class EnvironmentParts:
 
         Args:
             env_config_path: YAML file.
-            dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
+            dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
             sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
-            train: Whether episodes are of the training data, which they are as well where there is one scene only.
+            train: Whether episodes are of the training data; always true with ``gym_params.overfit``.
             options: What is asked for beside it.
 
         Raises:
@@ -241,7 +241,7 @@ class EnvironmentParts:
 
     @property
     def _picture_cfg(self) -> JsonObject:
-        """The configuration, with smallest pictures of nothing where nobody looks at any and it need not say how."""
+        """The configuration, with a stub raster, 1x1 by default, if no raster is needed."""
         if self.options.observation == "raster" or self.options.draws:
             return self.cfg
         of_nothing = {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}
@@ -357,7 +357,7 @@ class EnvironmentParts:
 
         Raises:
             InvalidArgumentError: It is missing, or the AV is to be replayed.
-            UnsupportedValueError: What is seen, or paid for, knows nothing of such agents.
+            UnsupportedValueError: The observation or reward does not support such agents.
         """
         sim_cfg, device, model = self.sim_cfg, torch.device("cpu"), None
         if self.bank is not None:
@@ -413,7 +413,7 @@ class EnvironmentParts:
         return model_actions(kind)
 
     def reward(self) -> StepReward:
-        """Return what steps are worth."""
+        """Return the reward of steps."""
         reward = self.options.reward
         if reward == "driving":
             return DrivingReward(DrivingWeights(**vars(self.params.driving)), ends_at=self.options.ends_at or ())
@@ -441,7 +441,7 @@ class EnvironmentParts:
         Args:
             num_envs: N.
             actions: What moves the AVs.
-            reward: What steps are worth.
+            reward: The reward of steps.
             log: The frames of the episodes; None where nobody looks at records.
             num_threads: Threads in which kernels run at the same time.
         """

@@ -1,4 +1,4 @@
-"""One scene of a made town: the simulated traffic, and the log of all that is near the AV in it."""
+"""One scene of a synthetic town: the simulated traffic, and the log of all that is near the AV in it."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ _MAX_RANGE_M = 90.0
 
 @dataclass(frozen=True)
 class Town:
-    """A made town, ready for any number of scenes."""
+    """A synthetic town, ready for any number of scenes."""
 
     plan: TownPlan
     network: RoadNetwork

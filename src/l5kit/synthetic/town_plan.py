@@ -1,4 +1,4 @@
-"""Where the intersections and roads of a made town lie, before any lane is drawn."""
+"""Where the intersections and roads of a synthetic town lie, before any lane is drawn."""
 
 from dataclasses import dataclass
 from typing import Literal

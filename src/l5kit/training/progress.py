@@ -51,7 +51,7 @@ class TrainingProgress(pl.Callback):
 
     Args:
         setup: The training.
-        tell: Takes a line for people.
+        tell: Called with each line of progress, human-readable.
         visible: Whether the bar is shown, if standard error is a terminal or this is a notebook, and lines elsewhere.
     """
 

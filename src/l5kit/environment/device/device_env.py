@@ -44,7 +44,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
     Args:
         num_envs: Number of environments, N.
         env_config_path: As for ``L5VectorEnv``, like the next ones.
-        dmg: Finds data.
+        dmg: The data manager.
         sim_cfg: Says how many frames episodes have; None for what the configuration says.
         train: Whether episodes are of the training data.
         observation: ``compact``, or None where the configuration says so.

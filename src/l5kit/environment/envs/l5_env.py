@@ -1,4 +1,4 @@
-"""Environment of one scene: actions drive the AV, and steps are worth more the nearer it stays to the log."""
+"""Environment of one scene: actions drive the AV, by default rewarded for staying near the log."""
 
 import warnings
 from collections import defaultdict
@@ -58,7 +58,7 @@ class GymStepOutput(NamedTuple):
 
     Attributes:
         obs: What is seen in the next frame.
-        reward: What the step was worth.
+        reward: The reward of the step.
         terminated: Whether the task has ended.
         truncated: Whether the episode has ended with the log.
         info: ``reward_tot`` and a ``reward_<term>`` for each term of the reward, such as ``reward_dist`` and
@@ -79,7 +79,7 @@ class GymStepOutput(NamedTuple):
 
 
 class L5Env(gymnasium.Env[Observation, Any]):
-    """Environment of one logged scene, whose AV is driven by actions and whose others do what they are told.
+    """Environment of one logged scene: actions drive the AV, other vehicles follow the log or a driver.
 
     By default it is that of L5Kit 1.5. What is seen is the raster of the configuration, ``{"image": (C, H, W)}``,
     float32 from 0 to 1. An action has three values: the next pose as seen from the AV, x and y in metres and heading in
@@ -90,12 +90,12 @@ class L5Env(gymnasium.Env[Observation, Any]):
     Args:
         env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
             ``val_data_loader.key`` and ``gym_params``.
-        dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
+        dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
         sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
         train: Whether episodes are of the training data; those of validation start where ``sim_cfg`` says.
-        reward: What steps are worth: ``displacement`` (that of 1.5), ``driving``, or an object; None for what the
-            configuration says.
-        cle: Whether actions move the AV. Else it stays on the log, and each step is worth what the action says.
+        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or an object; None for what the configuration
+            says.
+        cle: Whether actions move the AV. Else it stays on the log, and the reward is that of the action.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration.
         kin_model: What moves the AV by them; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
@@ -124,7 +124,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
     Attributes:
         cfg: The configuration.
         dataset: Dataset that episodes are of.
-        sim_cfg: As above, with the start of the episode.
+        sim_cfg: What is simulated, with the start of the episode.
         sim_dataset: The episode as it is now. Steps are slower for the rest of an episode whose dataset was asked for.
         simulator: Drives the agents.
         frame_index: The current frame of the episode.
@@ -243,7 +243,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def max_scene_id(self) -> int:
-        """Scenes that episodes are drawn from: those before this one."""
+        """Number of scenes to draw from: episodes are of those before it."""
         return self._choice.max_scene_id
 
     @max_scene_id.setter
