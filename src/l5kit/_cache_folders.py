@@ -43,7 +43,7 @@ def temporary_cache_folder() -> Path | None:
 def keep_kernels_somewhere() -> None:
     """Give numba a temporary folder for kernels if it can keep them nowhere, or else have it keep none.
 
-    A ``RuntimeWarning`` tells so. Processes that this one starts use the same folder.
+    Both give a ``RuntimeWarning``. Processes that this one starts use the same folder.
     """
     # the places where numba looks, in its order
     named = os.environ.get(KERNELS_ENV_KEY)

@@ -78,7 +78,7 @@ def require_file_path(target: Path, *, argument: str) -> None:
 def write_json(
     path: str | os.PathLike[str], content: object, *, argument: str = "folder", allow_nan: bool = True
 ) -> None:
-    """Write what JSON holds, for people too, whole or not at all.
+    """Write what JSON holds, human-readable, whole or not at all.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""Kernels, and how they are compiled: the options of numba that all have but those of made towns (`synthetic`)."""
+"""Kernels, and how they are compiled: the options of numba that all have but those of synthetic towns (`synthetic`)."""
 
 from numba import njit
 

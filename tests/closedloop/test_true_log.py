@@ -85,11 +85,13 @@ SCENE = drive_into(TRUE_M)
 @pytest.mark.parametrize(
     ("scenes", "message"),
     [
-        pytest.param([SCENE], r"it has 1 scenes in place of 2", id="fewer scenes"),
-        pytest.param([SCENE, drive_into(TRUE_M, 39)], r"the frames of scene 1 there: \[40, 79\]", id="frames"),
+        pytest.param([SCENE], r"it has 1 scenes instead of 2", id="fewer scenes"),
+        pytest.param(
+            [SCENE, drive_into(TRUE_M, 39)], r"scene 1 has frames \[40, 79\], but the log has \[40, 80\]", id="frames"
+        ),
         pytest.param(
             [SCENE, shifted(SCENE, timestamps_ns=SCENE.timestamps_ns + 7)],
-            r"the start time of scene 1 there: 1000000007, in the log: 1000000000; take the true log",
+            r"scene 1 has start time 1000000007, but the log has 1000000000; pass the true log",
             id="start time",
         ),
     ],
@@ -110,9 +112,9 @@ def moved(values, place, by):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"timestamps_ns": moved(SCENE.timestamps_ns, 7, 1)}, "the time is another"),
-        ({"ego_positions_m": moved(SCENE.ego_positions_m, (7, 1), 0.01)}, "the place of the AV is another"),
-        ({"ego_rotations": moved(SCENE.ego_rotations, (7, 0, 1), 0.01)}, "the rotation of the AV is another"),
+        ({"timestamps_ns": moved(SCENE.timestamps_ns, 7, 1)}, "time differs"),
+        ({"ego_positions_m": moved(SCENE.ego_positions_m, (7, 1), 0.01)}, "AV position differs"),
+        ({"ego_rotations": moved(SCENE.ego_rotations, (7, 0, 1), 0.01)}, "AV rotation differs"),
     ],
     ids=["time", "place", "rotation"],
 )
@@ -122,7 +124,7 @@ def test_a_scene_with_another_av_fails_by_name_and_the_others_are_scored(seen, c
     assert result.num_scenes == 1
     (failed,) = result.failed
     assert (failed.scene, failed.frame) == (1, 7)
-    assert f"the true log is not that of this one: {message}" in str(failed)
+    assert f"the true log does not match: {message}" in str(failed)
 
 
 def test_a_true_scene_that_cannot_be_scored_fails_by_name(seen):

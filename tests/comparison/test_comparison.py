@@ -162,7 +162,7 @@ def test_what_may_differ_is_told(simulations):
     other = (EVEN, {"agents": "idm", "about_metrics": METRICS[:1]})
     comparison = compare(simulations(base=EVEN, other=other), resampling=FEW)
     assert "not the same in all runs: others (idm, replay)" in comparison.notes
-    assert "not all runs have, so that it is left out: gap_m" in comparison.notes
+    assert "left out, as not all runs have it: gap_m" in comparison.notes
     assert [metric.name for metric in comparison.metrics] == ["score", "safety"]
 
 

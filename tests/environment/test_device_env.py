@@ -304,7 +304,7 @@ def test_episodes_may_be_asked_for(make):
         (
             {"sim_cfg": SimulationConfigGym(use_agents_gt=False)},
             UnsupportedValueError,
-            "sim_cfg wants agents .*idm",
+            "disable_new_agents=True are not supported on a device",
         ),
         ({"sim_cfg": SimulationConfigGym(use_ego_gt=True)}, InvalidArgumentError, "use_ego_gt is True"),
         ({"device": "tpu"}, InvalidArgumentError, "device is 'tpu'; use 'cpu', 'cuda' or"),

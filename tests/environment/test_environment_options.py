@@ -89,7 +89,7 @@ def test_without_pictures_the_configuration_need_not_say_how_they_are(maker, act
 @pytest.mark.parametrize("args", [{"observation": "compact"}, {"reward": "driving"}])
 def test_hidden_agents_are_for_rasters_and_their_reward(city, tmp_path, args):
     sim_cfg = SimulationConfigGym(disable_new_agents=True, num_simulation_steps=NUM_FRAMES)
-    with pytest.raises(UnsupportedValueError, match="sim_cfg wants agents that a network drives, or that are hidden"):
+    with pytest.raises(UnsupportedValueError, match="disable_new_agents=True need"):
         make_one(city, write_config(tmp_path), sim_cfg=sim_cfg, actions="bicycle", **args)
 
 

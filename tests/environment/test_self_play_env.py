@@ -315,7 +315,7 @@ KINDS = [L5Env, partial(L5VectorEnv, 2), partial(make_vector_env, 2, device="cpu
 @pytest.mark.parametrize("kind", KINDS, ids=["single", "vector", "device", "parallel"])
 def test_environments_without_a_policy_refuse_it_and_say_what_to_do(city, tmp_path, kind, is_argument):
     config = write_config(tmp_path, **{**DRIVING, "others": "log" if is_argument else "policy"})
-    with pytest.raises(InvalidArgumentError, match=r"others is 'policy', with which `l5kit train-rl` .* others='idm'"):
+    with pytest.raises(InvalidArgumentError, match=r"others='policy' is only for `l5kit train-rl`; .* use 'idm' or"):
         kind(config, data_of(city), **({"others": "policy"} if is_argument else {}))
     args = {"others": "idm"} if kind is not parallel else {"others": "idm", "controls": 1}
     kind(write_config(tmp_path, **DRIVING), data_of(city), **args).reset(seed=1)

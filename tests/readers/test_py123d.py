@@ -203,9 +203,9 @@ def test_what_a_log_lacks_is_told(tmp_path):
     scene = read_one(tmp_path)
     assert (scene.tracks.ids, scene.lights.lane_ids, scene.map.lanes) == ((), (), ())
     assert set(scene.remarks) == {
-        "There are no boxes: nobody but the AV is seen.",
+        "There are no boxes: only the AV is recorded.",
         "There is no map.",
-        "No light of a lane is told.",
+        "There are no traffic lights.",
     }
 
 

@@ -50,7 +50,7 @@ class NewVersion:
         name: Name of the artifact.
         content: The dataset.
         aliases: Its aliases, ``latest`` among them.
-        description: Text for people.
+        description: Text for display.
         reference: URL where the files lie; empty if the store is to take them.
     """
 

@@ -75,7 +75,7 @@ class DurationMode(IntEnum):
 class RangeValidator(SupportsMetricValidate):
     """Validator that fails the frames in which a metric is outside a range, at once or after a time.
 
-    The bounds themselves are in order, and so is NaN, of which a warning tells. Without a duration each frame outside
+    The bounds themselves are in range, and so is NaN, which gives a warning. Without a duration each frame outside
     fails. With one, it fails when violations have taken longer than that up to it: in ``TOTAL`` mode all violations so
     far, in ``CONTINUOUS`` mode the one that goes on. A frame counts with the time since the one before, the first with
     its own. Frames for which the metric has no value are in range.

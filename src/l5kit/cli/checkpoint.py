@@ -137,7 +137,7 @@ def convert(
         },
     )
     if not done.has_config:
-        remark("note: the file holds no configuration; give it with --config, so that commands need nothing else")
+        remark("note: the file holds no configuration; add it with --config, so that commands need nothing else")
 
 
 def export(
@@ -173,7 +173,7 @@ def export(
     cfg = _read_config(config, workflow, changes)
     if of_policy and cfg is not None:
         raise typer.BadParameter(f"{file} is a policy, which has its configuration inside; leave --config out")
-    # what is exported is run on real samples and compared with torch: of the user's log, or of a scene of a made city
+    # what is exported is run on real samples and compared with torch: of the user's log, or a synthetic scene
     with tempfile.TemporaryDirectory() as folder:
         if data is None:
             city = make_city(Path(folder) / "city", num_scenes=1, num_train_scenes=0, num_validate_scenes=0)
@@ -278,8 +278,7 @@ def _as_text(reading: JsonObject) -> str:
 
 
 checkpoint = {
-    "help": """Tell what files of weights are, convert them to safetensors with their configuration, and export them as
-    ONNX.
+    "help": """Describe checkpoints, convert them to safetensors with their configuration, and export them as ONNX.
 
     Examples:
         l5kit checkpoint info planner

@@ -1,4 +1,4 @@
-"""``l5kit download``: where the dataset is had, and a data folder of the addresses that one has."""
+"""``l5kit download``: where to get the dataset, and a data folder from given addresses."""
 
 import sys
 from dataclasses import asdict

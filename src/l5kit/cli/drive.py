@@ -41,7 +41,7 @@ def drive(
     ] = None,
     score: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", show_default=False, help="Score a drive that was saved on the page, and end."),
+        typer.Option(metavar="FILE", show_default=False, help="Score a drive that was saved on the page, and exit."),
     ] = None,
     serve: Annotated[
         bool, typer.Option(help="Serve the page to this machine until Ctrl+C; without, only write it.")

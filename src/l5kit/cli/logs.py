@@ -18,7 +18,7 @@ def require_one_log(logs: Sequence[Path], *, option: str) -> None:
     """Refuse several logs where an option is about one.
 
     Raises:
-        InvalidArgumentError: As above.
+        InvalidArgumentError: There are several logs.
     """
     if len(logs) > 1:
         raise InvalidArgumentError(
@@ -35,7 +35,7 @@ def require_log_of(name: str, key: str, data_manager: LocalDataManager) -> None:
         data_manager: The data folder.
 
     Raises:
-        FileNotFoundError: As above.
+        FileNotFoundError: The data folder has no such log.
     """
     try:
         data_manager.require(key)

@@ -1,4 +1,4 @@
-"""What commands give: tables for people on standard output, JSON for machines, remarks on standard error, files."""
+"""What commands give: human-readable tables on standard output, JSON for machines, remarks on standard error, files."""
 
 import io
 import json

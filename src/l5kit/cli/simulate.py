@@ -188,7 +188,7 @@ def simulate(
         overwrite=overwrite,
     )
     planner_cfg = _read_config(config, workflow)
-    agents_cfg = _read_config(agents_config, agents_workflow)
+    agents_cfg = _read_config(agents_config, agents_workflow, whose="agents-")
     if agents_changes:
         from l5kit.workflows.trained_network import configuration_of
 
@@ -231,11 +231,11 @@ def simulate(
         raise typer.Exit(1)
 
 
-def _read_config(file: str | None, workflow: str | None) -> JsonObject | None:
+def _read_config(file: str | None, workflow: str | None, *, whose: str = "") -> JsonObject | None:
     """Return the configuration of a file, with the workflow if it is given; None without a file."""
     if file is None:
         if workflow is not None:
-            raise typer.BadParameter("a workflow is named for the configuration of a file; name the file, too")
+            raise typer.BadParameter(f"--{whose}workflow needs --{whose}config")
         return None
     cfg = dict(load_training_config(file))
     return cfg if workflow is None else cfg | {"workflow": workflow}

@@ -69,8 +69,8 @@ def train_rl(
 ) -> None:
     """Train a driver by reinforcement learning (PPO), in many environments at once.
 
-    Without CONFIG and data it learns in a synthetic city, and is evaluated in another one, which are made at the
-    first time. An end that is given here takes the place of the ends in the configuration.
+    Without CONFIG and data it learns in a synthetic city, and is evaluated in another one; both are generated on first
+    use. --steps or --minutes replaces both limits of the configuration.
 
     Examples:
         l5kit train-rl
@@ -79,7 +79,7 @@ def train_rl(
     """
     own = out / "config.yaml"
     named = own if resume and config is None and own.is_file() else config
-    # one end that is given here takes away the other one of the configuration; --set comes last, and so wins
+    # --steps or --minutes alone also removes the other limit of the configuration; --set comes last, and so wins
     own_changes = [] if seed is None else [f"rl_params.seed={seed}"]
     if init == "none":
         own_changes += ["rl_params.init=null", "rl_params.near_start=0"]  # nothing to keep near

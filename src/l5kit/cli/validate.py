@@ -122,7 +122,7 @@ def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, 
 
 
 def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
-    """Print what is wrong for people."""
+    """Print the findings, human-readable."""
     # where a problem is, in the log or in a file, unless the message names the file itself
     rows = []
     for finding in findings:

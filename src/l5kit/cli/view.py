@@ -30,13 +30,13 @@ def view(
     path: ScenesArgument,
     scene: Annotated[int | None, typer.Option(min=0, help="Scene to open, or to export.")] = None,
     export: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write --scene as one HTML file that plays offline, and end.")
+        Path | None, typer.Option(metavar="FILE", help="Write --scene as one HTML file that plays offline, and exit.")
     ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help=f"Port; by default {_PORT}, or a free one if that is taken.")
     ] = None,
     address: Annotated[
-        str, typer.Option(help="Network address to listen on; 0.0.0.0 lets everybody on the network look.")
+        str, typer.Option(help="Network address to listen on; 0.0.0.0 makes it reachable from the network.")
     ] = LOOPBACK,
     browser: BrowserOption = True,
     predictions: Annotated[

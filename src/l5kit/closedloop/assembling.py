@@ -108,10 +108,11 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
 
     Returns:
         Means over the scenes for which a metric applies, or what else the metric makes of them, None where there is
-        none; ``about_metrics`` says what each is. Scenes that failed are listed in ``failed``, those in which nobody
-        drives in ``unscored``; both are in no mean. ``appeared_close`` lists the
-        scenes in which the log lets road users appear where the AV cannot stop before them, with their number and the
-        first of them. ``driven_by`` says how many steps the planner and its fallback drove, where there is one.
+        none; ``about_metrics`` says what each is. Scenes that failed are listed in ``failed``, those in which the AV
+        moves neither here nor in the log, or which have too few frames, in ``unscored``; neither count in any mean.
+        ``appeared_close`` lists the scenes in which the log lets road users appear where the AV cannot stop before
+        them, with their number and the first of them. ``driven_by`` says how many steps the planner and its fallback
+        drove, where there is one.
     """
     driven = [row for row in rows if row["message"] is None]
     scored = [row for row in driven if row["score"] is not None]

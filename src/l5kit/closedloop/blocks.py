@@ -207,7 +207,7 @@ class FailedSceneError(L5KitError, RuntimeError):
         failed: Which scene, and why.
 
     Attributes:
-        failed: As above.
+        failed: Which scene, and why.
     """
 
     def __init__(self, failed: FailedScene) -> None:

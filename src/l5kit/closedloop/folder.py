@@ -250,7 +250,7 @@ class ClosedLoopResult:
 
     @property
     def unscored(self) -> Mapping[int, str]:
-        """Scenes that were driven and have no score, and why: in them nobody moves."""
+        """Scenes without a score, and why: the AV moves neither here nor in the log, or there are too few frames."""
         return {each["scene"]: each["message"] for each in self.scores.get("unscored", [])}
 
     @property

@@ -15,7 +15,7 @@ from l5kit.data.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
 
 MOVES: Final = ("tracked", "poses")
-"""How plans move the AV: followed by a bicycle behind a tracker, or met to the bit."""
+"""How plans move the AV: tracked with a bicycle model, or applied exactly."""
 
 _OF_COMMAND: Final = {
     "planner": "--planner",
@@ -41,14 +41,15 @@ def with_option(name: str) -> str:
 
 @dataclass(frozen=True)
 class ClosedLoopOptions:
-    """The options of a simulation; those from ``workers`` on are not for what it gives.
+    """The options of a simulation; ``workers`` and later options do not change the result.
 
     Attributes:
         scenes: Which scenes of the log, a slice or their numbers; None for all.
         start_frame: First frame of each scene that is simulated; those before are its past.
         num_frames: Frames that are simulated of each scene, at most, with the first one; None for all.
-        moves: One of :data:`MOVES`, or ``FILE.py:NAME`` for a model of a file of the user; None for what is usual for
-            the planner: standing cars and ``idm`` meet their plans, replayed ones their log, others follow their plans.
+        moves: One of :data:`MOVES`, or ``FILE.py:NAME`` for a model of a file of the user; None for the default of the
+            planner: plans of ``standing`` and ``idm`` are applied exactly, replayed agents follow the log, other plans
+            are tracked.
         keeps_plans: Whether what the planner has planned is kept.
         workers: Threads that simulate batches at the same time; 0 for one on each core, 1024 at most; or an executor,
             whose workers must see log, map and folder under the same paths.

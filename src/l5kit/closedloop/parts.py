@@ -168,7 +168,7 @@ def drop_damaged(folder: Path, run: str) -> None:
             # whole, but under the name of another part: its scenes would count twice
             scenes = Part(path).scenes
             if not scenes or path.name != _name_of_part(int(scenes[0])):
-                damage = f"it has scenes {scenes[:1]} and so is that of another place"
+                damage = f"it has scenes {scenes[:1]} and so belongs to another part"
         if damage is not None:
             text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -42,10 +42,10 @@ class Planner:
     """Who drives the AVs.
 
     Attributes:
-        name: What it was asked for by.
+        name: The requested name.
         seat: Driver and how its plans become poses; None to leave the frames of the log as they are.
         digest: SHA-256 of its file, or of its name and parameters, and of the fallback.
-        fallback: Who drives where its plans have a fault; None for nobody.
+        fallback: Planner used when its plan fails its checks; None for no fallback.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Traffic:
     """Who drives the other road users.
 
     Attributes:
-        name: What it was asked for by.
+        name: The requested name.
         seat: Driver and whom it drives; None to replay all.
         digest: SHA-256 of its file, or of its name and parameters; of a mix, of those of its members, weights and seed.
         needs_map: Whether anybody in it drives along lanes.
@@ -99,7 +99,7 @@ PLANNERS: dict[str, Callable[[], Driver]] = {
 """Planners that have a name, and what makes them."""
 
 FALLBACKS: Final = ("rules",)
-"""Planners that can drive where the plans of another one have a fault."""
+"""Planners that can be used when a plan of another one fails its checks."""
 
 _USUAL_MOVES = {"standing": "poses", "idm": "poses"}
 """How plans of a planner are carried out where nobody says; TrackedPlans for others. IDM says how hard to brake; a
@@ -113,7 +113,7 @@ def _population(name: str) -> AgentSeat:
 
 
 _POPULATIONS: Final = ("idm", "yielding", "cautious", "assertive", "changing")
-"""Names of :data:`l5kit.simulation.drivers.intelligent.POPULATIONS`, which nobody loads who has none of them."""
+"""Names of :data:`~l5kit.simulation.drivers.intelligent.POPULATIONS`, here so that the module is imported lazily."""
 
 LANE_DRIVERS: Final = ("rules", *_POPULATIONS)
 """Names of those that drive along the lanes of a map."""
@@ -148,8 +148,8 @@ def open_planner(
         moves: One of :data:`MOVES`; ``FILE.py:NAME`` for an action model or a vehicle model of a file of the user, or
             a class or function that makes one; None for what is usual for the planner.
         context: Where networks drive; None where there are none.
-        fallback: One of :data:`FALLBACKS`, who drives where plans have a fault; None for nobody. Plans are then tracked
-            where ``moves`` does not say otherwise.
+        fallback: One of :data:`FALLBACKS`, used when a plan fails its checks; None for no fallback. Plans are then
+            tracked where ``moves`` does not say otherwise.
 
     Raises:
         InvalidArgumentError: There is no such planner or fallback, ``moves`` is given for a seat or a policy, which
@@ -161,8 +161,8 @@ def open_planner(
         return _open_alone(requested, moves=moves, context=context, is_tracked=False)
     if fallback not in FALLBACKS or requested == fallback:
         raise InvalidArgumentError(
-            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; allowed are "
-            f"{', '.join(FALLBACKS)}, behind another planner, got planner {requested!r}"
+            f"fallback (--fallback) is {fallback!r}{did_you_mean(fallback, set(FALLBACKS) - {fallback})}; the only "
+            f"fallback is 'rules', and it needs another planner; planner is {requested!r}"
         )
     from l5kit.simulation.drivers.fallback_planner import FallbackPlanner
     from l5kit.simulation.drivers.rule_planner import RulePlanner

@@ -83,8 +83,8 @@ def simulate(
         truth: A log with the true boxes of the same scenes, against which is scored, where planners see boxes with
             noise; None to score against what they see. Others must be replayed.
         fallback: Who drives where a plan of the planner has a fault by the rules of
-            :class:`l5kit.simulation.drivers.fallback_planner.FallbackPlanner`: ``rules``; None for nobody. Scores then
-            say how many steps who drove (``driven_by``).
+            :class:`l5kit.simulation.drivers.fallback_planner.FallbackPlanner`: ``rules``; None for no fallback. In the
+            scores ``driven_by`` counts the steps of planner and fallback.
         metrics: What is measured beside the metrics of the score: a :class:`~l5kit.evaluation.driving.Metric`, or
             ``FILE.py:NAME`` for one of a file, whose code runs.
         score: ``nuplan``, the score of the drive of a scene; ``epdms``, that of the plans of its windows (NAVSIM v2),

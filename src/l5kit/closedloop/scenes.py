@@ -109,19 +109,19 @@ class TrueLog:
         if isinstance(records, FailedScene):
             return FailedScene(scene, records.frame, records.track, f"in the true log: {records.message}")
         # it has the same frames, with the same times and poses of the AV; the first one that differs is named
-        problem = "the true log is not that of this one"
+        problem = "the true log does not match"
         if len(seen.frames) != len(records.frames):
-            counts = f"it has {len(records.frames)} frames in place of {len(seen.frames)}"
+            counts = f"it has {len(records.frames)} frames instead of {len(seen.frames)}"
             return FailedScene(scene, None, None, f"{problem}: {counts}")
         for name, what, tolerance in (
             ("timestamp", "time", 0.0),
-            ("ego_translation", "place of the AV", _CLOSE_M),
-            ("ego_rotation", "rotation of the AV", _CLOSE_M),
+            ("ego_translation", "AV position", _CLOSE_M),
+            ("ego_rotation", "AV rotation", _CLOSE_M),
         ):
             apart = np.abs(seen.frames[name] - records.frames[name]).reshape(len(seen.frames), -1).max(axis=1)
             if (apart > tolerance).any():
                 frame = int(np.argmax(apart > tolerance))
-                return FailedScene(scene, frame, None, f"{problem}: the {what} is another")
+                return FailedScene(scene, frame, None, f"{problem}: {what} differs")
         # the frames that are simulated, so that boxes and drives are the same rows
         length = len(records.frames)
         stop = length if num_frames is None else min(length, start + num_frames)
@@ -142,12 +142,10 @@ def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64A
     """
     dataset_path = find_dataset(path)
     truth = ChunkedDataset(dataset_path).open()
-    problem = f"truth (--truth) is {str(path)!r}, which is not of the log that is simulated"
-    hint = "take the true log that was made with it"
+    problem = f"truth (--truth) is {str(path)!r}, which does not match the simulated log"
+    hint = "pass the true log that was made with it"
     if len(truth.scenes) != len(log.scenes):
-        raise InvalidArgumentError(
-            f"{problem}: it has {len(truth.scenes)} scenes in place of {len(log.scenes)}; {hint}"
-        )
+        raise InvalidArgumentError(f"{problem}: it has {len(truth.scenes)} scenes instead of {len(log.scenes)}; {hint}")
     # frames and times of the scenes tell another log at once; poses of the AV are compared scene by scene, as read
     own, others = truth.scenes[scenes], log.scenes[scenes]
     for name, what in ((FRAME_INTERVAL, "frames"), ("start_time", "start time"), ("end_time", "end time")):
@@ -155,7 +153,7 @@ def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64A
         if differs.any():
             row = int(np.argmax(differs))
             raise InvalidArgumentError(
-                f"{problem}: the {what} of scene {int(scenes[row])} there: {own[name][row].tolist()}, in the log: "
+                f"{problem}: scene {int(scenes[row])} has {what} {own[name][row].tolist()}, but the log has "
                 f"{others[name][row].tolist()}; {hint}"
             )
     return TrueLog(dataset_path, truth, DataRecord.of(dataset_path, num_scenes=len(truth.scenes)))

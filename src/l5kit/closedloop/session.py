@@ -43,7 +43,7 @@ def open_session(
         map_path: The semantic map; None for driving without one.
         meta_path: Its ``meta.json``; None for the one beside the map, or in the folder above.
         route: Where to drive, (N, 2) or (N, 3); see :class:`~l5kit.simulation.Session`, like the next ones.
-        fallback: ``rules``, who plan where the plan of the planner has a fault; None for nobody.
+        fallback: ``rules``, used when the plan fails its checks; None for no fallback.
         planner_cfg: The configuration of a network that does not have it in its file.
         facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
         past_s: How far back the planner may look; None for what it takes.

@@ -50,7 +50,7 @@ _CACHE_BYTES = 2**27
 class SimulationRequest:
     """The arguments of :func:`l5kit.closedloop.simulate`, but for the folder; see there.
 
-    Those of planner and agents are as they were given, as they are reported so.
+    ``planner`` and ``agents`` keep the user's spelling, for reports.
     """
 
     path: str | os.PathLike[str]
@@ -179,7 +179,7 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
     if opened.roads is None:
         where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
         if opened.agents.needs_map:
-            raise InvalidArgumentError(f"agents is {opened.agents.name!r}, which needs {where}, or take others")
+            raise InvalidArgumentError(f"agents is {opened.agents.name!r}, which needs {where}, or choose other agents")
         for role, name in (("planner", opened.planner.name), ("fallback", opened.planner.fallback)):
             if name in LANE_DRIVERS:
                 text = f"{role} {name!r} drives straight on, as it needs {where}"

@@ -316,7 +316,7 @@ def compare(
     )
     notes = [*common.differences, *common.why]
     if lacking:
-        notes.append(f"not all runs have, so that it is left out: {', '.join(lacking)}")
+        notes.append(f"left out, as not all runs have it: {', '.join(lacking)}")
     if planners[0].runs[0].kind == TRAINING:
         notes.append(
             "trainings keep no scores of scenes, so there are no intervals; simulate or evaluate their weights to have "

@@ -1,4 +1,4 @@
-"""Parameters of environments: their episodes, what is seen, done and paid for in them, and who else is there."""
+"""Parameters of environments: episodes, observations, actions, rewards, and other road users."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -99,7 +99,7 @@ class EnvironmentParams(Params, section="gym_params"):
     ] = "poses"
     reward: Annotated[
         Literal["displacement", "driving"],
-        Key("what is paid for: staying near the log, or the terms of the closed-loop score"),
+        Key("reward: staying near the log, or the terms of the closed-loop score"),
     ] = "displacement"
     others: Annotated[
         Literal["log", "idm", "cautious", "assertive", "policy"],

@@ -350,7 +350,7 @@ class RouteParams(Params, section="data_generation_params.route_params"):
 
     @property
     def num_points(self) -> int:
-        """R."""
+        """Number of points, R."""
         return len(self.points_m)
 
 

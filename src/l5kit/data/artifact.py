@@ -129,7 +129,7 @@ class DatasetContent:
 
     @property
     def description(self) -> str:
-        """One sentence for people, for when they give none."""
+        """One human-readable sentence, for when they give none."""
         return (
             f"{self.path.name}: {self.num_scenes:,} scenes, {self.num_frames:,} frames, {self.num_agents:,} agents, "
             f"{duration_text(3600 * self.hours)}, in {len(self.manifest.files):,} files of "
@@ -153,7 +153,7 @@ class DatasetArtifact:
         num_frames: Frames.
         num_agents: Agent rows.
         hours: Recorded hours.
-        description: Text for people.
+        description: Text for display.
         created: When it was logged, in ISO 8601; empty where the store does not tell.
         location: Where its files lie: a URL for one that was logged by reference, else its place in the store.
         is_reference: Whether the store has the manifest only.
@@ -193,7 +193,7 @@ class DatasetArtifact:
             metadata: From :attr:`DatasetContent.metadata`, perhaps with ``reference``, the URL where the files lie.
             version: What the store calls it for ever; empty where that is not known yet.
             aliases: Other names of the version.
-            description: Text for people.
+            description: Text for display.
             created: When it was logged.
             location: Where the store has it; the URL of a reference goes before.
 
@@ -254,7 +254,7 @@ class ArtifactStore(Protocol):
             content: From :func:`describe_dataset`.
             name: Such as ``l5-data``.
             aliases: Names of this version besides ``latest``; other versions lose them.
-            description: Text for people; by default one with the counts.
+            description: Text for display; by default one with the counts.
             reference: URL (``file://``, ``https://``, ``s3://``, ...) where the same files lie. The store then takes
                 the manifest, and not the files.
         """

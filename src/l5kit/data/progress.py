@@ -141,7 +141,7 @@ def on_terminal() -> bool:
 
 
 def tell(text: str) -> None:
-    """Print a line for people on standard error, without secrets of addresses, and nowhere where there is none."""
+    """Print a human-readable line on standard error, without secrets of addresses, and nowhere where there is none."""
     if sys.stderr is not None:  # print would take standard output in its place
         with suppress(ValueError, OSError):  # it was closed
             sys.stderr.write(f"{without_secrets(text)}\n")

@@ -1,7 +1,7 @@
 """Scene jobs: a function carried out on all scenes of a log, here, by threads or by processes, with results in order.
 
 Whatever goes over a whole log goes through :func:`map_scenes`: the agents mask, validation, digests, true positions,
-test sets, the scene table and made cities. A job is a function that can be pickled (one of a module, or a frozen
+test sets, the scene table and synthetic cities. A job is a function that can be pickled (one of a module, or a frozen
 dataclass with ``__call__``) and numbers that say what it is to be done to, so that it can be carried out elsewhere.
 """
 

@@ -48,7 +48,7 @@ def decoded_text(content: bytes) -> str | None:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a time for people: below two minutes in seconds, below two hours in minutes, else in hours."""
+    """Return a time for display: below two minutes in seconds, below two hours in minutes, else in hours."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"

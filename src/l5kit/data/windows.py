@@ -83,7 +83,7 @@ class WindowRows:
 
     @property
     def num_frames(self) -> int:
-        """F."""
+        """Number of frames of a window, F."""
         return int(self.starts.shape[1])
 
     @property
@@ -215,7 +215,7 @@ class Windows:
 
     @property
     def num_future(self) -> int:
-        """F."""
+        """Number of future frames, F."""
         return int(self.frames.shape[1]) - self.num_history
 
     @property

@@ -246,7 +246,7 @@ class ChunkedDataset:
         ``cached="mmap"`` reads from decoded files that are mapped into memory, the fastest way to read rows at random:
         all processes of a machine share their pages. They are built in the cache folder when a dataset is first opened
         this way, and again when its files have changed. Where they cannot be (a full disk, a damaged chunk, a dataset
-        in the memory of the process), a ``RuntimeWarning`` tells why, and decoded chunks are kept as with True.
+        in the memory of the process), a ``RuntimeWarning`` gives the reason, and decoded chunks are kept as with True.
 
         Args:
             mode: ``r`` to read, ``r+`` or ``a`` to change and append too.

@@ -71,7 +71,7 @@ class BaseEgoDataset(Dataset[Sample]):
         cfg: The configuration.
         zarr_dataset: An opened dataset.
 
-    Scenes and frames are checked once, here. Of a damaged log a ``RuntimeWarning`` tells; samples that need damaged
+    Scenes and frames are checked once, here. A damaged log gives a ``RuntimeWarning``; samples that need damaged
     records are errors, the others are as they would be without the damage.
 
     Raises:
@@ -448,7 +448,7 @@ class BaseEgoDataset(Dataset[Sample]):
             memory: Gives the memory of columns; None for new memory.
 
         Raises:
-            UnsupportedValueError: This dataset makes its samples one by one; see :meth:`makes_columns`.
+            UnsupportedValueError: This dataset makes its samples one by one; see :attr:`makes_columns`.
             CorruptedDataError: An interval reaches beyond its array.
             TrackNotFoundError: An agent does not pass the label filter.
         """

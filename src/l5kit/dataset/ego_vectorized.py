@@ -85,8 +85,8 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read.
 
     Attributes:
-        eval_mode: As above.
-        eval_frame_index: As above.
+        eval_mode: Whether there is one sample per scene.
+        eval_frame_index: The frame of each scene that this sample shows.
     """
 
     _resized_columns = ROWS_OF_AV

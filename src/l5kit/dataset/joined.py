@@ -21,7 +21,7 @@ class JoinedDataset(Dataset[Sample]):
         parts: The datasets; all make samples of the same keys and shapes.
 
     Attributes:
-        parts: As above.
+        parts: The datasets.
 
     Raises:
         InvalidArgumentError: There are none.

@@ -60,7 +60,7 @@ class AscendingNumbers:
         pieces: Reads the file that ``array`` is mapped from; None to use ``array`` itself.
 
     Attributes:
-        array: As above.
+        array: All of them, int64 (N,).
     """
 
     def __init__(self, array: Int64Array, pieces: NpyPieces | None = None) -> None:

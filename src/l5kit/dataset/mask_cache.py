@@ -34,7 +34,7 @@ def load_or_compute_mask(
     A mask stored in the dataset is read if its length and thresholds fit. One that has to be computed is kept in the
     cache folder, under a digest of the dataset's files and the thresholds. One process computes it while others wait;
     it is renamed to its name when it is complete, so that none reads half of it. For a dataset in memory, or a damaged
-    one, nothing is kept: a ``RuntimeWarning`` tells that the agents of damaged scenes are rejected.
+    one, nothing is kept. A damaged one gives a ``RuntimeWarning``, and the agents of its damaged scenes are rejected.
 
     Args:
         dataset: An opened dataset.

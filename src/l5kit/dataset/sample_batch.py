@@ -70,8 +70,8 @@ class SampleBatch(list[Sample]):
         tensors: Tensors that own the memory of some of the arrays.
 
     Attributes:
-        columns: As above.
-        tensors: As above.
+        columns: One array for each key of a sample, (B, ...).
+        tensors: Tensors that own the memory of some of the arrays.
     """
 
     def __init__(self, columns: dict[str, Column], tensors: "dict[str, torch.Tensor] | None" = None) -> None:

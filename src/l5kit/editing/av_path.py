@@ -106,7 +106,7 @@ class AvPath(ReadOnlyArrays):
         """Refuse a place behind the end of the path.
 
         Raises:
-            ImpossibleEditError: As above.
+            ImpossibleEditError: The place is behind the end.
         """
         if arc_m > self.length_m:
             raise ImpossibleEditError(

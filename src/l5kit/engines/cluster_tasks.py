@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def await_port(host: str, port: int, *, patience_s: float | None = None) -> None:
-    """Wait until something listens at a port; a warning tells so if it does not at once.
+    """Wait until something listens at a port; a warning is given if nothing does at once.
 
     Args:
         host: Name or number of the machine.

@@ -310,7 +310,7 @@ class ActorEpisode(Episodes):
         roads: What is around the actors.
 
     Attributes:
-        roads: As above.
+        roads: What is around the actors.
         is_acting: Who is there, bool (1 + P,).
     """
 

@@ -33,7 +33,7 @@ class L5KitEvalCallback(EvalCallback):
         verbose: As in stable-baselines3.
 
     Attributes:
-        metric_set: As above.
+        metric_set: Metrics.
 
     Raises:
         EvaluationPlanError: The metric set lacks the displacement or a collision (a ``RuntimeError``).

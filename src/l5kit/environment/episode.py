@@ -50,7 +50,7 @@ class EpisodeSoFar:
         step_time_s: Seconds of a step.
 
     Attributes:
-        scene_id: As above.
+        scene_id: The scene.
         simulated_ego_states: The AV in each frame, (N, 7); frames to come are those of the log.
         recorded_ego_states: The AV as it was recorded.
     """
@@ -105,7 +105,7 @@ class EpisodeReward:
         reward: The reward.
 
     Attributes:
-        reward: As above.
+        reward: The reward.
         frame_index: The frame that the next step is taken in.
     """
 
@@ -124,7 +124,7 @@ class EpisodeReward:
         """Do nothing: the episode stands a moment later."""
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:  # noqa: ARG002
-        """Return what the step is worth; the reward ends no task."""
+        """Return the reward of the step; it ends no task."""
         assert self._episode is not None
         self._episode.note_ego(self.frame_index + 1, step.boxes[0, :2], float(step.boxes[0, 2]))
         rewards = self.reward.get_reward(self.frame_index, shown_to(self.reward, "get_reward", [self._episode]))

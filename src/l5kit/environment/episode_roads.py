@@ -63,7 +63,7 @@ class EpisodeRoads:
         traffic: The road users, where several AVs share those of a scene; None for those of N scenes.
 
     Attributes:
-        bank: As above.
+        bank: Scenes of the log.
         traffic: The road users.
         every: All slots, int64 (N,).
         going: Room for the same with -1 for those that stay where they are.

@@ -1,4 +1,4 @@
-"""Episodes that go on at the same time: their AVs, what moves them, what is seen, and what a step is worth."""
+"""Episodes that go on at the same time: their AVs, actions, observations and rewards."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class EpisodeParts:
     Attributes:
         view: What is seen.
         actions: What moves the AVs.
-        reward: What steps are worth.
+        reward: The reward of steps.
         log: The frames of the episodes; None where nobody looks at records.
         roads: Road users, routes and the map as arrays; None where nobody asks for them.
         ego_size_m: Length and width of the AV.
@@ -60,7 +60,7 @@ class Episodes:
         num_slots: N.
 
     Attributes:
-        parts: As above.
+        parts: What they are made of.
         avs: The AVs, and what moves them.
         scene_indices: Scene of each episode, int64 (N,).
         lengths: Number of its frames, int64 (N,).
@@ -139,7 +139,7 @@ class Episodes:
         return seen
 
     def drive(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
-        """Drive the AVs of slots (B,) by actions (B, ...) for the frames of an action, and return what that was worth.
+        """Drive the AVs of slots (B,) by actions (B, ...) for the frames of an action, and return their reward.
 
         One that fails, or reaches the end of its episode, stays there.
 
@@ -155,7 +155,7 @@ class Episodes:
         return outcome
 
     def _drive_frame(self, slots: Int64Array, actions: NumericArray) -> StepOutcome:
-        """Drive the AVs of slots (B,) to their next frames, and return what that was worth."""
+        """Drive the AVs of slots (B,) to their next frames, and return their reward."""
         log, reward, boxes = self.parts.log, self.parts.reward, self.avs.arrays.boxes
         boxes_before = boxes[slots]
         self.avs.move(slots, actions)
@@ -170,7 +170,7 @@ class Episodes:
         """Write what slots (B,) see into the memory of the view, and return it where it is made of samples.
 
         Args:
-            slots: Whose eyes these are.
+            slots: The slots, (B,).
             frame: What was seen in another frame than the current one; samples only.
         """
         view = self.parts.view

@@ -44,7 +44,7 @@ class ActingNetwork(Protocol):
         """Values of an action, or the number of actions that it chooses from, A."""
 
     def act(self, seen: Float32Array) -> NumericArray:
-        """Return means of actions, or what each action is worth, (R, A), of observations (R, D)."""
+        """Return means of actions, or a logit of each action, (R, A), of observations (R, D)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class PolicyDriver:
 
         Args:
             function: Takes observations, float32 (R, D), and gives actions without noise, (R, A), scaled as those of
-                the environments; for a grid, what each of its actions is worth.
+                the environments; for a grid, a logit of each of its actions.
             options: What it was trained with.
 
         Raises:

@@ -91,7 +91,7 @@ class ExportedPolicy:
         self.options = PolicyOptions.of_json(facts.config)
 
     def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or what each action is worth, (R, outputs), of observations (R, inputs)."""
+        """Return means of actions, or a logit of each action, (R, outputs), of observations (R, inputs)."""
         actions: Float32Array = self._network({_SEEN: torch.from_numpy(np.ascontiguousarray(seen))})[_ACTIONS].numpy()
         return actions
 
@@ -107,7 +107,7 @@ def export_policy(
     """Write the network of a policy as ONNX, or as a program of ``torch.export``.
 
     The input ``observations`` (B, D) are compact ones, whose columns and scales the options in the metadata give; the
-    output ``actions`` (B, O) are what the policy is to do, or what each of its actions is worth. The file is checked on
+    output ``actions`` (B, O) are means of actions, or logits of the actions of a grid. The file is checked on
     observations of a log against torch, to 1e-5.
 
     Args:

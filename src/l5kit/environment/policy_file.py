@@ -148,7 +148,7 @@ class PolicyNetwork:
         return int(self.layers[-1][0].shape[0])
 
     def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or what each action is worth, (R, outputs), of observations (R, inputs).
+        """Return means of actions, or a logit of each action, (R, outputs), of observations (R, inputs).
 
         Each row has the same bits whatever the others are.
         """

@@ -72,7 +72,7 @@ class PolicyOptions:
         """Refuse options with which a policy cannot drive in a simulation.
 
         Raises:
-            UnsupportedValueError: As above; the message says which can.
+            UnsupportedValueError: A policy cannot drive with these options; the message says which can.
         """
         if self.observation != "compact" or self.actions not in MODEL_ACTIONS:
             raise UnsupportedValueError(

@@ -1,4 +1,4 @@
-"""Rewards of the environment: what a step is worth, from how far the AV is from where the log had it."""
+"""Rewards of the environment, from how far the AV is from where the log had it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class StatesOfScene:
 
 
 class Reward(ABC):
-    """What a step of an episode is worth.
+    """The reward of a step of an episode.
 
     Attributes:
         reward_prefix: Name of the reward.
@@ -92,7 +92,7 @@ class L2DisplacementYawReward(Reward):
         enable_clip: Whether distances count up to a threshold only.
         rew_clip_thresh: That threshold, metres.
         use_yaw: Whether the heading counts.
-        yaw_weight: What a radian is worth, in metres.
+        yaw_weight: Weight of a radian, in metres.
 
     Raises:
         EvaluationPlanError: The metric set lacks a metric (a ``RuntimeError``).

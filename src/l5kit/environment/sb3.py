@@ -33,7 +33,7 @@ class StableBaselinesVecEnv(VecEnv):
         env: Environments with ``autoreset_mode="SameStep"``. Observations are arrays or dictionaries of arrays.
 
     Attributes:
-        env: As above.
+        env: Environments with ``autoreset_mode="SameStep"``.
         step_infos: What the environment told of the last step, arrays (N,) and masks by name.
         stepped_s: Seconds that steps of the environments have taken in all.
 

@@ -91,7 +91,8 @@ class EnvironmentOptions:
 
     Attributes:
         observation: ``raster``, ``vectors`` or ``compact``.
-        actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, or an object.
+        actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``,
+            ``route_emergency``, or an object.
         reward: ``displacement`` or ``driving``, or a reward of one's own.
         others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``.
         ends_at: What ends an episode early: ``collision``, ``off_road``, ``red_light``, ``time_to_collision``.
@@ -130,9 +131,8 @@ class EnvironmentOptions:
             value = getattr(self, name)
             if name == "others" and value == SELF_PLAY:
                 raise InvalidArgumentError(
-                    f"others is {SELF_PLAY!r}, with which `l5kit train-rl` lets one policy drive AVs and vehicles, but "
-                    f"an environment knows no policy: pass others={BESIDE_POLICY!r} or another of {', '.join(OTHERS)}, "
-                    "and take L5ParallelEnv where vehicles are to act, too"
+                    f"others={SELF_PLAY!r} is only for `l5kit train-rl`; in an environment use {BESIDE_POLICY!r} or "
+                    f"another of {', '.join(OTHERS)}, or L5ParallelEnv where other vehicles act, too"
                 )
             methods = _METHODS.get(name)
             is_own = methods is not None and all(hasattr(value, method) for method in methods)
@@ -166,10 +166,10 @@ class EnvironmentParts:
     Attributes:
         cfg: The configuration.
         params: Its scenes and starts.
-        options: What is seen, done and paid for.
-        sim_cfg: How long episodes are, where they start that start nowhere else, and who moves.
+        options: Observation, action and reward options.
+        sim_cfg: Episode length, default start frame, and which agents are simulated.
         train: Whether episodes are of the training data; those of validation start where they are told.
-        data_manager: Finds data.
+        data_manager: The data manager.
         log: The log that episodes are of.
     """
 
@@ -195,9 +195,9 @@ class EnvironmentParts:
 
         Args:
             env_config_path: YAML file.
-            dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
+            dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
             sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
-            train: Whether episodes are of the training data, which they are as well where there is one scene only.
+            train: Whether episodes are of the training data; always true with ``gym_params.overfit``.
             options: What is asked for beside it.
 
         Raises:
@@ -241,7 +241,7 @@ class EnvironmentParts:
 
     @property
     def _picture_cfg(self) -> JsonObject:
-        """The configuration, with smallest pictures of nothing where nobody looks at any and it need not say how."""
+        """The configuration, with a stub raster, 1x1 by default, if no raster is needed."""
         if self.options.observation == "raster" or self.options.draws:
             return self.cfg
         of_nothing = {**_NO_PICTURE, **self.cfg["raster_params"], "map_type": "stub_debug"}
@@ -357,7 +357,7 @@ class EnvironmentParts:
 
         Raises:
             InvalidArgumentError: It is missing, or the AV is to be replayed.
-            UnsupportedValueError: What is seen, or paid for, knows nothing of such agents.
+            UnsupportedValueError: The observation or reward does not support such agents.
         """
         sim_cfg, device, model = self.sim_cfg, torch.device("cpu"), None
         if self.bank is not None:
@@ -413,7 +413,7 @@ class EnvironmentParts:
         return model_actions(kind)
 
     def reward(self) -> StepReward:
-        """Return what steps are worth."""
+        """Return the reward of steps."""
         reward = self.options.reward
         if reward == "driving":
             return DrivingReward(DrivingWeights(**vars(self.params.driving)), ends_at=self.options.ends_at or ())
@@ -441,7 +441,7 @@ class EnvironmentParts:
         Args:
             num_envs: N.
             actions: What moves the AVs.
-            reward: What steps are worth.
+            reward: The reward of steps.
             log: The frames of the episodes; None where nobody looks at records.
             num_threads: Threads in which kernels run at the same time.
         """
@@ -529,8 +529,8 @@ def require_num_threads(num_threads: object) -> int:
     """
     if not isinstance(num_threads, int | np.integer) or isinstance(num_threads, bool) or num_threads < 0:
         raise InvalidArgumentError(
-            f"num_threads is {num_threads!r}; it must be a whole number, 1 for none besides this one, 0 for one on "
-            "each core"
+            f"num_threads is {num_threads!r}; it must be a whole number: 1 runs in the calling thread, 0 uses one "
+            "thread per core"
         )
     return count_workers(int(num_threads))
 
@@ -555,8 +555,8 @@ def require_logged_agents(sim_cfg: SimulationConfig) -> None:
     """
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
-            "sim_cfg wants agents that a network drives, or that are hidden, which only rasters and vectors with "
-            "the reward 'displacement' know of; take these, or others='idm'"
+            "sim_cfg.use_agents_gt=False and disable_new_agents=True need observation 'raster' or 'vectors' with "
+            "reward 'displacement' and others 'log'; use these, or leave both keys and pass others='idm'"
         )
 
 

@@ -1,4 +1,4 @@
-"""Infos of steps: what Gymnasium's ``info`` tells of rewards, of what went wrong, and of whole episodes."""
+"""Infos of steps: what Gymnasium's ``info`` has of rewards, failures and whole episodes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,9 +17,8 @@ _SHORT_NAMES = {"distance": "dist"}
 class StepInfos:
     """Infos of N environments.
 
-    The reward and its terms stand in each step, as ``reward_tot`` and ``reward_<term>``. Rewards other than that of
-    L5Kit 1.5 also tell what went wrong, as ``is_<failure>``, and at the end of an episode the sums of the terms, as
-    ``reward_sums``.
+    Each step has the reward and its terms, as ``reward_tot`` and ``reward_<term>``. Rewards other than that of L5Kit
+    1.5 also have failures, as ``is_<failure>``, and at the end of an episode the sums of the terms, as ``reward_sums``.
 
     Args:
         reward: Whose infos they are. Its attribute ``failures``, where it has one, names what may go wrong.
@@ -62,7 +61,7 @@ class StepInfos:
 def reward_infos(
     names: Sequence[str], totals: _Column, terms: Iterable[_Column], failures: Mapping[str, _Column]
 ) -> Infos:
-    """Return what a step of B environments is worth, and what went wrong in it, by the names that infos have.
+    """Return the rewards and failures of a step of B environments, by the names that infos have.
 
     Args:
         names: Those of the T terms.

@@ -47,7 +47,7 @@ def compute_metrics_csv(
         max_modes: Modes in the file of predictions. Those that were filled with zeros count in metrics that do not
             look at confidences (ADE and FDE): write and read such files with no more modes than the model has.
         trained_on: What the model was trained on. If it was selected in another way than the test set that the file
-            of true positions lies in, a ``RuntimeWarning`` tells how.
+            of true positions lies in, a ``RuntimeWarning`` lists the differences.
 
     Returns:
         The means by name of the metric (and options of a ``partial``): a number, or an array for metrics that return

@@ -150,7 +150,7 @@ class RecoveryCounts(NamedTuple):
     overlapping: int
 
     def __str__(self) -> str:
-        """Return the shares in one line for people."""
+        """Return the shares in one line for display."""
         draws = max(self.draws, 1)
         return (
             f"perturbed {self.perturbed / max(self.windows, 1):.1%} of {self.windows:,} samples with a whole future; "

@@ -87,7 +87,7 @@ class DrivingMap(ReadOnlyArrays):
 
     @property
     def num_lanes(self) -> int:
-        """L."""
+        """Number of lanes, L."""
         return len(self.parents)
 
     @cached_property

@@ -146,7 +146,7 @@ class SceneRoutes:
         step_time_s: Time between two frames.
 
     Attributes:
-        route_map: As above.
+        route_map: The lanes.
     """
 
     def __init__(

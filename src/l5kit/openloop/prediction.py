@@ -36,7 +36,7 @@ class PredictedBatch:
     """A batch of B samples, of A agents each.
 
     Attributes:
-        indices: Places of the samples in the dataset, (B,).
+        indices: Indices of the samples in the dataset, (B,).
         batch: The samples, with the truth.
         trajectories: Likeliest predictions, truth and past, (B * A, T, ...).
         modes: All predictions, (B * A, M, T, ...).
@@ -60,7 +60,7 @@ def predicted_batches(setup: OpenLoopSetup, indices: Int64Array) -> Iterator[Pre
 
     Args:
         setup: The network and the dataset.
-        indices: Places of the samples in the dataset, (n,).
+        indices: Indices of the samples in the dataset, (n,).
 
     Raises:
         InvalidArgumentError: A prediction is not finite, or a test set lacks the truth of one of its agents.
@@ -117,8 +117,8 @@ class TrajectoryRows:
     """N predicted trajectories: where they are from, and how far off they are.
 
     Attributes:
-        sample_index: Place of the sample in the dataset, (N,).
-        agent_index: Place of the agent in its sample; 0 in samples of one agent, (N,).
+        sample_index: Index of the sample in the dataset, (N,).
+        agent_index: Index of the agent in its sample; 0 in samples of one agent, (N,).
         scene_index: The scene, (N,).
         frame_index: The frame, counted in the scene, (N,).
         timestamp_ns: Its time, (N,).

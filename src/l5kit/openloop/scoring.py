@@ -56,7 +56,7 @@ def scored_batches(
 
     Args:
         setup: The network and the samples.
-        indices: Places of the samples in the dataset, (n,).
+        indices: Indices of the samples in the dataset, (n,).
         workers: An executor, also with a folder for the parts, or 1 to predict here.
 
     Raises:

@@ -125,7 +125,7 @@ def draw_worst_cases(setup: OpenLoopSetup, rows: TrajectoryRows) -> Iterator[tup
         if not isinstance(samples.rasterizer, Rasterizer):
             raise TypeError(f"{samples!r} makes no rasters")
 
-        # The picture is magnified by a whole factor to a size for people, and positions with it.
+        # The picture is magnified by a whole factor to a size for display, and positions with it.
         scene, frame, track_id = int(row.scene_index[0]), int(row.frame_index[0]), int(row.track_id[0])
         is_av = track_id == EGO_TRACK_ID
         sample = samples.get_frame(scene, frame, None if is_av else track_id)

@@ -157,7 +157,7 @@ def _require_known_format(file: Path) -> None:
     """Refuse weights of a newer format, by the card that lies beside them; those without a card are of any training.
 
     Raises:
-        UnsupportedValueError: As above.
+        UnsupportedValueError: The weights have a newer format.
         ConfigError: The card is no JSON.
     """
     card_file = file.parent / CARD_FILE

@@ -78,7 +78,7 @@ class ShapeList:
     Attributes:
         points: Column and row in 512ths of a pixel, int32 (P, 2).
         contours: First point and end point of each contour, int64 (K, 2); the end is not included.
-        shapes: As above, int64 (S, 5).
+        shapes: Kind, first contour, end of its contours, colour and first plane of each shape, int64 (S, 5).
         starts: First shape of each window and the end of the last one, int64 (B + 1,).
         colors: uint8 (colours, channels of a colour).
         planes_shape: Channels, height and width of a picture.

@@ -74,15 +74,14 @@ class LogWindow:
 class PlanarRasterizer(Rasterizer):
     """A rasterizer that lists what is drawn in a batch of windows, and has a painter draw it, channels first.
 
-    A single window is a batch of one. Several threads may use it at once, as all that it writes to while drawing
-    belongs to a call. A subclass that overrides :meth:`rasterize` is honoured:
-    :meth:`rasterize_planar` then transposes what it returns.
+    A single window is a batch of one. Several threads may use it at once, as drawing keeps no state on the object. A
+    subclass that overrides :meth:`rasterize` is honoured: :meth:`rasterize_planar` then transposes what it returns.
 
     Attributes:
         render_context: Size, scale and orientation of the raster.
         raster_size: Width and height in pixels, shape (2,).
         pixel_size: Metres per pixel, shape (2,).
-        ego_center: Place of the agent of interest as fractions of width and height, shape (2,).
+        ego_center: Position of the agent of interest as fractions of width and height, shape (2,).
         image_dtype: ``float32`` for values from 0 to 1, ``uint8`` for the same picture before the division by 255.
         image_device: ``cpu``: rasters are NumPy arrays.
         painter: Draws what :meth:`draw_list` returns.

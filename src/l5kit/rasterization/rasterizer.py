@@ -110,7 +110,7 @@ class Rasterizer(ABC):
 
     @abstractmethod
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
-        """Return a raster as a picture for people.
+        """Return a raster as a picture for display.
 
         Args:
             in_im: What :meth:`rasterize` returned, shape (height, width, channels).

@@ -112,7 +112,10 @@ def count_channels(cfg: Config) -> int:
 
 
 MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): params for params in RASTERIZERS}
-"""What the rasterizer of each ``raster_params.map_type`` is built from."""
+"""What the rasterizer of each ``raster_params.map_type`` is built from.
+
+A new map type is an entry of ``RASTERIZERS`` in ``l5kit.configs.parameters``.
+"""
 
 
 def own_map_type(cfg: Config) -> str | None:

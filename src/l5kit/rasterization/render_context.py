@@ -22,7 +22,7 @@ class RenderContext:
     Attributes:
         raster_size_px: Width and height, integers, shape (2,).
         pixel_size_m: Metres per pixel along columns and rows, equal, shape (2,).
-        center_in_raster_ratio: Place of the agent as fractions of width and height, the height counted from the
+        center_in_raster_ratio: Position of the agent as fractions of width and height, the height counted from the
             bottom or the top as ``set_origin_to_bottom`` says, shape (2,).
         set_origin_to_bottom: Whether the left side of the agent is up in the raster (else down).
         raster_from_local: Pixels from metres in the frame of the agent, float64 (3, 3).

@@ -58,9 +58,9 @@ class RouteRasterizer(PlanarRasterizer):
         InvalidArgumentError: ``base`` draws single windows only, or ``reach_m`` is not positive.
 
     Attributes:
-        base: As above.
+        base: Draws the other channels, windows in batches.
         mapAPI: The map.
-        reach_m: As above.
+        reach_m: How far ahead the lanes are drawn.
     """
 
     def __init__(self, base: PlanarRasterizer, map_api: MapAPI, *, reach_m: float = RouteParams.reach_m) -> None:

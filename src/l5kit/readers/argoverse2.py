@@ -59,7 +59,7 @@ _MOST_BYTES: Final = 1 << 30
 
 _INFO: Final = SourceInfo(
     dataset="Argoverse 2 motion forecasting",
-    version="not told in its files",
+    version="unknown",
     licence="CC BY-NC-SA 4.0: not for commercial use, shared alike, naming Argoverse 2 (Wilson et al., 2021)",
     step_time_s=0.1,
     label_mapping=_CLASSES,

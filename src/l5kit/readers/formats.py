@@ -169,7 +169,7 @@ class OwnReader:
         source: The folder.
 
     Attributes:
-        source: As above.
+        source: The folder.
         code: What tells the code of the reader from that of others.
 
     Raises:

@@ -84,7 +84,7 @@ class Py123dReader:
                     continue
                 metadata = log.sync.metadata.values
                 datasets.add(dataset if is_text(dataset := metadata.get("dataset")) else "unknown")
-                versions.add(version if is_text(version := metadata.get("version")) else "not told")
+                versions.add(version if is_text(version := metadata.get("version")) else "unknown")
                 classes |= label_classes
                 sources = log.sync.own.get("sources")  # as l5kit writes them
                 for source in sources if isinstance(sources, list) else ():
@@ -158,7 +158,7 @@ class Py123dReader:
         lights = log.lights(frames)
         source_map = self._map_of(log, ego.positions_m, remarks)
         if not lights.lane_ids:
-            remarks.append("No light of a lane is told.")
+            remarks.append("There are no traffic lights.")
         with naming_source(ref.file):
             return SourceScene(
                 name=ref.name,

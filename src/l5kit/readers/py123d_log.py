@@ -192,7 +192,7 @@ class Py123dLog:
             SourceDataError: The file is damaged, or has a track twice in a frame.
         """
         if not self._has(BOXES):
-            remarks.append("There are no boxes: nobody but the AV is seen.")
+            remarks.append("There are no boxes: only the AV is recorded.")
             return SourceTracks.none(len(frames))
         with self._opened(BOXES) as opened:
             return _tracks_of(opened, self._rows_of(BOXES)[frames], times_ns, known, remarks)

@@ -37,9 +37,9 @@ class SourceDataError(L5KitError, ValueError):
         problem: What is wrong, and what is to be done if something is.
 
     Attributes:
-        file: As above.
-        record: As above.
-        problem: As above.
+        file: Which file, relative to the folder of the source, or whole.
+        record: Which record, table, row or element of it.
+        problem: What is wrong, and what is to be done if something is.
     """
 
     def __init__(self, file: str, record: str, problem: str) -> None:

@@ -40,8 +40,8 @@ def resample_scene(scene: SceneArrays, step_time_s: float) -> SceneArrays:
 
     Positions, sizes and velocities are interpolated linearly, headings the shorter way round, the rotation of the AV
     along the shortest turn. A track is there at a time between two frames if it is in both of them. Where frames are
-    missing, so that two are further apart than 1.9 usual steps, nobody but the AV is there in between. Classes and
-    lights are those of the frame before.
+    missing, so that two are further apart than 1.9 usual steps, only the AV is there in between. Classes and lights are
+    those of the frame before.
 
     Args:
         scene: A scene.

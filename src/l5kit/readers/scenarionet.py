@@ -80,7 +80,7 @@ class ScenarionetReader:
         versions = sorted({_parts_of_name(name)[1] for name in self._listing.files} - {""})
         return SourceInfo(
             dataset=f"ScenarioNet ({', '.join(names)})",
-            version=", ".join(versions[:10]) or "not told by its files",
+            version=", ".join(versions[:10]) or "unknown",
             licence="; ".join(dict.fromkeys(licence_of(name) for name in names)),
             step_time_s=self._step_time_s(),
             label_mapping=CLASSES,

@@ -98,7 +98,7 @@ class TableColumns:
     map_file: Path | None = None
     map_origin: tuple[float, float] | None = None
     dataset: str = "tables"
-    licence: str = "not told"
+    licence: str = "unknown"
     mcap: McapTopics | None = None
 
     @property

@@ -42,7 +42,7 @@ _CLASSES = {
 
 _INFO = SourceInfo(
     dataset="Waymo Open Motion Dataset",
-    version="not told by its files",
+    version="unknown",
     licence=(
         "Waymo Dataset License Agreement for Non-Commercial Use (waymo.com/open/terms), which also holds for what is "
         "made from it; name the Waymo Open Dataset and Waymo LLC"

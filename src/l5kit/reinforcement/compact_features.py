@@ -20,17 +20,16 @@ _LEAST_DEVIATION = 0.05
 class CompactFeatures(BaseFeaturesExtractor):
     """Features of compact observations, (B, D) to (B, features).
 
-    Values are normalised by fixed scales. The AV and its route go through one layer; each road user through two layers
-    that are the same for all, of which the largest value of each feature counts (PointNet, Qi et al., CVPR 2017), or
-    what the AV and its route attend to, so that it does not matter in which place a road user is. So do the points of
-    lanes. The sum goes through tanh.
+    Values are normalised by fixed scales. The AV and its route go through one layer, road users through two shared
+    layers, then max pooling (PointNet, Qi et al., CVPR 2017) or cross-attention from the AV and its route; permutation
+    invariant. Lane points likewise. The sum goes through tanh.
 
     Args:
         space: Space of the observations.
         layout: Where what stands, by the names of :class:`CompactLayout`.
         features: How many features there are.
         width: Width of the layers of road users.
-        num_heads: Heads with which the AV and its route attend to road users; 0 for the largest values.
+        num_heads: Heads with which the AV and its route attend to road users; 0 for max pooling.
         scales: Means and standard deviations of all columns, float32 (2, D), as :func:`measure_scales` returns them.
     """
 

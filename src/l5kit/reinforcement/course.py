@@ -67,7 +67,7 @@ class DriverProgress:
     """Shows a bar if standard error is a terminal or this is a notebook, and otherwise tells a line now and then.
 
     Args:
-        tell: Takes a line for people.
+        tell: Called with each line of progress, human-readable.
         visible: Whether the pace is shown; evaluations are told in any case.
     """
 
@@ -201,10 +201,11 @@ class TrainingCourse(BaseCallback):
         evaluated: Environments of evaluations, one for each scene.
         scenes: These scenes.
         progress: Shows how it goes.
+        rows: The evaluations so far, each with its step; new ones are appended.
 
     Attributes:
         rows: All evaluations, each with its step.
-        state: As above.
+        state: What was remembered.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class JoinedEnvironments(VecEnv):
         num_threads: Towns that step at the same time.
 
     Attributes:
-        towns: As above.
+        towns: The environments of each town.
         stepped_s: Seconds that steps of the environments have taken in all.
     """
 

@@ -45,7 +45,7 @@ class RunFolder:
         path: Where they are.
 
     Attributes:
-        path: As above.
+        path: Where they are.
         config: The configuration, as it was given.
         driver: The policy at the end.
         first: The policy before the first step.

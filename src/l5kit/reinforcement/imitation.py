@@ -77,7 +77,7 @@ def imitate_rules(
         towns: Data of the towns of the training.
         options: What the policy sees and does.
         seed: Of the order in which it learns.
-        tell: Takes a line for people.
+        tell: Called with each line of progress, human-readable.
 
     Raises:
         ConfigError: The policy has other actions or observations than those along the route.

@@ -97,7 +97,7 @@ def train_driver(
         eval_data_folder: The same for evaluations; None for ``data_folder``, which it is with ``overfit`` anyway.
         resume: Go on from the last checkpoint, with its optimiser and count of steps; from the first step where a
             training had ended before it wrote one, which is told. Episodes from there on are others.
-        tell: Takes a line for people, such as the figures of an evaluation.
+        tell: Called with each line of progress, such as the figures of an evaluation.
         show_bar: Whether the pace is shown.
 
     Raises:

@@ -149,7 +149,7 @@ def compute_agent_velocity(
         Velocities in m/s of the history (H, 2) and of the future (F, 2), float32.
 
     Raises:
-        InvalidArgumentError: ``step_time`` is not positive, or a number of frames is negative.
+        InvalidArgumentError: ``step_time`` is not positive.
     """
     step_time_s = checked_step_time(step_time)
     past_mps = ((history_positions_m[:-1] - history_positions_m[1:]) / step_time_s).astype(np.float32)

@@ -22,9 +22,9 @@ class ColumnMemory:
     """Memory for the columns of a batch.
 
     Attributes:
-        keys: The keys that there is memory for; nobody asks for others.
+        keys: The keys that there is memory for; no others are requested.
         give: Returns an array for a key, of a shape and a type, whose content means nothing; None for new memory. It
-            may be asked twice for a key of a batch, and returns the same memory then.
+            may be called twice per key of a batch, and must return the same array.
     """
 
     keys: Collection[str]
@@ -53,7 +53,7 @@ class SampleColumns(Mapping[str, Column]):
 
     @property
     def num_samples(self) -> int:
-        """B."""
+        """Number of samples, B."""
         return len(self.is_made)
 
     def __repr__(self) -> str:

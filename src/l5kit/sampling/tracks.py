@@ -144,7 +144,7 @@ def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
 
 
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
-    """Write where tracks are to states; of several rows of a track in one frame the first counts.
+    """Fill ``states`` with the poses of tracks; of several rows of a track in one frame the first counts.
 
     Args:
         agents: Agents of the frames of B windows.

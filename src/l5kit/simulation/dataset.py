@@ -87,7 +87,7 @@ class SimulationDataset:
     Attributes:
         scene_dataset_batch: The datasets, by scene index, as they are now.
         recorded_scene_dataset_batch: The datasets as they were at the start, after agents were hidden.
-        sim_cfg: As above.
+        sim_cfg: What is simulated.
 
     Raises:
         InvalidArgumentError: There is no scene, or one of them does not have the frames.

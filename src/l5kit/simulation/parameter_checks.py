@@ -10,7 +10,7 @@ def require_step_time(step_time_s: float) -> None:
     """Refuse a step time that is not finite and above 0.
 
     Raises:
-        InvalidArgumentError: As above.
+        InvalidArgumentError: It is not finite, or not above 0.
     """
     if not 0 < step_time_s < math.inf:
         raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")

@@ -78,7 +78,7 @@ class SimulationOutputCLE:
         agents_ins_outs: The same of the agents, a list for each frame.
 
     Attributes:
-        scene_id: As above.
+        scene_id: The scene.
         simulated_agents: Agents of the simulated scene, ``AGENT_DTYPE``.
         recorded_agents: Agents of the recorded scene.
         simulated_ego: Frames of the simulated scene, ``FRAME_DTYPE``.
@@ -191,9 +191,9 @@ class ClosedLoopSimulator:
         mode: ``L5KIT``, or ``GYM`` where an environment gives the actions and models may be missing.
 
     Attributes:
-        sim_cfg: As above.
-        dataset: As above.
-        device: As above.
+        sim_cfg: What is simulated.
+        dataset: The dataset that the scenes and their samples are of.
+        device: Where the models run.
         model_ego: The model, on the device; an empty ``torch.nn.Sequential`` for none.
         model_agents: Likewise.
         keys_to_exclude: As a set.

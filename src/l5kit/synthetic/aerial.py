@@ -1,4 +1,4 @@
-"""The aerial picture of a made town."""
+"""The aerial picture of a synthetic town."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Made cities: complete dataset folders in the published layout."""
+"""Synthetic cities: complete dataset folders in the published layout."""
 
 import itertools
 import json
@@ -47,7 +47,7 @@ _GENERATION = 2
 
 
 def _is_made(folder: Path) -> bool:
-    """Return whether the semantic map in a folder is that of a made town, as its name tells."""
+    """Return whether the semantic map in a folder is that of a synthetic town, by its name."""
     try:
         with (folder / "semantic_map" / "semantic_map.pb").open("rb") as file:
             return MAP_NAME.encode() in file.read(64)

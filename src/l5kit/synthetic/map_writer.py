@@ -1,4 +1,4 @@
-"""The semantic map of a made town, and the ids of its elements, which scenes name, too."""
+"""The semantic map of a synthetic town, and the ids of its elements, which scenes name, too."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Lanes, turns, crosswalks and signal heads of a made town, as plain arrays.
+"""Lanes, turns, crosswalks and signal heads of a synthetic town, as plain arrays.
 
 Vehicles and bicycles keep to the right. A road lane runs from the stop line of one intersection to that of the next; a
 connector crosses an intersection from a road lane to another.

@@ -1,4 +1,4 @@
-"""One scene of a made town: the simulated traffic, and the log of all that is near the AV in it."""
+"""One scene of a synthetic town: the simulated traffic, and the log of all that is near the AV in it."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ _MAX_RANGE_M = 90.0
 
 @dataclass(frozen=True)
 class Town:
-    """A made town, ready for any number of scenes."""
+    """A synthetic town, ready for any number of scenes."""
 
     plan: TownPlan
     network: RoadNetwork
@@ -65,7 +65,7 @@ class Town:
 class Simulation:
     """A scene as it happened, near the AV and far from it.
 
-    Args:
+    Attributes:
         log: vehicles, pedestrians and signals.
         parked: boxes of parked cars (x, y, yaw, length, width), (P, 5).
         parked_height_m: their heights, (P,).
@@ -84,7 +84,7 @@ class Simulation:
 class Objects:
     """Everything around the AV in T frames: E objects.
 
-    Args:
+    Attributes:
         exists: whether the object is in the world, (T, E).
         box: x, y, yaw, length, width, (T, E, 5).
         speed_mps: speeds, (T, E).

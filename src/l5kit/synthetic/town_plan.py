@@ -1,4 +1,4 @@
-"""Where the intersections and roads of a made town lie, before any lane is drawn."""
+"""Where the intersections and roads of a synthetic town lie, before any lane is drawn."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -42,7 +42,7 @@ class Road:
 
     @property
     def is_arterial(self) -> bool:
-        """Tell whether the road has several lanes a direction."""
+        """Return whether the road has several lanes a direction."""
         return self.num_lanes > 1
 
 
@@ -50,7 +50,7 @@ class Road:
 class TownPlan:
     """Intersections and roads of a town, all in world coordinates.
 
-    Args:
+    Attributes:
         position_m: centres of the intersections, (N, 2).
         arm_yaw_rad: direction of each arm seen from the centre, (N, 4).
         setback_m: distance from the centre to the stop lines, (N,).
@@ -69,7 +69,7 @@ class TownPlan:
     has_protected_left: tuple[bool, ...]
 
     def arms_of(self, node: int) -> list[int]:
-        """List the arms of an intersection that have a road, counter-clockwise."""
+        """Return the arms of an intersection that have a road, counter-clockwise."""
         return [arm for arm in range(NUM_ARMS) if self.arm_road[node, arm] >= 0]
 
 

@@ -1,4 +1,4 @@
-"""Several made cities in one folder, each of a town of its own, as trainings take them together."""
+"""Several synthetic cities in one folder, each with its own town, for use in one training."""
 
 import os
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def make_towns(
         path: The folder that they are written to.
         num_towns: How many, 1 to 10,000.
         params: What each holds; ``seed`` is that of all, of which each town gets one of its own.
-        overwrite: Whether made cities with other arguments are replaced; folders with anything else in them are not.
+        overwrite: Whether synthetic cities with other arguments are replaced; folders with anything else are not.
         progress: Called with (finished scenes, all scenes) of all towns.
         workers: Number of threads that make the scenes of a town, or an executor; the files are the same.
 

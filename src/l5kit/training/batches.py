@@ -110,7 +110,7 @@ class StepBatches:
     def __len__(self) -> int:
         """Return one more than the batches: for Lightning, a checkpoint of the last step is then never one of an epoch.
 
-        What ends there could not be made longer.
+        Otherwise Lightning marks the epoch finished and refuses to extend the training.
         """
         return self._num_batches + 1
 

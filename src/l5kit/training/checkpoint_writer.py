@@ -88,7 +88,7 @@ class CheckpointWriter(pl.Callback):
         facts: What all weights tell of their training, such as its data.
         resumed: Whether a training goes on.
         clock: Counts the minutes of the training.
-        tell: Takes a line for people.
+        tell: Called with each line of progress, human-readable.
 
     Attributes:
         best: The score of the best weights in the folder.
@@ -168,7 +168,7 @@ class CheckpointWriter(pl.Callback):
             self._stop_if_out_of_patience(trainer, self._loops_step)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
-        """Make the evaluation that the process did not come to."""
+        """Run the evaluation that was pending when the process ended."""
         step = trainer.global_step
         if self._rule is not None and step > 0 and step % self._eval_every == 0 and self.evaluated_step != step:
             # run Lightning's evaluation at the start of a training, as it does after a step
@@ -209,7 +209,7 @@ class CheckpointWriter(pl.Callback):
         # no weights can be the best where nothing that is evaluated has the score
         if self._rule.score not in pl_module.scores and not self._is_warned:
             self._is_warned = True
-            why = "in no scene of val_driving does anybody drive"
+            why = "the AV does not move in any val_driving scene"
             if not self._rule.is_of_driving:
                 why = "no sample that val_data_loader takes has a future that is long enough"
             warnings.warn(

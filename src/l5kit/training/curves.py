@@ -176,7 +176,7 @@ class SentPoints:
 
 
 class _SendsOnce(Logger):
-    """Stands before the logger of a service, which is told of new points only."""
+    """Wraps a service logger and forwards only new points."""
 
     def __init__(self, *, sent: SentPoints, **options: Any) -> None:
         super().__init__(**options)

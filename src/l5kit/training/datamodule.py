@@ -36,7 +36,7 @@ class SampleDataModule(pl.LightningDataModule):
             ``L5KIT_DATA_FOLDER``.
 
     Attributes:
-        config: As above.
+        config: The configuration.
         train_samples: The samples that are trained on; after :meth:`setup`.
         val_samples: Those of evaluations; None without a ``val_data_loader``.
     """

@@ -82,7 +82,7 @@ def learning_rate_factor(step: int, schedule: TrainingSchedule) -> float:
     if not schedule.is_cosine:
         return 1.0
     num_falling = max(schedule.num_steps - schedule.warmup_num_steps, 1)
-    # half a cosine, from the peak at the end of the warmup to 0 at the last step
+    # half a cosine, from the peak at the end of the warmup to 0 one step after the last
     passed = min((step - schedule.warmup_num_steps) / num_falling, 1.0)
     return 0.5 * (1.0 + math.cos(math.pi * passed))
 

@@ -51,7 +51,7 @@ class TrainingProgress(pl.Callback):
 
     Args:
         setup: The training.
-        tell: Takes a line for people.
+        tell: Called with each line of progress, human-readable.
         visible: Whether the bar is shown, if standard error is a terminal or this is a notebook, and lines elsewhere.
     """
 
@@ -148,8 +148,8 @@ class TrainingProgress(pl.Callback):
         self._is_lost = True
         step = trainer.global_step
         warnings.warn(
-            f"the loss is {loss} at step {step:,}, and weights are of no use where they are not numbers; start "
-            "again with a smaller train_params.learning_rate or with train_params.gradient_clip_norm, or look for such "
+            f"the loss is {loss} at step {step:,}, so that the weights may contain NaN; start again with a smaller "
+            "train_params.learning_rate or with train_params.gradient_clip_norm, or look for such "
             "values in the samples or in classes of your own",
             RuntimeWarning,
             stacklevel=2,

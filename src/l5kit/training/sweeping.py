@@ -128,7 +128,7 @@ def sweep(
         data_folder: As for :func:`train`.
         resume: Go on with the sweep in the folder: trainings that have come to their end are not trained again, those
             that were killed or failed go on.
-        tell: Takes a line for people.
+        tell: Called with each line of progress, human-readable.
         show_bar: Whether a bar is shown, if standard error is a terminal.
 
     Raises:

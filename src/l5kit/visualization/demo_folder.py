@@ -139,7 +139,7 @@ def score_rows(drives: SimulationFolder) -> list[list[str]]:
 
 
 def score_text(drives: SimulationFolder) -> str:
-    """Return the score of a simulation for people."""
+    """Return the score of a simulation for display."""
     score = drives.scores.get("score")
     return "not known" if score is None else f"{score:.3f} of 1"
 

@@ -135,7 +135,7 @@ class ExportedNetwork(nn.Module):
         file: The file.
 
     Attributes:
-        file: As above.
+        file: The file.
         facts: What it says of itself.
 
     Raises:

@@ -41,9 +41,9 @@ class TrainedModel(nn.Module):
         file: Where the weights came from.
 
     Attributes:
-        network: As above.
-        config: As above.
-        file: As above.
+        network: The network.
+        config: The configuration of its training.
+        file: Where the weights came from.
     """
 
     def __init__(self, network: nn.Module, config: TrainingConfig, file: Path) -> None:

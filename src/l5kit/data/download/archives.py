@@ -241,15 +241,15 @@ class _Unpacking:
 
 
 def _write(target: Path, content: "_Bytes", size: int) -> None:
-    """Write a file of which the archive tells the size."""
-    # a file that is longer or shorter than the archive tells is damage, or a bomb whose size was told as small
+    """Write a file whose size the archive declares."""
+    # a file that is longer or shorter than the archive declares is damage, or a bomb that declares a small size
     left = size
     with target.open("xb") as file:
         while left and (block := content.read(min(_BLOCK_BYTES, left))):
             file.write(block)
             left -= len(block)
         if left or content.read(1):
-            raise EOFError(f"{target.name} does not have the {size} bytes that the archive tells")
+            raise EOFError(f"{target.name} does not have the {size} bytes that the archive declares")
 
 
 def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress | None) -> None:

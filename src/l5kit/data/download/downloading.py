@@ -94,7 +94,7 @@ def download_dataset(
     parsed = [parse_address(address) if isinstance(address, str) else address for address in addresses]
     out = Path(folder)
     if not parsed:
-        raise InvalidArgumentError("there is no address; `l5kit download` without one tells where the data is had")
+        raise InvalidArgumentError("there is no address; `l5kit download` without one prints where to get the data")
     if out.exists() and not out.is_dir():
         raise InvalidArgumentError(f"{str(out)!r} is a file; give the folder that the dataset goes to")
 

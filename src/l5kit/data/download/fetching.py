@@ -217,7 +217,7 @@ class _FileFetch:
                     raise WrongReplyError(f"{name}: the bytes of a part are not those that came before")
                 seen = seen[len(again) :]
                 if self.part.size is not None and self.part.num_bytes + len(new) > self.part.size:
-                    raise WrongReplyError(f"{name}: more comes than the {self.part.size} bytes that were told")
+                    raise WrongReplyError(f"{name}: got more than the expected {self.part.size} bytes")
                 if self.part.size is None:
                     require_space(self.folder, len(new), called=name)
                 try:
@@ -247,7 +247,7 @@ class _FileFetch:
             self.part.size = reply.size
         elif reply.size not in (None, self.part.size):
             raise WrongReplyError(
-                f"{self.source.name}: the size was told as {self.part.size} bytes, and now as {reply.size}"
+                f"{self.source.name}: the declared size was {self.part.size} bytes, and is now {reply.size}"
             )
         elif self.part.validator is not None and reply.validator not in (None, self.part.validator):
             raise WrongReplyError(f"{self.source.name} has changed while it was downloaded")

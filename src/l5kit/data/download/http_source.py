@@ -143,7 +143,7 @@ class HttpSource:
         with suppress(OSError, http.client.HTTPException):  # all bytes are here: how the connection ends is no matter
             behind = body.read1(1)
         if behind:
-            raise WrongReplyError(f"{self.name}: the server sends more than the {length} bytes that it told")
+            raise WrongReplyError(f"{self.name}: the server sends more than the {length} bytes that it declared")
 
     def _refused(self, error: urllib.error.HTTPError) -> DownloadError:
         """Return what becomes of a status that is no success."""

@@ -1,4 +1,4 @@
-"""Published dataset: where it is had, how a data folder with it looks, and where parts of a download belong in it.
+"""Published dataset: where to get it, how a data folder with it looks, and where parts of a download belong in it.
 
 scenes/          *.zarr (folders) or *.zarr.zip, with mask.npz and gt.csv of test sets
 aerial_map/      aerial_map.png

@@ -199,7 +199,7 @@ def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonO
 
 
 def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
-    """Return the README of a folder of tables, for people, by which Hugging Face datasets, too, know the tables.
+    """Return the human-readable README of a folder of tables, by which Hugging Face datasets, too, know the tables.
 
     Args:
         schemas: Schema of each table, by its name.

@@ -215,12 +215,12 @@ class MapArrays(ReadOnlyArrays):
 
     @property
     def num_lanes(self) -> int:
-        """N."""
+        """Number of lanes, N."""
         return len(self.lane_ids)
 
     @property
     def num_crosswalks(self) -> int:
-        """M."""
+        """Number of crosswalks, M."""
         return len(self.crosswalk_ids)
 
     @property

@@ -210,7 +210,7 @@ def _require_apart(index: MapIndex, path: str) -> None:
     """Refuse an index without maps, or with two that meet, as places would be on both.
 
     Raises:
-        CorruptedDataError: As above.
+        CorruptedDataError: There are no maps, or two meet.
     """
     bounds_m = index.bounds_m
     if len(bounds_m) == 0 or not np.isfinite(bounds_m).all() or (bounds_m[:, 0] > bounds_m[:, 1]).any():

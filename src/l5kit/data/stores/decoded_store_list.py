@@ -95,7 +95,9 @@ def remove_store(path: StoreLocation, *, cache_folder: str | os.PathLike[str] | 
         clear(folder)
     left = _stores_in(folder)
     if left:
-        raise OSError(f"the decoded files in {left[0].folder} are in use and cannot be removed; end who reads them")
+        raise OSError(
+            f"the decoded files in {left[0].folder} are in use and cannot be removed; stop the processes that read them"
+        )
     return stores
 
 

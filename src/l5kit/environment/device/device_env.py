@@ -44,14 +44,15 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
     Args:
         num_envs: Number of environments, N.
         env_config_path: As for ``L5VectorEnv``, like the next ones.
-        dmg: Finds data.
+        dmg: The data manager.
         sim_cfg: Says how many frames episodes have; None for what the configuration says.
         train: Whether episodes are of the training data.
         observation: ``compact``, or None where the configuration says so.
         reward: ``driving`` or a ``DrivingReward``, or None where the configuration says ``driving``.
-        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, or ``ModelActions`` for a model that moves AVs on a
-            device; None where the configuration names one of the first four.
-        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        actions: ``bicycle``, ``curvature``, ``grid``, ``route``, ``route_emergency``, or ``ModelActions`` for a model
+            that moves AVs on a device; None where the configuration names one of the first five.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
+            configuration says.
         ends_at: What ends an episode early, such as ``collision``; None for what the configuration says.
         randomize_start: Whether episodes of training start anywhere.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
@@ -275,10 +276,11 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
     if not moves_in_kernels(model_actions(kind) if isinstance(kind, str) and kind in MODEL_ACTIONS else kind):
         raise UnsupportedValueError(
             f"actions is {kind!r}, but on a device AVs are moved by models; pass actions='bicycle', 'curvature', "
-            f"'grid' or 'route', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle, {_ELSEWHERE}"
+            "'grid', 'route' or 'route_emergency', or ModelActions for Unicycle, InvertibleBicycle or "
+            f"KinematicBicycle, {_ELSEWHERE}"
         )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(
-            "sim_cfg wants agents that a network drives, or that are hidden, but on a device others are of the log or "
-            f"driven with others='idm'; take these, {_ELSEWHERE}"
+            "sim_cfg.use_agents_gt=False and disable_new_agents=True are not supported on a device; leave both keys "
+            f"and pass others='log' or 'idm', {_ELSEWHERE}"
         )

@@ -1,4 +1,4 @@
-"""Environment of one scene: actions drive the AV, and steps are worth more the nearer it stays to the log."""
+"""Environment of one scene: actions drive the AV, by default rewarded for staying near the log."""
 
 import warnings
 from collections import defaultdict
@@ -58,10 +58,12 @@ class GymStepOutput(NamedTuple):
 
     Attributes:
         obs: What is seen in the next frame.
-        reward: What the step was worth.
+        reward: The reward of the step.
         terminated: Whether the task has ended.
         truncated: Whether the episode has ended with the log.
-        info: ``reward_tot``, ``reward_dist`` and ``reward_yaw``; at the end ``sim_outs`` if it was asked for.
+        info: ``reward_tot`` and a ``reward_<term>`` for each term of the reward, such as ``reward_dist`` and
+            ``reward_yaw``. Rewards that L5Kit 1.5 does not have add ``is_<failure>``, and ``reward_sums`` at the end of
+            the episode. With ``return_info`` the end also has ``sim_outs``.
     """
 
     obs: Observation
@@ -77,7 +79,7 @@ class GymStepOutput(NamedTuple):
 
 
 class L5Env(gymnasium.Env[Observation, Any]):
-    """Environment of one logged scene, whose AV is driven by actions and whose others do what they are told.
+    """Environment of one logged scene: actions drive the AV, other vehicles follow the log or a driver.
 
     By default it is that of L5Kit 1.5. What is seen is the raster of the configuration, ``{"image": (C, H, W)}``,
     float32 from 0 to 1. An action has three values: the next pose as seen from the AV, x and y in metres and heading in
@@ -88,12 +90,12 @@ class L5Env(gymnasium.Env[Observation, Any]):
     Args:
         env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
             ``val_data_loader.key`` and ``gym_params``.
-        dmg: Finds data; None for the folder of ``L5KIT_DATA_FOLDER``.
+        dmg: The data manager; None for the folder of ``L5KIT_DATA_FOLDER``.
         sim_cfg: What is simulated, copied; None for the number of frames that the configuration says.
         train: Whether episodes are of the training data; those of validation start where ``sim_cfg`` says.
-        reward: What steps are worth: ``displacement`` (that of 1.5), ``driving``, or an object; None for what the
-            configuration says.
-        cle: Whether actions move the AV. Else it stays on the log, and each step is worth what the action says.
+        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or an object; None for what the configuration
+            says.
+        cle: Whether actions move the AV. Else it stays on the log, and the reward is that of the action.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration.
         kin_model: What moves the AV by them; None for :class:`~l5kit.environment.kinematic_model.UnicycleModel`.
@@ -101,7 +103,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         return_info: Whether ``info`` has the output of the episode at its end, as evaluation callbacks need it.
         randomize_start: Whether episodes of training start anywhere. ``config`` for what
             ``gym_params.randomize_start_frame`` says. None for the same, but where all else is as in L5Kit 1.5: there
-            they do, whatever the key says, as 1.5 read none; a ``RuntimeWarning`` tells of a key that has no effect.
+            they do, whatever the key says, as 1.5 read none; a key without effect gives a ``RuntimeWarning``.
         simnet_model_path: TorchScript file that moves agents; needed where ``sim_cfg.use_agents_gt`` is False.
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
@@ -109,9 +111,10 @@ class L5Env(gymnasium.Env[Observation, Any]):
         acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 stands for
             ``MAX_ACC``; in 1.5 it stands for ten times that, as speeds are metres per step.
         observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
-        actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
-            of one's own; None for what the configuration says.
-        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
+            ``route``, ``route_emergency``, or an object of your own; None for what the configuration says.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
+            configuration says.
         ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
@@ -121,7 +124,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
     Attributes:
         cfg: The configuration.
         dataset: Dataset that episodes are of.
-        sim_cfg: As above, with the start of the episode.
+        sim_cfg: What is simulated, with the start of the episode.
         sim_dataset: The episode as it is now. Steps are slower for the rest of an episode whose dataset was asked for.
         simulator: Drives the agents.
         frame_index: The current frame of the episode.
@@ -173,9 +176,8 @@ class L5Env(gymnasium.Env[Observation, Any]):
         for name, value in (("device", device), ("autoreset_mode", autoreset_mode)):
             if value is not None:
                 raise UnsupportedValueError(
-                    f"{name} is {value!r}, which environments that are made one by one do not have, as by "
-                    "gymnasium.make and by make_vec with a vectorization_mode of its own; "
-                    f"gymnasium.make_vec('L5-CLE-v0', num_envs=N, {name}={value!r}) takes it"
+                    f"{name} is {value!r}, but {name} is only supported by gymnasium.make_vec('L5-CLE-v0', num_envs=N, "
+                    f"{name}={value!r}) without vectorization_mode"
                 )
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be 'rgb_array' or None")
@@ -241,7 +243,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
 
     @property
     def max_scene_id(self) -> int:
-        """Scenes that episodes are drawn from: those before this one."""
+        """Number of scenes to draw from: episodes are of those before it."""
         return self._choice.max_scene_id
 
     @max_scene_id.setter
@@ -377,7 +379,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         if self.render_mode is None:
             return None
         if self.frame_index < 0:
-            raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
+            raise EpisodeEndedError("no episode yet; call reset() before render()")
         seen = self.ego_input_dict
         if "image" not in seen:
             frame = np.array([self.frame_index])

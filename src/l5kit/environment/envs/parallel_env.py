@@ -51,17 +51,19 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
     Args:
         env_config_path: YAML file, as for ``L5Env``, like the next ones.
-        dmg: Finds data.
+        dmg: The data manager.
         sim_cfg: Says how many frames episodes have and where they start; None for what the configuration says.
         train: Whether episodes are of the training data.
         controls: Who acts beside the AV: ``vehicles``, ``ego`` for nobody, or a number: so many of those that are
             within 100 m at the start, the nearest first.
         max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``; None for what the
             configuration says.
-        actions: What is done: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route`` or a ``ModelActions``.
-        reward: What steps are worth to each actor: ``displacement`` from its own log, ``driving``, or a reward of one's
-            own, whose slots are actors; None for what the configuration says.
-        others: Who drives vehicles that follow lanes and do not act: ``log`` or ``idm``; None for the configuration.
+        actions: Kind of actions: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``, ``route_emergency``
+            or a ``ModelActions``.
+        reward: The reward of each actor: ``displacement`` from its own log, ``driving``, or a reward of your own, whose
+            slots are actors; None for what the configuration says.
+        others: Who drives vehicles that follow lanes and do not act: ``log``, ``idm``, ``cautious`` or ``assertive``;
+            None for the configuration.
         ends_at: What ends an actor early, such as ``collision``, which needs the reward ``driving``; None
             for the configuration.
         layout: What stands where in observations.

@@ -29,7 +29,7 @@ class _SceneStep:
 
     Attributes:
         rows: Their rows, int64 (K,).
-        outcome: What the step was worth to each.
+        outcome: The reward of the step of each.
         is_cut: Which have ended, without a failure, as their log or their scene goes no further, (K,).
         seen: What they see, float32 (K, D).
     """
@@ -83,7 +83,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
     Args:
         num_envs: Number of rows, N.
         env_config_path: YAML file, whose observations and actions are those of several actors.
-        dmg: Finds data.
+        dmg: The data manager.
         train: Whether episodes are of the training data.
 
     Attributes:

@@ -40,23 +40,24 @@ class L5VectorEnv(VectorEnv[Observation, NumericArray, NumericArray]):
     Args:
         num_envs: Number of environments, N.
         env_config_path: As for ``L5Env``, like the next ones.
-        dmg: Finds data.
+        dmg: The data manager.
         sim_cfg: What is simulated; None for the number of frames that the configuration says.
         train: Whether episodes are of the training data.
-        reward: What steps are worth: ``displacement`` (that of 1.5), ``driving``, or a reward of one's own; None for
-            what the configuration says.
+        reward: The reward: ``displacement`` (that of 1.5), ``driving``, or a reward of your own; None for what the
+            configuration says.
         rescale_action: Whether actions are scaled.
         use_kinematic: Whether actions are steering and acceleration, as in 1.5; the same as ``actions="kinematic"``.
         kin_model: Limits of the unicycle that they move.
         randomize_start: Whether episodes of training start anywhere.
         simnet_model_path: TorchScript file that moves agents of all environments as one batch; needed where
-            ``sim_cfg.use_agents_gt`` is False. Its numbers are those of single environments but for what rounding makes
-            of another size of batch.
+            ``sim_cfg.use_agents_gt`` is False. Results can differ from those of single environments in the last bits,
+            as the batch size differs.
         acceleration_per_step: Whether acceleration is scaled by the square of the step time.
         observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
-        actions: What is done: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid`` or a kind
-            of one's own; None for what the configuration says.
-        others: Who drives other vehicles: ``log`` or ``idm``; None for what the configuration says.
+        actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
+            ``route``, ``route_emergency``, or an object of your own; None for what the configuration says.
+        others: Who drives other vehicles: ``log``, ``idm``, ``cautious`` or ``assertive``; None for what the
+            configuration says.
         ends_at: What ends an episode early, such as ``collision``, which needs the reward ``driving``; None
             for what the configuration says.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.

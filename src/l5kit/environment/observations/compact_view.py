@@ -39,10 +39,10 @@ class CompactView:
 
     Args:
         roads: What is around them, and where.
-        layout: What stands where; None for the usual one.
+        layout: Layout of observations; None for the default.
 
     Attributes:
-        layout: As above.
+        layout: Layout of observations.
         memory: What was seen last, float32 (N, ``layout.size``), 0 where nothing has been seen.
     """
 

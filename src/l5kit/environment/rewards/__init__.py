@@ -1,1 +1,1 @@
-"""Rewards of many environments at once: what a step is worth, from arrays of all of them."""
+"""Rewards of many environments at once, from arrays of all of them."""

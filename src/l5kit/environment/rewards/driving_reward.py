@@ -35,7 +35,7 @@ _SIGNS = np.array([1.0, *[-1.0] * (len(TERMS) - 1)])
 
 @dataclass(frozen=True)
 class DrivingWeights:
-    """What a step is worth for each of its terms; dt are the seconds of a step.
+    """Weights of the terms of the reward of a step; dt are the seconds of a step.
 
     Attributes:
         progress: Per second at the pace of the reference: + w x dt x clip(gain / reference, -1, 1), both in metres
@@ -103,14 +103,14 @@ class DrivingReward:
     collided already. Without a map nothing is off the road, and no lateral collision is at fault.
 
     Args:
-        weights: What the terms are worth.
+        weights: Weights of the terms.
         ends_at: Which of :data:`FAILURES` end the task.
 
     Attributes:
         terms: Names of the terms, in the order of the columns of ``StepOutcome.terms``.
         failures: Names of what may go wrong, :data:`FAILURES`.
-        weights: As above.
-        ends_at: As above.
+        weights: Weights of the terms.
+        ends_at: Which of :data:`FAILURES` end the task.
         factors: What the terms are multiplied by, float64 (number of terms,).
         backend: What runs its kernels; environments set that of their own.
 
@@ -152,12 +152,12 @@ class DrivingReward:
         self._judge(slots, step, begins=True)
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
-        """Return what a step of slots (B,) is worth, each slot once."""
+        """Return the reward of a step of slots (B,), each slot once."""
         totals, terms, failures, is_failed = self._judge(slots, step, begins=False)
         return StepOutcome(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
 
     def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> OutcomeArrays:
-        """Return what steps of slots (B,) are worth, or begin to judge there, and remember collisions."""
+        """Return the reward of steps of slots (B,), or begin to judge there, and remember collisions."""
         backend, size = self.backend, len(slots)
         self._memory = self._memory.with_room(slots, step.rows.starts, forgets=begins)
         outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)

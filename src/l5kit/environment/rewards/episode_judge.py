@@ -1,4 +1,4 @@
-"""Episode judge: what steps of all slots of a simulation are worth, summed over their episodes, and which are over."""
+"""Episode judge: rewards of steps of all slots of a simulation, summed over their episodes, and which are over."""
 
 import itertools
 from typing import NamedTuple
@@ -88,7 +88,7 @@ class EpisodeJudge:
 
 @kernel_jit
 def _count_step(item: int, arguments: KernelArguments) -> None:
-    """Add what a step was worth to the sums of its episode, and write whether that is over.
+    """Add the reward of a step to the sums of its episode, and write whether that is over.
 
     Arguments: slots (N,), -1 for none; which episodes begin; current frames of all slots, last frames of episodes,
     counted in their scenes, and which actions were none; whether actions begin, else their rewards add up;

@@ -1,4 +1,4 @@
-"""Judge of steps: what steps of AVs are worth by the driving reward, one item an AV, on the processor or a device."""
+"""Judge of steps: the driving reward of steps of AVs, one item an AV, on the processor or a device."""
 
 import math
 from typing import NamedTuple
@@ -255,7 +255,7 @@ def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
 
 @kernel_jit
 def judge_step(item: int, arguments: KernelArguments) -> None:
-    """Write what a step of an AV is worth, nothing where an episode begins: who overlaps the AV there has collided.
+    """Write the reward of a step of an AV, nothing where an episode begins: who overlaps the AV there has collided.
 
     Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;
     FaultArrays of all slots, with room for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;

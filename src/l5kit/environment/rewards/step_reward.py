@@ -1,4 +1,4 @@
-"""Rewards of many environments at once: what a step is worth, from plain arrays of all of them."""
+"""Rewards of many environments at once, from plain arrays of all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ class StepOutcome:
 
 
 class StepReward(Protocol):
-    """What steps of many environments are worth; it may remember things of each slot."""
+    """The reward of steps of many environments; it may keep state for each slot."""
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class StepReward(Protocol):
         ...
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
-        """Return what a step of slots (B,) is worth, each slot once."""
+        """Return the reward of a step of slots (B,), each slot once."""
         ...
 
 
@@ -145,7 +145,7 @@ class DisplacementReward:
         """Do nothing, as nothing is remembered."""
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
-        """Return what a step of slots (B,) is worth; it ends no task."""
+        """Return the reward of a step of slots (B,); it ends no task."""
         # headings of the AV through a matrix, as frames hold it; those of the log have been through one
         yaws_rad = yaws_of_rotations(step.boxes[:, 2])
         logged = _states_of(step.log_poses, step.log_poses[:, 2])

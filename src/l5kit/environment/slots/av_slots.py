@@ -56,10 +56,10 @@ class AvSlots:
         backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
 
     Attributes:
-        mover: As above.
-        step_time_s: As above.
-        roads: As above.
-        backend: As above.
+        mover: Moves the AVs.
+        step_time_s: Seconds of a step.
+        roads: Road users and routes.
+        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
         arrays: The AVs, as kernels take them.
         is_new: Which AVs have done no step, bool (N,).
     """

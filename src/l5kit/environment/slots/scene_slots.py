@@ -124,7 +124,7 @@ class SceneSlot(LogSlots):
 class SceneSlots:
     """Episodes of N environments, each a simulation dataset; in the place of ``LogSlots``.
 
-    The network sees the agents of all of them as one batch. Where rounding hangs on the size of a batch, so do they.
+    The network sees the agents of all of them as one batch. Results can differ in the last bits with the batch size.
 
     Args:
         num_slots: N.

@@ -61,9 +61,9 @@ class SlotSimulation:
         backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
 
     Attributes:
-        bank: As above.
-        model: As above.
-        backend: As above.
+        bank: The scenes, which are copied to a device.
+        model: How actions move AVs.
+        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
         roads: The road users and the routes.
 
     Raises:

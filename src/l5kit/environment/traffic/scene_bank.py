@@ -35,7 +35,7 @@ class SceneBank:
         unknown_limit_mps: Speed limit where the map does not say one, above 0.
 
     Attributes:
-        log: As above, like the next ones.
+        log: The dataset.
         road: The map.
         threshold: What is above it.
         drives_agents: Whether vehicles get paths.

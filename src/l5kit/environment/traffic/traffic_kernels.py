@@ -1,7 +1,7 @@
 """Traffic of one environment: who is there in a frame, who is driven, and where drivers get.
 
-A *seat* is a vehicle of a scene that has a path, counted in the scene. In each environment it is in one of three
-states: where the log has it, driven, or waiting for room, with which the frame does not have it.
+A *seat* is a vehicle of a scene that has a path, counted in the scene. In each environment it has one of seven states,
+from :data:`GONE` to :data:`ACTING`.
 """
 
 import math

@@ -77,9 +77,9 @@ class TrafficSlots:
         backend: Where, as :func:`l5kit.device.opening.open_backend` opens it; None for the processor.
 
     Attributes:
-        bank: As above.
-        drives: As above.
-        backend: As above.
+        bank: The scenes.
+        drives: Who drives vehicles.
+        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
         arrays: The scenes as kernels read them.
         current: Frames and scenes of the slots.
         seats: The vehicles that may be driven.

@@ -56,9 +56,9 @@ def create_chopped_dataset(
 
     The folder holds a dataset of the same name with the first frames; ``mask.npz``, whose ``arr_0`` (bool) tells which
     of its agent rows are test agents; and ``gt.csv``, their true positions. Test agents are those of the last frame of
-    each scene that stay valid for enough frames, however short their past: a ``RuntimeWarning`` tells how many of them
-    a training with the usual selection would never see the like of. The source is only read; its agents mask is the
-    one stored in it, or in the user's cache folder.
+    each scene that stay valid for enough frames, however short their past: a ``RuntimeWarning`` gives the number of
+    those that the usual selection of a training would leave out. The source is only read; its agents mask is the one
+    stored in it, or in the user's cache folder.
 
     Args:
         zarr_path: The dataset.

@@ -16,10 +16,10 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.geometry.relative_pose import turn_between
 
 _STANDS_MPS = 0.05
-"""Who is as slow stands, the AV and others alike."""
+"""Speed at or below which a road user counts as stationary, the AV and others alike."""
 
 BEHIND_RAD = math.radians(150.0)
-"""Who is farther off the heading, seen from the rear axle, is behind."""
+"""Angle off the heading, seen from the rear axle, above which a road user counts as behind."""
 
 _TOLERATED = {RoadUserGroup.VEHICLE: 0, RoadUserGroup.VULNERABLE: 0, RoadUserGroup.OTHER: 1}
 """With how many of each group the AV may collide before the score is 0."""

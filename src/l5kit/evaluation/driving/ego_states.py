@@ -98,7 +98,7 @@ class EgoStates(ReadOnlyArrays):
 
     @property
     def num_scenes(self) -> int:
-        """S."""
+        """Number of scenes, S."""
         return len(self.is_there)
 
     @property
@@ -181,7 +181,7 @@ def require_frames(is_there: BoolArray, timestamps_s: Float64Array) -> None:
     """Refuse scenes without a frame, with a gap, or whose times do not grow.
 
     Raises:
-        InvalidArgumentError: As above.
+        InvalidArgumentError: A scene has no frame, a gap, or times that do not grow.
     """
     has_gap: BoolArray = np.any(is_there[:, 1:] & ~is_there[:, :-1], axis=1)
     is_empty: BoolArray = ~np.any(is_there, axis=1)

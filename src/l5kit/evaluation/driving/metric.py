@@ -56,7 +56,7 @@ class Fault:
         sign: ``<``, ``<=``, ``>`` or ``>=``.
         limit: In the unit of the values.
         kind: What such a failure is called in data; the name of the metric by default.
-        name: What it is called for people; the label of the metric by default.
+        name: Name for display; the label of the metric by default.
     """
 
     sign: str
@@ -75,7 +75,7 @@ class MetricFacts:
 
     Attributes:
         name: Column of the table of scenes, such as ``distance_to_pedestrian_m``.
-        label: Its name for people, short.
+        label: Short name for display.
         sentence: What it is.
         unit: Of its values; empty for a number without one.
         digits: Digits behind the point that make sense.

@@ -22,7 +22,7 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import RoadSurface, is_in_junction
 
 STOPPED_MPS = 0.005
-"""An AV that is as slow meets nobody."""
+"""No TTC is computed for an AV at or below this speed."""
 
 AHEAD_RAD = math.radians(30.0)
 """Others count that are at most this far off the heading, seen from the rear axle.

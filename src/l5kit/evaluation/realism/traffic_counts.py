@@ -110,7 +110,7 @@ class TrafficCounts(ReadOnlyArrays):
 
     @property
     def num_scenes(self) -> int:
-        """S."""
+        """Number of scenes, S."""
         return len(self.events)
 
     @classmethod

@@ -167,7 +167,7 @@ class SceneTags(ReadOnlyArrays):
         Args:
             scenes: Their numbers.
             rows: Frames (n, 2) of the events of each tag that is known, by name, for each scene.
-            errors: As above.
+            errors: Message of each scene that could not be searched, by its number.
         """
         none = np.zeros((0, 2), np.int64)
         parts = [row.get(name, none) for row in rows for name in _COLUMN_OF]

@@ -49,9 +49,10 @@ class NetworkDriver:
         max_batch: Samples that are made, and handed to the network, at once; it bounds memory.
 
     Attributes:
-        model: As above.
-        dataset: As above.
-        device: As above.
+        model: Takes a batch as a dictionary of tensors and gives what :func:`l5kit.planning.network_plans.read_plans`
+            reads.
+        dataset: Makes the samples, of AVs and agents alike.
+        device: Where the network runs.
         step_time_s: Seconds between two planned poses.
 
     Raises:

@@ -193,7 +193,8 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
     if not (is_near.all() and is_finite.all()):
         is_thrown: BoolArray = np.zeros(len(state), np.bool_)
         is_thrown[kept] = ~is_near
-        refusals += _refuse(is_thrown, state, lambda _: f"a step of more than {_LONGEST_STEP_M:g} m is no driving")
+        too_far = f"the vehicle moved more than {_LONGEST_STEP_M:g} m in one step"
+        refusals += _refuse(is_thrown, state, lambda _: too_far)
         is_lost: BoolArray = np.zeros(len(state), np.bool_)
         is_lost[kept] = ~is_finite.all(axis=0) & ~is_thrown[kept]
         refusals += _refuse(is_lost, state, lambda _: f"the state after a step of {type(model).__name__} is not finite")

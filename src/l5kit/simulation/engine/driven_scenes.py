@@ -170,7 +170,7 @@ class ScoredDrives:
 
     @property
     def has_score(self) -> BoolArray:
-        """Where somebody drives, (S,): where nobody does, whoever stands would get all points."""
+        """Where the AV moves here or in the log, (S,); a stationary planner would otherwise get a full score."""
         return (self.details.states.num_frames > 1) & (
             np.maximum(self.distances_m, self.expert_distances_m) >= LEAST_WAY_M
         )

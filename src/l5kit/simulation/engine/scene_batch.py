@@ -250,7 +250,7 @@ class SceneRoads:
         maps: The maps of the dataset.
 
     Attributes:
-        maps: As above.
+        maps: The maps of the dataset.
     """
 
     def __init__(self, maps: SceneMaps) -> None:

@@ -29,7 +29,7 @@ class SimulationError(L5KitError, RuntimeError):
         fault: Which scene, where, and why.
 
     Attributes:
-        fault: As above.
+        fault: Which scene, where, and why.
     """
 
     def __init__(self, fault: SceneFault) -> None:

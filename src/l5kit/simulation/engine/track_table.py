@@ -26,7 +26,7 @@ def require_classes(name: str, value: str) -> None:
     """Refuse an argument that names none of ``CLASSES``.
 
     Raises:
-        InvalidArgumentError: As above.
+        InvalidArgumentError: The value is none of ``CLASSES``.
     """
     if value not in CLASSES:
         raise InvalidArgumentError(

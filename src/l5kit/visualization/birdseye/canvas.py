@@ -99,7 +99,7 @@ class Canvas:
         ground: Colour of all of it, or a picture RGB ``[H, W, 3]``, which is copied.
 
     Attributes:
-        view: As above.
+        view: What the picture shows.
         picture: RGB ``[H, W, 3]``.
     """
 

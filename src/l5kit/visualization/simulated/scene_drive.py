@@ -41,7 +41,7 @@ class Failure:
 
     Attributes:
         kind: What it is called in data.
-        name: What it is called for people.
+        name: Name for display.
         first_frame: Counted in the scene.
         last_frame: Likewise.
         track_id: With whom the AV collides, or who appears close; None for other kinds.
