@@ -99,8 +99,8 @@ class SelectionParity:
         test: Of the test set.
         training: Of the training.
         num_test_agents: Agents of the test set.
-        num_short_history: Those with fewer frames before than the training asks for.
-        num_short_future: Those with fewer frames after than the training asks for.
+        num_short_history: Those with fewer frames before than the training needs.
+        num_short_future: Those with fewer frames after than the training needs.
     """
 
     test: Selection
