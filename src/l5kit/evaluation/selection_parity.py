@@ -80,7 +80,7 @@ class Selection:
     def of_dataset(cls, dataset: "AgentDataset") -> "Selection":
         """Return the least numbers of frames that the agents of a dataset have.
 
-        That is what a dataset was made with, and also tells of datasets with a custom mask.
+        That is what a dataset was made with, and is also known of datasets with a custom mask.
 
         Raises:
             InvalidArgumentError: The dataset has no agents.
