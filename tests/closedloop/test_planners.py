@@ -129,7 +129,11 @@ def test_controls_behind_a_fallback_become_plans():
     ("planner", "fallback", "message"),
     [
         ("idm", "rule", r"fallback \(--fallback\) is 'rule' \(did you mean 'rules'\?\)"),
-        ("rules", "rules", r"is 'rules'; allowed are rules, behind another planner, got planner 'rules'"),
+        (
+            "rules",
+            "rules",
+            r"is 'rules'; the only fallback is 'rules', and it needs another planner; planner is 'rules'",
+        ),
     ],
 )
 def test_wrong_fallbacks(planner, fallback, message):

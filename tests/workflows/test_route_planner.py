@@ -70,7 +70,7 @@ def test_the_configurations_plan_four_seconds_along_the_route():
         ("decoder=bicycle", "decoder"),
         ("kinematic_residual=ctra", "kinematic_residual: route_planner starts from its current speed"),
         ("velocity_residual=true", "kinematic_residual: route_planner"),
-        ("motion_features=true", "motion_features: route_planner is told its speed"),
+        ("motion_features=true", "motion_features: route_planner always gets its speed"),
         ("history_num_frames_ego=0", "history_num_frames_ego: 0 past frames tell no velocity"),
         ("past_dropout=1.5", "past_dropout"),
     ],

@@ -18,7 +18,7 @@ STORES: Final = tuple(_LIBRARIES)
 
 
 def open_store(service: str, project: str) -> FileStore:
-    """Return the store of a project at a service; nothing is asked of the service yet.
+    """Return the store of a project at a service, which is not contacted yet.
 
     Args:
         service: One of :data:`STORES`. Where it is, and who asks, is in its own variables of the environment

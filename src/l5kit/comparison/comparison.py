@@ -42,7 +42,7 @@ class ComparisonRow:
         metric: What is measured.
         tag: Which scenes, :data:`ALL_SCENES` or a tag.
         paired: The mean, and the difference to the reference.
-        chance: The p-value, corrected for the number of questions that are asked at once (Holm); NaN of the reference.
+        chance: The p-value, corrected for multiple comparisons (Holm); NaN of the reference.
         level: Of the intervals; differences whose p-value is below 1 - level are more than chance.
     """
 
@@ -101,7 +101,7 @@ class SceneDifference:
         reference: Of the reference.
         failures: What fails with the planner, in few words.
         failures_of_reference: What fails with the reference.
-        tags: What happens in the scene; empty where nobody asked.
+        tags: What happens in the scene; empty if not requested.
     """
 
     scene: SceneKey
@@ -127,7 +127,7 @@ class Comparison:
         metrics: What is compared, M; the first one is the score.
         common: The scenes, S, and which were left out.
         values: What each planner has in each scene, the mean of its runs.
-        tags: Which scenes have a tag, (S,) by tag; empty where nobody asked.
+        tags: Which scenes have a tag, (S,) by tag; empty if not requested.
         rows: The table: by tag, by metric, by planner.
         resampling: How scenes were drawn again.
         notes: What is to be known of it, in words.
@@ -269,7 +269,7 @@ def compare(
 
     Args:
         runs: Folders of ``l5kit simulate``, of ``l5kit evaluate``, or of trainings, whose final scores have no
-            intervals; ``NAME=FOLDER,FOLDER`` stands for the seeds of a planner, as does a mapping of names to folders.
+            intervals; ``NAME=FOLDER,FOLDER`` names the seeds of a planner, as does a mapping of names to folders.
         reference: Name of the planner that others are compared with; the first one by default. A folder has its own
             name.
         metrics: Names of what is compared beside the score; all that runs have in common by default.

@@ -25,7 +25,7 @@ _SCALARS = (str, bytes, bool, int, float, NoneType, date, datetime)
 
 
 def load_config_data(path: str) -> JsonObject:
-    """Return the content of a YAML configuration file, as it stands there: no defaults, no checks.
+    """Return the content of a YAML configuration file, as it is: no defaults, no checks.
 
     Raises:
         FileNotFoundError: There is no such file.

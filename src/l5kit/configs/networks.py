@@ -52,7 +52,7 @@ _ModesWeight = Annotated[
 MotionFeatures = Annotated[
     Flag,
     Key(
-        "whether networks are told speeds, accelerations and turn rates, fitted to the past",
+        "whether networks get speeds, accelerations and turn rates, fitted to the past",
         at="model_params.motion_features",
         default=False,
     ),
@@ -250,5 +250,5 @@ class RoutePlannerParams(Params, section="model_params"):
         ),
     ] = None
     agents_along_route: Annotated[
-        Flag, Key("whether agents are told by their places along the route, too, and not in the frame of the AV only")
+        Flag, Key("whether agents also have positions along the route, not only in the frame of the AV")
     ] = True

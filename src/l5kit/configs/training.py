@@ -60,7 +60,7 @@ class TrainingParams(TrainingKeys):
             if params.workflow == "motion_tokens":
                 raise ConfigError("model_params.motion_features: motion_tokens sees motions as they are; leave it out")
             if params.workflow == "route_planner":
-                raise ConfigError("model_params.motion_features: route_planner is told its speed; leave it out")
+                raise ConfigError("model_params.motion_features: route_planner always gets its speed; leave it out")
             _require_past(cfg, params.workflow, "motion_features")
         if params.workflow == "route_planner":
             _require_past(cfg, params.workflow, "route_planner")

@@ -66,7 +66,7 @@ class JobFolder:
 
     Args:
         path: The folder, from :func:`open_job`.
-        facts: What the job is, which its parts are told by.
+        facts: What the job is, by which its parts are recognised.
     """
 
     def __init__(self, path: Path, facts: JsonObject) -> None:
@@ -98,11 +98,11 @@ class JobFolder:
     def next_stage(self, indices: Int64Array, *, unit: str, block_size: int) -> "Stage":
         """Return where the parts of the next pass over scenes are kept.
 
-        Passes are told apart by their order, which is the same whenever the job is begun.
+        Passes are identified by their order, which is the same whenever the job is begun.
 
         Args:
             indices: Numbers of the scenes, (N,).
-            unit: What a number stands for.
+            unit: Unit of a number.
             block_size: Scenes of a block, where the stage is new; else the size that it was begun with is kept.
 
         Raises:

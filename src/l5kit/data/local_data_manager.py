@@ -20,7 +20,7 @@ class DataManager(ABC):
 
     @abstractmethod
     def require(self, key: str) -> str:
-        """Return the path of the file or folder that ``key`` stands for."""
+        """Return the path of the file or folder of ``key``."""
 
 
 class LocalDataManager(DataManager):

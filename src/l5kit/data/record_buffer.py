@@ -248,7 +248,7 @@ class RecordBuffer:
         """Return the row in ``agents`` of each track (N,) in a frame (N,), -1 where the frame does not have it.
 
         Raises:
-            CorruptedDataError: Somebody has written an interval that does not lie within the agents.
+            CorruptedDataError: An interval that was written does not lie within the agents.
             IndexOutOfRangeError: A row is not one of a frame in use.
             InvalidArgumentError: A frame has a track more than once, or a track is no whole number from 0 on.
         """
@@ -275,7 +275,7 @@ class RecordBuffer:
             agents: ``AGENT_DTYPE``, (N,).
 
         Raises:
-            CorruptedDataError: Somebody has written an interval that does not lie within the agents.
+            CorruptedDataError: An interval that was written does not lie within the agents.
             IndexOutOfRangeError: A row is not one of a frame in use.
             InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
         """
@@ -290,7 +290,7 @@ class RecordBuffer:
         """Take tracks (N,) out of frames (N,); the agents behind them move up.
 
         Raises:
-            CorruptedDataError: Somebody has written an interval that does not lie within the agents.
+            CorruptedDataError: An interval that was written does not lie within the agents.
             IndexOutOfRangeError: A row is not one of a frame in use.
             InvalidArgumentError: A track is given twice for a frame, or a frame has it more than once.
             TrackNotFoundError: A frame does not have the track.

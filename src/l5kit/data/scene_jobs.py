@@ -90,7 +90,7 @@ def map_scenes(
         executor: What carries out the blocks; None for the thread that takes the results.
         block_size: Scenes of a block; None for few enough that all workers have some.
         num_ahead: Blocks that are handed over before their results are taken; None for two for each worker.
-        unit: What a number stands for, in messages.
+        unit: Unit of a number, in messages.
         progress: Called with the number of scenes whose results have been taken and of all scenes.
         brief: Makes, here, what the function is to know of a block besides its numbers, its second argument then: of
             what is large as a whole, each block is sent its part.

@@ -114,7 +114,7 @@ class ChunkedDataset:
         key: Ignored; an argument of L5Kit 1.x.
         storage_options: Options of the file system of fsspec for a URL, such as ``{"anon": True}`` for a public bucket
             of S3.
-        remote_reading: Patience with the service of a URL: attempts, time limits and how many files are asked for at
+        remote_reading: Patience with the service of a URL: attempts, time limits and how many files are requested at
             the same time; None for what the environment says (``L5KIT_REMOTE_TIMEOUT_S`` and so on).
 
     Raises:
@@ -513,7 +513,7 @@ class ChunkedDataset:
 
     @property
     def own_facts(self) -> LogFacts | None:
-        """Facts that the log itself tells; None where the constants of L5Kit 1.5 hold."""
+        """Facts in the log itself; None where the constants of L5Kit 1.5 hold."""
         return self._facts
 
     def summary(self) -> DatasetSummary:

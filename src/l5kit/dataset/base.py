@@ -480,7 +480,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
     @property
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples tell of no route."""
+        """The lanes of routes; None where samples have no route."""
         return getattr(self.sample_function, "route_map", None)  # a function of one's own need not know of routes
 
     @property
@@ -494,7 +494,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return step_time_s
 
     def scene_routes(self) -> SceneRoutes | None:
-        """Return the routes of the scenes of the log; None where samples tell of no route."""
+        """Return the routes of the scenes of the log; None where samples have no route."""
         route_map = self.route_map
         if route_map is None:
             return None

@@ -63,7 +63,7 @@ def loader(
             a length and samples by index.
         batch_size: Samples in a batch.
         num_workers: Processes that make batches; 0 for threads of this process.
-        threads: Threads that make batches; 0 to make each when it is asked for. Not together with ``num_workers``.
+        threads: Threads that make batches; 0 to make each when it is needed. Not together with ``num_workers``.
         shuffle: Whether every epoch has another order.
         shuffle_by: ``samples`` to shuffle all of them as a whole, ``scenes`` by blocks of scenes, in bounded memory and
             with reads near each other; None for the latter where there are more than 2**23 samples.

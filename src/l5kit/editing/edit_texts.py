@@ -38,7 +38,7 @@ def parse_edit(text: str) -> SceneEdit:
 
     Args:
         text: Such as ``cones``, ``slow_leader,speed_mps=2`` or ``another_goal,goal_m=[120, 40]``; or ``FILE.py:NAME``
-            of an edit of one's own, or of what makes one without arguments.
+            of an edit of your own, or of what makes one without arguments.
 
     Raises:
         FileNotFoundError: There is no such file.

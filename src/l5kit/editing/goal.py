@@ -37,14 +37,14 @@ class AnotherGoal(SceneEdit):
     """Another goal of the AV: from the first frame on, its log follows other lanes.
 
     Planners, samples and scores take the route from the log of the AV, and so get the new one. The AV of the log drives
-    as fast as before, or as is told, slower in bends, and stops at its goal; it looks at nobody and at no lights, so
-    that a replay of the edited log may collide. Its height stays as it was in each frame.
+    as fast as before, or at ``speed_mps``, slower in bends, and stops at its goal; it ignores other road users and
+    lights, so that a replay of the edited log may collide. Its height stays as it was in each frame.
 
     Attributes:
         goal_m: World x and y of the goal, which the shortest route along lanes leads to; None for another exit of the
             first fork that the AV comes to, drawn with the seed where there are several.
         ahead_m: How far ahead of the AV in the first frame a fork is at least.
-        speed_mps: How fast the AV wants to drive; None for as fast as it did, so that one that stands goes nowhere.
+        speed_mps: How fast the AV wants to drive; None for as fast as it did, so that one at rest stays there.
 
     Raises:
         InvalidArgumentError: A parameter is out of range.

@@ -49,7 +49,7 @@ class SlowLeader(SceneEdit):
 
 @dataclass(frozen=True)
 class BrakingLeader(SceneEdit):
-    """A vehicle that drives ahead of the AV as the AV of the log does, and suddenly brakes until it stands.
+    """A vehicle that drives ahead of the AV as the AV of the log does, and suddenly brakes to a stop.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV of the log to the rear of the vehicle, until then.

@@ -23,9 +23,10 @@ from l5kit.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class ParkedVehicle(SceneEdit):
-    """A vehicle that stands on the path of the AV in all frames.
+    """A parked vehicle on the path of the AV in all frames.
 
-    Where somebody is in the first frame, it stands at the next metre along the path that has room, up to 20 m further.
+    If another road user is there in the first frame, it is placed at the next metre along the path that has room, up to
+    20 m further.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV in the first frame to the rear of the vehicle.

@@ -55,7 +55,7 @@ class ActionKind(Protocol):
         """Return the actions of N environments as an array, or that of a single one as one of length 1.
 
         Args:
-            actions: What somebody wants to do.
+            actions: The requested actions.
             of: Whose actions are looked at, (N,); None for a single environment.
 
         Raises:
@@ -90,7 +90,7 @@ class PoseActions(_LegacyActions):
     """Actions that are the next pose as seen from the AV: x and y in metres and heading in radians, as in L5Kit 1.5.
 
     Args:
-        scales: What the actions -1 and 1 stand for; None for metres and radians.
+        scales: Values of the actions -1 and 1; None for metres and radians.
 
     Attributes:
         said: Where the last actions lead, as seen from AVs: ``positions`` (B, 1, 2) and ``yaws`` (B, 1, 1).
@@ -122,7 +122,7 @@ class UnicycleActions(_LegacyActions):
     Args:
         num_slots: Number of environments, N.
         model: Limits of the unicycle.
-        scales: What the actions -1 and 1 stand for; None for radians and metres per step in a step.
+        scales: Values of the actions -1 and 1; None for radians and metres per step in a step.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class KinematicModelActions(_LegacyActions):
     Args:
         model: Moves the AV.
         step_time_s: Seconds of a step.
-        scales: What the actions -1 and 1 stand for; None for the numbers of the model.
+        scales: Values of the actions -1 and 1; None for the numbers of the model.
 
     Attributes:
         said: As for :class:`PoseActions`.

@@ -193,8 +193,8 @@ class ModelActions:
 
     Attributes:
         model: Moves the AVs.
-        lows: What the action -1 stands for, below 0, (A,).
-        highs: What the action 1 stands for, above 0, (A,); 0 stands for 0, and what lies between is in proportion.
+        lows: Controls of the action -1, below 0, (A,).
+        highs: Controls of the action 1, above 0, (A,); 0 means 0, and values between are linear.
         grid: How many values each control has; None for all between -1 and 1. An action is then one number: that of
             the combination, the last control changing first. Odd numbers have a value 0.
 
@@ -257,7 +257,7 @@ class ModelActions:
         """Do nothing: states of vehicles have all that counts."""
 
     def controls(self, actions: NumericArray) -> Float64Array:
-        """Return the controls (B, A) that actions stand for."""
+        """Return the controls (B, A) of actions."""
         size, backend = len(actions), open_backend("cpu")
         controls: Float64Array = np.empty((size, len(self.lows)))
         kernel, parameters = self.control_kernel()
@@ -291,7 +291,7 @@ class RouteActions(ModelActions):
     def steered(
         self, actions: NumericArray, states: VehicleStates, routes: RouteRows, step_time_s: float
     ) -> Float64Array:
-        """Return the controls of the model (B, 2) that actions (B, 1) of vehicles on routes stand for."""
+        """Return the controls of the model (B, 2) of actions (B, 1) of vehicles on routes."""
         geometry = self.model.geometry
         shares = np.array([geometry.rear_axle_share, geometry.wheel_base_share])
         return track_routes(

@@ -76,7 +76,7 @@ class PolicyDriver:
         network: Takes observations and gives actions.
         options: What it was trained with.
         digest: SHA-256 of its file and options; empty for a function.
-        actions: What its actions stand for.
+        actions: The kind of its actions.
 
     Raises:
         UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.

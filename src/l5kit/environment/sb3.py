@@ -34,7 +34,7 @@ class StableBaselinesVecEnv(VecEnv):
 
     Attributes:
         env: Environments with ``autoreset_mode="SameStep"``.
-        step_infos: What the environment told of the last step, arrays (N,) and masks by name.
+        step_infos: Infos of the last step, arrays (N,) and masks by name.
         stepped_s: Seconds that steps of the environments have taken in all.
 
     Raises:

@@ -128,7 +128,7 @@ def prob_true_mode(
 ) -> torch.Tensor:
     """Return the probability of each mode given the truth, (B, M).
 
-    Where the squares of all distances are beyond the dtype, nothing tells the modes apart, and they share it evenly.
+    Where the squares of all distances are beyond the dtype, the modes cannot be distinguished, and share it evenly.
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
     likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)

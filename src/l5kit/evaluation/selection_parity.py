@@ -80,7 +80,7 @@ class Selection:
     def of_dataset(cls, dataset: "AgentDataset") -> "Selection":
         """Return the least numbers of frames that the agents of a dataset have.
 
-        That is what a dataset was made with, and also tells of datasets with a custom mask.
+        That is what a dataset was made with, and is also known of datasets with a custom mask.
 
         Raises:
             InvalidArgumentError: The dataset has no agents.
@@ -99,8 +99,8 @@ class SelectionParity:
         test: Of the test set.
         training: Of the training.
         num_test_agents: Agents of the test set.
-        num_short_history: Those with fewer frames before than the training asks for.
-        num_short_future: Those with fewer frames after than the training asks for.
+        num_short_history: Those with fewer frames before than the training needs.
+        num_short_future: Those with fewer frames after than the training needs.
     """
 
     test: Selection

@@ -36,8 +36,8 @@ def angular_distance(angle_a: NumericArray | float, angle_b: NumericArray | floa
 def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
     """Return the unsigned angle between two vectors, in [0, pi] radians.
 
-    Left and right are not told apart, and the angle to a zero vector is 0. It is a NumPy scalar: of float32 where both
-    vectors are, else of float64.
+    Left and right are not distinguished, and the angle to a zero vector is 0. It is a NumPy scalar: of float32 where
+    both vectors are, else of float64.
 
     Args:
         v1: Shape (2,) or (3,).
@@ -61,7 +61,7 @@ def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
 def compute_yaw_around_north_from_direction(direction_vector: ArrayLike) -> np.floating:
     """Return the unsigned angle between a direction and north, (0, 1), in [0, pi] radians.
 
-    East and west are not told apart. It is a NumPy scalar of float64.
+    East and west are not distinguished. It is a NumPy scalar of float64.
 
     Args:
         direction_vector: Shape (2,), need not have length one.

@@ -38,7 +38,7 @@ class DrivingMap(ReadOnlyArrays):
         arc_lengths_m: Length of the centre line up to each point, float64 (L, P).
         area_points_m: Corners of all areas as closed polygons, world x and y, float64 (any, 2).
         area_starts: First of the corners of each area and the end of the last one, int64 (A + 1,). Behind the lanes
-            come crosswalks, junctions, and the drivable areas that the map tells.
+            come crosswalks, junctions, and the drivable areas of the map.
         grid: Finds the areas near points; its radius is :data:`REACH_M`.
         ahead_starts: First of the ``ahead_rows`` of each lane and the end of the last one, int64 (L + 1,).
         ahead_rows: The lanes that follow each lane without a lane change, int64.

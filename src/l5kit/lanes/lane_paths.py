@@ -205,7 +205,7 @@ def make_path_of_lanes(
 ) -> LanePaths:
     """Return the path of one track along given lanes, such as those of :meth:`l5kit.data.map.api.MapAPI.find_route`.
 
-    It is made as those of :func:`make_lane_paths`, but ends where it is told to. A lane that does not follow the one
+    It is made as those of :func:`make_lane_paths`, but ends at the given end. A lane that does not follow the one
     before is reached by a lane change, a bend of 20 m. Changes are spread evenly over what is driven of lanes beside
     each other; where that is less than 20 m before the end, the path ends beside the centre line.
 

@@ -84,7 +84,7 @@ def one_picture(image: _Picture | Mapping[str, _Picture]) -> _Picture:
 class Rasterizer(ABC):
     """Draws a window of a log as a picture with one or more channels.
 
-    A rasterizer of one's own derives from this class and defines the three abstract methods; datasets then take it.
+    A rasterizer of your own derives from this class and defines the three abstract methods; datasets then take it.
     """
 
     @abstractmethod

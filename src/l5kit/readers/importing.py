@@ -63,7 +63,7 @@ class ImportResult:
         folder: The dataset folder.
         scenes: The log of each split.
         num_scenes: Scenes in all of them.
-        info: What the source tells.
+        info: Facts of the source.
         failed: Scenes that could not be read.
         num_remarks: What was left out or mended, in ``sources/SPLIT.jsonl`` and ``import.json``.
     """
@@ -111,7 +111,7 @@ def import_dataset(
     Raises:
         DatasetNotFoundError: The source is not there, or holds nothing in its format.
         MapTooLargeError: The semantic map of all scenes would have more than 2 GB, or take up too much of the earth;
-            this is told as soon as it is certain. What was read until then is kept for an import of fewer scenes.
+            this is reported as soon as it is certain. What was read until then is kept for an import of fewer scenes.
         InvalidArgumentError: The folder holds something, another process imports into it, or a number is out of range.
         SourceDataError: No scene can be read, or with ``strict`` one cannot.
         EngineError: A worker does not see the folder that is written to.

@@ -29,7 +29,7 @@ _LICENCES: Final = {
 
 
 class SourceDataError(L5KitError, ValueError):
-    """A file of another dataset is damaged, of an unknown version, or tells what cannot be.
+    """A file of another dataset is damaged, of an unknown version, or has impossible values.
 
     Args:
         file: Which file, relative to the folder of the source, or whole.
@@ -106,12 +106,12 @@ class SourceInfo:
 
     Attributes:
         dataset: Its name.
-        version: Its version, as far as the files tell.
+        version: Its version, as far as it is known.
         licence: The licence of the data, in one sentence, and whom to name.
         step_time_s: Usual time between two steps.
         label_mapping: The one of ``PERCEPTION_LABELS`` for each class of the source, read-only.
         missing: What it does not have that logs of l5kit have, one sentence each.
-        made_up: What the reader adds that the files do not tell, one sentence each.
+        made_up: What the reader adds that the files do not have, one sentence each.
 
     Raises:
         InvalidArgumentError: A label is none, or the time is not above 0.
@@ -189,7 +189,7 @@ class Reader(Protocol):
 
         Raises:
             DatasetNotFoundError: The folder is not there, or holds nothing in this format.
-            SourceDataError: A file that tells of all scenes is damaged.
+            SourceDataError: A file about all scenes is damaged.
         """
 
     def read(self, ref: SceneRef) -> SourceScene:
@@ -199,5 +199,5 @@ class Reader(Protocol):
             ref: One of :meth:`list_scenes`.
 
         Raises:
-            SourceDataError: The file is damaged, or tells what cannot be; the message names file and record.
+            SourceDataError: The file is damaged, or has impossible values; the message names file and record.
         """

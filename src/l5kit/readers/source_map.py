@@ -43,8 +43,8 @@ class SourceLane:
         right_neighbour: The same on the right.
         speed_limit_mps: Speed limit; None where none is known.
         kind: One of :data:`LANE_KINDS`.
-        is_in_junction: Whether it lies in an intersection; None where the source does not tell. Where it tells so of no
-            lane of the map, :func:`~l5kit.readers.lane_groups.with_junctions` finds out.
+        is_in_junction: Whether it lies in an intersection; None where it is unknown. Where no lane of the map is in
+            one, :func:`~l5kit.readers.lane_groups.with_junctions` finds out.
 
     Raises:
         InvalidArgumentError: A line is none or beyond its bounds, the limit is not above 0, or there is no such kind.
@@ -123,7 +123,7 @@ class SourceSign:
 
     Attributes:
         sign_id: What the source calls it, unique among the signs of the map.
-        position_m: Where it stands, x, y and z, (3,).
+        position_m: Its position, x, y and z, (3,).
         lane_ids: Lanes whose end it controls.
 
     Raises:

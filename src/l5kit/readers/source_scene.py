@@ -59,7 +59,7 @@ class SourceEgo:
         positions_m: x and y of the middle of its box, and z of the ground (0 where not known), float64, (T, 3).
         yaws_rad: Heading, (T,).
         size_m: Length, width and height, (3,), each above 0.
-        rotations: Rotation matrices, (T, 3, 3), where the source tells more than the heading; else None.
+        rotations: Rotation matrices, (T, 3, 3), where the source has more than the heading; else None.
 
     Raises:
         InvalidArgumentError: An array has another shape, or a value is not finite or beyond its bounds.
@@ -105,7 +105,7 @@ class SourceTracks:
         yaws_rad: Heading of its box, (N, T).
         velocities_mps: x and y, (N, T, 2).
         sizes_m: Length along the heading, width and height, (N, T, 3), or (N, 3) where they are the same in all steps.
-        is_target: Whether the source asks for its future to be predicted, bool, (N,); None where nothing is told.
+        is_target: Whether the source asks for its future to be predicted, bool, (N,); None where it is unknown.
 
     Raises:
         InvalidArgumentError: An array has another shape, an id is no text or used twice, or a value is not finite or
@@ -162,7 +162,7 @@ class SourceTracks:
 
     @classmethod
     def none(cls, num_steps: int) -> "SourceTracks":
-        """Return the tracks of a scene in which nobody is seen."""
+        """Return the tracks of a scene without road users."""
         flat, pairs = np.zeros((0, num_steps)), np.zeros((0, num_steps, 2))
         return cls((), (), flat.astype(bool), pairs, flat, pairs, np.zeros((0, 3)))
 

@@ -96,7 +96,7 @@ def train_driver(
             ``L5KIT_DATA_FOLDER``.
         eval_data_folder: The same for evaluations; None for ``data_folder``, which it is with ``overfit`` anyway.
         resume: Go on from the last checkpoint, with its optimiser and count of steps; from the first step where a
-            training had ended before it wrote one, which is told. Episodes from there on are others.
+            training had ended before it wrote one, which is reported. Episodes from there on are others.
         tell: Called with each line of progress, such as the figures of an evaluation.
         show_bar: Whether the pace is shown.
 

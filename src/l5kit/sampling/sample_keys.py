@@ -32,7 +32,7 @@ class SampleKey:
     """One key of a sample.
 
     Attributes:
-        name: As it stands in the dictionary.
+        name: The key in the dictionary.
         shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more in
             front.
         dtype: NumPy's name of the type.

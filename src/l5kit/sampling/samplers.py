@@ -78,7 +78,7 @@ class WindowSampler(ABC):
     @property
     @abstractmethod
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples tell of no route."""
+        """The lanes of routes; None where samples have no route."""
 
     @property
     @abstractmethod
@@ -359,7 +359,7 @@ class VectorSampler(WindowSampler):
 
     @property
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples tell of no route."""
+        """The lanes of routes; None where samples have no route."""
         return getattr(self.vectorizer, "route_map", None)  # a vectorizer of one's own need not know of routes
 
     @property

@@ -20,7 +20,7 @@ class IntelligentDriverParams:
     """Parameters of the intelligent driver model; the defaults are those of the agents of the nuPlan devkit.
 
     Attributes:
-        standing_gap_m: s0, the gap to a leader when both stand, above 0.
+        standing_gap_m: s0, the gap to a leader when both have stopped, above 0.
         headway_s: T, the time behind a leader, at least 0.
         max_acceleration_mps2: a, the highest acceleration, above 0.
         max_braking_mps2: b, how hard the driver brakes at most, above 0.
@@ -116,7 +116,7 @@ def intelligent_driver_step(
 ) -> tuple[Float64Array, Float64Array]:
     """Return the speeds (N,) m/s after a step, never below 0, and the distances (N,) m that were driven in it.
 
-    The acceleration holds for the step; a vehicle that comes to a stop within it stands from then on.
+    The acceleration holds for the step; a vehicle that comes to a stop within it stays there.
 
     Args:
         seen: N drivers and their leaders.

@@ -136,7 +136,7 @@ class VehicleStates:
 
     @classmethod
     def of_boxes(cls, boxes: Float64Array, velocities_mps: Float64Array) -> "VehicleStates":
-        """Return vehicles that nobody has driven yet, of which a log tells boxes and velocities.
+        """Return vehicles that have not been driven yet, with boxes and velocities from a log.
 
         Args:
             boxes: World x, y, yaw, length and width, (N, 5).
@@ -223,7 +223,7 @@ class PoseModel:
 
 
 class PoseChange:
-    """Vehicles that move and turn by what they are told (the delta action space of the Waymax paper).
+    """Vehicles that move and turn by given amounts (the delta action space of the Waymax paper).
 
     An action is dx (ahead), dy (left) in metres and dyaw in radians, in the frame of the vehicle's centre before the
     step, (N, 3). Speed and acceleration are those of :class:`PoseModel`.
@@ -396,7 +396,7 @@ class InvertibleBicycle(_KernelModel):
         return np.column_stack([accelerations_mps2, _curvatures(dyaws_rad, distances_m, states.speeds_mps)])
 
     def is_infeasible(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> BoolArray:
-        """Return which steps (N,) of a log ask for more than a vehicle can do (Waymax: 10.4 m/s2, 0.3 1/m).
+        """Return which steps (N,) of a log exceed what a vehicle can do (Waymax: 10.4 m/s2, 0.3 1/m).
 
         Args:
             states: N vehicles of a log.

@@ -23,7 +23,7 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 
 
 class SampleDataModule(pl.LightningDataModule):
-    """The samples of a configuration as batches for a Lightning module of one's own.
+    """The samples of a configuration as batches for a Lightning module of your own.
 
     ``train_data_loader`` and ``val_data_loader`` say which logs, how many samples at once, in which order and with
     which perturbation, as for ``l5kit train``. Each epoch has another order, that depends on ``train_params.seed`` and

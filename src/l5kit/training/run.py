@@ -91,7 +91,7 @@ def train(
         data_folder: Folder that the keys of the data are relative to; None for the environment's
             ``L5KIT_DATA_FOLDER``.
         resume: Go on from ``last.ckpt``, at the same step, with the same samples and best weights; from the first step
-            where a training had ended before it wrote one, which is told.
+            where a training had ended before it wrote one, which is reported.
         tell: Called with each line of progress, such as the scores of an evaluation.
         show_bar: Whether a bar is shown, if standard error is a terminal.
         callbacks: More callbacks for Lightning's trainer.

@@ -116,8 +116,8 @@ def sweep(
 ) -> SweepResult:
     """Train a network for each combination of values.
 
-    An error of one training is told in its row, and the others go on. Trainings on several devices have a process of
-    their own, which is that of ``l5kit train``.
+    An error of one training is reported in its row, and the others go on. Trainings on several devices have a process
+    of their own, which is that of ``l5kit train``.
 
     Args:
         cfg: What they have in common.

@@ -175,7 +175,7 @@ class RouteColumns:
     ) -> dict[str, NumericArray]:
         """Return the columns of B windows, one array (B, ...) for each key.
 
-        Targets that are agents, and windows whose routes nobody knows, have no route.
+        Targets that are agents, and windows whose routes are unknown, have no route.
 
         Args:
             windows: The windows.

@@ -95,12 +95,12 @@ class Vectorizer:
 
     @property
     def has_route(self) -> bool:
-        """Whether samples tell of routes."""
+        """Whether samples have routes."""
         return self._route_params is not None
 
     @cached_property
     def route_map(self) -> RouteMap | None:
-        """The lanes as routes tell of them; None where samples tell of no route."""
+        """The lanes of routes; None where samples have no route."""
         return None if self._route_params is None else build_route_map(self.mapAPI)
 
     @property
@@ -218,7 +218,7 @@ class Vectorizer:
             red, 4 no light), and ``crosswalks`` (B, X, Q, 3), float32. Those that end in ``_polyline`` have
             ``..._polyline_availability``, the last three ``..._availabilities``, bool. All is in metres and radians
             in the frame of the target, and zero where nothing is. With ``model_params.route`` also the keys of
-            ``docs/samples.md`` that tell of routes and of the order of lanes; windows that are no
+            ``docs/samples.md`` for routes and the order of lanes; windows that are no
             :class:`~l5kit.lanes.routes.RoutedWindows` have no route.
 
         Raises:

@@ -46,9 +46,9 @@ class CheckpointDescription:
         kind: Form of the file, in words.
         needs_pickle: Whether it can be loaded only by running code that is in it.
         weights: Weights by name; those of a file whose code was not run have shapes and types, but no values.
-        model_class: Module and name of the class of the network, if the file tells it.
+        model_class: Module and name of the class of the network, if the file has it.
         config: The configuration in the file; empty if there is none.
-        facts: What the file tells of its weights, such as their step and score.
+        facts: Facts in the file about its weights, such as their step and score.
         architecture: What the weights are those of; None for a network that l5kit does not know.
         fits: Configurations that ship with l5kit which the weights fit.
     """

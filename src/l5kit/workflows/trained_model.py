@@ -62,7 +62,7 @@ class TrainedModel(nn.Module):
         """Return what the network gives for a batch of tensors, on its device.
 
         Args:
-            batch: Tensors (B, ...) on any device; what they tell of the future is left out.
+            batch: Tensors (B, ...) on any device; tensors of the future are ignored.
         """
         outputs: dict[str, torch.Tensor] = self.network(network_inputs(tensors_on(self.device, batch)))
         return outputs

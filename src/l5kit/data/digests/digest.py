@@ -207,7 +207,7 @@ def dataset_digest(
     Args:
         path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a URL.
         cache: Take the digest that was found before, if no file has changed since: path, size, times and inode of
-            each are compared, and of files on a server what that tells of them. It is kept in the user's cache folder.
+            each are compared, and of files on a server its metadata. It is kept in the user's cache folder.
         workers: Threads that read; 0 for one on each core. The digest is the same for any number.
         progress: Called with the bytes that are done and their total, by one thread at a time.
 

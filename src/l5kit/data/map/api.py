@@ -150,7 +150,7 @@ class MapAPI:
 
     @property
     def network(self) -> LaneNetwork:
-        """Which lane leads where and how fast one may go there, as plain arrays; read when somebody asks first.
+        """Which lane leads where and how fast one may go there, as plain arrays; read on first use.
 
         Raises:
             CorruptedDataError: A lane names an id that is no UTF-8 text.

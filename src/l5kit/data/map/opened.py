@@ -28,7 +28,7 @@ _MOST_UNIONS_KEPT: Final = 2
 
 
 class SceneMaps:
-    """The maps of a dataset, asked by place or by scene; several threads may ask at once.
+    """The maps of a dataset, looked up by position or by scene; thread-safe.
 
     Maps of a folder lie apart in one world, so that the place of the AV says on which one a scene is. Scenes that are
     taken together get one map with the elements of all of theirs: far apart, they do not mix.

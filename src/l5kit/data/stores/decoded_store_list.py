@@ -52,7 +52,7 @@ def build_decoded_store(
     Raises:
         CorruptedDataError: A chunk of the dataset is damaged or missing.
         DatasetNotFoundError: There is no dataset at the path.
-        InvalidArgumentError: Nothing tells when the dataset changes, as it lies in memory.
+        InvalidArgumentError: The dataset lies in memory, where changes cannot be detected.
         OSError: The folder cannot be written to, or its disk is full.
     """
     return build_store(_source_at(path), cache_folder, progress=progress)

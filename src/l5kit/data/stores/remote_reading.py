@@ -30,11 +30,11 @@ class RemoteReading:
     The longest that a file can take is ``attempts`` times ``timeout_s``, and the delays between them.
 
     Attributes:
-        attempts: How often a file is asked for if the service does not answer, breaks off or is busy.
+        attempts: How often a file is requested if the service does not answer, breaks off or is busy.
         timeout_s: Longest time for one attempt, seconds.
         first_delay_s: Time before the second attempt, seconds; it doubles from one attempt to the next.
         max_delay_s: Longest time between two attempts, seconds.
-        concurrency: Most files that a process asks for at the same time, of one dataset.
+        concurrency: Most files that a process requests at the same time, of one dataset.
 
     Raises:
         InvalidArgumentError: A number is out of range.

@@ -67,7 +67,7 @@ class DeviceVectorEnv(VectorEnv[torch.Tensor, torch.Tensor, torch.Tensor]):
 
     Raises:
         InvalidArgumentError: An argument does not fit the configuration, or there is no such device.
-        UnsupportedValueError: Something is asked for that environments on a device do not have.
+        UnsupportedValueError: An option is not supported on a device.
         MissingDependencyError: It is a GPU, and something is missing that it needs.
         CorruptedDataError: All scenes are damaged, or one is and that is an error.
     """

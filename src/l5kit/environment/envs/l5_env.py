@@ -84,8 +84,8 @@ class L5Env(gymnasium.Env[Observation, Any]):
     By default it is that of L5Kit 1.5. What is seen is the raster of the configuration, ``{"image": (C, H, W)}``,
     float32 from 0 to 1. An action has three values: the next pose as seen from the AV, x and y in metres and heading in
     radians, or in kinematic mode steering and acceleration, the third one unused. With ``rescale_action`` values from
-    -1 to 1 stand for what is usual. Actions beyond the space are scaled like others. The episode is truncated at the
-    end of its frames.
+    -1 to 1 cover the usual range. Actions beyond the space are scaled like others. The episode is truncated at the end
+    of its frames.
 
     Args:
         env_config_path: YAML file with ``model_params``, ``raster_params``, ``train_data_loader.key``,
@@ -108,8 +108,8 @@ class L5Env(gymnasium.Env[Observation, Any]):
         render_mode: ``rgb_array``, or None.
         legacy_done: Whether the end of the log is ``terminated``, with the first frame as the last observation, as in
             L5Kit 1.5.
-        acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 stands for
-            ``MAX_ACC``; in 1.5 it stands for ten times that, as speeds are metres per step.
+        acceleration_per_step: Whether acceleration is scaled by the square of the step time, so that 1 means
+            ``MAX_ACC``; in 1.5 it means ten times that, as speeds are metres per step.
         observation: What is seen: ``raster``, ``vectors`` or ``compact``; None for what the configuration says.
         actions: Kind of actions: ``poses``, ``kinematic``, ``bicycle``, ``curvature``, ``pose_change``, ``grid``,
             ``route``, ``route_emergency``, or an object of your own; None for what the configuration says.
@@ -125,7 +125,7 @@ class L5Env(gymnasium.Env[Observation, Any]):
         cfg: The configuration.
         dataset: Dataset that episodes are of.
         sim_cfg: What is simulated, with the start of the episode.
-        sim_dataset: The episode as it is now. Steps are slower for the rest of an episode whose dataset was asked for.
+        sim_dataset: The episode as it is now. Reading it makes the remaining steps of the episode slower.
         simulator: Drives the agents.
         frame_index: The current frame of the episode.
         scene_index: Its scene.

@@ -38,7 +38,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
     """Environment of logged scenes in which the AV and other vehicles act at the same time.
 
     The AV is ``ego``. Vehicles that follow lanes in the log are ``vehicle_0``, ``vehicle_1`` and so on, in the order in
-    which the log has them within 100 m of its AV, the nearest first; ``infos[...]["track_id"]`` tells which track that
+    which the log has them within 100 m of its AV, the nearest first; ``infos[...]["track_id"]`` says which track that
     is, -1 for the AV. One acts from when it is within 100 m of the AV, as the log had it until then, and never again
     once it has ended: truncated at the last frame of its log, or terminated by what ``ends_at`` names. Then it leaves
     the scene; the AV stands where it is. The end of the frames truncates all. Infos have the same keys in each step and
@@ -54,8 +54,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         dmg: The data manager.
         sim_cfg: Says how many frames episodes have and where they start; None for what the configuration says.
         train: Whether episodes are of the training data.
-        controls: Who acts beside the AV: ``vehicles``, ``ego`` for nobody, or a number: so many of those that are
-            within 100 m at the start, the nearest first.
+        controls: Who acts beside the AV: ``vehicles``, ``ego`` for none, or a number: so many of those that are within
+            100 m at the start, the nearest first.
         max_vehicles: How many vehicles act in an episode at most, with ``controls="vehicles"``; None for what the
             configuration says.
         actions: Kind of actions: ``bicycle``, ``curvature``, ``pose_change``, ``grid``, ``route``, ``route_emergency``
@@ -66,10 +66,10 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             None for the configuration.
         ends_at: What ends an actor early, such as ``collision``, which needs the reward ``driving``; None
             for the configuration.
-        layout: What stands where in observations.
+        layout: Layout of observations.
         randomize_start: Whether episodes of training start anywhere; None for the configuration.
         strict: Whether a damaged scene is an error. Else it is left out with a warning.
-        resets_all: Whether ``reset`` tells of all ``possible_agents``, with zeros of those that do not act, as TorchRL
+        resets_all: Whether ``reset`` returns all ``possible_agents``, with zeros of those that do not act, as TorchRL
             wants it. ``agents`` are those that do.
         render_mode: ``rgb_array`` for pictures of what is around the AV; None for none.
 
@@ -225,15 +225,15 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         """Drive to the next frame.
 
         Args:
-            actions: One for each of ``agents``, none where there is nobody any more. Those of others of
-                ``possible_agents`` are not looked at.
+            actions: One for each of ``agents``, none where no agents are left. Those of others of ``possible_agents``
+                are not looked at.
 
         Returns:
             What is seen, rewards, terminated, truncated and infos, of those who acted and those who are new.
 
         Raises:
             EpisodeEndedError: There is no episode, or it has ended; call ``reset``.
-            InvalidArgumentError: An action is missing, of another shape, not finite, or of somebody who is unknown.
+            InvalidArgumentError: An action is missing, of another shape, not finite, or of an unknown agent.
         """
         if self.episode is None:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")

@@ -43,15 +43,15 @@ class DrivingWeights:
         collision: Per road user that the AV collides with at fault, once in an episode: - w x n.
         contact: The same for those that it is not at fault for.
         off_road: Per second with a corner 0.3 m or more off the drivable surface: - w x dt.
-        time_to_collision: Per second in which the AV would meet somebody within 0.9 s if all went on as they are, or
-            collides at fault: - w x dt.
+        time_to_collision: Per second in which the AV would collide within 0.9 s if all went on as they are, or collides
+            at fault: - w x dt.
         off_route: Per second more than ``most_offset_m`` beside the route, or turned by more than 90 degrees against
             it: - w x dt.
         speed: Per second at 2.23 m/s above the limit of the route: - w x dt x min(excess / 2.23 m/s, 3).
         comfort: Per second with all six signals of the score twice as large as their bounds: - w x dt x mean of
             clip(signal / bound - 1, 0, 1). The signals are differences of two motions here, not filtered ones.
         red_light: Per red line that the front of the AV passes on its route: - w x n.
-        end: Where a failure ends the task: - w. Without it, whoever cannot avoid costs would rather end at once.
+        end: Where a failure ends the task: - w. Without it, a policy that cannot avoid costs learns to end at once.
         most_offset_m: Distance from the route up to which the AV is on it, metres.
         progress_reference: ``"limit"`` for the way at the speed limit, ``"expert"`` for the way of the logged AV in
             the same step.

@@ -51,7 +51,7 @@ class SlotSimulation:
 
     The AV is where the log has it, or is driven by actions through a vehicle model. Road users are those of
     :class:`~l5kit.environment.episode_roads.EpisodeRoads`, as in all environments. Nothing comes back to the processor
-    from a device unless somebody looks at a result. All calls belong in one stream of torch.
+    from a device unless a result is read. All calls belong in one stream of torch.
 
     Args:
         bank: The scenes, which are copied to a device; all that are to be driven must be prepared.

@@ -21,7 +21,7 @@ _TRACKS = ("tracks", "path_tracks")
 
 
 class SceneBank:
-    """Scenes of a log, one after the other in the order in which they were first asked for.
+    """Scenes of a log, one after the other in the order in which they were first requested.
 
     A row of an agent takes about 100 bytes, a frame 100 and a metre of a path 8: a scene of 248 frames with 80 agents
     and 40 paths about 2.2 MB, and up to twice that while arrays grow. All arrays are read-only and end where the

@@ -54,8 +54,8 @@ def create_chopped_dataset(
 ) -> str:
     """Make a test set: the first frames of every scene, and where the agents of the last of them go.
 
-    The folder holds a dataset of the same name with the first frames; ``mask.npz``, whose ``arr_0`` (bool) tells which
-    of its agent rows are test agents; and ``gt.csv``, their true positions. Test agents are those of the last frame of
+    The folder holds a dataset of the same name with the first frames; ``mask.npz``, whose ``arr_0`` (bool) marks the
+    agent rows that are test agents; and ``gt.csv``, their true positions. Test agents are those of the last frame of
     each scene that stay valid for enough frames, however short their past: a ``RuntimeWarning`` gives the number of
     those that the usual selection of a training would leave out. The source is only read; its agents mask is the one
     stored in it, or in the user's cache folder.

@@ -71,7 +71,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricFacts:
-    """What is told of a metric; ``scores.json`` has it with the values.
+    """Description of a metric; ``scores.json`` has it with the values.
 
     Attributes:
         name: Column of the table of scenes, such as ``distance_to_pedestrian_m``.
@@ -172,7 +172,7 @@ _NAMES: Final = tuple(field.name for field in fields(MetricFacts))
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(MetricFacts):
-    """A metric: what is measured of drives, and what is told of it.
+    """A metric: what is measured of drives, and its description.
 
     It has values of frames, which are a column of ``frames.csv`` and a curve in the viewer, or of scenes alone. Folded,
     the values of frames are that of the scene in ``scenes.csv``.

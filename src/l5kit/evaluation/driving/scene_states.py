@@ -102,7 +102,7 @@ def join_road_users(
         scenes: S scenes.
         num_frames: Frames of the longest.
         threshold: What the probability of a label must be above.
-        include_unknown: Whether rows of unknown class are other objects that stand still, in place of none.
+        include_unknown: Whether rows of unknown class count as other objects at rest; else they are left out.
 
     Raises:
         InvalidArgumentError: A road user has a value that is not finite.
@@ -257,7 +257,7 @@ def read_road_users(
     Args:
         scenes: S scenes.
         threshold: What the probability of a label must be above.
-        include_unknown: Whether rows of unknown class are other objects that stand still, in place of none.
+        include_unknown: Whether rows of unknown class count as other objects at rest; else they are left out.
 
     Raises:
         InvalidArgumentError: A road user has a value that is not finite.

@@ -30,7 +30,7 @@ class RasterizedPlanningModel(nn.Module):
         pretrained: Start a ResNet from ImageNet weights; see :func:`build_backbone`.
         weights_file: File with these weights, in place of that in the cache folder of torch hub.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
-        motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
+        motion_step_time_s: Give the network speed, acceleration and turn rate of the agent, whose past steps take so
             long, for new trainings; None for not, as L5Kit 1.5.
 
     Raises:
@@ -82,10 +82,9 @@ class RasterizedPlanningModel(nn.Module):
         """Return the loss in train mode, the trajectory in eval mode.
 
         Args:
-            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that is told the
-                motion also what :meth:`MotionHead.forward` takes. In train mode also
-                ``target_positions`` (B, T, 2) in metres and ``target_yaws`` (B, T, 1) in radians, both in the agent
-                frame, and ``target_availabilities`` (B, T).
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that gets the motion
+                also what :meth:`MotionHead.forward` takes. In train mode also ``target_positions`` (B, T, 2) in metres
+                and ``target_yaws`` (B, T, 1) in radians, both in the agent frame, and ``target_availabilities`` (B, T).
 
         Returns:
             In train mode ``loss``, a scalar. In eval mode ``positions`` (B, T, 2) and ``yaws`` (B, T, 1), in the agent

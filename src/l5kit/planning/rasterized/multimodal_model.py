@@ -28,7 +28,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         coef_alpha: Weight of the classifier's cross entropy in the loss.
         weights_file: File with ImageNet weights, in place of that in the cache folder of torch hub.
         average_available_only: Average errors over available steps, instead of over all as L5Kit 1.5 does.
-        motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
+        motion_step_time_s: Give the network speed, acceleration and turn rate of the agent, whose past steps take so
             long, for new trainings; None for not, as L5Kit 1.5.
 
     Raises:

@@ -28,7 +28,7 @@ class RasterizedMotionModel(nn.Module):
         num_modes: Trajectories M.
         pretrained: Start a ResNet from ImageNet weights.
         weights_file: File with these weights, in place of that in the cache folder of torch hub.
-        motion_step_time_s: Tell the network speed, acceleration and turn rate of the agent, whose past steps take so
+        motion_step_time_s: Give the network speed, acceleration and turn rate of the agent, whose past steps take so
             long, for new trainings; None for not, as L5Kit 1.5.
         criterion: Element-wise loss; None for the squared error, half of it with several modes.
 
@@ -72,9 +72,9 @@ class RasterizedMotionModel(nn.Module):
         """Return the loss in train mode, the trajectories in eval mode.
 
         Args:
-            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that is told the
-                motion also what :meth:`MotionHead.forward` takes. In train mode also
-                ``target_positions`` (B, T, 2) in metres and ``target_availabilities`` (B, T).
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that gets the motion
+                also what :meth:`MotionHead.forward` takes. In train mode also ``target_positions`` (B, T, 2) in metres
+                and ``target_availabilities`` (B, T).
 
         Returns:
             In train mode ``loss``, a scalar. In eval mode ``positions`` (B, T, 2) of the likeliest mode,

@@ -42,7 +42,7 @@ class QueryCentricModel(nn.Module):
         criterion: Element-wise error of positions, of proposals and of the winner; smooth L1 by default.
         residual_to: Kinematic baseline that trajectories are differences to, or None.
         residual_unit_m: Unit of these at the last step in metres; None for one that grows with the distance.
-        motion_features: Tell speeds, accelerations and turn rates, fitted to the past.
+        motion_features: Add speeds, accelerations and turn rates, fitted to the past.
         step_time_s: Seconds between two future steps.
         past_step_time_s: Seconds between two past ones.
         disable_other_agents: Let no agent look at others.

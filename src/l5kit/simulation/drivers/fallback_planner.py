@@ -21,7 +21,7 @@ class FallbackPlanner:
     """Planner of AVs that lets another one drive as long as its plans have no fault by the scores of rules.
 
     In each step the plan is rolled out for 4 s as :class:`RulePlanner` rolls out its own: where it collides at fault,
-    leaves the road, has somebody ahead within the time to collision or passes a red line, the plan of the rules is
+    leaves the road, has a road user ahead within the time to collision or passes a red line, the plan of the rules is
     driven. A tracker goes some metres beyond the end of a plan that stops, so that late stops are overruled, too. The
     rules also drive where an AV hardly moves for ten frames (below 1 m/s), its plans take it less than half as far as
     theirs would in 4 s, and these have no fault: they start it, and drive on until the plans of the planner go farther.
@@ -45,8 +45,8 @@ class FallbackPlanner:
         """Return the plan of each AV: world poses in steps of 0.1 s from 0.1 to 4 s ahead, (R, 40, 3).
 
         Raises:
-            InvalidArgumentError: It is asked to drive agents, the planner gives controls and nobody says of which
-                model, or its plans end before 0.1 s.
+            InvalidArgumentError: It is used for agents, the planner gives controls without their model, or its plans
+                end before 0.1 s.
         """
         state = behind_view(state)
         if state.actors is not None:

@@ -32,7 +32,7 @@ class IntelligentDriver:
     least. The nearest object ahead whose box meets this path, widened to the width of the vehicle, is its leader; the
     first red line and the end of the path stand as leaders beside it. AVs get a plan of some seconds, in which the
     leader keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is. An AV on no
-    lane, or without a map, goes straight on and comes to stand within 50 m.
+    lane, or without a map, goes straight on and stops within 50 m.
 
     Attributes:
         params: Parameters of the model; None for the published ones, those of agents or those of the AV.

@@ -40,8 +40,8 @@ class KeyResponse:
         coasting_mps2: Deceleration without a key, above 0.
         braking_mps2: Deceleration of the brake, above 0.
         hard_braking_mps2: Deceleration of the hard brake, above 0.
-        max_steering_rad: Steering that left and right ask for at low speed, above 0 and below pi / 2.
-        lateral_mps2: Acceleration across that they ask for at higher speed, above 0.
+        max_steering_rad: Steering of the left and right keys at low speed, above 0 and below pi / 2.
+        lateral_mps2: Lateral acceleration of these keys at higher speed, above 0.
         steering_rate_radps: How fast the steering gets there at a standstill, above 0.
         halving_speed_mps: Speed at which it is half as fast, above 0.
 

@@ -141,9 +141,10 @@ def keep_or_plan(
 ) -> tuple[int, float]:
     """Write a given plan where it may be driven, else the best proposal; return which it is, and how long it waits.
 
-    A plan may be driven if its roll-out has no collision at fault, stays on the road, has nobody ahead within the time
-    to collision, and passes no red line. An AV that hardly moves waits where its plan comes less than half as far as a
-    proposal without a fault. After some frames of that the proposal starts it, and drives on until plans go farther.
+    A plan may be driven if its roll-out has no collision at fault, stays on the road, has no road user ahead within the
+    time to collision, and passes no red line. An AV that hardly moves waits where its plan comes less than half as far
+    as a proposal without a fault. After some frames of that the proposal starts it, and drives on until plans go
+    farther.
 
     Args:
         given: The plan, world poses from now on in steps of the tracker, (1, N + 1, 3).

@@ -53,7 +53,7 @@ class RulePlanner:
     time to collision and comfort, weights 5, 5 and 2). If even the best one collides within 2 s, the AV brakes with
     6 m/s2. An idea of PDM-Closed (Dauner et al., arXiv 2306.07962), with the metrics and models of l5kit.
 
-    Somebody who stood still and is not seen any more is reckoned to stand there for another second.
+    A stationary road user that is not seen any more is assumed to stay there for another second.
 
     Without a path, off the lanes or without a map, the AV goes straight on, not faster than it was at first.
 
@@ -95,7 +95,7 @@ class RulePlanner:
         """Return the best plan of each AV: world poses in steps of 0.1 s from 0.1 to 4 s ahead, (R, 40, 3).
 
         Raises:
-            InvalidArgumentError: It is asked to drive agents.
+            InvalidArgumentError: It is used for agents.
         """
         state = behind_view(state)
         if state.actors is not None:
@@ -123,10 +123,10 @@ class RulePlanner:
     def overrule(self, state: TrafficState, plans: Float64Array) -> tuple[Float64Array, BoolArray]:
         """Return plans of AVs, (R, 40, 3), where they may be driven, else those of rules, and which are these.
 
-        A plan may be driven if its roll-out over 4 s collides with nobody at fault, stays on the road, has nobody ahead
-        within the time to collision, and passes no red line; others have to be 0.3 m off the sides of the AV. Where an
-        AV hardly moves for 1 s, its plans do not take it half as far as the rules would, and these see no fault, they
-        start it, and drive on until its plans go farther.
+        A plan may be driven if its roll-out over 4 s has no collision at fault, stays on the road, has no road user
+        ahead within the time to collision, and passes no red line; others have to be 0.3 m off the sides of the AV.
+        Where an AV hardly moves for 1 s, its plans do not take it half as far as the rules would, and these see no
+        fault, they start it, and drive on until its plans go farther.
 
         Args:
             state: The AVs now.

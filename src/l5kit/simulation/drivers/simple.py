@@ -13,7 +13,7 @@ from l5kit.simulation.vehicle_models import VehicleStates
 
 @dataclass(frozen=True)
 class Replay:
-    """AVs that drive as in the log. To leave the frames of the log as they are, to the bit, let nobody drive.
+    """AVs that drive as in the log. To keep the frames of the log bit by bit, use no driver.
 
     Agents are replayed by not being driven.
 

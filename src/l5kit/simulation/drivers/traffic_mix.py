@@ -102,7 +102,7 @@ class TrafficMix:
         return chosen
 
     def tracks(self, batch: SceneBatch) -> BoolArray:
-        """Return which tracks of a batch are driven by anybody, (T,)."""
+        """Return which tracks of a batch are driven, (T,)."""
         assigned: Int64Array = batch.once(self.assign)
         is_driven = np.zeros(len(assigned), np.bool_)
         for number, name in enumerate(self.names):

@@ -35,7 +35,7 @@ class Actions:
             of a vehicle model, (K, A) float64.
         times_s: When vehicles are to be at planned poses, seconds from now, rising, (T,); None for one pose a step of
             the simulation, from the next one on, and for controls.
-        is_fallback: For which vehicles they are those of a fallback, (K,); None where nobody has one.
+        is_fallback: For which vehicles they are those of a fallback, (K,); None without fallbacks.
 
     Raises:
         InvalidArgumentError: The shapes or types are not as above, or times do not rise.

@@ -57,7 +57,7 @@ class AgentControl:
         classes: Which classes are driven.
         near_m: An agent that is not driven yet is driven from when it is closer to the AV than this, metres.
         far_m: One that is driven stays so while it is closer than this, metres.
-        tracks: Tells which tracks of a batch may be driven at all, (T,); None for all.
+        tracks: Returns which tracks of a batch may be driven at all, (T,); None for all.
         leaves_with_log: Whether an agent that is driven ends with the last frame of its track; else it goes on.
         waits_for_room: Whether an agent that would appear in a frame, and be driven, appears only when no box stands
             where the log has it then.
@@ -89,7 +89,7 @@ class AgentControl:
         """Return the rules for traffic that reacts: vehicles from 100 m of the AV on, for as long as the log has them.
 
         Args:
-            tracks: Tells which tracks of a batch may be driven at all.
+            tracks: Returns which tracks of a batch may be driven at all.
             classes: Which classes are driven.
         """
         return cls(classes, 100.0, math.inf, tracks, leaves_with_log=True, waits_for_room=True, keeps_rows=True)

@@ -118,7 +118,7 @@ class DrivenScenes:
         Args:
             scenes: Scenes of the batch; None for those that were driven to their end.
             threshold: What the probability of a label must be above; None for that of the batch.
-            include_unknown: Whether rows of unknown class are other objects that stand still, in place of none.
+            include_unknown: Whether rows of unknown class count as other objects at rest; else they are left out.
 
         Raises:
             InvalidArgumentError: A road user has a value that is not finite.

@@ -67,8 +67,8 @@ class SceneBatch:
         facts: Facts of the log.
         road: The map; None without one.
         threshold: What the probability of a label must be above for an agent to be of its class.
-        is_live: Whether nobody knows what is to come, as in a session: ``recorded`` then has the routes alone, and
-            agents and lights are those of the buffer.
+        is_live: Whether the future is unknown, as in a session: ``recorded`` then has the routes alone, and agents and
+            lights are those of the buffer.
 
     Raises:
         InvalidArgumentError: There is no scene, or one does not have the frames.

@@ -185,10 +185,10 @@ class Driver(Protocol):
     """Who drives: any object with this method.
 
     One object may drive many batches at the same time, so what it remembers of a batch belongs into
-    ``TrafficState.memory``. Where it raises an error, it is asked again for each scene alone, with a copy of the memory
-    from before; where that was empty and all scenes fail, with a batch of this scene only. The memory is copied in each
-    step for that; large objects that do not change, or that may be asked twice, copy fast with a ``__deepcopy__`` that
-    returns them.
+    ``TrafficState.memory``. Where it raises an error, it is called again for each scene alone, with a copy of the
+    memory from before; where that was empty and all scenes fail, with a batch of this scene only. The memory is copied
+    in each step for that; large objects that do not change, or that may be called twice, copy fast with a
+    ``__deepcopy__`` that returns them.
     """
 
     def drive(self, state: TrafficState) -> Actions:

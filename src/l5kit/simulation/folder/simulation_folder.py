@@ -106,7 +106,7 @@ def find_scene_files(
 
 
 class SimulationFolder:
-    """Reads the folder of a simulation; each part when it is asked for.
+    """Reads the folder of a simulation; each part on first use.
 
     Args:
         path: The folder.
@@ -119,7 +119,7 @@ class SimulationFolder:
         frames: The table of frames.
 
     Raises:
-        CorruptedDataError: ``scores.json`` or ``run.json`` is no JSON object, or tells of metrics what cannot be read.
+        CorruptedDataError: ``scores.json`` or ``run.json`` is no JSON object, or its metrics cannot be read.
     """
 
     def __init__(self, path: Path) -> None:

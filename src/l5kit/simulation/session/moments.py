@@ -100,7 +100,7 @@ class SeenObjects:
 
     @classmethod
     def none(cls) -> "SeenObjects":
-        """Return nobody."""
+        """Return no road users."""
         empty = np.zeros((0, 2))
         return cls(track_ids=[], classes=[], positions_m=empty, headings_rad=[], sizes_m=empty, velocities_mps=empty)
 

@@ -69,8 +69,8 @@ class Plan:
 class Session:
     """A planner in a loop: it takes what is known at each moment, keeps the past, and gives plans.
 
-    The planner is asked as the driver of the AV is in a simulation, with the same samples of the same records: fed with
-    the frames of one it plans the same. Moments may come at any rate. The planner sees frames that are
+    The planner is called as the driver of the AV is in a simulation, with the same samples of the same records: fed
+    with the frames of one it plans the same. Moments may come at any rate. The planner sees frames that are
     ``facts.step_time_s`` apart, as in its training: moments as they are where they come at this rate, and else frames
     between moments (:meth:`~l5kit.simulation.session.past.KeptPast.frames`). A moment that is refused changes nothing.
     Memory is bounded by the past that the planner looks at. A session is for one thread.
