@@ -16,6 +16,7 @@ from l5kit.data import (
     get_agents_slice_from_frames,
     get_frames_slice_from_scenes,
 )
+from l5kit.data.dataset_summary import text_table
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX, TL_FACE_LABEL_TO_INDEX, TL_FACE_LABELS
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError, L5KitError, MissingArrayError
 from support.fixture_s import make_fixture_s
@@ -404,3 +405,11 @@ def test_repr_tells_path_and_counts(tmp_path):
     created = ChunkedDataset(str(tmp_path / "new.zarr")).initialize(num_scenes=1, num_frames=2, num_agents=30)
     assert repr(created) == f"<ChunkedDataset '{tmp_path / 'new.zarr'}': 1 scenes, 2 frames, 30 agents, 0 tl_faces>"
     assert repr(ChunkedDataset.in_memory()).startswith("<ChunkedDataset 'in memory': 0 scenes")
+
+
+def test_the_table_is_laid_out_by_prettytable():
+    prettytable = pytest.importorskip("prettytable")
+    for columns in ({"Num Scenes": 1, "Frequency (Hz)": 10.0}, {"ab": 12345, "abc": 7, "abcd": 123}):
+        wanted = prettytable.PrettyTable(field_names=list(columns), float_format=".2")
+        wanted.add_row(list(columns.values()))
+        assert text_table(columns) == wanted.get_string()

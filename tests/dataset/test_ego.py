@@ -39,6 +39,12 @@ class RowCounter(BaseEgoDataset):
         return count
 
 
+@pytest.mark.parametrize("text", ["é", "h" * 71, "a\0b"])
+def test_texts_that_no_tensor_of_bytes_holds_are_refused(text):
+    with pytest.raises(ValueError, match=r"ascii|at most 70 bytes"):
+        convert_str_to_fixed_length_tensor(text)
+
+
 def test_the_base_makes_no_samples() -> None:
     with pytest.raises(NotImplementedError, match="BaseEgoDataset makes no samples by itself"):
         BaseEgoDataset(make_cfg(), make_fixture_s())

@@ -123,6 +123,11 @@ def test_many_yaws_equal_one_by_one(yaws_rad):
     np.testing.assert_allclose(batched, [rotation33_as_yaw(each) for each in rotations], rtol=1e-15)
 
 
+def test_vertical_flip_keeps_the_type_of_floats():
+    assert vertical_flip(np.eye(3, dtype=np.float32), np.int64(50)).dtype == np.float32
+    assert vertical_flip(np.eye(3, dtype=np.int64), 0.5)[1, 2] == 0.5
+
+
 def test_vertical_flip_mirrors_y_and_leaves_its_argument():
     matrix = np.array([[2.0, 0, 1], [0, 3, 4], [0, 0, 1]])
     before = matrix.copy()

@@ -120,7 +120,13 @@ def text_table(columns: dict[str, int | float]) -> str:
     widths = [max(len(title), len(value)) for title, value in zip(columns, values, strict=True)]
     border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     lines = [
-        "|" + "|".join(f" {cell:^{width}} " for cell, width in zip(cells, widths, strict=True)) + "|"
+        "|" + "|".join(f" {_centered(cell, width)} " for cell, width in zip(cells, widths, strict=True)) + "|"
         for cells in (list(columns), values)
     ]
     return "\n".join([border, lines[0], border, lines[1], border])
+
+
+def _centered(text: str, width: int) -> str:
+    """Return a text between blanks; of an odd number one more is behind odd texts, before others, as in PrettyTable."""
+    before = (width - len(text) + (len(text) + 1) % 2) // 2
+    return f"{' ' * before}{text}".ljust(width)

@@ -43,10 +43,16 @@ def encode_fixed_length(string: str, max_length: int = kMaxStrLength) -> UInt8Ar
 
 
 def convert_str_to_fixed_length_tensor(string: str, max_length: int = kMaxStrLength) -> "torch.Tensor":
-    """Return a text as a tensor of UTF-8 bytes, (max_length,) uint8; see :func:`encode_fixed_length`."""
+    """Return a text as a tensor of ASCII bytes, (max_length,) uint8, padded with zeros.
+
+    Raises:
+        InvalidArgumentError: The text takes more than ``max_length`` bytes, or holds a NUL.
+        UnicodeEncodeError: It is no ASCII (a ``ValueError``).
+    """
     require_torch("a tensor")
     import torch
 
+    string.encode("ascii")
     return torch.from_numpy(encode_fixed_length(string, max_length))
 
 

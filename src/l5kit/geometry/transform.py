@@ -212,7 +212,9 @@ def vertical_flip(tm: ArrayLike, y_dim_size: float) -> NumericArray:
     matrix = np.asarray(tm)
     if matrix.shape != (3, 3):
         raise InvalidArgumentError(f"tm has shape {matrix.shape}; pass one transform of shape (3, 3)")
-    flipped = matrix.astype(np.result_type(matrix, y_dim_size), copy=True)
+    # floats keep their type, also beside a NumPy number
+    dtype = matrix.dtype if matrix.dtype.kind == "f" else np.result_type(matrix, y_dim_size)
+    flipped = matrix.astype(dtype, copy=True)
     flipped[1] *= -1
     flipped[1, 2] += y_dim_size
     return flipped

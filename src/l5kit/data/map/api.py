@@ -23,7 +23,7 @@ from l5kit.data.display import html_card
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.local_data_manager import DataManager, require_data_manager
 from l5kit.data.map.content import MapContent, share_map
-from l5kit.data.map.element_kinds import TLFacesColors, face_colors, select_elements
+from l5kit.data.map.element_kinds import TLFacesColors, face_colors, face_kinds, select_elements
 from l5kit.data.map.geometry import resample_every, resample_line, world_from_local
 from l5kit.data.map.lane_network import LaneNetwork, decode_reference
 from l5kit.data.map.lane_routes import LaneRoute, LaneRouter
@@ -510,9 +510,7 @@ class MapAPI:
         return {ids[face]: colors[int(kinds[face])].name for face in faces if content.ids_to_el[ids[face]] == face}
 
     def is_traffic_face_color(self, element_id: str, color: str) -> bool:
-        """Return whether an element is a traffic light face of a colour.
-
-        U-turn faces count as their colour, flashing yellow as yellow and flashing red as red.
+        """Return whether an element is a traffic light face of a colour; see :meth:`is_traffic_face`.
 
         Args:
             element_id: Id of the element.
@@ -524,17 +522,18 @@ class MapAPI:
         """
         if color.upper() not in TLFacesColors.__members__:
             raise InvalidArgumentError(f"color must be one of red, green and yellow, got {color!r}")
-        self._position(element_id)
-        return self._color_by_face.get(element_id) == color.upper()
+        return self.is_traffic_face(element_id) and self._color_by_face[element_id] == color.upper()
 
     def is_traffic_face(self, element_id: str) -> bool:
-        """Return whether an element is a traffic light face of any colour.
+        """Return whether an element is a traffic light face of any colour, round or an arrow.
+
+        U-turn and flashing faces are none, as in L5Kit 1.5; they have a colour all the same
+        (:meth:`get_color_for_face`), which lanes are drawn in.
 
         Raises:
             KeyError: There is no element with this id.
         """
-        self._position(element_id)
-        return element_id in self._color_by_face
+        return int(self._content.control_kinds[self._position(element_id)]) in face_kinds()
 
     def get_color_for_face(self, face_id: str) -> str:
         """Return the colour of a traffic light face: ``RED``, ``GREEN`` or ``YELLOW``.

@@ -40,6 +40,14 @@ def face_colors() -> Mapping[int, TLFacesColors]:
     return MappingProxyType(colors)
 
 
+@cache
+def face_kinds() -> frozenset[int]:
+    """Return the kinds of faces as L5Kit 1.5 knows them: round ones and arrows, no U-turns and none that flash."""
+    return frozenset(
+        number for name, number in _members(TrafficControlElement, "Type").items() if name.endswith("_face")
+    )
+
+
 def _members(message: type[Message], oneof: str) -> dict[str, int]:
     """Return name and field number of the members of a oneof."""
     return {member.name: member.number for member in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
