@@ -1,9 +1,9 @@
 """Options of a closed-loop simulation: which scenes and frames, how planners move the AV, and how it is carried out."""
 
-import numbers
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Number
 from typing import Final
 
 import numpy as np
@@ -80,9 +80,9 @@ class ClosedLoopOptions:
     def __post_init__(self) -> None:
         for name, least in (("start_frame", 0), ("num_frames", 1), ("workers", 0), ("batch_size", 1)):
             value = getattr(self, name)
-            if value is None or (name == "workers" and not isinstance(value, numbers.Number)):
+            if value is None or (name == "workers" and not isinstance(value, Number)):
                 continue
-            if not isinstance(value, numbers.Integral) or value < least:
+            if not isinstance(value, Integral) or value < least:
                 raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
         if isinstance(self.workers, int) and self.workers > _MOST_WORKERS:
             raise InvalidArgumentError(
