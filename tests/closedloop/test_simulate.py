@@ -416,7 +416,18 @@ def test_scenes_that_are_not_there_are_refused(mixed_city, tmp_path, values, mes
 
 
 @pytest.mark.parametrize(
-    "values", [{"moves": "jumped"}, {"batch_size": 0}, {"workers": -1}, {"num_frames": 0}, {"start_frame": -1}], ids=str
+    "values",
+    [
+        {"moves": "jumped"},
+        {"batch_size": 0},
+        {"workers": -1},
+        {"workers": 1.5},
+        {"num_frames": 0},
+        {"num_frames": 2.5},
+        {"start_frame": -1},
+        {"start_frame": 1.5},
+    ],
+    ids=str,
 )
 def test_options_out_of_range_are_refused(values):
     (name,) = values

@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Number
 from typing import Final
 
 import numpy as np
@@ -80,9 +79,9 @@ class ClosedLoopOptions:
     def __post_init__(self) -> None:
         for name, least in (("start_frame", 0), ("num_frames", 1), ("workers", 0), ("batch_size", 1)):
             value = getattr(self, name)
-            if value is None or (name == "workers" and not isinstance(value, Number)):
+            if value is None or (name == "workers" and not isinstance(value, int | float | np.number)):
                 continue
-            if not isinstance(value, Integral) or value < least:
+            if not isinstance(value, int | np.integer) or value < least:
                 raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
         if isinstance(self.workers, int) and self.workers > _MOST_WORKERS:
             raise InvalidArgumentError(
