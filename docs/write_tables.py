@@ -15,7 +15,7 @@ from l5kit.sampling.sample_keys import KEYS_BY_DATASET, ROWS_OF_AV, SIZES, Sampl
 FOLDER = Path(__file__).parent
 
 _TITLES = {
-    "EgoDataset": "Samples with pictures: `EgoDataset`, `AgentDataset`",
+    "EgoDataset": "Samples with rasters: `EgoDataset`, `AgentDataset`",
     "EgoDatasetVectorized": "Vector samples: `EgoDatasetVectorized`, `EgoAgentDatasetVectorized`, "
     "`AgentDatasetVectorized`",
 }

@@ -4,6 +4,7 @@ Per document, in order and in a temporary folder that holds a made city under th
 
 * ``python`` blocks run in one namespace;
 * a block right after ``<!-- file: NAME -->`` is written to that file, too;
+* ``<!-- uses: NAME of DOCUMENT -->`` writes the block of that file in another document, before anything else;
 * ``l5kit`` lines of ``bash`` blocks run in this process, the targets of ``make`` lines must exist, and other commands
   must be among those that need no proof;
 * ``text``, ``yaml``, ``toml`` and ``json`` blocks are for reading;
@@ -33,6 +34,8 @@ BLOCK = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 
+USES = re.compile(r"^<!-- uses: (?P<file>\S+) of (?P<document>\S+) -->$", flags=re.MULTILINE)
+
 DEEP_IMPORT = re.compile(r"^ *(?:from|import) (l5kit\.\w+\.[\w.]+)", flags=re.MULTILINE)
 
 
@@ -58,6 +61,15 @@ def blocks_of(text):
         )
         for found in BLOCK.finditer(text)
     ]
+
+
+def write_files_of_others(text, path):
+    """Write the files that a document uses and another one has."""
+    for use in USES.finditer(text):
+        other = blocks_of((path.parent / use["document"]).read_text("utf-8"))
+        texts = [block.text for block in other if block.file == use["file"]]
+        assert len(texts) == 1, f"{path.name}: {use['document']} has {len(texts)} blocks of the file {use['file']}"
+        Path(use["file"]).write_text(texts[0], "utf-8")
 
 
 def commands_of(text):
@@ -130,10 +142,12 @@ def made_city(tmp_path_factory):
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_what_the_documents_say_to_type_works(path, tmp_path, monkeypatch, request):
-    blocks = blocks_of(path.read_text("utf-8"))
+    text = path.read_text("utf-8")
+    blocks = blocks_of(text)
     if any(block.language in ("python", "bash") and "city" in block.text for block in blocks):
         shutil.copytree(request.getfixturevalue("made_city"), tmp_path / "city")
     monkeypatch.chdir(tmp_path)
+    write_files_of_others(text, path)
     environment = dict(os.environ)
     namespace = {"__name__": "__main__"}
     try:
@@ -168,6 +182,15 @@ def test_blocks_are_found_with_their_lines():
         Block("bash", "l5kit info X\n", 9, "needs the real data"),
         Block("", "plain\n", 12, None),
     ]
+
+
+def test_files_of_other_documents_are_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.md").write_text("<!-- file: a.yaml -->\n```yaml\nx: 1\n```\n", "utf-8")
+    write_files_of_others("A\n<!-- uses: a.yaml of other.md -->\nB\n", tmp_path / "this.md")
+    assert (tmp_path / "a.yaml").read_text("utf-8") == "x: 1\n"
+    with pytest.raises(AssertionError, match="0 blocks of the file b"):
+        write_files_of_others("<!-- uses: b.yaml of other.md -->", tmp_path / "this.md")
 
 
 def test_commands_are_joined_and_rid_of_comments():

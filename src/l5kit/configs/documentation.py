@@ -54,7 +54,7 @@ def _row(name: str, keys: dict[str, SchemaKey], num_sections: int) -> str:
     coded = (*_groups()["all map types"], *WORKFLOWS)
     read_by = ", ".join(f"`{reader}`" if reader in coded else reader for reader in readers)
     only = f"; in `{next(iter(keys))}` only" if len(keys) < num_sections else ""
-    return f"| `{name}` | {value} | {default} | {read_by or 'not read'} | {first.key.text}{only} |\n"
+    return f"| `{name}` | {value} | {default} | {read_by or 'nothing'} | {first.key.text}{only} |\n"
 
 
 def _default(key: SchemaKey) -> str:

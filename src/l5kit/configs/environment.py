@@ -35,11 +35,12 @@ class CompactParams(Params, section="gym_params.compact"):
     num_lane_points: Annotated[Count, Key("points of lanes that are seen at most")] = 24
     reach_m: Annotated[PositiveNumber, Key("how far road users, lanes and lines are seen", unit="m")] = 50.0
     frame: Annotated[
-        Literal["vehicle", "route"], Key("what road users and the route are described along: the vehicle, or the route")
+        Literal["vehicle", "route"],
+        Key("frame of road users and of the route: that of the vehicle, or along the route"),
     ] = "vehicle"
     forecast: Annotated[
         Literal["velocity", "lanes"],
-        Key("how road users are thought to go on: with their velocity, or vehicles along their lanes (frame `route`)"),
+        Key("how road users are assumed to move: with their velocity, or vehicles along their lanes (frame `route`)"),
     ] = "velocity"
 
 
@@ -47,15 +48,15 @@ class CompactParams(Params, section="gym_params.compact"):
 class DrivingParams(Params, section="gym_params.driving"):
     """Weights of the reward `driving`, by the names of ``DrivingWeights``, which has these defaults."""
 
-    combines: Annotated[Literal["sum", "product"], Key("whether penalties are taken off the progress, or scale it")] = (
-        "sum"
-    )
-    progress: Annotated[NumberFromZero, Key("weight of the way along the route")] = 1.0
+    combines: Annotated[
+        Literal["sum", "product"], Key("whether penalties are subtracted from the progress, or scale it")
+    ] = "sum"
+    progress: Annotated[NumberFromZero, Key("weight of the distance along the route")] = 1.0
     collision: Annotated[NumberFromZero, Key("of a collision at fault")] = 10.0
     contact: Annotated[NumberFromZero, Key("of one that is not")] = 0.0
     off_road: Annotated[NumberFromZero, Key("of a second off the road")] = 5.0
     time_to_collision: Annotated[NumberFromZero, Key("of a second before a collision")] = 1.0
-    off_route: Annotated[NumberFromZero, Key("of a second beside the route")] = 1.0
+    off_route: Annotated[NumberFromZero, Key("of a second off the route")] = 1.0
     speed: Annotated[NumberFromZero, Key("of a second above the speed limit")] = 0.5
     comfort: Annotated[NumberFromZero, Key("of a second of discomfort")] = 0.5
     red_light: Annotated[NumberFromZero, Key("of a red line that is passed")] = 5.0
@@ -87,29 +88,29 @@ class EnvironmentParams(Params, section="gym_params"):
     ]
     observation: Annotated[
         Literal["raster", "vectors", "compact"],
-        Key("what is seen: a picture, polylines, or a few numbers of the AV, its route and those near it"),
+        Key("observation: a raster, polylines, or a few numbers of the AV, its route and the road users near it"),
     ] = "raster"
     actions: Annotated[
         Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route", "route_emergency"],
         Key(
-            "what is done: the next pose, steering and acceleration of a unicycle, acceleration and steering rate of a "
+            "action: the next pose, steering and acceleration of a unicycle, acceleration and steering rate of a "
             "bicycle, acceleration and curvature, or one of a grid of these, a change of the pose, or acceleration "
             "along the route, within comfort or with braking in emergencies"
         ),
     ] = "poses"
     reward: Annotated[
         Literal["displacement", "driving"],
-        Key("reward: staying near the log, or the terms of the closed-loop score"),
+        Key("what is rewarded: staying near the log, or the terms of the closed-loop score"),
     ] = "displacement"
     others: Annotated[
         Literal["log", "idm", "cautious", "assertive", "policy"],
         Key(
-            "who drives the other road users: the log, one of the populations that know leaders and lights alone, or, "
-            "in trainings by reinforcement, the policy that is trained"
+            "driver of the other road users: the log, one of the populations that react only to leaders and lights, "
+            "or, in `l5kit train-rl`, the policy that is trained"
         ),
     ] = "log"
     max_vehicles: Annotated[
-        Count, Key("vehicles beside the AV that act in an episode at most, with `others: policy` or in `L5ParallelEnv`")
+        Count, Key("vehicles that act in an episode, at most, besides the AV; for `others: policy` and `L5ParallelEnv`")
     ] = 32
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for all of the scene")] = 33
     frames_per_action: Annotated[

@@ -112,7 +112,7 @@ class VectorModelParams(Params, section="model_params"):
     ]
     use_agent_labels: Annotated[
         Flag,
-        Key("whether cars, cyclists and pedestrians are embedded apart", default=False),
+        Key("whether cars, cyclists and pedestrians are embedded differently", default=False),
     ]
     agents_in_own_frame: Annotated[
         Flag,
@@ -185,9 +185,9 @@ class MotionTokenParams(Params, section="model_params"):
 
     token_num_steps: Annotated[NetworkSize, Key("predicted steps that a motion token lasts")] = 5
     num_tokens: Annotated[NetworkSize, Key("motion tokens of each class of agents, at most")] = 512
-    num_rollouts: Annotated[NetworkSize, Key("ways of each agent in evaluations; the first is the greedy one")] = 6
+    num_rollouts: Annotated[NetworkSize, Key("trajectories of an agent in evaluations; the first is greedy")] = 6
     temperature: Annotated[
-        NumberFromZero, Key("of the tokens that are sampled: above 0, the lower the likelier; 0 for the likeliest")
+        NumberFromZero, Key("of the sampling of tokens: the lower, the more likely ones are drawn; 0 for the likeliest")
     ] = 1.0
     sampling_seed: Annotated[Count, Key("decides which tokens are sampled")] = 0
     token_noise_m: Annotated[
@@ -196,8 +196,8 @@ class MotionTokenParams(Params, section="model_params"):
     dim_tokens: Annotated[NetworkSize, Key("features of the motion token model")] = 128
     num_token_layers: Annotated[NetworkSize, Key("rounds of attention over time, to the map, between agents")] = 4
     num_token_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
-    num_map_pieces: Annotated[NetworkSize, Key("nearest pieces of the map that an agent looks at")] = 32
-    agents_radius_m: Annotated[PositiveNumber, Key("agents look at others nearer than this", unit="metres")] = 50.0
+    num_map_pieces: Annotated[NetworkSize, Key("nearest pieces of the map that an agent attends to")] = 32
+    agents_radius_m: Annotated[PositiveNumber, Key("agents attend to others nearer than this", unit="metres")] = 50.0
     token_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
 
 
@@ -244,11 +244,11 @@ class RoutePlannerParams(Params, section="model_params"):
     loss_decay_s: Annotated[
         PositiveNumber | None,
         Key(
-            "time after which a step of a plan counts 1/e as much in the loss: what is driven are the first ones",
+            "time after which a step of a plan counts 1/e as much in the loss, since only the first steps are driven",
             unit="seconds",
             otherwise="all count alike",
         ),
     ] = None
     agents_along_route: Annotated[
-        Flag, Key("whether agents also have positions along the route, not only in the frame of the AV")
+        Flag, Key("whether agents are also described along the route, not only in the frame of the AV")
     ] = True

@@ -35,7 +35,7 @@ OUT_OF_BOUNDS_MODES: Final[tuple[str, ...]] = get_args(_OutOfBoundsMode)
 _HistoryNumFrames = Annotated[
     FrameCount,
     Key(
-        "past frames in the raster and in `history_*`; the current frame comes on top",
+        "past frames in the raster and in `history_*`; the current frame is added",
         at="model_params.history_num_frames",
     ),
 ]
@@ -66,8 +66,8 @@ HistoryStepSize = Annotated[
 Route = Annotated[
     Flag,
     Key(
-        "whether samples of the AV tell of its route, the lanes that the log takes from there on: by keys of vector "
-        "samples, by one more channel of pictures; planners see it. New in 2.0",
+        "whether samples of the AV contain its route, the lanes of the log from there on: as keys of vector samples, "
+        "as one more channel of rasters; planners see it. New in 2.0",
         at="model_params.route",
         default=False,
     ),
@@ -104,14 +104,14 @@ class RasterGeometry(Params, section="raster_params"):
     center_in_raster_ratio: Annotated[
         NumberPair,
         Key(
-            "where the AV or agent sits, as fractions of width and height, from 0 to 1 if inside",
+            "position of the AV or agent, as fractions of width and height, from 0 to 1 if inside",
             at="raster_params.ego_center",
         ),
     ]
     set_origin_to_bottom: Annotated[
         Flag,
         Key(
-            "true: what is left of the agent is up in the raster, and the height of `ego_center` counts from the "
+            "true: the left side of the agent is up in the raster, and the height of `ego_center` counts from the "
             "bottom; false: mirrored"
         ),
     ]
@@ -138,7 +138,7 @@ class RasterizerParams(Params, section="raster_params"):
     image_dtype: Annotated[
         _ImageDtype,
         Key(
-            "values from 0 to 1, or the same picture as bytes from 0 to 255, which takes a quarter of the memory. "
+            "values from 0 to 1, or the same raster as bytes from 0 to 255, which takes a quarter of the memory. "
             "New in 2.0"
         ),
     ] = "float32"
@@ -304,7 +304,7 @@ class LaneParams(Params, section="data_generation_params.lane_params"):
     max_retrieval_distance_m: Annotated[
         PositiveNumber,
         Key(
-            "lanes and crosswalks whose bounds come closer than this along both axes are taken; points of lanes "
+            "lanes and crosswalks whose bounds come closer than this along both axes are used; points of lanes "
             "further away than this are not available, but keep their coordinates",
             unit="metres",
         ),
@@ -319,9 +319,9 @@ class RouteParams(Params, section="data_generation_params.route_params"):
     near_step_m: Annotated[
         PositiveNumber, Key("distance between points near the AV, along the route. New in 2.0", unit="metres")
     ] = 2.0
-    near_m: Annotated[NumberFromZero, Key("up to where points are near. New in 2.0", unit="metres")] = 20.0
-    far_step_m: Annotated[PositiveNumber, Key("distance between the points behind. New in 2.0", unit="metres")] = 4.0
-    reach_m: Annotated[PositiveNumber, Key("up to where there are points. New in 2.0", unit="metres")] = 80.0
+    near_m: Annotated[NumberFromZero, Key("distance up to which points are near. New in 2.0", unit="metres")] = 20.0
+    far_step_m: Annotated[PositiveNumber, Key("distance between the points beyond. New in 2.0", unit="metres")] = 4.0
+    reach_m: Annotated[PositiveNumber, Key("distance up to which there are points. New in 2.0", unit="metres")] = 80.0
     goal_distance_m: Annotated[
         PositiveNumber, Key("how far ahead along the route the goal is. New in 2.0", unit="metres")
     ] = 100.0
@@ -386,9 +386,9 @@ class VectorizerParams(_VectorSteps, section="data_generation_params"):
     order_agents_by_route: Annotated[
         Flag,
         Key(
-            "true: those that are chosen come in the order of what they matter to the route: first those ahead in its "
-            "lane, nearest along it first, then those ahead beside it, nearest to it first, then those behind; samples "
-            "without a route keep the other order. Needs `model_params.route`. New in 2.0"
+            "true: the chosen agents are ordered by relevance to the route: first those ahead in its lane, nearest "
+            "along it first, then those ahead next to it, nearest to it first, then those behind; samples without a "
+            "route keep the other order. Needs `model_params.route`. New in 2.0"
         ),
     ] = False
 

@@ -72,7 +72,7 @@ class LoaderParams(Params, section=_TRAINED):
         FolderNames | None,
         Key(
             "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`, "
-            "whose samples are taken together: each has a log under `key`, and a map of its own under the keys of "
+            "whose samples are used together: each has a log under `key`, and a map of its own under the keys of "
             "`raster_params`",
             otherwise="the data folder itself",
         ),
@@ -107,11 +107,11 @@ class LoaderParams(Params, section=_TRAINED):
         Flag,
         Key(
             "whether the GPU that trains [makes the batches itself](gpu.md), where it can make these samples; they are "
-            "the same, and without a GPU the processor makes them"
+            "the same, and without a GPU the CPU makes them"
         ),
     ] = False
     max_scene_id: Annotated[
-        PositiveCount | None, Key("how many scenes are taken of each log, from the first on", otherwise="all")
+        PositiveCount | None, Key("how many scenes are used of each log, from the first on", otherwise="all")
     ] = None
     fraction: Annotated[
         Fraction, Key("share of these scenes that is trained on, at random", only_in=_TRAINED, null_is_missing=True)
@@ -127,8 +127,8 @@ class LoaderParams(Params, section=_TRAINED):
     scenario_weights: Annotated[
         TagWeights | None,
         Key(
-            "how often the samples of scenes with a [tag](scene_tags.md) are drawn, and those of `others` that have "
-            "none of the tags here, 1 unless it is said; the largest of a scene counts",
+            "how often the samples of scenes with a [tag](scene_tags.md) are drawn, and as `others` those of scenes "
+            "without any of these tags, 1 by default; the largest weight of a scene counts",
             only_in=_TRAINED,
             otherwise="every sample once in an epoch",
         ),
@@ -241,7 +241,7 @@ class OptimizerParams(Params, section="train_params"):
 class DrivingParams(Params, section="val_driving"):
     """Which scenes a network in training drives at each evaluation."""
 
-    key: Annotated[FilePath, Key("the log of scenes that are driven, relative to `folder`; none that is trained on")]
+    key: Annotated[FilePath, Key("the log of scenes that are driven, relative to `folder`; not one that is trained on")]
     folder: Annotated[
         FilePath | None,
         Key("folder in the data folder with this log and its map", otherwise="the data folder itself"),
@@ -254,7 +254,7 @@ class DrivingParams(Params, section="val_driving"):
     ] = 100
     agents: Annotated[
         Literal["replay", "idm", "yielding", "cautious", "assertive", "changing"],
-        Key("who drives the others: their log, the Intelligent Driver Model, or another population of traffic"),
+        Key("driver of the others: their log, the Intelligent Driver Model, or another population of traffic"),
     ] = "replay"
 
 
@@ -347,7 +347,7 @@ class TrainingKeys(Params, section="model_params"):
     kinematic_residual: Annotated[
         Literal["constant_velocity", "ctrv", "ctra"] | None,
         Key(
-            "baseline that the network learns differences to; `urban_driver` takes `ctrv` and `ctra`",
+            "baseline that the network learns differences to; `urban_driver` accepts `ctrv` and `ctra`",
             otherwise="constant velocity with `velocity_residual`, else none",
         ),
     ] = None
@@ -356,14 +356,14 @@ class TrainingKeys(Params, section="model_params"):
         Key(
             "unit that differences to the baseline are learned in at the last step, less at those before",
             unit="metres",
-            otherwise="half a metre and a tenth of the way of the baseline",
+            otherwise="half a metre and a tenth of the distance of the baseline",
         ),
     ] = None
     criterion: Annotated[
         Literal["l1", "mse", "smooth_l1"] | ClassMapping | None,
         Key(
-            "error of a value in the loss; of `agent_motion_multimodal` the negative log-likelihood of a value, of "
-            "which that of the modes is made. A mapping names a class, also of `torch.nn`; code that is run",
+            "error of a value in the loss; of `agent_motion_multimodal` the negative log-likelihood of a value, "
+            "from which that of the modes is computed. A mapping names a class, also of `torch.nn`; code that is run",
             otherwise="as in 1.5: `l1` for vectors, `mse` for rasters, half of it for several modes; for "
             "`route_planner` smooth L1 that is linear from 0.1 on",
         ),
@@ -371,9 +371,9 @@ class TrainingKeys(Params, section="model_params"):
     past_dropout: Annotated[
         Probability | None,
         Key(
-            "how often planners do not see the past of the AV, but for its last step, which tells its speed; 1: never, "
-            "also when they drive. With rasters only without `render_ego_history`",
-            otherwise="0: as it is; 1 for `route_planner`",
+            "share of samples in which planners do not see the past of the AV, except its last step, which gives its "
+            "speed; 1: they never see it, also when they drive. With rasters only without `render_ego_history`",
+            otherwise="0; 1 for `route_planner`",
         ),
     ] = None
     perturbation_min_displacement_m: Annotated[

@@ -75,7 +75,7 @@ class ScalingParams(Params, section="train_params"):
         ),
     ] = None
     save_top_k: Annotated[
-        Count, Key("how many of the best evaluated weights are kept in files of their own, beside the best")
+        Count, Key("how many of the best evaluated weights are kept in files of their own, in addition to the best")
     ] = 0
 
     def check(self, precision: str) -> None:

@@ -86,7 +86,7 @@ _IMAGE: Final = SampleKey(
     "image",
     ("C", "H", "W"),
     "float32",
-    "The picture, 0 to 1; bytes from 0 to 255 with `image_dtype: uint8`. Only with a rasterizer.",
+    "The raster, values from 0 to 1; bytes from 0 to 255 with `image_dtype: uint8`. Only with a rasterizer.",
     frame="raster",
 )
 _TRANSFORMS: Final = (
@@ -100,7 +100,7 @@ _EXTENT: Final = SampleKey(
 )
 _ORIGIN: Final = (
     SampleKey("scene_index", (), "int64", "The scene.", python_type=int),
-    SampleKey("host_id", (70,), "uint8", "The car that recorded it, text in bytes, zeros behind it."),
+    SampleKey("host_id", (70,), "uint8", "The car that recorded it, text in bytes, padded with zeros."),
     SampleKey("timestamp", (), "int64", "Time of the current frame.", unit="ns"),
     SampleKey("track_id", (), "int64", "The target's track; -1 for the AV."),
 )
@@ -195,14 +195,14 @@ _ROUTE: Final = (
         "route_polyline",
         ("R", 3),
         "float32",
-        "The route from beside the target on: x, y and heading.",
+        "The route from the position of the target on: x, y and heading.",
         frame=_TARGET,
         unit="m, rad",
     ),
     _of_route("route_availability", ("R",), "bool", "Whether the point is there; the other keys are zero elsewhere."),
-    _of_route("route_limits", ("R",), "float32", "Speed limit; 10 where the map does not say.", unit="m/s"),
+    _of_route("route_limits", ("R",), "float32", "Speed limit; 10 where the map has none.", unit="m/s"),
     _of_route(
-        "route_bend_speeds", ("R",), "float32", "How fast this bend and those behind it allow, at most 50.", unit="m/s"
+        "route_bend_speeds", ("R",), "float32", "Speed that this bend and later ones allow, at most 50.", unit="m/s"
     ),
     _of_route(
         "route_lights",
@@ -259,13 +259,13 @@ _ROUTE: Final = (
     ),
     _of_route("lane_on_route", ("L",), "bool", "Whether the lane is part of the route ahead."),
     _of_route("lane_rows", ("L",), "int64", "Rows of the lanes in the map (`map.network.ids`); -1 for none."),
-    _of_route("lane_limits", ("L",), "float32", "Their speed limits; 10 where the map does not say.", unit="m/s"),
+    _of_route("lane_limits", ("L",), "float32", "Their speed limits; 10 where the map has none.", unit="m/s"),
     _of_route("lane_successors", ("L", "L"), "bool", "Whether the lane of the second axis follows that of the first."),
     _of_route(
         "lane_neighbours",
         ("L", 2),
         "int64",
-        "Where among the L the lanes stand that one may change to on the left and right; -1 for none.",
+        "Indices, among the L lanes, of those to which one may change on the left and right; -1 for none.",
     ),
 )
 
@@ -329,7 +329,7 @@ _VALID_TRACKS: Final = SampleKey(
     "all_valid_agents_track_ids",
     (50,),
     "float64",
-    "For evaluation, the tracks that the agents mask takes in the frame; else zeros.",
+    "For evaluation, the tracks that the agents mask selects in the frame; else zeros.",
 )
 
 KEYS_BY_DATASET: Final[Mapping[str, tuple[SampleKey, ...]]] = MappingProxyType(

@@ -276,8 +276,8 @@ def _require_supported(options: EnvironmentOptions, sim_cfg: SimulationConfig) -
     if not moves_in_kernels(model_actions(kind) if isinstance(kind, str) and kind in MODEL_ACTIONS else kind):
         raise UnsupportedValueError(
             f"actions is {kind!r}, but on a device AVs are moved by models; pass actions='bicycle', 'curvature', "
-            "'grid', 'route' or 'route_emergency', or ModelActions for Unicycle, InvertibleBicycle or "
-            f"KinematicBicycle, {_ELSEWHERE}"
+            "'grid', 'route' or 'route_emergency', or ModelActions for Unicycle, InvertibleBicycle or KinematicBicycle"
+            f", {_ELSEWHERE}"
         )
     if not sim_cfg.use_agents_gt or sim_cfg.disable_new_agents:
         raise UnsupportedValueError(

@@ -257,7 +257,7 @@ METRICS = (
     Metric(
         name="no_at_fault_collisions",
         label="No collision at fault",
-        sentence="1 without a collision that the AV is to blame for; 0.5 with one with an object that is no road user",
+        sentence="1 without a collision at fault; 0.5 with a single one, with an object that is no road user; else 0",
         role=MULTIPLIER,
         of_frames=lambda details: details.counts_at_fault.sum(axis=-1).astype(np.float64),
         of_scenes=lambda details, _: no_at_fault_collisions(details.counts_at_fault),
@@ -269,7 +269,7 @@ METRICS = (
     Metric(
         name="drivable_area_compliance",
         label="Stays on the road",
-        sentence="1 where no corner of the AV is 0.3 m or more off the drivable surface, else 0",
+        sentence="1 if no corner of the AV is 0.3 m or more off the drivable surface, else 0",
         role=MULTIPLIER,
         needs_map=True,
         of_frames=lambda details: np.minimum(details.distances_off_road_m, FARTHEST_OFF_ROAD_M),
@@ -283,7 +283,7 @@ METRICS = (
     Metric(
         name="making_progress",
         label="Makes progress",
-        sentence="1 where the AV comes at least a fifth as far along the route as the log, else 0",
+        sentence="1 if the AV gets at least a fifth as far along the route as the log, else 0",
         role=MULTIPLIER,
         needs_map=True,
         of_scenes=lambda details, _: making_progress(details.progress_ratios),
@@ -293,7 +293,7 @@ METRICS = (
     Metric(
         name="driving_direction_compliance",
         label="Drives in direction",
-        sentence="1 where the AV drives less than 2 m against its lane within a second, 0.5 below 6 m, else 0",
+        sentence="1 if the AV drives less than 2 m against its lane within a second, 0.5 below 6 m, else 0",
         role=MULTIPLIER,
         needs_map=True,
         of_frames=lambda details: details.distances_along_lanes_m,
@@ -307,7 +307,7 @@ METRICS = (
     Metric(
         name="progress",
         label="Progress",
-        sentence="how far the AV comes along the route of the log, as a part of how far the log comes",
+        sentence="distance of the AV along the route of the log, as a share of that of the log, at most 1",
         role=5.0,
         needs_map=True,
         of_scenes=lambda details, _: details.progress_ratios,
@@ -315,7 +315,7 @@ METRICS = (
     Metric(
         name="time_to_collision",
         label="Time to collision",
-        sentence="1 where it always takes more than 0.95 s to meet others, if all go on as they are, else 0",
+        sentence="1 if the time to collision at constant velocities is always above 0.95 s, else 0",
         role=5.0,
         of_frames=lambda details: details.times_to_collision_s,
         of_scenes=lambda details, _: time_to_collision(details.times_to_collision_s),
@@ -328,7 +328,7 @@ METRICS = (
     Metric(
         name="speed_limit_compliance",
         label="Speed limit",
-        sentence="1 less the mean excess over the speed limit as a part of 2.23 m/s, at least 0",
+        sentence="1 minus the mean excess over the speed limit divided by 2.23 m/s, at least 0",
         role=4.0,
         needs_map=True,
         of_frames=lambda details: details.speed_excess_mps,
@@ -342,7 +342,7 @@ METRICS = (
     Metric(
         name="comfort",
         label="Comfort",
-        sentence="1 where accelerations, jerks and turns stay within their bounds, else 0",
+        sentence="1 if accelerations, jerks and yaw rates stay within their bounds, else 0",
         role=2.0,
         of_frames=lambda details: details.is_comfortable.astype(np.float64),
         of_scenes=lambda details, _: comfort_of_frames(details.is_comfortable, details.states),
