@@ -91,7 +91,7 @@ def make_tables(rows: Sequence[RowRuns]) -> Iterator[str]:
     beside = next((row for row in rows if row.name == BESIDE), None)
     for agents, others in AGENTS.items():
         yield from ("", f"Others: {others}.", "")
-        yield f"| driver | seeds | score (95 %) | worst seed | above `{BESIDE}` (95 %) | the network drives |"
+        yield f"| driver | seeds | score (95 %) | worst seed | minus `{BESIDE}` (95 %) | the network drives |"
         yield "|---" * 6 + "|"
         for row in rows:
             yield f"| {' | '.join(driver_cells(row, agents, beside))} |"
