@@ -204,8 +204,7 @@ def table_of(results: Path) -> list[str]:
     beside = runs[DEFAULT]
     if not beside:
         return ["No row has been measured yet: `python benchmarks/policy_ablations.py` does it."]
-    titles = "| | | seeds | replayed | `idm` | difference to the first row, both (95 %) | CPU minutes |"
-    lines = [titles, "|---" * 7 + "|"]
+    lines = ["| | | seeds | replayed | `idm` | minus the first row, both (95 %) | CPU minutes |", "|---" * 7 + "|"]
     for row, of_row in runs.items():
         if not of_row:
             continue

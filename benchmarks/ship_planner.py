@@ -1,4 +1,4 @@
-"""Make a training a driver that ships with l5kit: its weights, configuration, card and model card.
+"""Turn a training into a driver that is included in l5kit: its weights, configuration, card and model card.
 
 Run ``python benchmarks/ship_planner.py TRAINING --log LOG --facts FACTS.json``. TRAINING is the folder of ``l5kit
 train`` or a file of weights in it, LOG one that it was not trained on, with its map: over its samples the plans of the
@@ -211,14 +211,14 @@ def model_card(card: dict[str, Any]) -> str:
         f"| {row['driver']} | {row['towns']} | {row['agents']} | {row['scenes']} | {row['score']:.2f} |"
         for row in card["scores"]
     )
-    data = [("trained on", each) for each in card["data"]] + [("judged on", each) for each in card["eval_data"]]
-    return f"""# The {text["what"]} that ships: {name}
+    data = [("training", each) for each in card["data"]] + [("evaluation", each) for each in card["eval_data"]]
+    return f"""# The included {text["what"]} {name}
 
 <!-- written by benchmarks/ship_planner.py from card.json -->
 
 {card["status"]}
 
-`{name}` drives the AV in closed loop without any training of yours:
+`{name}` drives the AV in closed loop; you need not train anything:
 
 ```bash
 l5kit synth city
@@ -238,11 +238,11 @@ l5kit simulate city --planner {name}
 | written by | l5kit {card["l5kit"]}, format {card["format"]} |
 | training | {card["num_steps"]:,} {text["steps"]}, {card["minutes"]:g} minutes on two cores |
 | seeds | {", ".join(f"{of} {seed}" for of, seed in card["seeds"].items())} |
-| licence | {card["licence"]}, as l5kit; all data is synthetic, so that no licence of a dataset applies |
+| licence | {card["licence"]}, as l5kit; all data is synthetic, so no licence of a dataset applies |
 
 ## Scores
 
-In closed loop, as in `docs/results/learned_drivers.md`, on towns that were not trained on.
+In closed loop, as in `docs/results/learned_drivers.md`, on towns that were not used for training.
 
 | driver | towns | other agents | scenes | score |
 | --- | --- | --- | --- | --- |
@@ -250,13 +250,13 @@ In closed loop, as in `docs/results/learned_drivers.md`, on towns that were not 
 
 ## Data
 
-Synthetic towns, made and trained on by
+Synthetic towns. These commands made them and trained on them:
 
 ```bash
 {_lines(card["recipe"])}
 ```
 
-| | log | scenes | digest |
+| used for | log | scenes | digest |
 | --- | --- | --- | --- |
 {_lines(f"| {use} | `{each['path']}` | {each['num_scenes']} | `{each['digest']}` |" for use, each in data)}
 
@@ -273,22 +273,23 @@ def _network_texts(card: dict[str, Any]) -> dict[str, str]:
         "what": "planner",
         "in_python": f"""\
 In Python `l5kit.workflows.drivers.load_driver("{name}", whom="ego", data_folder="city")` is its driver and
-`l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. A folder of your own
-that is called `{name}` is taken as `./{name}`.""",
+`l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. For a folder of
+your own with this name, write `./{name}`.""",
         "network": f"network | workflow `{card['workflow']}`, {card['num_weights']:,} weights",
-        "stored": f"stored weights | plans at most {card['difference_m'] * 1000:.1f} mm from those of the training",
+        "stored": f"stored weights | plans differ by at most {card['difference_m'] * 1000:.1f} mm from those of the trained "
+        "network",
         "steps": "steps",
         "end": """
 **Without a map** it does not drive: route and lanes come from the semantic map, and a log without one is an error that
-names the missing file. Where the log leaves all lanes there is no route; then it drives by the agents and its own
-motion, which it has not learned well.
+names the missing file. If the log leaves all lanes, there is no route; the planner then only has the agents and its own
+motion, and drives badly.
 
 ## Versions
 
-Weights and code come in one package, so they fit. Weights that are copied to another version are checked when they are
-read: a card of a newer format than the code knows is an error that says to update l5kit, and weights of another network
-than the one that the code makes are an error that lists what differs. Within a format, weights keep their meaning; the
-last digits of plans may differ between versions of torch and between machines.
+Weights and code come in one package, so they match. Weights that are copied to another version are checked when they
+are read: a card of a newer format is an error that says to update l5kit, and weights that do not match the network are
+an error that lists the differences. Within a format, weights keep their meaning; the last digits of plans may differ
+between versions of torch and between machines.
 """,
     }
 
@@ -300,11 +301,11 @@ def _policy_texts(card: dict[str, Any]) -> dict[str, str]:
         "what": "policy",
         "in_python": f"""\
 In Python `l5kit.environment.PolicyDriver.load("{name}")` is its driver;
-`l5kit.planning.shipped_policies()` lists all names. A folder of your own that is called `{name}` is taken as
+`l5kit.planning.shipped_policies()` lists all names. For a folder of your own with this name, write
 `./{name}`.""",
         "network": f"policy | acceleration along the route, {card['num_weights']:,} weights; limits, bends and "
         "steering are not learned",
-        "stored": "stored weights | those of the training that drive, to the bit",
+        "stored": "stored weights | those of the trained policy that choose actions, bit-identical",
         "steps": "decisions of three frames",
         "end": "",
     }
