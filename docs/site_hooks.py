@@ -29,6 +29,8 @@ _NOT_RUN = re.compile(r"^<!-- not run:(?P<reason>[^\n]*)-->$", flags=re.MULTILIN
 _NOTEBOOK_LINK = re.compile(r"\]\((?:\.\./)+examples/notebooks/(?=\w+\.ipynb)")
 _CARD_LINK = re.compile(r"\]\((?:\.\./)+src/l5kit/weights/(?P<name>\w+)/README\.md")
 _NAMED_AS_FILE = re.compile(r"\[(?P<page>\w+\.md)\]\((?=(?P=page))")
+_MADE_FROM_CODE = {"src/l5kit": "reference/index.md", "src/l5kit/cli": "reference/command.md"}
+"""Pages that a link to the code leads to in the site, as it leads to the code elsewhere."""
 _LINK_OUT = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)")
 
 _FOLLOW_MOVED = """// Old addresses of sections that are on another page now; made by docs/site_hooks.py.
@@ -127,6 +129,8 @@ def filled_nav(entry: object, parts: dict[str, list[object]]) -> object:
 def link_out(folder: str, target: str) -> str:
     """Return the address in the repository of a file that a page in ``folder`` links to; it has to exist."""
     path = posixpath.normpath(posixpath.join(folder, target))
+    if path in _MADE_FROM_CODE:
+        return posixpath.relpath(posixpath.join("docs", _MADE_FROM_CODE[path]), folder)
     if path.startswith("docs/"):
         return target
     if not (ROOT / path).exists():

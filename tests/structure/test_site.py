@@ -184,6 +184,8 @@ def test_links_out_of_the_docs_lead_into_the_repository():
 
     assert link_out("docs", "../LICENSE") == "https://github.com/l5kit/l5kit/blob/main/LICENSE"
     assert link_out("docs/guides", "../logs.md") == "../logs.md"
+    assert link_out("docs", "../src/l5kit/cli") == "reference/command.md"
+    assert link_out("docs/reference", "../../src/l5kit") == "index.md"
     with pytest.raises(FileNotFoundError, match=r"\.\./NOTHING"):
         link_out("docs", "../NOTHING")
 
