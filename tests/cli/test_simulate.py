@@ -213,7 +213,7 @@ def test_how_a_network_drives_agents_can_be_changed(l5kit, city, tmp_path):
         pytest.param(("--agents", ""), 1, "--agents is '', which is none of replay, idm,", id="no name at all"),
         pytest.param(("--agents", "gone.py:Driver"), 1, "no file 'gone.py'", id="no such file"),
         pytest.param(("--moves", "fast"), 1, "tracked, poses", id="no such way to move"),
-        pytest.param(("--workflow", "simnet"), 2, "name the file, too", id="a workflow of no configuration"),
+        pytest.param(("--workflow", "simnet"), 2, "--workflow needs --config", id="a workflow of no configuration"),
         pytest.param(("--batch-size", "0"), 2, "--batch-size", id="an empty batch"),
     ],
 )

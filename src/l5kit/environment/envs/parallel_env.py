@@ -274,7 +274,7 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
         if self.render_mode is None:
             return None
         if self.episode is None or self._log is None:
-            raise EpisodeEndedError("there is nothing to be seen yet; call reset() before render()")
+            raise EpisodeEndedError("no episode yet; call reset() before render()")
         samples = self._log.look(_ONE_SCENE, _ONE_SCENE + self.episode.roads.episode_frame)
         image = np.asarray(one_picture(samples["image"]))[0].transpose(1, 2, 0)
         picture: UInt8Array = self._parts.rasterizer.to_rgb(image)
