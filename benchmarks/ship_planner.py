@@ -276,8 +276,8 @@ In Python `l5kit.workflows.drivers.load_driver("{name}", whom="ego", data_folder
 `l5kit.load_model("{name}")` the network; `l5kit.planning.shipped_weights()` lists all names. For a folder of
 your own with this name, write `./{name}`.""",
         "network": f"network | workflow `{card['workflow']}`, {card['num_weights']:,} weights",
-        "stored": f"stored weights | plans differ by at most {card['difference_m'] * 1000:.1f} mm from those of the trained "
-        "network",
+        "stored": f"stored weights | plans differ by at most {card['difference_m'] * 1000:.1f} mm from those of the "
+        "trained network",
         "steps": "steps",
         "end": """
 **Without a map** it does not drive: route and lanes come from the semantic map, and a log without one is an error that
