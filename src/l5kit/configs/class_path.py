@@ -232,7 +232,7 @@ class OwnClasses(Params):
     model_value: Annotated[
         ClassValue | None,
         Key(
-            "class of a [model of your own](own_model.md), a `torch.nn.Module`; code that is run",
+            "class of a [model of your own](own_model.md), a `torch.nn.Module`; its code is run",
             at=_MODEL,
             otherwise="that of the workflow",
         ),
@@ -240,15 +240,15 @@ class OwnClasses(Params):
     loss_value: Annotated[
         ClassValue | None,
         Key(
-            "class of the loss of your own model, a `torch.nn.Module` of its outputs and the batch; code that is run",
+            "class of the loss of your own model, a `torch.nn.Module` of its outputs and the batch; its code is run",
             at=_LOSS,
-            otherwise="the model gives its losses itself",
+            otherwise="the model returns its losses itself",
         ),
     ] = None
     optimizer_value: Annotated[
         ClassValue | None,
         Key(
-            "class of the optimiser, also by its name in `torch.optim`; code that is run",
+            "class of the optimiser, also by its name in `torch.optim`; its code is run",
             at=_OPTIMIZER,
             otherwise="`Adam`, `AdamW` where `weight_decay` is above 0",
         ),
@@ -256,7 +256,7 @@ class OwnClasses(Params):
     callback_values: Annotated[
         tuple[ClassValue, ...],
         Key(
-            "classes of callbacks of Lightning, also by their names in `lightning.pytorch.callbacks`; code that is run",
+            "classes of Lightning callbacks, also by their names in `lightning.pytorch.callbacks`; their code is run",
             at=_CALLBACKS,
             otherwise="none",
         ),

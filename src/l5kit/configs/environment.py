@@ -29,18 +29,17 @@ EndName = Literal["collision", "off_road", "red_light", "time_to_collision"]
 class CompactParams(Params, section="gym_params.compact"):
     """What compact observations tell of, by the names of ``CompactLayout``, which has these defaults."""
 
-    num_agents: Annotated[Count, Key("road users that are seen at most")] = 12
+    num_agents: Annotated[Count, Key("largest number of observed road users")] = 12
     num_route_points: Annotated[Count, Key("points of the route ahead")] = 10
     route_step_m: Annotated[PositiveNumber, Key("distance between them", unit="m")] = 5.0
-    num_lane_points: Annotated[Count, Key("points of lanes that are seen at most")] = 24
-    reach_m: Annotated[PositiveNumber, Key("how far road users, lanes and lines are seen", unit="m")] = 50.0
+    num_lane_points: Annotated[Count, Key("largest number of observed points of lanes")] = 24
+    reach_m: Annotated[PositiveNumber, Key("distance up to which things are observed", unit="m")] = 50.0
     frame: Annotated[
-        Literal["vehicle", "route"],
-        Key("frame of road users and of the route: that of the vehicle, or along the route"),
+        Literal["vehicle", "route"], Key("frame of road users and route: that of the vehicle, or along the route")
     ] = "vehicle"
     forecast: Annotated[
         Literal["velocity", "lanes"],
-        Key("how road users are assumed to move: with their velocity, or vehicles along their lanes (frame `route`)"),
+        Key("forecast of road users: at constant velocity, or vehicles along their lanes (with frame `route`)"),
     ] = "velocity"
 
 
@@ -48,24 +47,22 @@ class CompactParams(Params, section="gym_params.compact"):
 class DrivingParams(Params, section="gym_params.driving"):
     """Weights of the reward `driving`, by the names of ``DrivingWeights``, which has these defaults."""
 
-    combines: Annotated[
-        Literal["sum", "product"], Key("whether penalties are subtracted from the progress, or scale it")
-    ] = "sum"
-    progress: Annotated[NumberFromZero, Key("weight of the distance along the route")] = 1.0
-    collision: Annotated[NumberFromZero, Key("of a collision at fault")] = 10.0
-    contact: Annotated[NumberFromZero, Key("of one that is not")] = 0.0
-    off_road: Annotated[NumberFromZero, Key("of a second off the road")] = 5.0
-    time_to_collision: Annotated[NumberFromZero, Key("of a second before a collision")] = 1.0
-    off_route: Annotated[NumberFromZero, Key("of a second off the route")] = 1.0
-    speed: Annotated[NumberFromZero, Key("of a second above the speed limit")] = 0.5
-    comfort: Annotated[NumberFromZero, Key("of a second of discomfort")] = 0.5
-    red_light: Annotated[NumberFromZero, Key("of a red line that is passed")] = 5.0
-    end: Annotated[NumberFromZero, Key("of a failure that ends the episode")] = 5.0
-    most_offset_m: Annotated[NumberFromZero, Key("distance up to which the AV is on its route", unit="m")] = 4.0
+    combines: Annotated[Literal["sum", "product"], Key("whether penalties are subtracted or scale progress")] = "sum"
+    progress: Annotated[NumberFromZero, Key("weight of the progress along the route")] = 1.0
+    collision: Annotated[NumberFromZero, Key("penalty for a collision at fault")] = 10.0
+    contact: Annotated[NumberFromZero, Key("penalty for another collision")] = 0.0
+    off_road: Annotated[NumberFromZero, Key("penalty for a second off the road")] = 5.0
+    time_to_collision: Annotated[NumberFromZero, Key("penalty for a second of too little time to collision")] = 1.0
+    off_route: Annotated[NumberFromZero, Key("penalty for a second off the route")] = 1.0
+    speed: Annotated[NumberFromZero, Key("penalty for a second above the speed limit")] = 0.5
+    comfort: Annotated[NumberFromZero, Key("penalty for a second of discomfort")] = 0.5
+    red_light: Annotated[NumberFromZero, Key("penalty for passing a red light")] = 5.0
+    end: Annotated[NumberFromZero, Key("penalty for a failure that ends the episode")] = 5.0
+    most_offset_m: Annotated[NumberFromZero, Key("lateral distance up to which the AV is on its route", unit="m")] = 4.0
     progress_reference: Annotated[
-        Literal["limit", "expert"], Key("what progress is measured by: the speed limit, or the log")
+        Literal["limit", "expert"], Key("reference of progress: the speed limit, or the log")
     ] = "limit"
-    least_reference_mps: Annotated[PositiveNumber, Key("the least that this counts as", unit="m/s")] = 2.0
+    least_reference_mps: Annotated[PositiveNumber, Key("least value of this reference", unit="m/s")] = 2.0
 
 
 @dataclass(frozen=True)
@@ -73,22 +70,22 @@ class EnvironmentParams(Params, section="gym_params"):
     """Scenes and starts of episodes, and the choices of what environments do."""
 
     max_scene_id: Annotated[
-        PositiveCount | None, Key("scenes to train in: so many, from the first on", otherwise="all", default=None)
+        PositiveCount | None, Key("number of training scenes, from the first on", otherwise="all", default=None)
     ]
-    max_val_scene_id: Annotated[PositiveCount | None, Key("scenes to evaluate in", otherwise="all", default=None)]
-    overfit: Annotated[Flag, Key("whether all episodes are of one scene, of the data to train with", default=False)]
+    max_val_scene_id: Annotated[PositiveCount | None, Key("number of evaluation scenes", otherwise="all", default=None)]
+    overfit: Annotated[Flag, Key("whether all episodes are of one scene of the training data", default=False)]
     overfit_id: Annotated[Count, Key("that scene", default=0)]
     randomize_start_frame: Annotated[
         Flag,
         Key(
-            "whether episodes of training start anywhere in a scene; arguments of environments win, and `L5-CLE-v0` as "
-            "in 1.5 ignores it",
+            "whether training episodes start anywhere in a scene; arguments of environments take precedence, and "
+            "`L5-CLE-v0` as in 1.5 ignores it",
             default=True,
         ),
     ]
     observation: Annotated[
         Literal["raster", "vectors", "compact"],
-        Key("observation: a raster, polylines, or a few numbers of the AV, its route and the road users near it"),
+        Key("observation: a raster, polylines, or a few numbers of the AV, its route and nearby road users"),
     ] = "raster"
     actions: Annotated[
         Literal["poses", "kinematic", "bicycle", "curvature", "pose_change", "grid", "route", "route_emergency"],
@@ -105,21 +102,21 @@ class EnvironmentParams(Params, section="gym_params"):
     others: Annotated[
         Literal["log", "idm", "cautious", "assertive", "policy"],
         Key(
-            "driver of the other road users: the log, one of the populations that react only to leaders and lights, "
-            "or, in `l5kit train-rl`, the policy that is trained"
+            "drivers of the other road users: the log, a population that reacts only to leaders and lights, or, in "
+            "`l5kit train-rl`, the policy that is trained"
         ),
     ] = "log"
     max_vehicles: Annotated[
-        Count, Key("vehicles that act in an episode, at most, besides the AV; for `others: policy` and `L5ParallelEnv`")
+        Count, Key("most vehicles that act in an episode besides the AV, with `others: policy` or in `L5ParallelEnv`")
     ] = 32
-    num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for all of the scene")] = 33
+    num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for the whole scene")] = 33
     frames_per_action: Annotated[
-        _HeldFrames, Key("frames that an action of a vehicle model holds, whose rewards are added up")
+        _HeldFrames, Key("frames for which an action of a vehicle model is held; their rewards are added up")
     ] = 1
-    ends_at: Annotated[tuple[EndName, ...], Key("what ends an episode before its last frame")] = ()
+    ends_at: Annotated[tuple[EndName, ...], Key("failures that end an episode before its last frame")] = ()
     failed_share: Annotated[
         Probability,
-        Key("share of the episodes of training that are of scenes in which episodes have failed lately"),
+        Key("share of training episodes drawn from scenes in which episodes failed lately"),
     ] = 0.0
     compact: CompactParams = CompactParams()
     driving: DrivingParams = DrivingParams()

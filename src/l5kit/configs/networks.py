@@ -52,7 +52,7 @@ _ModesWeight = Annotated[
 MotionFeatures = Annotated[
     Flag,
     Key(
-        "whether networks get speeds, accelerations and turn rates, fitted to the past",
+        "whether networks get speeds, accelerations and turn rates, fitted to the past, as input",
         at="model_params.motion_features",
         default=False,
     ),
@@ -112,18 +112,18 @@ class VectorModelParams(Params, section="model_params"):
     ]
     use_agent_labels: Annotated[
         Flag,
-        Key("whether cars, cyclists and pedestrians are embedded differently", default=False),
+        Key("whether cars, cyclists and pedestrians have separate embeddings", default=False),
     ]
     agents_in_own_frame: Annotated[
         Flag,
-        Key("whether the past of other agents is embedded as seen from their own poses too", default=False),
+        Key("whether the past of other agents is also embedded in their own frames", default=False),
     ]
     motion_features: MotionFeatures
     dim_features: Annotated[
         NetworkSize,
         Key(
-            "features of an element, a multiple of 8; those of the scene for `route_planner`, whose elements have half "
-            "of them; not of `safepathnet`, which has `dim_local` and `dim_global`",
+            "features of an element, a multiple of 8; for `route_planner` those of the scene, and half of them for an "
+            "element; `safepathnet` has `dim_local` and `dim_global` instead",
             default=256,
         ),
     ]
@@ -136,11 +136,11 @@ class UnrollParams(Params, section="model_params"):
 
     detach_unroll: Annotated[
         Flag,
-        Key("whether gradients are cut after each step", default=True),
+        Key("whether gradients are detached after each step", default=True),
     ]
     warmup_num_frames: Annotated[
         Count,
-        Key("first steps, which are driven without a loss", default=0),
+        Key("number of first steps without a loss", default=0),
     ]
     discount_factor: Annotated[
         PositiveNumber,
@@ -156,7 +156,7 @@ class SafePathNetParams(Params, section="model_params"):
     cost_prob_coeff: Annotated[Number, Key("weight of the probabilities in the loss")] = 0.01
     yaw_residual: Annotated[
         Literal["doubled", "single"] | None,
-        _of_model("`doubled`: yaws as 1.5 and its weights need them; `single`: relative to the current yaw"),
+        _of_model("`doubled`: yaws as in 1.5, needed for its weights; `single`: relative to the current yaw"),
     ] = None
     apply_weights_scaling: Annotated[Flag | None, _of_model("whether errors are weighed by `weights_scaling`")] = None
     normalize_targets: Annotated[Flag | None, _of_model("whether targets are divided by how far a car gets")] = None
@@ -183,20 +183,20 @@ class SafePathNetParams(Params, section="model_params"):
 class MotionTokenParams(Params, section="model_params"):
     """The motion token model."""
 
-    token_num_steps: Annotated[NetworkSize, Key("predicted steps that a motion token lasts")] = 5
-    num_tokens: Annotated[NetworkSize, Key("motion tokens of each class of agents, at most")] = 512
-    num_rollouts: Annotated[NetworkSize, Key("trajectories of an agent in evaluations; the first is greedy")] = 6
+    token_num_steps: Annotated[NetworkSize, Key("number of predicted steps of a motion token")] = 5
+    num_tokens: Annotated[NetworkSize, Key("largest number of motion tokens of each class of agents")] = 512
+    num_rollouts: Annotated[NetworkSize, Key("rollouts of each agent in evaluations; the first is greedy")] = 6
     temperature: Annotated[
-        NumberFromZero, Key("of the sampling of tokens: the lower, the more likely ones are drawn; 0 for the likeliest")
+        NumberFromZero, Key("temperature of token sampling: lower values prefer likelier tokens, 0 takes the likeliest")
     ] = 1.0
-    sampling_seed: Annotated[Count, Key("decides which tokens are sampled")] = 0
+    sampling_seed: Annotated[Count, Key("seed of token sampling")] = 0
     token_noise_m: Annotated[
-        NumberFromZero, Key("noise with which motion tokens are followed in training", unit="metres")
+        NumberFromZero, Key("noise added when motion tokens are followed in training", unit="metres")
     ] = 0.0
     dim_tokens: Annotated[NetworkSize, Key("features of the motion token model")] = 128
     num_token_layers: Annotated[NetworkSize, Key("rounds of attention over time, to the map, between agents")] = 4
     num_token_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
-    num_map_pieces: Annotated[NetworkSize, Key("nearest pieces of the map that an agent attends to")] = 32
+    num_map_pieces: Annotated[NetworkSize, Key("number of nearest map pieces to which an agent attends")] = 32
     agents_radius_m: Annotated[PositiveNumber, Key("agents attend to others nearer than this", unit="metres")] = 50.0
     token_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
 
@@ -207,12 +207,12 @@ class QueryCentricParams(Params, section="model_params"):
 
     num_modes: _NumModes
     joint_modes: Annotated[
-        Flag, Key("whether modes are those of whole scenes, with one probability each; otherwise of each agent")
+        Flag, Key("whether modes are of whole scenes, with one probability each; otherwise of single agents")
     ] = False
     mode_loss: Annotated[
         Literal["winner", "mixture"],
         Key(
-            "`winner`: the error of the mode nearest to the truth, its scales and its cross entropy; `mixture`: the "
+            "`winner`: error of the mode nearest to the ground truth, its scales and cross entropy; `mixture`: the "
             "negative log-likelihood of a mixture of Laplace distributions"
         ),
     ] = "winner"
@@ -233,22 +233,22 @@ class RoutePlannerParams(Params, section="model_params"):
     decoder: Annotated[
         Literal["kinematic", "poses"],
         Key(
-            "`kinematic`: accelerations and curvatures of each step, which a kinematic bicycle drives; `poses`: poses, "
-            "as differences to constant velocity"
+            "`kinematic`: accelerations and curvatures of each step, executed by a kinematic bicycle; `poses`: poses, "
+            "as differences from constant velocity"
         ),
     ] = "kinematic"
     pooling: Annotated[
         Literal["max", "attention"],
-        Key("how the embeddings of agents and of lanes become one: the largest value of each feature, or attention"),
+        Key("pooling of the embeddings of agents and of lanes: largest value of each feature, or attention"),
     ] = "max"
     loss_decay_s: Annotated[
         PositiveNumber | None,
         Key(
-            "time after which a step of a plan counts 1/e as much in the loss, since only the first steps are driven",
+            "time after which a step of a plan has 1/e of the weight in the loss, as only first steps are driven",
             unit="seconds",
             otherwise="all count alike",
         ),
     ] = None
     agents_along_route: Annotated[
-        Flag, Key("whether agents are also described along the route, not only in the frame of the AV")
+        Flag, Key("whether agents are described along the route as well, not only in the frame of the AV")
     ] = True

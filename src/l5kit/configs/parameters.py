@@ -35,7 +35,7 @@ OUT_OF_BOUNDS_MODES: Final[tuple[str, ...]] = get_args(_OutOfBoundsMode)
 _HistoryNumFrames = Annotated[
     FrameCount,
     Key(
-        "past frames in the raster and in `history_*`; the current frame is added",
+        "past frames in the raster and in `history_*`, in addition to the current frame",
         at="model_params.history_num_frames",
     ),
 ]
@@ -66,8 +66,8 @@ HistoryStepSize = Annotated[
 Route = Annotated[
     Flag,
     Key(
-        "whether samples of the AV contain its route, the lanes of the log from there on: as keys of vector samples, "
-        "as one more channel of rasters; planners see it. New in 2.0",
+        "whether samples of the AV contain its route, the lanes that the log follows from there: as keys of vector "
+        "samples, or as one more channel of rasters; planners use it as input. New in 2.0",
         at="model_params.route",
         default=False,
     ),
@@ -111,8 +111,8 @@ class RasterGeometry(Params, section="raster_params"):
     set_origin_to_bottom: Annotated[
         Flag,
         Key(
-            "true: the left side of the agent is up in the raster, and the height of `ego_center` counts from the "
-            "bottom; false: mirrored"
+            "true: the left side of the agent is at the top of the raster, and the height of `ego_center` counts from "
+            "the bottom; false: mirrored"
         ),
     ]
 
@@ -137,10 +137,7 @@ class RasterizerParams(Params, section="raster_params"):
     geometry: RasterGeometry
     image_dtype: Annotated[
         _ImageDtype,
-        Key(
-            "values from 0 to 1, or the same raster as bytes from 0 to 255, which takes a quarter of the memory. "
-            "New in 2.0"
-        ),
+        Key("values from 0 to 1, or the same raster as bytes from 0 to 255, in a quarter of the memory. New in 2.0"),
     ] = "float32"
     has_route: Route = False
 
@@ -160,7 +157,7 @@ class BoxParams(RasterizerParams):
     render_ego_history: Annotated[
         Flag,
         Key(
-            "whether past boxes of the AV, or of the agent in the middle, are drawn",
+            "whether past boxes of the AV, or of the agent of the sample, are drawn",
             at="model_params.render_ego_history",
         ),
     ]
@@ -185,7 +182,7 @@ class SatelliteParams(RasterizerParams):
     satellite_map_key: Annotated[FilePath, Key("aerial picture")]
     dataset_meta_key: _DatasetMetaKey
     satellite_out_of_bounds: Annotated[
-        _OutOfBoundsMode, Key("what happens where the aerial picture ends: an error, as in 1.5, or black. New in 2.0")
+        _OutOfBoundsMode, Key("beyond the edge of the aerial picture: an error, as in 1.5, or black. New in 2.0")
     ] = "error"
 
 
@@ -304,7 +301,7 @@ class LaneParams(Params, section="data_generation_params.lane_params"):
     max_retrieval_distance_m: Annotated[
         PositiveNumber,
         Key(
-            "lanes and crosswalks whose bounds come closer than this along both axes are used; points of lanes "
+            "lanes and crosswalks whose bounds are closer than this along both axes are included; points of lanes "
             "further away than this are not available, but keep their coordinates",
             unit="metres",
         ),
@@ -319,11 +316,11 @@ class RouteParams(Params, section="data_generation_params.route_params"):
     near_step_m: Annotated[
         PositiveNumber, Key("distance between points near the AV, along the route. New in 2.0", unit="metres")
     ] = 2.0
-    near_m: Annotated[NumberFromZero, Key("distance up to which points are near. New in 2.0", unit="metres")] = 20.0
-    far_step_m: Annotated[PositiveNumber, Key("distance between the points beyond. New in 2.0", unit="metres")] = 4.0
+    near_m: Annotated[NumberFromZero, Key("distance up to which `near_step_m` holds. New in 2.0", unit="metres")] = 20.0
+    far_step_m: Annotated[PositiveNumber, Key("distance between points farther away. New in 2.0", unit="metres")] = 4.0
     reach_m: Annotated[PositiveNumber, Key("distance up to which there are points. New in 2.0", unit="metres")] = 80.0
     goal_distance_m: Annotated[
-        PositiveNumber, Key("how far ahead along the route the goal is. New in 2.0", unit="metres")
+        PositiveNumber, Key("distance to the goal along the route. New in 2.0", unit="metres")
     ] = 100.0
 
     def __post_init__(self) -> None:
@@ -386,9 +383,9 @@ class VectorizerParams(_VectorSteps, section="data_generation_params"):
     order_agents_by_route: Annotated[
         Flag,
         Key(
-            "true: the chosen agents are ordered by relevance to the route: first those ahead in its lane, nearest "
-            "along it first, then those ahead next to it, nearest to it first, then those behind; samples without a "
-            "route keep the other order. Needs `model_params.route`. New in 2.0"
+            "true: the chosen agents are sorted by relevance to the route: those ahead in its lane, nearest first, "
+            "then those ahead next to it, nearest to it first, then those behind; samples without a route keep the "
+            "other order. Needs `model_params.route`. New in 2.0"
         ),
     ] = False
 
@@ -411,7 +408,7 @@ class LightParams(Params, section="raster_params"):
     """Whether samples know of traffic lights."""
 
     disable_traffic_light_faces: Annotated[
-        Flag, Key("true: all lanes are drawn as if without traffic lights. Read again for every sample")
+        Flag, Key("true: all lanes are drawn without traffic lights. Read again for every sample")
     ]
 
 

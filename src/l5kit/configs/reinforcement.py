@@ -55,13 +55,13 @@ class ReinforcementParams(Params, section="rl_params"):
         PositiveCount | None, Key("steps of all environments together after which the training ends", otherwise="any")
     ] = None
     minutes: Annotated[
-        PositiveNumber | None, Key("minutes of training after which it ends", unit="minutes", otherwise="any")
+        PositiveNumber | None, Key("minutes after which the training ends", unit="minutes", otherwise="any")
     ] = None
     init: Annotated[
         FilePath | None,
         Key(
-            "policy that the training begins with, a `.zip`, the folder of a training or the name of a policy that "
-            "ships: one with the same observations, actions and network; or `rules`, a planner that it imitates first",
+            "initial policy with the same observations, actions and network: a `.zip`, the folder of a training or the "
+            "name of an included policy; or `rules`, the planner to imitate first",
             otherwise="new weights",
         ),
     ] = None
@@ -69,44 +69,44 @@ class ReinforcementParams(Params, section="rl_params"):
     n_steps: Annotated[PositiveCount, Key("steps of each environment between two updates")] = 32
     batch_size: Annotated[PositiveCount, Key("steps of a minibatch of an update")] = 512
     n_epochs: Annotated[PositiveCount, Key("passes of an update over its steps")] = 4
-    learning_rate: Annotated[PositiveNumber, Key("of Adam")] = 3e-4
+    learning_rate: Annotated[PositiveNumber, Key("learning rate of Adam")] = 3e-4
     anneals: Annotated[Flag, Key("whether the learning rate falls linearly to a fiftieth until the end")] = False
     gamma: Annotated[Probability, Key("discount of a step")] = 0.98
     gae_lambda: Annotated[Probability, Key("trade-off of bias and variance in advantages")] = 0.95
     ent_coef: Annotated[NumberFromZero, Key("weight of the entropy in the loss")] = 0.0
     near_start: Annotated[
         NumberFromZero,
-        Key("weight of the divergence from the policy that it begins with, which falls linearly to 0 until the end"),
+        Key("weight of the divergence from the initial policy, which falls linearly to 0 until the end"),
     ] = 0.0
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
     network: Annotated[
         Literal["layers", "agents", "attention"],
         Key(
-            "what policy and value see: all values alike, or, for compact observations, road users one by one, whose "
-            "order does not matter, with normalised values: the largest of each feature (`agents`), or what the AV and "
-            "its route attend to (`attention`)"
+            "network of policy and value: plain layers over all values, or, for compact observations with normalised "
+            "values, an embedding of each road user, independent of their order, pooled by the largest value of each "
+            "feature (`agents`) or by attention of the AV and its route (`attention`)"
         ),
     ] = "layers"
-    features: Annotated[_Width, Key("values that the networks `agents` and `attention` make of an observation")] = 128
+    features: Annotated[_Width, Key("number of features that the networks `agents` and `attention` compute")] = 128
     agent_width: Annotated[_Width, Key("width of their layers for road users")] = 64
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
     log_std_init: Annotated[
-        Number, Key("logarithm of the standard deviation of actions at the beginning, where these are no choices")
+        Number, Key("initial logarithm of the standard deviation of actions, for continuous actions")
     ] = -1.0
     normalize_rewards: Annotated[
         Flag, Key("whether rewards are divided by the standard deviation of returns so far, for the updates only")
     ] = True
-    seed: Annotated[_Seed, Key("of weights, actions and episodes")] = 0
+    seed: Annotated[_Seed, Key("seed of weights, actions and episodes")] = 0
     eval_every_steps: Annotated[PositiveCount, Key("steps between two evaluations")] = 200_000
-    eval_scenes: Annotated[PositiveCount, Key("scenes of an evaluation, at most, from the first on")] = 24
+    eval_scenes: Annotated[PositiveCount, Key("largest number of scenes of an evaluation, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
-    keep_checkpoints: Annotated[PositiveCount, Key("how many of the last checkpoints are kept")] = 3
+    keep_checkpoints: Annotated[PositiveCount, Key("number of last checkpoints that are kept")] = 3
     environment_threads: Annotated[
-        _Threads, Key("threads in which towns, or parts of one, step; 0 for one on each core")
+        _Threads, Key("threads that step towns, or parts of one; 0 for one on each core")
     ] = 0
     num_threads: Annotated[
         PositiveCount,
-        Key("threads of torch, which pay for minibatches of thousands; sums are rounded otherwise with other numbers"),
+        Key("threads of torch; more pay off for minibatches of thousands. Other numbers round sums differently"),
     ] = 1
 
     @classmethod

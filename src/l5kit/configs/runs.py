@@ -72,7 +72,7 @@ class LoaderParams(Params, section=_TRAINED):
         FolderNames | None,
         Key(
             "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`, "
-            "whose samples are used together: each has a log under `key`, and a map of its own under the keys of "
+            "whose samples are combined: each has a log under `key`, and its own map under the keys of "
             "`raster_params`",
             otherwise="the data folder itself",
         ),
@@ -81,7 +81,7 @@ class LoaderParams(Params, section=_TRAINED):
     shuffle: Annotated[
         Flag,
         Key(
-            "whether every epoch has another order",
+            "whether the order changes in every epoch",
             derived=lambda _, section, __: section == _TRAINED,
             otherwise="true for trainings, false for evaluations",
         ),
@@ -98,7 +98,7 @@ class LoaderParams(Params, section=_TRAINED):
     threads: Annotated[
         WorkerCount,
         Key(
-            "threads that make batches; 0 to make each when it is asked for",
+            "threads that make batches; 0 to make each batch on request",
             derived=lambda _, __, given: 0 if given["num_workers"] else 1,
             otherwise="1, or 0 with `num_workers`",
         ),
@@ -106,20 +106,20 @@ class LoaderParams(Params, section=_TRAINED):
     on_device: Annotated[
         Flag,
         Key(
-            "whether the GPU that trains [makes the batches itself](gpu.md), where it can make these samples; they are "
-            "the same, and without a GPU the CPU makes them"
+            "whether the training GPU [makes the batches itself](gpu.md), if it supports these samples; they are the "
+            "same, and without a GPU the CPU makes them"
         ),
     ] = False
     max_scene_id: Annotated[
-        PositiveCount | None, Key("how many scenes are used of each log, from the first on", otherwise="all")
+        PositiveCount | None, Key("number of scenes of each log that are used, from the first on", otherwise="all")
     ] = None
     fraction: Annotated[
-        Fraction, Key("share of these scenes that is trained on, at random", only_in=_TRAINED, null_is_missing=True)
+        Fraction, Key("random share of these scenes to train on", only_in=_TRAINED, null_is_missing=True)
     ] = 1.0
     subset_seed: Annotated[
         Seed,
         Key(
-            "decides which scenes; those of a smaller `fraction` are among those of a larger one",
+            "seed of this choice; the scenes of a smaller `fraction` are among those of a larger one",
             only_in=_TRAINED,
             null_is_missing=True,
         ),
@@ -127,27 +127,24 @@ class LoaderParams(Params, section=_TRAINED):
     scenario_weights: Annotated[
         TagWeights | None,
         Key(
-            "how often the samples of scenes with a [tag](scene_tags.md) are drawn, and as `others` those of scenes "
-            "without any of these tags, 1 by default; the largest weight of a scene counts",
+            "how often samples of scenes with a [tag](scene_tags.md) are drawn; `others` are scenes without any of the "
+            "tags here, 1 by default; a scene with several tags has the largest weight",
             only_in=_TRAINED,
             otherwise="every sample once in an epoch",
         ),
     ] = None
     min_frame_history: Annotated[
         Count,
-        Key(
-            "least number of valid past frames of an agent; 0 is that of the [test sets](test_sets.md) of the "
-            "competition"
-        ),
+        Key("least number of valid past frames of an agent; 0 as in the [test sets](test_sets.md) of the competition"),
     ] = 10
     min_frame_future: Annotated[
-        Count, Key("least number of valid future frames of an agent; 10 is that of the test sets")
+        Count, Key("least number of valid future frames of an agent; 10 as in these test sets")
     ] = 1
-    perturb_probability: Annotated[Probability, Key("how often the AV is moved")] = 0.0
+    perturb_probability: Annotated[Probability, Key("share of samples in which the AV is perturbed")] = 0.0
     perturb_std: Annotated[
         ThreeNumbers,
         Key(
-            "standard deviations of how far the AV is moved: to the left in metres, ahead in metres, in radians",
+            "standard deviations of the perturbation: to the left in metres, ahead in metres, in radians",
             only_in=_TRAINED,
             null_is_missing=True,
         ),
@@ -155,8 +152,8 @@ class LoaderParams(Params, section=_TRAINED):
     perturb_kind: Annotated[
         Literal["ackerman", "recovery"],
         Key(
-            "how the AV is moved: `ackerman` as in 1.5, which leaves its past and speed, or [`recovery`]"
-            "(explanation/recovery.md), which makes them fit and drives back as a car can",
+            "how the AV is perturbed: `ackerman` as in 1.5, which keeps its past and speed, or [`recovery`]"
+            "(explanation/recovery.md), which adapts them and returns to the log as a car can",
             only_in=_TRAINED,
         ),
     ] = "ackerman"
@@ -170,15 +167,15 @@ class LoaderParams(Params, section=_TRAINED):
     recovery_clip: Annotated[
         FourNumbers,
         Key(
-            "largest differences to the log of `recovery`, to which draws are clipped: to the left in metres, ahead in "
-            "metres, in radians, in m/s",
+            "largest differences of `recovery` from the log, to which draws are clipped: to the left in metres, ahead "
+            "in metres, in radians, in m/s",
             only_in=_TRAINED,
         ),
     ] = RECOVERY_CLIP
     max_num_batches: Annotated[
         PositiveCount | None,
         Key(
-            "batches of an evaluation on each device, at most; their samples are spread evenly over the log",
+            "largest number of batches of an evaluation on each device; their samples are spread evenly over the log",
             only_in=_EVALUATED,
             otherwise="all",
         ),
@@ -211,19 +208,21 @@ class LoaderParams(Params, section=_TRAINED):
 class OptimizerParams(Params, section="train_params"):
     """How weights are changed."""
 
-    learning_rate: Annotated[LearningRate, Key("of Adam, at its peak")] = 1e-3
-    weight_decay: Annotated[NumberFromZero, Key("decoupled decay (AdamW) where above 0")] = 0.0
+    learning_rate: Annotated[LearningRate, Key("peak learning rate of Adam")] = 1e-3
+    weight_decay: Annotated[NumberFromZero, Key("decoupled weight decay (AdamW) if above 0")] = 0.0
     schedule: Annotated[
         Literal["constant", "cosine"] | ClassMapping | None,
         Key(
-            "course of the learning rate; `cosine` is half a cosine down to 0. A mapping names a class, also of "
-            "`torch.optim.lr_scheduler`; code that is run",
+            "schedule of the learning rate; `cosine` is half a cosine down to 0. A mapping names a class, also of "
+            "`torch.optim.lr_scheduler`; its code is run",
             otherwise="`constant`; `cosine` for `safepathnet`",
         ),
     ] = None
     warmup_num_steps: Annotated[
         Count | None,
-        Key("steps in which the rate rises linearly", otherwise="none; a fifth of the epochs for `safepathnet`"),
+        Key(
+            "steps in which the learning rate rises linearly", otherwise="none; a fifth of the epochs for `safepathnet`"
+        ),
     ] = None
     gradient_clip_norm: Annotated[PositiveNumber | None, Key("largest norm of the gradient", otherwise="no limit")] = (
         None
@@ -241,20 +240,20 @@ class OptimizerParams(Params, section="train_params"):
 class DrivingParams(Params, section="val_driving"):
     """Which scenes a network in training drives at each evaluation."""
 
-    key: Annotated[FilePath, Key("the log of scenes that are driven, relative to `folder`; not one that is trained on")]
+    key: Annotated[FilePath, Key("the log of these scenes, relative to `folder`; not one of the training")]
     folder: Annotated[
         FilePath | None,
         Key("folder in the data folder with this log and its map", otherwise="the data folder itself"),
     ] = None
-    num_scenes: Annotated[PositiveCount, Key("scenes that are driven, at most; evenly spread over the log")] = 24
-    start_frame: Annotated[Count, Key("first frame of a scene that is driven; those before are its past")] = 10
+    num_scenes: Annotated[PositiveCount, Key("largest number of scenes; evenly spread over the log")] = 24
+    start_frame: Annotated[Count, Key("first driven frame of a scene; the frames before are its past")] = 10
     num_frames: Annotated[
         PositiveCount | None,
-        Key("frames of a scene that are driven, at most, the first one included", otherwise="100; null for all"),
+        Key("largest number of driven frames, including the first", otherwise="100; null for all"),
     ] = 100
     agents: Annotated[
         Literal["replay", "idm", "yielding", "cautious", "assertive", "changing"],
-        Key("driver of the others: their log, the Intelligent Driver Model, or another population of traffic"),
+        Key("drivers of the others: their log, the Intelligent Driver Model, or another population of traffic"),
     ] = "replay"
 
 
@@ -274,7 +273,7 @@ class TrainingRun(WeightsName, LoggerParams):
 
     max_num_steps: Annotated[
         StepCount | None,
-        Key("steps of the training, or of each epoch where `num_epochs` is given as well", otherwise="no limit"),
+        Key("steps of the training, or of each epoch if `num_epochs` is given as well", otherwise="no limit"),
     ] = None
     num_epochs: Annotated[
         EpochCount | None, Key("epochs; this or `max_num_steps` is needed", otherwise="by `max_num_steps`")
@@ -291,14 +290,12 @@ class TrainingRun(WeightsName, LoggerParams):
     eval_every_n_epochs: Annotated[
         PositiveCount | None, Key("epochs between two evaluations", otherwise="at the end only")
     ] = None
-    seed: Annotated[Seed, Key("decides the first weights, the order of the samples, perturbations and dropout")] = 0
+    seed: Annotated[Seed, Key("seed of the initial weights, the order of the samples, perturbations and dropout")] = 0
     accelerator: Annotated[
         Literal["auto", "cpu", "gpu", "cuda", "mps"], Key("kind of device, by Lightning's names")
     ] = "auto"
-    devices: Annotated[
-        Count, Key("how many devices, 0 for all there are; each has a process and samples of its own")
-    ] = 1
-    precision: Annotated[_Precision, Key("formats of numbers, by Lightning's names")] = "32-true"
+    devices: Annotated[Count, Key("number of devices, 0 for all; each has its own process and samples")] = 1
+    precision: Annotated[_Precision, Key("number formats, by Lightning's names")] = "32-true"
     log_every_n_steps: Annotated[PositiveCount, Key("steps between two points of the curves")] = 10
     early_stopping_patience: Annotated[
         PositiveCount | None,
@@ -307,14 +304,14 @@ class TrainingRun(WeightsName, LoggerParams):
     best_by: Annotated[
         Literal["open_loop", "closed_loop"],
         Key(
-            "by what weights are the best: the smallest ADE at the last time ahead, or the largest score of the scenes "
-            "of `val_driving`"
+            "criterion for the best weights: the smallest ADE at the longest horizon, or the largest score in the "
+            "scenes of `val_driving`"
         ),
     ] = "open_loop"
     horizons_s: Annotated[
         PositiveList,
         Key(
-            "times ahead at which evaluations give errors",
+            "horizons at which evaluations report errors",
             unit="seconds",
             otherwise="the whole future",
             null_is_missing=True,
@@ -342,28 +339,29 @@ class TrainingKeys(Params, section="model_params"):
     future_step_size: FutureStepSize
     history_step_size: HistoryStepSize
     velocity_residual: Annotated[
-        Flag, Key("whether the network learns differences to constant velocity, Urban Driver those to the last step")
+        Flag,
+        Key("whether networks learn differences from constant velocity, Urban Driver from the last step"),
     ] = False
     kinematic_residual: Annotated[
         Literal["constant_velocity", "ctrv", "ctra"] | None,
         Key(
-            "baseline that the network learns differences to; `urban_driver` accepts `ctrv` and `ctra`",
+            "baseline from which the network learns differences; `urban_driver` accepts `ctrv` and `ctra`",
             otherwise="constant velocity with `velocity_residual`, else none",
         ),
     ] = None
     residual_unit_m: Annotated[
         PositiveNumber | None,
         Key(
-            "unit that differences to the baseline are learned in at the last step, less at those before",
+            "unit of the learned differences from the baseline at the last step; smaller at earlier steps",
             unit="metres",
-            otherwise="half a metre and a tenth of the distance of the baseline",
+            otherwise="half a metre plus a tenth of the distance of the baseline",
         ),
     ] = None
     criterion: Annotated[
         Literal["l1", "mse", "smooth_l1"] | ClassMapping | None,
         Key(
-            "error of a value in the loss; of `agent_motion_multimodal` the negative log-likelihood of a value, "
-            "from which that of the modes is computed. A mapping names a class, also of `torch.nn`; code that is run",
+            "error of a value in the loss; for `agent_motion_multimodal` the negative log-likelihood of a value, from "
+            "which that of the modes is computed. A mapping names a class, also of `torch.nn`; its code is run",
             otherwise="as in 1.5: `l1` for vectors, `mse` for rasters, half of it for several modes; for "
             "`route_planner` smooth L1 that is linear from 0.1 on",
         ),
@@ -371,13 +369,13 @@ class TrainingKeys(Params, section="model_params"):
     past_dropout: Annotated[
         Probability | None,
         Key(
-            "share of samples in which planners do not see the past of the AV, except its last step, which gives its "
-            "speed; 1: they never see it, also when they drive. With rasters only without `render_ego_history`",
+            "share of samples in which planners do not see the past of the AV except its last step, which gives the "
+            "speed; 1: all, also when they drive. With rasters only without `render_ego_history`",
             otherwise="0; 1 for `route_planner`",
         ),
     ] = None
     perturbation_min_displacement_m: Annotated[
-        Number, Key("length of the future below which samples are only moved along it", unit="metres")
+        Number, Key("length of the future below which samples are only perturbed along it", unit="metres")
     ] = 0.0
     train_loader: LoaderParams
     val_loader: Annotated[LoaderParams | None, Key("", at=_EVALUATED)] = None

@@ -26,8 +26,8 @@ class LoggerParams(Params, section="train_params"):
     logger: Annotated[
         _Logger | _Loggers,
         Key(
-            "where curves are written, or a list of such. The latter two need their libraries; W&B and MLflow go where "
-            "their own settings say, MLflow otherwise into `mlflow.db` in the folder"
+            "where curves are written, or a list of these. W&B and MLflow need their libraries and use their own "
+            "settings; without any, MLflow writes to `mlflow.db` in the folder"
         ),
     ] = "csv"
 
@@ -55,13 +55,13 @@ class ScalingParams(Params, section="train_params"):
         Key("batches of a step, on each device: their gradients are averaged. Steps, intervals and rates count steps"),
     ] = 1
     num_nodes: Annotated[
-        PositiveCount, Key("machines, each with as many devices; each is to start the same command")
+        PositiveCount, Key("number of machines, each with this number of devices; start the same command on each")
     ] = 1
     strategy: Annotated[
         Literal["auto", "ddp", "fsdp"],
         Key(
-            "how devices share a training: `ddp` gives each all weights, `fsdp` gives each a part of them; `auto` is "
-            "`ddp` where there are several devices"
+            "how devices share a training: `ddp` gives all weights to each, `fsdp` a part of them; `auto` is `ddp` if "
+            "there are several devices"
         ),
     ] = "auto"
     compile: Annotated[Flag, Key("whether the network is compiled by `torch.compile`")] = False
@@ -69,13 +69,13 @@ class ScalingParams(Params, section="train_params"):
     ema_decay: Annotated[
         _Decay | None,
         Key(
-            "share of the averaged weights that stays in each step; they are evaluated and saved instead of the last "
-            "ones",
+            "share of the averaged weights that is kept in each step; these are evaluated and saved instead of the "
+            "last ones",
             otherwise="no averaging",
         ),
     ] = None
     save_top_k: Annotated[
-        Count, Key("how many of the best evaluated weights are kept in files of their own, in addition to the best")
+        Count, Key("number of best evaluated weights kept in files of their own, in addition to the best")
     ] = 0
 
     def check(self, precision: str) -> None:

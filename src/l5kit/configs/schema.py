@@ -44,7 +44,7 @@ _OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
 class FormatKeys(Params):
     """What a configuration says of itself."""
 
-    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; nothing reads it")]
+    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; it is not read")]
 
 
 @dataclass(frozen=True)
