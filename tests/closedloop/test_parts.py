@@ -111,7 +111,7 @@ def test_a_whole_part_under_the_name_of_another_one_is_dropped(tmp_path):
 def test_a_whole_part_that_was_renamed_is_dropped(tmp_path):
     made_parts(tmp_path, 0, 2)
     (tmp_path / "00000002").rename(tmp_path / "00000001")
-    with pytest.warns(RuntimeWarning, match=r"00000001 is damaged: it has scenes \[2\] and so is that of another"):
+    with pytest.warns(RuntimeWarning, match=r"00000001 is damaged: it has scenes \[2\] and so belongs to another part"):
         assert scenes_after_dropping(tmp_path) == [[0, 1]]
 
 

@@ -60,8 +60,9 @@ def test_attributes_and_methods_are_those_of_all_environments(towns):
     joined = join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=5, num_threads=1)
     joined.set_attr("spare", 4, indices=range(5))
     assert joined.get_attr("spare", indices=[1, 4]) == [4, 4]
-    assert joined.env_method("__getattribute__", "spare") == [4] * 5
-    for call in (lambda: joined.set_attr("spare", 5, [0, 1]), lambda: joined.env_method("reset", indices=[0, 1])):
+    joined.set_attr("double", lambda value: 2 * value)
+    assert joined.env_method("double", 4) == [8] * 5
+    for call in (lambda: joined.set_attr("spare", 5, [0, 1]), lambda: joined.env_method("double", 4, indices=[0, 1])):
         with pytest.raises(InvalidArgumentError, match=r"for environments \[0, 1\], but all 5 are one object"):
             call()
     assert joined.get_attr("spare") == [4] * 5

@@ -14,7 +14,7 @@ from l5kit.cli.output import print_facts, print_json, print_line, print_table, r
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
-from l5kit.configs.training import OF_AGENTS, TrainingParams
+from l5kit.configs.training import TrainingParams
 from l5kit.data.folder_lock import is_main_process, require_unused
 from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
@@ -142,7 +142,7 @@ def _print_trained(result: "TrainingResult", cfg: JsonObject, data: Path | None)
     log = town if driving is None else data_manager.root_folder / (driving.folder or "") / driving.key
     where = ["--data", str(town)] if town is not None else []
     print_line(f"next: {shlex.join(['l5kit', 'evaluate', str(result.folder), *where])}")
-    option = "--agents" if cfg["workflow"] in OF_AGENTS else "--planner"
+    option = "--agents" if params.is_of_agents else "--planner"
     driver = result.best_weights if result.best_weights is not None and result.best_by == _DRIVING else result.folder
     print_line(f"next: {shlex.join(['l5kit', 'simulate', str(log or 'DATASET'), option, str(driver)])}")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array, JsonObject, RecordArray
 from l5kit.closedloop.measured import Measured
@@ -158,12 +159,13 @@ def _scene_rows(
 ) -> list[JsonObject]:
     """Return the rows of scenes, with scores by name, (S,), and the frames with a fault of each metric, (S, F)."""
     scenes, details = drives.scenes, drives.details
-    # the first frame that is marked is that of argmax; where none is, it is 0, and counts for nothing below
+    # the first frame that is marked is that of argmax; where none is, it is 0, and nothing is known
     appeared = frames["appeared_close"] > 0
+    has_appeared = appeared.any(axis=1)
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
     has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
-    columns: dict[str, Float64Array | Int64Array] = {
+    columns: dict[str, Float64Array | Int64Array | NDArray[np.object_]] = {
         "scene": driven.batch.scene_indices[scenes],
         "frames": details.states.num_frames,
         **{name: np.where(drives.has_score, values, np.nan) for name, values in scores.items()},
@@ -176,28 +178,24 @@ def _scene_rows(
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
         "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
-        "fallback_steps": np.where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1).astype(object), math.nan),
+        "fallback_steps": _where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1)),
         "appeared_close": frames["appeared_close"].sum(axis=1),
+        **{
+            f"first_{metric.name}_frame": _where(where.any(axis=1), frames["frame"][:, 0] + where.argmax(axis=1))
+            for metric, where in failing.items()
+        },
+        "first_appeared_frame": _where(has_appeared, first_appeared["frame"]),
+        "first_appeared_track": _where(has_appeared, first_appeared["appeared_track"]),
     }
-    # frames and tracks, of which there may be none
-    firsts = {
-        f"first_{metric.name}_frame": (frames["frame"][:, 0] + where.argmax(axis=1), np.any(where, axis=1))
-        for metric, where in failing.items()
-    }
-    has_appeared = np.any(appeared, axis=1)
-    firsts["first_appeared_frame"] = first_appeared["frame"], has_appeared
-    firsts["first_appeared_track"] = first_appeared["appeared_track"], has_appeared
     values = {
-        **{
-            name: [None if math.isnan(value) else value for value in column.tolist()]
-            for name, column in columns.items()
-        },
-        **{
-            name: [value if is_any else None for value, is_any in zip(column.tolist(), there.tolist(), strict=True)]
-            for name, (column, there) in firsts.items()
-        },
+        name: [None if math.isnan(value) else value for value in column.tolist()] for name, column in columns.items()
     }
     return [{name: column[row] for name, column in values.items()} for row in range(len(scenes))]
+
+
+def _where(is_known: BoolArray, counts: Int64Array) -> NDArray[np.object_]:
+    """Return whole numbers as such, and NaN where they are not known."""
+    return np.where(is_known, counts.astype(object), math.nan)
 
 
 class FailedSceneError(L5KitError, RuntimeError):

@@ -38,6 +38,11 @@ _NUM_HEADS: Final = 8
 class TrainingParams(TrainingKeys):
     """A whole training, whose parts go together."""
 
+    @property
+    def is_of_agents(self) -> bool:
+        """Whether the samples are of agents, each around one of them, instead of the AV."""
+        return self.workflow in OF_AGENTS
+
     @classmethod
     def from_cfg(cls, cfg: Config) -> Self:
         """Read and check a configuration.

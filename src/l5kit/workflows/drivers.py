@@ -156,7 +156,7 @@ def require_whom(config: TrainingConfig, whom: Whom, *, name: str) -> None:
     Raises:
         InvalidArgumentError: It does; the message says how to pass it instead.
     """
-    drives: Whom = "agents" if config.workflow.is_of_agents else "ego"
+    drives: Whom = "agents" if config.params.is_of_agents else "ego"
     if drives != whom:
         raise InvalidArgumentError(
             f"{name} is a network of {config.params.workflow}, which drives {_NAME_OF[drives]}, not {_NAME_OF[whom]}; "
@@ -222,4 +222,4 @@ def samples_to_drive(
         LoaderParams.from_cfg(config.mapping, "train_data_loader"),
         data_manager,
     )
-    return ego_rasters(source) if config.workflow.is_of_agents else config.workflow.make_samples(source)
+    return ego_rasters(source) if config.params.is_of_agents else config.workflow.make_samples(source)

@@ -52,7 +52,7 @@ class DrivingEvaluation:
     """
 
     def __init__(self, config: TrainingConfig, params: DrivingParams, data_manager: LocalDataManager) -> None:
-        if config.workflow.is_of_agents:
+        if config.params.is_of_agents:
             raise ConfigError(
                 f"val_driving: a network of {config.params.workflow} does not drive the AV; leave this section out"
             )

@@ -77,11 +77,6 @@ class Workflow:
     is_unrolled: bool = False
     has_own_residual: bool = False
 
-    @property
-    def is_of_agents(self) -> bool:
-        """Whether the samples are of agents, each around one of them, instead of the AV."""
-        return self.make_samples is agent_rasters
-
 
 _WORKFLOWS: Final[Mapping[str, Workflow]] = MappingProxyType(
     {

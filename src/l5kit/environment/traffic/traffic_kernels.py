@@ -158,7 +158,7 @@ def begin_seats(
         if seat < 0 or states[slot, seat] != LOGGED:
             continue
         box = rows.boxes[row]
-        if rows.groups[row] < 0 or box[3] <= 0 or not is_near(box, ego_box, near_m):
+        if rows.groups[row] < 0 or not is_near(box, ego_box, near_m):
             continue
         states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
         for column in range(5):
@@ -217,7 +217,7 @@ def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Floa
         if seat < 0 or not (states[seat] == WAITING or (states[seat] == LOGGED and rows.is_new[row])):
             continue
         box = rows.boxes[row]
-        is_entering = rows.groups[row] >= 0 and box[3] > 0 and is_near(box, ego_box, near_m)
+        is_entering = rows.groups[row] >= 0 and is_near(box, ego_box, near_m)
         states[seat] = ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any

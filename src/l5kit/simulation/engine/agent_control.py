@@ -129,12 +129,12 @@ class AgentControl:
             np.ascontiguousarray(ego_positions_m),
             (tracks.may_drive, tracks.is_driven),
             (float(self.near_m), float(self.far_m)),
+            self.classes != "cars",
             is_chosen,
         )
         chosen: Int64Array = np.flatnonzero(is_chosen)
         if self.classes != "cars":
-            # drivers need to know how long a vehicle is; the networks of 1.5 are asked for cars of any size
-            is_of: BoolArray = (agents.groups[chosen] != RoadUserGroup.NONE) & (agents.boxes[chosen, 3] > 0)
+            is_of: BoolArray = agents.groups[chosen] != RoadUserGroup.NONE
         else:
             probabilities = records["label_probabilities"][agents.buffer_rows[chosen], _CAR]
             is_of = probabilities > np.float32(tracks.threshold)
@@ -160,7 +160,13 @@ class AgentControl:
 
 @kernel_jit
 def is_near(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
-    """Return whether a road user is nearer to the AV than some metres."""
+    """Return whether a road user has a length and is nearer to the AV than some metres."""
+    return box[3] > 0 and _is_within(box, ego_position_m, reach_m)
+
+
+@kernel_jit
+def _is_within(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
+    """Return whether a road user of any size is nearer to the AV than some metres."""
     x_m, y_m = box[0] - ego_position_m[0], box[1] - ego_position_m[1]
     return bool(math.sqrt(x_m * x_m + y_m * y_m) < reach_m)
 
@@ -172,6 +178,7 @@ def _mark_chosen(
     ego_positions_m: Float64Array,
     tracks: tuple[BoolArray, BoolArray],
     reaches_m: tuple[float, float],
+    needs_length: bool,
     is_chosen: BoolArray,
 ) -> None:
     """Mark the agents, but for their labels, that are driven."""
@@ -181,7 +188,12 @@ def _mark_chosen(
             track = track_rows[row]
             if track < 0 or not may_drive[track]:
                 continue
-            is_chosen[row] = is_near(boxes[row], ego_positions_m[scene], far_m if is_driven[track] else near_m)
+            # drivers need to know how long a vehicle is; the networks of 1.5 are asked for cars of any size
+            reach_m = far_m if is_driven[track] else near_m
+            if needs_length:
+                is_chosen[row] = is_near(boxes[row], ego_positions_m[scene], reach_m)
+            else:
+                is_chosen[row] = _is_within(boxes[row], ego_positions_m[scene], reach_m)
 
 
 def find_blocked(
