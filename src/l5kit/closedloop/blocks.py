@@ -161,9 +161,9 @@ def _scene_rows(
     scenes, details = drives.scenes, drives.details
     # the first frame that is marked is that of argmax; where none is, it is 0, and nothing is known
     appeared = frames["appeared_close"] > 0
-    has_appeared = appeared.any(axis=1)
+    has_appeared = np.any(appeared, axis=1)
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
-    has_fallback = (frames["by_fallback"] >= 0).any(axis=1)
+    has_fallback = np.any(frames["by_fallback"] >= 0, axis=1)
     of_tracks = driven.batch.tracks.scenes_of_tracks[driven.was_driven]
     columns: dict[str, Float64Array | Int64Array | NDArray[np.object_]] = {
         "scene": driven.batch.scene_indices[scenes],
@@ -178,14 +178,16 @@ def _scene_rows(
         "expert_route_m": details.expert_progress_m.sum(axis=1),
         "most_from_log_m": frames["distance_to_log_m"].max(axis=1),
         "driven_agents": np.bincount(of_tracks, minlength=len(driven.batch))[scenes],
-        "fallback_steps": _where(has_fallback, (frames["by_fallback"] == 1).sum(axis=1)),
+        "fallback_steps": _where_known(has_fallback, (frames["by_fallback"] == 1).sum(axis=1)),
         "appeared_close": frames["appeared_close"].sum(axis=1),
         **{
-            f"first_{metric.name}_frame": _where(where.any(axis=1), frames["frame"][:, 0] + where.argmax(axis=1))
+            f"first_{metric.name}_frame": _where_known(
+                np.any(where, axis=1), frames["frame"][:, 0] + where.argmax(axis=1)
+            )
             for metric, where in failing.items()
         },
-        "first_appeared_frame": _where(has_appeared, first_appeared["frame"]),
-        "first_appeared_track": _where(has_appeared, first_appeared["appeared_track"]),
+        "first_appeared_frame": _where_known(has_appeared, first_appeared["frame"]),
+        "first_appeared_track": _where_known(has_appeared, first_appeared["appeared_track"]),
     }
     values = {
         name: [None if math.isnan(value) else value for value in column.tolist()] for name, column in columns.items()
@@ -193,7 +195,7 @@ def _scene_rows(
     return [{name: column[row] for name, column in values.items()} for row in range(len(scenes))]
 
 
-def _where(is_known: BoolArray, counts: Int64Array) -> NDArray[np.object_]:
+def _where_known(is_known: BoolArray, counts: Int64Array) -> NDArray[np.object_]:
     """Return whole numbers as such, and NaN where they are not known."""
     return np.where(is_known, counts.astype(object), math.nan)
 
