@@ -60,9 +60,9 @@ check: lint  ## Minutes: the style, the types, and the tests without processes, 
 	"$(BIN)/l5kit" warmup
 	$(PYTEST) -m "not (browser or long or process or slow)" $(ARGS)
 
+# Types are checked while kernels are compiled: each takes one core.
 test: lint  ## Check the style and the types, then run all tests (options: ARGS="-k rasters")
-	"$(BIN)/python" -m mypy
-	"$(BIN)/l5kit" warmup
+	"$(BIN)/python" -m mypy & types=$$!; "$(BIN)/l5kit" warmup && wait $$types
 	$(PYTEST) $(ARGS)
 
 # Beside .venv, in whose processes numba-cuda would be imported with numba.
