@@ -76,18 +76,6 @@ def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Flo
 
 
 @kernel_jit
-def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) -> tuple[float, float]:
-    """Return the squared distance to the piece of a line that starts at a point, and where on the piece, 0 to 1."""
-    # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
-    along_x, along_y = points_m[start + 1, 0] - points_m[start, 0], points_m[start + 1, 1] - points_m[start, 1]
-    to_x, to_y = x_m - points_m[start, 0], y_m - points_m[start, 1]
-    length = along_x * along_x + along_y * along_y
-    part = min(max((to_x * along_x + to_y * along_y) / length, 0.0), 1.0) if length > 0 else 0.0
-    off_x, off_y = to_x - part * along_x, to_y - part * along_y
-    return off_x * off_x + off_y * off_y, part
-
-
-@kernel_jit
 def _nearest_piece(
     points_m: Float64Array, pieces: tuple[int, int], near: int, position_m: tuple[float, float]
 ) -> tuple[int, float, float]:
@@ -103,7 +91,14 @@ def _nearest_piece(
     piece, step, stop = low, 1, high
     while True:
         for number in range(piece, stop + step, step):
-            distance_m2, part = _point_beside(points_m, number, position_m[0], position_m[1])
+            # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
+            x_m, y_m = points_m[number, 0], points_m[number, 1]
+            along_x, along_y = points_m[number + 1, 0] - x_m, points_m[number + 1, 1] - y_m
+            to_x, to_y = position_m[0] - x_m, position_m[1] - y_m
+            length = along_x * along_x + along_y * along_y
+            part = min(max((to_x * along_x + to_y * along_y) / length, 0.0), 1.0) if length > 0 else 0.0
+            off_x, off_y = to_x - part * along_x, to_y - part * along_y
+            distance_m2 = off_x * off_x + off_y * off_y
             if distance_m2 < best_m2:
                 best, best_m2, best_part = number, distance_m2, part
         if best == high and high < last:

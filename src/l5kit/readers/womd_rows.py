@@ -106,15 +106,6 @@ def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, 
 
 
 @kernel_jit
-def _read_fixed(data: UInt8Array, position: int, num_bytes: int) -> np.uint64:
-    value = np.uint64(0)
-    first = np.uint64(position)  # no index below 0, which the compiler would look for
-    for index in range(np.uint64(num_bytes)):
-        value |= np.uint64(data[first + index]) << (np.uint64(8) * index)
-    return value
-
-
-@kernel_jit
 def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, int, int]:
     """Return number and wire type of the field at a byte, first byte and end of its content; the end is -1 if wrong.
 
@@ -181,5 +172,10 @@ def _fill_row(data: UInt8Array, position: int, end: int, table: Int64Array, bits
         if wire_type == BOOL:
             bits[table[number, 0]], _ = _read_varint(data, start, end)
         else:
-            bits[table[number, 0]] = _read_fixed(data, start, 8 if wire_type == DOUBLE else 4)
+            # four or eight bytes, the lowest first
+            value = np.uint64(0)
+            first = np.uint64(start)  # no index below 0, which the compiler would look for
+            for index in range(np.uint64(8 if wire_type == DOUBLE else 4)):
+                value |= np.uint64(data[first + index]) << (np.uint64(8) * index)
+            bits[table[number, 0]] = value
     return True

@@ -157,28 +157,25 @@ class _LocalTree:
     def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
         """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
         directory = os.path.join(self.location, folder)
+        around = (*around, os.path.realpath(directory))
         with os.scandir(directory) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
+                # a link may lead neither out of the folder, nor to nothing, nor back to where it stands in
                 if entry.is_symlink():
-                    self._require_inside(path, (*around, os.path.realpath(directory)))
+                    target, problem = os.path.realpath(os.path.join(self.location, path)), None
+                    if not Path(target).is_relative_to(self.location):
+                        problem = f"leads out of it, to {target!r}; put the file in its place"
+                    elif not os.path.exists(target):
+                        problem = f"leads to {target!r}, where nothing is; remove it"
+                    elif target in around:
+                        problem = f"leads back to {target!r}, in which it stands; remove it"
+                    if problem is not None:
+                        raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
                 if entry.is_dir():
-                    yield from self._below(f"{path}/", (*around, os.path.realpath(directory)))
+                    yield from self._below(f"{path}/", around)
                 else:
                     yield _as_listed(path, entry.stat(), self.location)
-
-    def _require_inside(self, path: str, around: tuple[str, ...]) -> None:
-        """Refuse a link that leads out of the folder, to nothing, or back to where it stands in."""
-        target = os.path.realpath(os.path.join(self.location, path))
-        if not Path(target).is_relative_to(self.location):
-            problem = f"leads out of it, to {target!r}; put the file in its place"
-        elif not os.path.exists(target):
-            problem = f"leads to {target!r}, where nothing is; remove it"
-        elif target in around:
-            problem = f"leads back to {target!r}, in which it stands; remove it"
-        else:
-            return
-        raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
 
 
 @dataclass(frozen=True)
