@@ -49,7 +49,13 @@ class DataRecord:
         """
         path = path_of(dataset)
         where = path if is_url(path) else os.path.abspath(path)
-        return cls(without_secrets(key or where), None if is_url(path) else _digest_of(path, progress), num_scenes)
+        digest = None
+        if not is_url(path):
+            try:
+                digest = dataset_digest(path, cache=True, progress=progress)
+            except (L5KitError, OSError) as error:
+                warnings.warn(f"no digest of the data is recorded: {error}", RuntimeWarning, stacklevel=3)
+        return cls(without_secrets(key or where), digest, num_scenes)
 
     @classmethod
     def of_log(cls, path: str | os.PathLike[str], *, key: str | None = None, progress: Progress | None = None) -> Self:
@@ -83,11 +89,3 @@ def source_digest(dataset: ChunkedDataset, digest: str | None) -> str | None:
     if not dataset.path or is_url(dataset.path) or not os.path.exists(dataset.path):
         return None
     return DataRecord.of(dataset.path, num_scenes=len(dataset.scenes)).digest
-
-
-def _digest_of(path: str, progress: Progress | None) -> str | None:
-    try:
-        return dataset_digest(path, cache=True, progress=progress)
-    except (L5KitError, OSError) as error:
-        warnings.warn(f"no digest of the data is recorded: {error}", RuntimeWarning, stacklevel=4)
-        return None

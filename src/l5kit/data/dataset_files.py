@@ -82,7 +82,13 @@ def find_dataset_files(
     given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
     for kind, override in given:
         if override is not None:
-            candidates[kind] = [_named(kind, override)]
+            # what is named must be there; that of a URL is copied, but for pictures
+            file = Path(override) if kind is _AERIAL_MAP and is_url(path_of(override)) else local_file(Path(override))
+            if not is_url(path_of(file)) and not file.is_file():
+                raise FileNotFoundError(
+                    f"--{kind.option} {str(override)!r}: there is no such file; name the {kind.title}"
+                )
+            candidates[kind] = [file]
         elif is_remote:
             # what belongs to the dataset is copied, but for pictures, which are large
             urls = find_beside(path_of(path), path_of(dataset), kind.names)
@@ -204,13 +210,6 @@ def _candidates(kind: _Kind, folders: list[Path]) -> list[Path]:
     for candidate in candidates:
         by_file.setdefault(candidate.resolve(), candidate)
     return list(by_file.values())
-
-
-def _named(kind: _Kind, override: str | os.PathLike[str]) -> Path:
-    file = Path(override) if kind is _AERIAL_MAP and is_url(path_of(override)) else local_file(Path(override))
-    if not is_url(path_of(file)) and not file.is_file():
-        raise FileNotFoundError(f"--{kind.option} {str(override)!r}: there is no such file; name the {kind.title}")
-    return file
 
 
 def _only(kind: _Kind, candidates: list[Path]) -> Path | None:

@@ -119,14 +119,12 @@ def text_table(columns: dict[str, int | float]) -> str:
     values = [f"{value:.2f}" if isinstance(value, float) else str(value) for value in columns.values()]
     widths = [max(len(title), len(value)) for title, value in zip(columns, values, strict=True)]
     border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    lines = [
-        "|" + "|".join(f" {_centered(cell, width)} " for cell, width in zip(cells, widths, strict=True)) + "|"
-        for cells in (list(columns), values)
-    ]
+    lines = []
+    for texts in (list(columns), values):
+        # each between blanks; of an odd number one more is behind odd texts, before others, as in PrettyTable
+        cells = []
+        for text, width in zip(texts, widths, strict=True):
+            before = (width - len(text) + (len(text) + 1) % 2) // 2
+            cells.append(f" {' ' * before}{text}".ljust(width + 1) + " ")
+        lines.append(f"|{'|'.join(cells)}|")
     return "\n".join([border, lines[0], border, lines[1], border])
-
-
-def _centered(text: str, width: int) -> str:
-    """Return a text between blanks; of an odd number one more is behind odd texts, before others, as in PrettyTable."""
-    before = (width - len(text) + (len(text) + 1) % 2) // 2
-    return f"{' ' * before}{text}".ljust(width)

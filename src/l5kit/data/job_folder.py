@@ -19,9 +19,9 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -48,17 +48,13 @@ _PART: Final = OutputKind(
 
 @dataclass(frozen=True)
 class WritesFiles:
-    """A job that writes files into a folder, and can be told into which.
+    """A job that writes files into a folder; a copy with another folder writes the same files into that one.
 
     Attributes:
         folder: Where they go.
     """
 
     folder: Path
-
-    def in_folder(self, folder: Path) -> Self:
-        """Return the job that writes the same files into another folder, which is empty."""
-        return replace(self, folder=folder)
 
 
 class JobFolder:

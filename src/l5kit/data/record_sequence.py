@@ -91,7 +91,11 @@ class RecordSequence(ABC):
         if isinstance(index, slice):
             return self._slice(index)
         if isinstance(index, (int, np.integer)) and not isinstance(index, bool):
-            return self._row(int(index))
+            number, length = int(index), len(self)
+            if not -length <= number < length:
+                raise IndexOutOfRangeError(f"row {number} is out of range for an array of {length} rows")
+            record: np.void = np.array(self.rows(number % length, number % length + 1))[0]
+            return record
         if isinstance(index, str) or (isinstance(index, list) and index and isinstance(index[0], str)):
             return self._column(index)
         if index is Ellipsis or (isinstance(index, tuple) and index == ()):
@@ -119,14 +123,6 @@ class RecordSequence(ABC):
         if positions.min() < -length or positions.max() >= length:
             raise IndexOutOfRangeError(f"an index in {numbers!r} is out of range for an array of {length} rows")
         return self._gather(positions % length).reshape(numbers.shape)
-
-    def _row(self, index: int) -> np.void:
-        length = len(self)
-        if not -length <= index < length:
-            raise IndexOutOfRangeError(f"row {index} is out of range for an array of {length} rows")
-        row = index % length
-        record: np.void = np.array(self.rows(row, row + 1))[0]
-        return record
 
     def _slice(self, index: slice) -> NumericArray:
         start, stop, step = index.indices(len(self))

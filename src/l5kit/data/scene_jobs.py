@@ -12,7 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -346,7 +346,7 @@ class _NamingCall(Generic[Result]):
         def carry_out(folder: Path) -> Result:
             if not isinstance(self.function, WritesFiles):
                 return self._carry_out(block, *brief)
-            function: Any = self.function.in_folder(folder)
+            function: Any = replace(self.function, folder=folder)
             there: _NamingCall[Result] = _NamingCall(function, self.unit)
             return there._carry_out(block, *brief)
 

@@ -44,7 +44,10 @@ def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> 
         if _is_full(i + 1, size):
             size, is_first = _grown_size(i + 1), not is_first
             larger = tables[:size] if is_first else tables[middle : middle + size]
-            _refill(table, larger, ids)
+            larger[:] = -1
+            for slot in range(len(table)):
+                if table[slot] >= 0:
+                    _insert(larger, ids, table[slot])
             table = larger
     end = 0
     for slot in range(size):
@@ -67,15 +70,6 @@ def _grown_size(num_used: int) -> int:
     while size <= num_wanted:
         size *= 2
     return size
-
-
-@kernel_jit
-def _refill(table: NumericArray, larger: NumericArray, ids: NumericArray) -> None:
-    """Put the rows of a table into a larger one, in its order."""
-    larger[:] = -1
-    for slot in range(len(table)):
-        if table[slot] >= 0:
-            _insert(larger, ids, table[slot])
 
 
 @kernel_jit

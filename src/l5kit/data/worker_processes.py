@@ -180,7 +180,12 @@ def _serve(connection: "Connection[bytes, bytes]") -> None:
     while True:
         try:
             task = connection.recv_bytes()
-            connection.send_bytes(_answer(task))
+            try:
+                function, args, kwargs = pickle.loads(task)
+            except Exception as error:
+                connection.send_bytes(answer(_fail, (error,)))
+            else:
+                connection.send_bytes(answer(function, args, kwargs))
         except (EOFError, OSError):
             return
 
@@ -191,15 +196,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
-
-
-def _answer(task: bytes) -> bytes:
-    """Return what comes of a pickled task."""
-    try:
-        function, args, kwargs = pickle.loads(task)
-    except Exception as error:
-        return answer(_fail, (error,))
-    return answer(function, args, kwargs)
 
 
 def _fail(error: Exception) -> None:
@@ -214,24 +210,16 @@ def _without_interrupts() -> Iterator[None]:
         return
     from multiprocessing import resource_tracker
 
-    with _without_warnings_of_leftovers():
-        resource_tracker.ensure_running()  # which unblocks it, when it is started
+    # a tracker that is started now clears up without a warning after workers that were killed: numcodecs makes a lock
+    # in each of them, which they cannot take back then; the tracker does, and complains of it
+    option = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(option)
+    try:
+        resource_tracker.ensure_running()  # which unblocks Ctrl-C, when it is started
+    finally:
+        sys.warnoptions.remove(option)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextlib.contextmanager
-def _without_warnings_of_leftovers() -> Iterator[None]:
-    """Let a tracker that is started meanwhile clear up without a warning after workers that were killed.
-
-    numcodecs makes a lock in each of them, which they cannot take back then; the tracker does, and complains of it.
-    """
-    option = "ignore:resource_tracker:UserWarning"
-    sys.warnoptions.append(option)
-    try:
-        yield
-    finally:
-        sys.warnoptions.remove(option)

@@ -118,24 +118,24 @@ def unpack(content: bytes, name: str = "") -> SourceFields:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(f"{name or 'the metadata'} is damaged as msgpack: {error}") from error
     fields = SourceFields.of(values, name)
-    return SourceFields({key: _unpacked(value) for key, value in fields.values.items()}, name)
-
-
-def _unpacked(value: object) -> object:
-    """Return the array that a dictionary stands for; other values are returned as they are."""
-    if not isinstance(value, dict) or b"__ndarray__" not in value:
-        return value
-    kind, shape, raw = (value.get(key) for key in (b"dtype", b"shape", b"data"))
-    if kind not in _ARRAY_KINDS or not isinstance(raw, bytes) or not isinstance(shape, list):
-        raise ValueError(f"an array must have one of the types {', '.join(_ARRAY_KINDS)}, got {kind!r:.40}")
-    if not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise ValueError(f"an array must have a shape of whole numbers, got {shape!r:.80}")
-    size = np.dtype(str(kind)).itemsize
-    for length in shape:
-        size *= length
-    if size != len(raw):
-        raise ValueError(f"an array of shape {shape!r:.80} and {kind} needs {size} bytes, got {len(raw)}")
-    return np.frombuffer(raw, str(kind)).reshape(shape)
+    unpacked: dict[object, object] = {}
+    for key, value in fields.values.items():
+        unpacked[key] = value
+        # what is an array stands there as a dictionary of its type, shape and bytes
+        if not isinstance(value, dict) or b"__ndarray__" not in value:
+            continue
+        kind, shape, raw = (value.get(part) for part in (b"dtype", b"shape", b"data"))
+        if kind not in _ARRAY_KINDS or not isinstance(raw, bytes) or not isinstance(shape, list):
+            raise ValueError(f"an array must have one of the types {', '.join(_ARRAY_KINDS)}, got {kind!r:.40}")
+        if not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError(f"an array must have a shape of whole numbers, got {shape!r:.80}")
+        size = np.dtype(str(kind)).itemsize
+        for length in shape:
+            size *= length
+        if size != len(raw):
+            raise ValueError(f"an array of shape {shape!r:.80} and {kind} needs {size} bytes, got {len(raw)}")
+        unpacked[key] = np.frombuffer(raw, str(kind)).reshape(shape)
+    return SourceFields(unpacked, name)
 
 
 def numeric_values(column: pa.Array, name: str) -> NumericArray:

@@ -76,18 +76,6 @@ def _find_directions(points_m: Float64Array, starts: Int64Array, directions: Flo
 
 
 @kernel_jit
-def _point_beside(points_m: Float64Array, start: int, x_m: float, y_m: float) -> tuple[float, float]:
-    """Return the squared distance to the piece of a line that starts at a point, and where on the piece, 0 to 1."""
-    # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
-    along_x, along_y = points_m[start + 1, 0] - points_m[start, 0], points_m[start + 1, 1] - points_m[start, 1]
-    to_x, to_y = x_m - points_m[start, 0], y_m - points_m[start, 1]
-    length = along_x * along_x + along_y * along_y
-    part = min(max((to_x * along_x + to_y * along_y) / length, 0.0), 1.0) if length > 0 else 0.0
-    off_x, off_y = to_x - part * along_x, to_y - part * along_y
-    return off_x * off_x + off_y * off_y, part
-
-
-@kernel_jit
 def _nearest_piece(
     points_m: Float64Array, pieces: tuple[int, int], near: int, position_m: tuple[float, float]
 ) -> tuple[int, float, float]:
@@ -103,7 +91,14 @@ def _nearest_piece(
     piece, step, stop = low, 1, high
     while True:
         for number in range(piece, stop + step, step):
-            distance_m2, part = _point_beside(points_m, number, position_m[0], position_m[1])
+            # The projection of the point on the piece, cut at its ends: (to . along) / |along|^2.
+            x_m, y_m = points_m[number, 0], points_m[number, 1]
+            along_x, along_y = points_m[number + 1, 0] - x_m, points_m[number + 1, 1] - y_m
+            to_x, to_y = position_m[0] - x_m, position_m[1] - y_m
+            length = along_x * along_x + along_y * along_y
+            part = min(max((to_x * along_x + to_y * along_y) / length, 0.0), 1.0) if length > 0 else 0.0
+            off_x, off_y = to_x - part * along_x, to_y - part * along_y
+            distance_m2 = off_x * off_x + off_y * off_y
             if distance_m2 < best_m2:
                 best, best_m2, best_part = number, distance_m2, part
         if best == high and high < last:
@@ -154,22 +149,6 @@ def _find_nearest(
 
 
 @kernel_jit
-def _width_between(
-    lanes_m: Float64Array, boundaries_m: Float64Array, known: tuple[int, int], point: int
-) -> tuple[float, float]:
-    """Return how far away, and how much higher, a boundary is at a point, from two points where it is known."""
-    before, after = known
-    part = (point - before) / (after - before) if after > before else 0.0
-    widths_m = np.zeros(2)
-    rises_m = np.zeros(2)
-    for row in range(2):
-        index = known[row]
-        widths_m[row] = np.hypot(boundaries_m[index, 0] - lanes_m[index, 0], boundaries_m[index, 1] - lanes_m[index, 1])
-        rises_m[row] = boundaries_m[index, 2] - lanes_m[index, 2]
-    return (1 - part) * widths_m[0] + part * widths_m[1], (1 - part) * rises_m[0] + part * rises_m[1]
-
-
-@kernel_jit
 def _fill_holes(
     lanes_m: Float64Array, lane_starts: Int64Array, directions: Float64Array, boundaries_m: Float64Array
 ) -> None:
@@ -190,7 +169,17 @@ def _fill_holes(
                 if before < first and after == end:
                     break  # nothing is known of the side
                 known = (before if before >= first else after, after if after < end else before)
-                width_m, rise_m = _width_between(lanes_m, boundaries_m[side], known, point)
+                # How far away, and how much higher, the boundary is there, and between them at this point.
+                widths_m = np.zeros(2)
+                rises_m = np.zeros(2)
+                for row in range(2):
+                    other = known[row]
+                    x_m, y_m = lanes_m[other, 0], lanes_m[other, 1]
+                    widths_m[row] = np.hypot(boundaries_m[side, other, 0] - x_m, boundaries_m[side, other, 1] - y_m)
+                    rises_m[row] = boundaries_m[side, other, 2] - lanes_m[other, 2]
+                part = (point - known[0]) / (known[1] - known[0]) if known[1] > known[0] else 0.0
+                width_m = (1 - part) * widths_m[0] + part * widths_m[1]
+                rise_m = (1 - part) * rises_m[0] + part * rises_m[1]
                 boundaries_m[side, point, 0] = lanes_m[point, 0] - towards * width_m * directions[point, 1]
                 boundaries_m[side, point, 1] = lanes_m[point, 1] + towards * width_m * directions[point, 0]
                 boundaries_m[side, point, 2] = lanes_m[point, 2] + rise_m

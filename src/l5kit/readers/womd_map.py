@@ -50,7 +50,18 @@ def read_map(scenario: Scenario, name: str, around_m: Float64Array, remarks: lis
     for feature in scenario.map_features:
         features.setdefault(feature.WhichOneof("feature_data"), []).append(feature)
     lanes = _read_lanes(features.get("lane", []), around_m, remarks)
-    areas = [area for kind in _AREA_KINDS for area in _read_areas(features.get(kind, []), kind, around_m, remarks)]
+
+    # Areas of three corners at least, and stop signs with a position.
+    areas = []
+    for kind in _AREA_KINDS:
+        of_kind, left_out = features.get(kind, []), []
+        rows = _read_points([getattr(feature, kind) for feature in of_kind], _POINTS_OF_AREA, around_m, what=kind)
+        for row, feature in enumerate(of_kind):
+            if (outline_m := open_outline(rows.values[rows.starts[row] : rows.starts[row + 1]])) is not None:
+                areas.append(SourceArea(str(feature.id), kind, outline_m))
+            else:
+                left_out.append(feature.id)
+        _tell_left_out(f"{kind} areas with less than three corners", left_out, remarks)
     signs, without_position = [], []
     for feature in features.get("stop_sign", []):
         point = feature.stop_sign.position
@@ -155,21 +166,6 @@ def longest_beside(lanes: Iterable[tuple[int, str]], known: Container[str]) -> s
     """Return the lane that is beside for most points of another, of those that are known; None where there is none."""
     _, lane = max((each for each in lanes if each[1] in known), default=(0, None))
     return lane
-
-
-def _read_areas(
-    features: Sequence[MapFeature], kind: str, around_m: Float64Array, remarks: list[str]
-) -> list[SourceArea]:
-    """Return the areas of a kind that have three corners at least."""
-    rows = _read_points([getattr(feature, kind) for feature in features], _POINTS_OF_AREA, around_m, what=kind)
-    areas, left_out = [], []
-    for row, feature in enumerate(features):
-        if (outline_m := open_outline(rows.values[rows.starts[row] : rows.starts[row + 1]])) is not None:
-            areas.append(SourceArea(str(feature.id), kind, outline_m))
-        else:
-            left_out.append(feature.id)
-    _tell_left_out(f"{kind} areas with less than three corners", left_out, remarks)
-    return areas
 
 
 def _tell_left_out(what: str, ids: Sequence[int], remarks: list[str]) -> None:

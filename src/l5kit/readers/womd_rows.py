@@ -106,15 +106,6 @@ def _read_varint(data: UInt8Array, position: int, end: int) -> tuple[np.uint64, 
 
 
 @kernel_jit
-def _read_fixed(data: UInt8Array, position: int, num_bytes: int) -> np.uint64:
-    value = np.uint64(0)
-    first = np.uint64(position)  # no index below 0, which the compiler would look for
-    for index in range(np.uint64(num_bytes)):
-        value |= np.uint64(data[first + index]) << (np.uint64(8) * index)
-    return value
-
-
-@kernel_jit
 def _next_field(data: UInt8Array, position: int, end: int) -> tuple[int, int, int, int]:
     """Return number and wire type of the field at a byte, first byte and end of its content; the end is -1 if wrong.
 
@@ -163,23 +154,21 @@ def _fill_rows(data: UInt8Array, ends: Int64Array, repeated_number: int, table: 
             number, wire_type, start, position = _next_field(data, position, ends[parent + 1])
             if number != repeated_number or wire_type != _BYTES:
                 continue
-            if not _fill_row(data, start, position, table, bits[row]):
-                return parent
+            # the fields of one message, of which the last one of a number counts
+            at = start
+            while at < position:
+                number, wire_type, begin, at = _next_field(data, at, position)
+                if at < 0:
+                    return parent
+                if number >= len(table) or table[number, 1] != wire_type:
+                    continue
+                if wire_type == BOOL:
+                    bits[row, table[number, 0]], _ = _read_varint(data, begin, position)
+                    continue
+                value = np.uint64(0)  # four or eight bytes, the lowest first
+                first = np.uint64(begin)  # no index below 0, which the compiler would look for
+                for index in range(np.uint64(8 if wire_type == DOUBLE else 4)):
+                    value |= np.uint64(data[first + index]) << (np.uint64(8) * index)
+                bits[row, table[number, 0]] = value
             row += 1
     return -1
-
-
-@kernel_jit
-def _fill_row(data: UInt8Array, position: int, end: int, table: Int64Array, bits: UInt64Array) -> bool:
-    """Write the bits of the fields of one message; tell whether it is whole. The last one of a number counts."""
-    while position < end:
-        number, wire_type, start, position = _next_field(data, position, end)
-        if position < 0:
-            return False
-        if number >= len(table) or table[number, 1] != wire_type:
-            continue
-        if wire_type == BOOL:
-            bits[table[number, 0]], _ = _read_varint(data, start, end)
-        else:
-            bits[table[number, 0]] = _read_fixed(data, start, 8 if wire_type == DOUBLE else 4)
-    return True

@@ -133,10 +133,28 @@ class _Validation:
         )
         self._check_intervals(FRAME_ARRAY_KEY, agent_index, AGENT_ARRAY_KEY)
         self._check_intervals(FRAME_ARRAY_KEY, face_index, TL_FACE_ARRAY_KEY)
-        self._check_runs(agent_index, face_index)
+        scenes, frames = self._dataset.scenes, self._dataset.frames
+        has_both = {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys()
+
+        # the intervals that samples refuse, and that nothing was said about yet
+        if has_both:
+            has_faces = FACE_INTERVAL in (frames.dtype.names or ())
+            of_frames = [index.bounds_of_all(len(frames)) for index in (agent_index, face_index)[: 1 + has_faces]]
+            checked = check_scenes(self._dataset, self._scene_index.bounds_of_all(len(scenes)))
+            index = LogIndex.check(self._dataset, checked, of_frames, {})
+            runs = (
+                (SCENE_ARRAY_KEY, FRAME_ARRAY_KEY, index.scenes),
+                (FRAME_ARRAY_KEY, AGENT_ARRAY_KEY, index.frames),
+                (FRAME_ARRAY_KEY, TL_FACE_ARRAY_KEY, index.faces),
+            )
+            for key, target_key, run in runs:
+                if run is None or run.faults is None or target_key not in self._sources:
+                    continue
+                wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._reported[target_key]
+                self._findings.add_where(wrong, partial(self._fault, key, run))
+
         # timestamps of what is damaged tell no time between frames, and may not be readable
-        if {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys() and not self._findings.has_errors:
-            scenes, frames = self._dataset.scenes, self._dataset.frames
+        if has_both and not self._findings.has_errors:
             facts: LogFacts = getattr(self._dataset, "facts", None) or LogFacts()
             other = find_other_step_time(scenes, frames, step_time_s=facts.step_time_s)
             if other is not None:
@@ -244,26 +262,6 @@ class _Validation:
         if target is not None and (used_end := index.used_end(target.length)) < target.length:
             message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
             self._add("warning", target.key, "unused rows", message, row=used_end)
-
-    def _check_runs(self, agent_index: IntervalIndex, face_index: IntervalIndex) -> None:
-        """Report the intervals that samples refuse, and that nothing was said about yet."""
-        num_scenes, num_frames = len(self._dataset.scenes), len(self._dataset.frames)
-        if not {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys():
-            return
-        has_faces = FACE_INTERVAL in (self._dataset.frames.dtype.names or ())
-        of_frames = [index.bounds_of_all(num_frames) for index in (agent_index, face_index)[: 1 + has_faces]]
-        scenes = check_scenes(self._dataset, self._scene_index.bounds_of_all(num_scenes))
-        index = LogIndex.check(self._dataset, scenes, of_frames, {})
-        runs = (
-            (SCENE_ARRAY_KEY, FRAME_ARRAY_KEY, index.scenes),
-            (FRAME_ARRAY_KEY, AGENT_ARRAY_KEY, index.frames),
-            (FRAME_ARRAY_KEY, TL_FACE_ARRAY_KEY, index.faces),
-        )
-        for key, target_key, run in runs:
-            if run is None or run.faults is None or target_key not in self._sources:
-                continue
-            wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._reported[target_key]
-            self._findings.add_where(wrong, partial(self._fault, key, run))
 
     def _fault(self, key: str, run: IntervalRun, row: int) -> Finding:
         return self._finding(key, ("error", "interval", run.explain(row)), row)

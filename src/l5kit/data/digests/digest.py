@@ -149,7 +149,10 @@ class _Hashing:
                 while (block := stream.read(_BLOCK_BYTES)) and not self.stopped.is_set():
                     digest.update(block)
                     size += len(block)
-                    self._tell(len(block))
+                    if self._progress is not None:
+                        with self._lock:  # by one thread at a time
+                            self._num_done += len(block)
+                            self._progress(self._num_done, self._num_bytes)
             # what was read counts only if nobody has written to the file since it was listed
             if size != file.size or self._tree.look_again(file) != file:
                 return DataChangedError(
@@ -168,12 +171,6 @@ class _Hashing:
 
     def _where(self, file: ListedFile) -> str:
         return f"{self._tree.location}: {file.path}"
-
-    def _tell(self, num_bytes: int) -> None:
-        if self._progress is not None:
-            with self._lock:
-                self._num_done += num_bytes
-                self._progress(self._num_done, self._num_bytes)
 
 
 @dataclass(frozen=True)

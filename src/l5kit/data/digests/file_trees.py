@@ -86,7 +86,25 @@ def open_tree(location: str | os.PathLike[str]) -> FileTree:
     """
     path = path_of(location)
     if is_url(path):
-        return _open_url(path)
+        file_system, root = open_file_system(path)
+        files = _RemoteTree(path, root.rstrip("/"), file_system)
+        if not path.endswith(".zip"):
+            return files
+        # of a zip file there the pieces that are needed are read
+        try:
+            opened = cast("BinaryIO", file_system.open(files.root, "rb"))
+        except Exception as error:  # of the library behind fsspec
+            raise unreachable(path, error, attempts=1, seconds=0.0) from error
+        try:
+            archive = _opened_zip(opened, path)
+        except DatasetNotFoundError as error:
+            if not isinstance(error.__cause__, ValueError):  # what fsspec raises where it would have to skip bytes
+                raise
+            raise InvalidArgumentError(
+                f"cannot read {path!r} piece by piece: the service answers no requests for ranges of bytes; "
+                "copy the zip file to this machine, or name a folder there"
+            ) from error
+        return _ZipTree(path, archive, lambda: files.known_of(files.root, "").version)
     if not os.path.exists(path):
         raise DatasetNotFoundError(f"no files at {path!r}: this path does not exist; check it for spelling")
     if os.path.isdir(path):
@@ -157,28 +175,25 @@ class _LocalTree:
     def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
         """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
         directory = os.path.join(self.location, folder)
+        around = (*around, os.path.realpath(directory))
         with os.scandir(directory) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
+                # a link may lead neither out of the folder, nor to nothing, nor back to where it stands in
                 if entry.is_symlink():
-                    self._require_inside(path, (*around, os.path.realpath(directory)))
+                    target, problem = os.path.realpath(os.path.join(self.location, path)), None
+                    if not Path(target).is_relative_to(self.location):
+                        problem = f"leads out of it, to {target!r}; put the file in its place"
+                    elif not os.path.exists(target):
+                        problem = f"leads to {target!r}, where nothing is; remove it"
+                    elif target in around:
+                        problem = f"leads back to {target!r}, in which it stands; remove it"
+                    if problem is not None:
+                        raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
                 if entry.is_dir():
-                    yield from self._below(f"{path}/", (*around, os.path.realpath(directory)))
+                    yield from self._below(f"{path}/", around)
                 else:
                     yield _as_listed(path, entry.stat(), self.location)
-
-    def _require_inside(self, path: str, around: tuple[str, ...]) -> None:
-        """Refuse a link that leads out of the folder, to nothing, or back to where it stands in."""
-        target = os.path.realpath(os.path.join(self.location, path))
-        if not Path(target).is_relative_to(self.location):
-            problem = f"leads out of it, to {target!r}; put the file in its place"
-        elif not os.path.exists(target):
-            problem = f"leads to {target!r}, where nothing is; remove it"
-        elif target in around:
-            problem = f"leads back to {target!r}, in which it stands; remove it"
-        else:
-            return
-        raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
 
 
 @dataclass(frozen=True)
@@ -210,28 +225,6 @@ def _opened_zip(file: str | BinaryIO, location: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(file)
     except Exception as error:  # whatever a damaged file makes zipfile raise
         raise DatasetNotFoundError(f"no files at {location!r}: this is not a readable zip file ({error})") from error
-
-
-def _open_url(url: str) -> FileTree:
-    """Return the files at a URL, or in a zip file there."""
-    file_system, root = open_file_system(url)
-    files = _RemoteTree(url, root.rstrip("/"), file_system)
-    if not url.endswith(".zip"):
-        return files
-    try:
-        opened = cast("BinaryIO", file_system.open(files.root, "rb"))
-    except Exception as error:  # of the library behind fsspec
-        raise unreachable(url, error, attempts=1, seconds=0.0) from error
-    try:
-        archive = _opened_zip(opened, url)
-    except DatasetNotFoundError as error:
-        if not isinstance(error.__cause__, ValueError):  # what fsspec raises where it would have to skip bytes
-            raise
-        raise InvalidArgumentError(
-            f"cannot read {url!r} piece by piece: the service answers no requests for ranges of bytes; "
-            "copy the zip file to this machine, or name a folder there"
-        ) from error
-    return _ZipTree(url, archive, lambda: files.known_of(files.root, "").version)
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,14 @@ class _Download:
         with _gone_if_refused(file if own in file.parents else None):
             if not file.name.endswith(_ZIPPED) and archive_kind(file, called=address.name) is not None:
                 return self._unpack(file, own / "unpacked", address.name)
-            _require_known(file, address.name)
+            # a single file that is no part of a dataset may be the page on which one should log in
+            if file.name not in SINGLE_FILES and not file.name.endswith(_ZIPPED):
+                with file.open("rb") as opened:
+                    is_page = opened.read(512).lstrip().lower().startswith((b"<!doctype", b"<html"))
+                kind = "a web page, on which one may have to log in" if is_page else "neither"
+                raise DownloadError(
+                    f"{address.name} must be an archive (tar, zip) or a file of a dataset, and is {kind}"
+                )
         folder = own / "single"
         folder.mkdir(exist_ok=True)
         shutil.copyfile(file, folder / file.name)
@@ -269,7 +276,14 @@ class _Download:
             if _are_same(part.source, target):
                 same.append(part)
             elif self.overwrite:
-                self._require_no_others(part)
+                # a folder stays that has files which did not come, but for stored masks; a single file has none
+                came = set(files_in(part.source))
+                others = (path for path in DATASET.foreign_in(target) if path not in came)
+                if (other := next(others, None)) is not None:
+                    raise FileExistsError(
+                        f"{target} holds {other!r}, which did not come, so it is not replaced; move that away, or name "
+                        "another folder; what came is kept for that"
+                    )
             else:
                 raise FileExistsError(
                     f"{target} is there and differs from what came; --overwrite replaces it, and another folder takes "
@@ -277,8 +291,8 @@ class _Download:
                 )
         self._check(parts)
 
-        others = [part for part in parts if part not in same]
-        for part in others:
+        new = [part for part in parts if part not in same]
+        for part in new:
             target, source = self.out / part.path, part.source
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
@@ -289,24 +303,13 @@ class _Download:
                     copied = shutil.copytree if source.is_dir() else shutil.copyfile
                     source = Path(copied(source, copy / source.name))
                 publish(source, target, scratch=scratch, may_replace=self.overwrite)
-        self.placed += [part.path for part in others]
+        self.placed += [part.path for part in new]
         self.present += [part.path for part in same]
 
     def _check(self, parts: list[PlacedPart]) -> None:
         if self.check is not None:
             for part in parts:
                 self.check.check(part)
-
-    def _require_no_others(self, part: PlacedPart) -> None:
-        """Refuse to replace a folder that has files which did not come, but for stored masks."""
-        target = self.out / part.path
-        came = set(files_in(part.source))
-        others = (path for path in DATASET.foreign_in(target) if path not in came)  # none where it is a file
-        if (other := next(others, None)) is not None:
-            raise FileExistsError(
-                f"{target} holds {other!r}, which did not come, so it is not replaced; move that away, or name another "
-                "folder; what came is kept for that"
-            )
 
 
 @contextmanager
@@ -328,16 +331,6 @@ def _title_of(file: Path) -> str:
     while (shorter := name.removesuffix(Path(name).suffix)) and Path(name).suffix in _ARCHIVE_SUFFIXES:
         name = shorter
     return name
-
-
-def _require_known(file: Path, called: str) -> None:
-    """Refuse a single file that is no part of a dataset, such as the page on which one should log in."""
-    if file.name in SINGLE_FILES or file.name.endswith(_ZIPPED):
-        return
-    with file.open("rb") as opened:
-        head = opened.read(512).lstrip().lower()
-    kind = "a web page, on which one may have to log in" if head.startswith((b"<!doctype", b"<html")) else "neither"
-    raise DownloadError(f"{called} must be an archive (tar, zip) or a file of a dataset, and is {kind}")
 
 
 def _device(path: Path) -> int:

@@ -103,7 +103,15 @@ def list_tree(address: Address, retries: Retries) -> ListedTree:
     num_failed = 0
     while infos is None:
         # asked anew each time: file systems with a connection of their own, such as that of FTP, do not mend it
-        file_system, root = _file_system_at(address)
+        if address.local_path is not None:
+            file_system, root = fsspec.filesystem("file"), str(address.local_path)
+        else:
+            try:
+                file_system, root = fsspec.core.url_to_fs(address.text)
+            except ImportError as error:
+                raise MissingDependencyError(f"{address.name}: {error}; {install_command('remote')}") from error
+            except (ValueError, OSError) as error:
+                raise DownloadError(f"{address.name} cannot be reached: {error}") from error
         file_system.invalidate_cache()
         try:
             infos = _request(partial(find_files, file_system), root, called=address.name)
@@ -125,19 +133,6 @@ def list_tree(address: Address, retries: Retries) -> ListedTree:
         raise DownloadError(f"there is nothing at {address.name}; check it for spelling")
     rows = "".join(f"{file.relative}\0{file.size}\0{file.version}\n" for file in files)
     return ListedTree(tuple(files), is_file, key_of(rows, 64))
-
-
-def _file_system_at(address: Address) -> tuple[FileSystem, str]:
-    """Return the file system of an address, and the path in it."""
-    if address.local_path is not None:
-        return fsspec.filesystem("file"), str(address.local_path)
-    try:
-        file_system, root = fsspec.core.url_to_fs(address.text)
-    except ImportError as error:
-        raise MissingDependencyError(f"{address.name}: {error}; {install_command('remote')}") from error
-    except (ValueError, OSError) as error:
-        raise DownloadError(f"{address.name} cannot be reached: {error}") from error
-    return file_system, str(root)
 
 
 def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:

@@ -31,7 +31,6 @@ from l5kit.data.stores.columns_array import (
     LAYOUT_NAME,
     LAYOUT_VERSION,
     SOURCE_KEY,
-    as_plain,
     plain_type,
 )
 from l5kit.data.stores.store import ZarrArray
@@ -177,7 +176,11 @@ class _WriteShards(WritesFiles):
                 # zarr writes to memory, so that what gzip says of the time can go before a file is written
                 files: dict[str, Buffer] = {}
                 group = zarr.create_group(MemoryStore(files), path=key, zarr_format=3)
-                _create_field(group, name, records, self.sharded)[start:end] = as_plain(rows, name)
+                # the values as they are stored, side by side in memory
+                stored, shape = plain_type(rows.dtype[name])
+                values = np.ascontiguousarray(rows[name], dtype=rows.dtype[name].base.newbyteorder("<"))
+                values = values.view(stored).reshape(len(rows), *shape)
+                _create_field(group, name, records, self.sharded)[start:end] = values
                 for relative, content in files.items():
                     if relative.endswith(_METADATA):
                         continue

@@ -132,12 +132,28 @@ class ExchangedMap:
             part_ids = tuple(map(semantic_map.id_as_str, parts))
             is_closed = control.geometry_type == TrafficControlElement.POLYGON or kind == CROSSWALK
             controls[element_id] = ExchangedControl(element_id, kind, points_m, part_ids, is_closed)
+
+        # what the records have no room for, one sentence each
+        kinds = Counter(element.element.WhichOneof("element") for element in elements.values())
+        messages = [element.element.lane for element in elements.values() if element.element.HasField("lane")]
+        dividers = sum(bool(lane.left_boundary.divider_type or lane.right_boundary.divider_type) for lane in messages)
+        parked = sum(lane.can_have_parked_cars for lane in messages)
+        left_out = (
+            *counted(len(semantic_map) - len(elements), "element", "with an id that a later one has, left out"),
+            *counted(kinds["lane"] - len(lanes), "lane", "without geometry, left out"),
+            *counted(kinds["segment"], "segment", "kept as the limits of their lanes only"),
+            *counted(kinds["node"], "node", "of roads, left out"),
+            *counted(kinds["segment_sequence"], "forbidden or mandatory sequence", "of segments, left out"),
+            *counted(kinds["annotated_shape"], "shape", "such as buildings and parks, left out"),
+            *counted(dividers, "lane", "with painted types of lines, which are written by where one may change lanes"),
+            *counted(parked, "lane", "in which cars may park, of which nothing is written"),
+        )
         return cls(
             name="l5kit",
             lanes=lanes,
             controls=controls,
             world_to_ecef=np.asarray(np.linalg.inv(semantic_map.ecef_to_world), np.float64),
-            left_out=tuple(_not_carried(semantic_map, elements, len(lanes))),
+            left_out=left_out,
         )
 
     @property
@@ -238,24 +254,6 @@ def _lanes_of(semantic_map: MapAPI, elements: dict[str, MapElement]) -> dict[str
             yields_to=tuple(map(semantic_map.id_as_str, lane.yield_to_lanes)),
         )
     return lanes
-
-
-def _not_carried(semantic_map: MapAPI, elements: dict[str, MapElement], num_lanes: int) -> list[str]:
-    """Return what a map has that the records do not, one sentence each."""
-    kinds = Counter(element.element.WhichOneof("element") for element in elements.values())
-    lanes = [element.element.lane for element in elements.values() if element.element.HasField("lane")]
-    dividers = sum(bool(lane.left_boundary.divider_type or lane.right_boundary.divider_type) for lane in lanes)
-    parked = sum(lane.can_have_parked_cars for lane in lanes)
-    return [
-        *counted(len(semantic_map) - len(elements), "element", "with an id that a later one has, left out"),
-        *counted(kinds["lane"] - num_lanes, "lane", "without geometry, left out"),
-        *counted(kinds["segment"], "segment", "kept as the limits of their lanes only"),
-        *counted(kinds["node"], "node", "of roads, left out"),
-        *counted(kinds["segment_sequence"], "forbidden or mandatory sequence", "of segments, left out"),
-        *counted(kinds["annotated_shape"], "shape", "such as buildings and parks, left out"),
-        *counted(dividers, "lane", "with painted types of lines, which are written by where one may change lanes"),
-        *counted(parked, "lane", "in which cars may park, of which nothing is written"),
-    ]
 
 
 def require_lanes(exchanged: ExchangedMap, format_name: str) -> None:

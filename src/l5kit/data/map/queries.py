@@ -57,20 +57,6 @@ class LaneLocator:
 
 
 @kernel_jit
-def _distance_to_area(left: Float64Array, right: Float64Array, point: Float64Array) -> float:
-    """Return the distance to the polygon of the left boundary and the reversed right one, 0 inside."""
-    # even-odd rule: inside where a ray from the point crosses the outline an odd number of times
-    is_inside = crosses_edge(left[0], right[0], point) != crosses_edge(left[-1], right[-1], point)
-    for line in (left, right):
-        for i in range(1, len(line)):
-            is_inside = is_inside != crosses_edge(line[i - 1], line[i], point)
-    if is_inside:
-        return 0.0
-    ends = min(distance_to_edge(left[0], right[0], point), distance_to_edge(left[-1], right[-1], point))
-    return min(ends, distance_to_line(left, point), distance_to_line(right, point))
-
-
-@kernel_jit
 def _lane_distances(
     points: Float64Array,
     offsets: Int64Array,
@@ -84,7 +70,16 @@ def _lane_distances(
         lane = rows[i]
         left = points[offsets[2 * lane] : offsets[2 * lane + 1]]
         right = points[offsets[2 * lane + 1] : offsets[2 * lane + 2]]
-        area[i] = _distance_to_area(left, right, point)
+        # the polygon of the left boundary and the reversed right one, by the even-odd rule: a point is inside where a
+        # ray from it crosses the outline an odd number of times
+        is_inside = crosses_edge(left[0], right[0], point) != crosses_edge(left[-1], right[-1], point)
+        for line in (left, right):
+            for end in range(1, len(line)):
+                is_inside = is_inside != crosses_edge(line[end - 1], line[end], point)
+        area[i] = 0.0
+        if not is_inside:
+            ends = min(distance_to_edge(left[0], right[0], point), distance_to_edge(left[-1], right[-1], point))
+            area[i] = min(ends, distance_to_line(left, point), distance_to_line(right, point))
         midline[i] = distance_to_line(midlines[lane], point)
     return area, midline
 

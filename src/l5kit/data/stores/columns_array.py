@@ -83,18 +83,6 @@ def plain_type(field: DType) -> tuple[DType, tuple[int, ...]]:
     return base.newbyteorder("<"), shape
 
 
-def as_plain(records: RecordArray, name: str) -> NumericArray:
-    """Return the values of a field as they are stored, (N, ...), side by side in memory.
-
-    Args:
-        records: Records.
-        name: Name of the field.
-    """
-    stored, shape = plain_type(records.dtype[name])
-    values = np.ascontiguousarray(records[name], dtype=records.dtype[name].base.newbyteorder("<"))
-    return values.view(stored).reshape(len(records), *shape)
-
-
 class StoredColumns:
     """One array of records of a dataset in the columns layout, read as if it were an array of zarr.
 
