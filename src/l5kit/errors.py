@@ -163,6 +163,16 @@ def ending_behind(error: BaseException | None) -> BaseException | None:
     return error
 
 
+def error_text(error: BaseException) -> str:
+    """Return the name of the type of an error, and what it says."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def error_line(error: BaseException) -> str:
+    """Return what an error says, in one line; the name of its type if that is nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def without_secrets(text: str) -> str:
     """Return a URL, or a text with some in it, without users, passwords and queries.
 

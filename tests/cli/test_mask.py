@@ -36,7 +36,8 @@ def test_people_get_the_same_table(l5kit, city, expected):
     assert done.exit_code == 0
     (line,) = [line for line in done.stdout.splitlines() if "at least 10" in line]
     cells = [cell.strip() for cell in line.strip("│").split("│")]
-    assert cells[1] == f"{np.count_nonzero(expected[:, 0] >= 10):,}"
+    counts = [np.count_nonzero((expected[:, 0] >= 10) & (expected[:, 1] >= step)) for step in (0, 10, 30, 50)]
+    assert cells == ["at least 10", *(f"{count:,}" for count in counts)]
 
 
 def test_the_mask_is_kept_in_the_cache_and_not_in_the_dataset(l5kit, city_copy):

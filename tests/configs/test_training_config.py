@@ -8,8 +8,8 @@ import pytest
 from l5kit.configs.known_keys import check_known_keys, warn_of_misspelt_keys
 from l5kit.configs.networks import BackboneParams, SafePathNetParams, VectorModelParams
 from l5kit.configs.overrides import load_training_config, shipped_config_names, with_overrides
-from l5kit.configs.runs import WORKFLOWS, LoaderParams, OptimizerParams
-from l5kit.configs.training import TrainingParams, read_output_name
+from l5kit.configs.runs import WORKFLOWS, LoaderParams, OptimizerParams, WeightsName
+from l5kit.configs.training import TrainingParams, read_workflow
 from l5kit.errors import ConfigError
 from support.workflows import small_config
 
@@ -185,13 +185,16 @@ def test_each_loader_has_keys_of_its_own():
 
 
 def test_the_name_of_the_weights_is_that_of_the_workflow_unless_it_is_configured():
-    assert read_output_name({"workflow": "simnet", "train_params": {}}) == "simnet"
-    assert read_output_name({"workflow": "simnet", "train_params": {"output_name": "mine"}}) == "mine"
-    assert read_output_name({"workflow": "simnet", "train_params": {"output_name": "für [0]"}}) == "für [0]"
+    def name_of(params):
+        return WeightsName.from_cfg({"workflow": "simnet", "train_params": params}).output_name
+
+    assert name_of({}) == "simnet"
+    assert name_of({"output_name": "mine"}) == "mine"
+    assert name_of({"output_name": "für [0]"}) == "für [0]"
     with pytest.raises(ConfigError, match="--workflow"):
-        read_output_name({"train_params": {}})
+        read_workflow({"train_params": {}})
     with pytest.raises(ConfigError, match=r"train_params\.output_name: expected the name of a file .*, got 3"):
-        read_output_name({"workflow": "simnet", "train_params": {"output_name": 3}})
+        name_of({"output_name": 3})
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_streams_of_cuda_are_used_again_and_two_at_once_differ(
 
     streams = [Mock(), Mock()]
     monkeypatch.setattr(cuda, "_IDLE_STREAMS", defaultdict(queue.LifoQueue))
-    monkeypatch.setattr(cuda, "_new_stream", Mock(side_effect=streams))
+    monkeypatch.setattr(torch.cuda, "Stream", Mock(side_effect=streams))
     monkeypatch.setattr(torch.cuda, "device", lambda index: nullcontext())
     used: list[object] = []
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: used.append(stream) or nullcontext())

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import lightning.pytorch as pl
 import pytest
@@ -171,7 +172,7 @@ def test_services_are_told_each_point_once(city, tmp_path, monkeypatch):
         monkeypatch.setattr(base, "__init__", lambda self, **_: None)
         monkeypatch.setattr(base, "name", kind)
         monkeypatch.setattr(base, "version", "0")
-        monkeypatch.setattr(base, "experiment", None)
+        monkeypatch.setattr(base, "experiment", SimpleNamespace(finish=lambda: None))
         monkeypatch.setattr(base, "save_dir", str(tmp_path))
         monkeypatch.setattr(base, "run_id", "a", raising=False)
         for method in ("finalize", "after_save_checkpoint", "log_graph", "log_hyperparams", "save"):
@@ -181,8 +182,6 @@ def test_services_are_told_each_point_once(city, tmp_path, monkeypatch):
     for kind in told:
         service(kind)
     monkeypatch.setattr(curves, "find_spec", lambda name: True)
-    monkeypatch.setattr(curves, "close_logger", lambda logger: None)
-    monkeypatch.setattr("l5kit.training.run.close_logger", lambda logger: None)
 
     def run(folder, killed_at=None, **options):
         params = {"logger": ["csv", "wandb", "mlflow"], "checkpoint_every_n_steps": 2, "eval_every_n_steps": 1}

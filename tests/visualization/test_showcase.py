@@ -14,7 +14,7 @@ from l5kit.visualization.images import write_png
 from l5kit.visualization.report_page import PageFigure, PageTable, write_page
 from l5kit.visualization.sample_config import SampleForm, sample_config
 from l5kit.visualization.showcase import draw_contact_sheet, draw_film, eventful_indices
-from l5kit.visualization.tour import SamplingSpeed, mask_facts, mask_rows, measure_sampling, speed_rows
+from l5kit.visualization.tour import SamplingSpeed, measure_sampling, speed_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
 
@@ -84,12 +84,6 @@ def test_samples_per_second_is_their_number_over_the_time():
 def test_speeds_as_cells():
     speed = SamplingSpeed("EgoDataset", "box", 1234, 8, 2.0, (3, 4, 5))
     assert speed_rows([speed]) == [["EgoDataset", "box", "1,234", "3 x 4 x 5", "8", "4"]]
-
-
-def test_the_mask_as_cells():
-    mask = np.array([[0, 0], [12, 1], [10, 0], [60, 35]], dtype=np.uint32)
-    assert mask_rows(mask)[1] == ["at least 10", "3", "1", "1", "0"]
-    assert mask_facts(mask) == {"agent_rows": 4, "agent_rows_taken_by_default": 2}
 
 
 def test_facts_of_a_dataset_and_its_map(city_files, city_log):

@@ -9,7 +9,7 @@ from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
 from l5kit.planning.checkpoint import load_checkpoint, save_checkpoint
 from l5kit.workflows import TrainingConfig, make_model, open_samples
-from l5kit.workflows.vector_recipes import whole_scenes
+from l5kit.workflows.drivers import samples_to_drive
 from support.workflows import small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:the agents mask of")
@@ -81,10 +81,11 @@ def test_tokens_that_do_not_fit_are_refused(model, message):
         config_of(**model)
 
 
-def test_simulations_show_the_model_the_whole_scene():
-    cfg = small_config("motion_tokens")
-    wide = whole_scenes(cfg)
-    assert wide["data_generation_params"]["other_agents_num"] > 100
-    assert wide["data_generation_params"]["lane_params"]["max_points_per_lane"] == 12
-    assert cfg["data_generation_params"]["other_agents_num"] == 3
-    assert np.isfinite(wide["data_generation_params"]["max_agents_distance"])
+def test_simulations_show_the_model_the_whole_scene(city):
+    config, data_manager = config_of(), LocalDataManager(city)
+    wide = samples_to_drive(config, data_manager, has_whole_scenes=True).cfg["data_generation_params"]
+    usual = samples_to_drive(config, data_manager).cfg["data_generation_params"]
+    assert wide["other_agents_num"] > 100
+    assert wide["lane_params"]["max_points_per_lane"] == usual["lane_params"]["max_points_per_lane"] == 12
+    assert usual["other_agents_num"] == config.mapping["data_generation_params"]["other_agents_num"] == 3
+    assert np.isfinite(wide["max_agents_distance"])

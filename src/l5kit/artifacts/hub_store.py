@@ -32,6 +32,7 @@ from l5kit.data.artifact import (
     read_metadata,
     require_word,
 )
+from l5kit.errors import error_line
 
 _RECORD_FILE: Final = "artifact.json"
 _CARD_FILE: Final = "README.md"
@@ -204,7 +205,7 @@ def _translated_errors(missing: str = "") -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in _ITS_LIBRARIES:
             raise
-        text = " ".join(str(error).split()) or type(error).__name__
+        text = error_line(error)
         if missing and isinstance(error, _NOT_FOUND) and not isinstance(error, _NO_ANSWER):
             raise ArtifactNotFoundError(
                 f"there is no {missing} ({text}); `l5kit artifact list` shows what there is"

@@ -26,7 +26,7 @@ from l5kit.data.artifact import (
     read_metadata,
     require_word,
 )
-from l5kit.errors import InvalidArgumentError, L5KitError
+from l5kit.errors import InvalidArgumentError, L5KitError, error_line
 
 _TYPE: Final = "l5kit.type"
 _NAME: Final = "l5kit.name"
@@ -205,4 +205,4 @@ def _translated_errors() -> Iterator[None]:
     except (MlflowException, OSError) as error:
         if isinstance(error, L5KitError):
             raise
-        raise ArtifactStoreError(f"MLflow: {' '.join(str(error).split()) or type(error).__name__}") from error
+        raise ArtifactStoreError(f"MLflow: {error_line(error)}") from error

@@ -23,7 +23,7 @@ from l5kit.data.artifact import (
     DatasetContent,
     require_word,
 )
-from l5kit.errors import L5KitError
+from l5kit.errors import L5KitError, error_line
 
 _MODE: Final = "WANDB_MODE"
 _OFFLINE: Final = ("offline", "dryrun")
@@ -217,7 +217,7 @@ def _translated_errors(missing: str = "") -> Iterator[None]:
         is_its_own = type(error).__module__.partition(".")[0] in _ITS_LIBRARIES
         if isinstance(error, L5KitError) or not (is_its_own or isinstance(error, (TypeError, ValueError))):
             raise
-        text = " ".join(str(error).split()) or type(error).__name__
+        text = error_line(error)
         if missing and ("not found" in text or "does not exist" in text):
             raise ArtifactNotFoundError(f"there is no {missing}; `l5kit artifact list` shows what there is") from error
         raise ArtifactStoreError(f"Weights & Biases: {text}") from error

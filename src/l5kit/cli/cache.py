@@ -60,33 +60,30 @@ def cache(
         return
     if path is None:
         raise typer.BadParameter("PATH is missing: the dataset to decode; --list shows what is decoded already")
-    if not remove:
-        _build(find_dataset(path), folder, as_json)
+    if remove:
+        # files of a dataset that is gone can be removed, too, so that a path which leads nowhere is taken as it is
+        dataset = find_dataset(path) if path.exists() or is_url(path_of(path)) else path
+        stores = remove_store(dataset, cache_folder=folder)
+        num_bytes = sum(store.num_bytes for store in stores)
+        if as_json:
+            print_json({"dataset": dataset, "num_bytes": num_bytes, "removed": [store.folder for store in stores]})
+        else:
+            print_line(f"decoded files of {path_of(dataset)} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
         return
-    # files of a dataset that is gone can be removed, too, so that a path which leads nowhere is taken as it is
-    dataset = find_dataset(path) if path.exists() or is_url(path_of(path)) else path
-    stores = remove_store(dataset, cache_folder=folder)
-    num_bytes = sum(store.num_bytes for store in stores)
-    if as_json:
-        print_json({"dataset": dataset, "num_bytes": num_bytes, "removed": [store.folder for store in stores]})
-    else:
-        print_line(f"decoded files of {path_of(dataset)} removed: {_megabytes(num_bytes)} in {stores[0].folder}")
 
-
-def _build(path: Path, folder: Path | None, as_json: bool) -> None:
-    with show_progress(f"Decoding {file_name_of(path)}", visible=True) as progress:
-        store, is_new = build_decoded_store(path, cache_folder=folder, progress=progress)
+    dataset = find_dataset(path)
+    with show_progress(f"Decoding {file_name_of(dataset)}", visible=True) as progress:
+        store, is_new = build_decoded_store(dataset, cache_folder=folder, progress=progress)
     rate = store.num_bytes / max(store.build_seconds, 1e-9)
-    facts: dict[str, object] = {"folder": store.folder, "num_bytes": store.num_bytes, "is_new": is_new}
     if as_json:
+        facts = {"folder": store.folder, "num_bytes": store.num_bytes, "is_new": is_new}
         times = {"build_seconds": store.build_seconds, "bytes_per_second": rate}
-        print_json({"dataset": path, **facts, **times})
+        print_json({"dataset": dataset, **facts, **times})
         return
     built = "Built now in" if is_new else "Built before in"
     speed = f"{store.build_seconds:,.2f} s ({_megabytes(rate)}/s)"
-    print_facts(
-        f"Decoded files of {path_of(path)}", {"Folder": store.folder, "Size": _megabytes(store.num_bytes), built: speed}
-    )
+    shown = {"Folder": store.folder, "Size": _megabytes(store.num_bytes), built: speed}
+    print_facts(f"Decoded files of {path_of(dataset)}", shown)
     print_line(
         'To read from them: ChunkedDataset(path).open(cached="mmap"'
         + ("" if folder is None else ", cache_folder=...")

@@ -24,7 +24,7 @@ from l5kit.cli.options import (
 from l5kit.cli.output import print_facts, print_json, remark, remark_notes
 from l5kit.cli.workers import RequestedWorkers
 from l5kit.data.checks.checksums import compute_checksums
-from l5kit.data.dataset_files import DatasetFiles, find_all_logs
+from l5kit.data.dataset_files import find_all_logs
 from l5kit.data.progress import show_progress
 from l5kit.data.scene_table import driving_statistics, read_scene_table
 from l5kit.data.stores.store import path_of
@@ -78,27 +78,24 @@ def info(
     # of JSON there is one object, which all logs go into; tables are printed log by log
     contents: list[dict[str, object]] = []
     for files, statistics_of_log in zip(all_files, driving, strict=True):
-        if not as_json:
-            _print(files, statistics_of_log)
-            continue
         dataset = ChunkedDataset(files.dataset).open()
-        facts = {"files": asdict(files), "summary": asdict(dataset.summary()), "facts": dataset.facts.as_attributes()}
-        driven = {"statistics": statistics_of_log} if statistics_of_log else {}
-        contents.append({**facts, "map": map_counts(files) or None, **driven})
+        if as_json:
+            known = {"files": asdict(files), "summary": asdict(dataset.summary())}
+            driven = {"statistics": statistics_of_log} if statistics_of_log else {}
+            counts = map_counts(files) or None
+            contents.append({**known, "facts": dataset.facts.as_attributes(), "map": counts, **driven})
+            continue
+        on_map = map_facts(files)
+        print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | on_map)
+        if statistics_of_log:
+            totals: dict[str, object] = {
+                "recorded time": duration_text(3600 * statistics_of_log["hours"]),
+                "distance": f"{statistics_of_log['kilometres']:,.2f} km",
+            }
+            others = {key: value for key, value in statistics_of_log.items() if key not in ("hours", "kilometres")}
+            print_facts("Driving", totals | others)
+        by_title = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
+        print_facts("Files", {name: "not found" if file is None else path_of(file) for name, file in by_title.items()})
+        remark_notes(files.notes)
     if as_json:
         print_json(for_each_log(contents))
-
-
-def _print(files: DatasetFiles, driving: Mapping[str, float]) -> None:
-    dataset, on_map = ChunkedDataset(files.dataset).open(), map_facts(files)
-    print_facts(path_of(files.dataset), summary_facts(dataset.summary(), dataset.facts) | on_map)
-    if driving:
-        totals: dict[str, object] = {
-            "recorded time": duration_text(3600 * driving["hours"]),
-            "distance": f"{driving['kilometres']:,.2f} km",
-        }
-        others = {name: value for name, value in driving.items() if name not in ("hours", "kilometres")}
-        print_facts("Driving", totals | others)
-    by_title = {"Semantic map": files.semantic_map, "meta.json": files.meta, "Aerial picture": files.aerial}
-    print_facts("Files", {name: "not found" if file is None else path_of(file) for name, file in by_title.items()})
-    remark_notes(files.notes)

@@ -54,11 +54,11 @@ def mask(
     location = find_dataset(path)
     dataset = ChunkedDataset(location).open(cache_size_bytes=_CACHE_BYTES)
     from l5kit.dataset.mask_cache import load_or_compute_mask
-    from l5kit.dataset.select_agents.selection import mask_table
+    from l5kit.dataset.select_agents.selection import TABLE_STEPS, mask_table
     from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
-    from l5kit.visualization.tour import MASK_COLUMNS, MASK_TITLE, mask_facts, mask_rows
+    from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 
     # a mask to be stored inside the dataset is computed anew, as only that tells why rows are rejected, and one that is
     # there already is refused before; any other is kept in the cache of the user
@@ -78,9 +78,17 @@ def mask(
         else:
             warnings.filterwarnings("ignore", message="the agents mask of", category=RuntimeWarning)
             counts = load_or_compute_mask(dataset, thresholds, progress=progress, strict=True, workers=carriers)
-    facts = thresholds.as_attributes() | rejections | mask_facts(counts)
+    taken = (counts[:, 0] >= AGENT_MIN_FRAME_HISTORY) & (counts[:, 1] >= AGENT_MIN_FRAME_FUTURE)
+    num_rows = {"agent_rows": len(counts), "agent_rows_taken_by_default": int(taken.sum())}
+    facts = thresholds.as_attributes() | rejections | num_rows
+    table = mask_table(counts).tolist()
     if as_json:
-        print_json({"dataset": location, **facts, "table": mask_table(counts).tolist()})
+        print_json({"dataset": location, **facts, "table": table})
         return
     print_facts(f"Agents mask of {dataset.path}", facts)
-    print_table(MASK_TITLE, MASK_COLUMNS, mask_rows(counts))
+    columns = ("Past frames", *(f"{step} future" for step in TABLE_STEPS))
+    rows = [
+        [f"at least {step}", *(f"{count:,}" for count in of_step)]
+        for step, of_step in zip(TABLE_STEPS, table, strict=True)
+    ]
+    print_table("Agent rows by past and future frames of their track (0 / 0 counts everything)", columns, rows)

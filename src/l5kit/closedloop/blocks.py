@@ -16,7 +16,7 @@ from l5kit.closedloop.setup import ClosedLoopSetup
 from l5kit.closedloop.tables import frame_columns_of, frame_dtype_of, scene_columns_of
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords
-from l5kit.errors import L5KitError, is_termination
+from l5kit.errors import L5KitError, error_text, is_termination
 from l5kit.evaluation.driving.collisions import CollisionKind
 from l5kit.evaluation.driving.metric import NUPLAN, Metric, combine
 from l5kit.evaluation.driving.scene_score import METRICS
@@ -272,8 +272,7 @@ class SimulateBlock:
                 raise
             if len(recorded) == 1:
                 (scene,) = recorded
-                text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                return [self._finish_failed(FailedScene(scene, None, None, text))]
+                return [self._finish_failed(FailedScene(scene, None, None, error_text(error)))]
         return [done for scene, records in recorded.items() for done in self._drive({scene: records}, truth)]
 
     def _drive_together(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:

@@ -36,25 +36,31 @@ def _table(names: list[str]) -> str:
     for path in paths:
         for name, key in sections()[path].items():
             keys.setdefault(name, {})[path] = key
-    return _HEAD + "".join(_row(name, of_sections, len(paths)) for name, of_sections in keys.items())
+    # readers that have one name together
+    groups = {
+        "all map types": [params.map_type_name() for params in RASTERIZERS],
+        "all workflows": list(WORKFLOWS),
+        "workflows with rasters": [name for name in WORKFLOWS if "samples" in DOORS[name].also],
+        "workflows with vectors": [name for name in WORKFLOWS if "vectorizer" in DOORS[name].also],
+    }
+    rows = []
+    for name, of_sections in keys.items():
+        first = next(iter(of_sections.values()))
+        value = re.sub(r"'([^']*)'", r"`\1`", expected_text(first.schema(), first.key.unit))
+        defaults = {section: _default(key) for section, key in of_sections.items()}
+        default = next(iter(defaults.values()))
+        if len(set(defaults.values())) > 1:
+            default = "; ".join(f"{text} in `{section}`" for section, text in defaults.items())
 
-
-def _row(name: str, keys: dict[str, SchemaKey], num_sections: int) -> str:
-    first = next(iter(keys.values()))
-    value = re.sub(r"'([^']*)'", r"`\1`", expected_text(first.schema(), first.key.unit))
-    defaults = {section: _default(key) for section, key in keys.items()}
-    default = next(iter(defaults.values()))
-    if len(set(defaults.values())) > 1:
-        default = "; ".join(f"{text} in `{section}`" for section, text in defaults.items())
-    # who reads it, groups by one name
-    readers = list(first.read_by)
-    for group, members in _groups().items():
-        if set(members) <= set(readers):
-            readers = [group, *(reader for reader in readers if reader not in members)]
-    coded = (*_groups()["all map types"], *WORKFLOWS)
-    read_by = ", ".join(f"`{reader}`" if reader in coded else reader for reader in readers)
-    only = f"; in `{next(iter(keys))}` only" if len(keys) < num_sections else ""
-    return f"| `{name}` | {value} | {default} | {read_by or 'nothing'} | {first.key.text}{only} |\n"
+        readers = list(first.read_by)
+        for group, members in groups.items():
+            if set(members) <= set(readers):
+                readers = [group, *(reader for reader in readers if reader not in members)]
+        coded = (*groups["all map types"], *WORKFLOWS)
+        read_by = ", ".join(f"`{reader}`" if reader in coded else reader for reader in readers)
+        only = f"; in `{next(iter(of_sections))}` only" if len(of_sections) < len(paths) else ""
+        rows.append(f"| `{name}` | {value} | {default} | {read_by or 'nothing'} | {first.key.text}{only} |\n")
+    return _HEAD + "".join(rows)
 
 
 def _default(key: SchemaKey) -> str:
@@ -67,15 +73,6 @@ def _default(key: SchemaKey) -> str:
     read = next(iter(others.values()))
     default = key.key.otherwise or "`{}`".format(json.dumps(read.schema().get("default")).strip('"'))
     return f"needed; {default} for {', '.join(others)}" if key.needed_by else default
-
-
-def _groups() -> dict[str, list[str]]:
-    return {
-        "all map types": [params.map_type_name() for params in RASTERIZERS],
-        "all workflows": list(WORKFLOWS),
-        "workflows with rasters": [name for name in WORKFLOWS if "samples" in DOORS[name].also],
-        "workflows with vectors": [name for name in WORKFLOWS if "vectorizer" in DOORS[name].also],
-    }
 
 
 def main(paths: list[str]) -> None:

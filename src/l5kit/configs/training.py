@@ -8,11 +8,7 @@ from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.networks import MotionFeatures, VectorModelParams
 from l5kit.configs.parameters import Route, SamplingParams, VectorizerParams, VectorSamplingParams
 from l5kit.configs.reading import Params, read_params
-from l5kit.configs.runs import (
-    WORKFLOWS,
-    TrainingKeys,
-    WeightsName,
-)
+from l5kit.configs.runs import WORKFLOWS, TrainingKeys
 from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
@@ -240,9 +236,3 @@ def read_workflow(cfg: Config) -> str:
             f"workflow: expected one of {', '.join(WORKFLOWS)}, got {workflow!r}{did_you_mean(workflow, WORKFLOWS)}"
         )
     return str(workflow)
-
-
-def read_output_name(cfg: Config) -> str:
-    """Return how the files of weights of a training are called."""
-    read_workflow(cfg)  # which it is, unless it is configured
-    return WeightsName.from_cfg(cfg).output_name

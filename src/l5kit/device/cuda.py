@@ -119,7 +119,8 @@ class CudaBackend(Backend):
         try:
             stream = idle.get_nowait()
         except queue.Empty:
-            stream = _new_stream(self._index)
+            new: Any = torch.cuda.Stream
+            stream = new(self._index)
         try:
             # the device comes first, or the thread would get a context on the first GPU when the stream is left
             with torch.cuda.device(self._index), torch.cuda.stream(stream):
@@ -166,13 +167,6 @@ _IDLE_STREAMS: defaultdict[int, "queue.LifoQueue[torch.cuda.Stream]"] = defaultd
 
 Memory that a stream has let go serves that stream only, so that new streams would take new memory.
 """
-
-
-def _new_stream(index: int) -> torch.cuda.Stream:
-    """Return a stream beside the one that is current."""
-    new: Any = torch.cuda.Stream
-    stream: torch.cuda.Stream = new(index)
-    return stream
 
 
 def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int], end: int) -> torch.Tensor:

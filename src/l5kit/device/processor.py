@@ -93,7 +93,11 @@ class ProcessorBackend(Backend):
         if step == 1 or num_items < step * _LEAST_ITEMS:
             loop(0, 1, num_items, *arguments)
             return
-        threads = self._open_threads()
+        # the other threads, which a process that was forked from the one that opened them does not have
+        if self._threads is None or self._process != os.getpid():
+            self._threads = ThreadPoolExecutor(step - 1, thread_name_prefix="l5kit kernels")
+            self._process = os.getpid()
+        threads = self._threads
         running = [threads.submit(loop, first, step, num_items, *arguments) for first in range(1, step)]
         try:
             loop(0, step, num_items, *arguments)
@@ -101,13 +105,6 @@ class ProcessorBackend(Backend):
             wait(running)  # also after Ctrl-C: nobody writes any more when this returns
         for future in running:
             future.result()
-
-    def _open_threads(self) -> ThreadPoolExecutor:
-        """Return the other threads, which a process that was forked from this one does not have."""
-        if self._threads is None or self._process != os.getpid():
-            self._threads = ThreadPoolExecutor(self.num_threads - 1, thread_name_prefix="l5kit kernels")
-            self._process = os.getpid()
-        return self._threads
 
     def rows_at_once(self, num_items: int) -> int:  # noqa: ARG002 -- as many as there are threads
         """Return a row for each thread, as each does every so many items."""

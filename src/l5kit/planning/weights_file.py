@@ -11,8 +11,9 @@ from typing import Final
 
 from l5kit import __version__
 from l5kit.configs.config import load_config_data
+from l5kit.configs.runs import WeightsName
 from l5kit.configs.texts import did_you_mean, parse_json, read_text
-from l5kit.configs.training import read_output_name
+from l5kit.configs.training import read_workflow
 from l5kit.errors import UnsupportedValueError
 
 CONFIG_FILE: Final = "config.yaml"
@@ -143,7 +144,9 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
         other = f"no folder of l5kit train: it has no {CONFIG_FILE}"
     if other is not None:
         raise FileNotFoundError(f"checkpoint {named!r} is {other}; {_ADVICE}")
-    file = path / f"{read_output_name(load_config_data(str(path / CONFIG_FILE)))}.safetensors"
+    cfg = load_config_data(str(path / CONFIG_FILE))
+    read_workflow(cfg)  # the name of the files, unless another is configured
+    file = path / f"{WeightsName.from_cfg(cfg).output_name}.safetensors"
     if not file.is_file():
         weights = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
         raise FileNotFoundError(

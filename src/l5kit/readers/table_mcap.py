@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from l5kit._types import Float64Array, Int64Array
 from l5kit.configs.texts import did_you_mean, require_regular_file
-from l5kit.errors import MissingDependencyError, install_command
+from l5kit.errors import MissingDependencyError, error_line, install_command
 from l5kit.readers.motion import require_unit, rotations_of, rows_around
 from l5kit.readers.table_columns import OTHER_CLASS, McapTopics
 
@@ -211,9 +211,8 @@ def _messages_of(path: Path) -> Iterator[_Message]:
     except ValueError:
         raise
     except Exception as error:  # parsers and decompressors of the file have kinds of their own
-        reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
-            f"it is no MCAP file, cut off, or damaged: {reason}; copy it again, or mend it with mcap recover"
+            f"it is no MCAP file, cut off, or damaged: {error_line(error)}; copy it again, or mend it with mcap recover"
         ) from error
 
 

@@ -284,9 +284,3 @@ def _folder_of_curves(folder: Path) -> Path:
     """Return the folder of the curves of a training; earlier versions of l5kit made one more at each resume."""
     texts = [path.name.removeprefix("version_") for path in (folder / CURVES).glob("version_*")]
     return folder / CURVES / f"version_{max((int(text) for text in texts if text.isdecimal()), default=0)}"
-
-
-def close_logger(logger: Logger) -> None:
-    """End the run of a service, so that the next training of this process starts one of its own."""
-    if isinstance(logger, WandbLogger):
-        logger.experiment.finish()

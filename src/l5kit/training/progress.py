@@ -96,7 +96,22 @@ class TrainingProgress(pl.Callback):
         if not self._module.ends_step(batch_idx):
             return
         if trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
-            self._report(trainer, pl_module)
+            # speed and loss since the last point of the curves
+            taken_s = max(self._taken_s, 1e-9)
+            waited_s = self._batches.waited_s - self._waited_s
+            samples_per_s = self._num_batches * self._batch_num_samples / taken_s
+            share = min(waited_s / taken_s, 1.0)
+            pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
+            loss = self._mean_loss()
+            self._warn_if_lost(trainer, loss)
+            self._pace = f"loss {loss:.4f}, {samples_per_s:,.0f} samples/s, loader {share:.0%}"
+            # where there is no bar, a line once a minute says the same
+            is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
+            if is_due and self._visible and self._bar is None and trainer.is_global_zero:
+                self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self._pace}")
+                self._reported_s = self._mark_s
+            self._losses, self._num_batches, self._taken_s = [], 0, 0.0
+            self._waited_s = self._batches.waited_s
         if self._bar is not None:
             self._bar.show(trainer.global_step, trainer.max_steps, self._pace)
 
@@ -120,23 +135,6 @@ class TrainingProgress(pl.Callback):
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:  # noqa: ARG002
         """Take the bar away."""
         self._stop_bar()
-
-    def _report(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        taken_s = max(self._taken_s, 1e-9)
-        waited_s = self._batches.waited_s - self._waited_s
-        samples_per_s = self._num_batches * self._batch_num_samples / taken_s
-        share = min(waited_s / taken_s, 1.0)
-        pl_module.log_dict({"samples_per_s": samples_per_s, "loader_share": share})
-        loss = self._mean_loss()
-        self._warn_if_lost(trainer, loss)
-        self._pace = f"loss {loss:.4f}, {samples_per_s:,.0f} samples/s, loader {share:.0%}"
-        # where there is no bar, a line once a minute says the same
-        is_due = self._mark_s - self._reported_s >= TELL_EVERY_S
-        if is_due and self._visible and self._bar is None and trainer.is_global_zero:
-            self._tell(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self._pace}")
-            self._reported_s = self._mark_s
-        self._losses, self._num_batches, self._taken_s = [], 0, 0.0
-        self._waited_s = self._batches.waited_s
 
     def _mean_loss(self) -> float:
         return float(torch.stack(self._losses).mean())

@@ -24,9 +24,8 @@ from l5kit.errors import ConfigError
 from l5kit.kinematic.recovery import RecoveryCounts, RecoveryPerturbation
 from l5kit.training.best import BestScore
 from l5kit.training.checkpoint_writer import CheckpointWriter
-from l5kit.training.curves import close_logger
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE, freed_by_errors, prepare_folder
-from l5kit.training.lightning_parts import pl
+from l5kit.training.lightning_parts import WandbLogger, pl
 from l5kit.training.lightning_trainer import make_trainer, quiet_lightning, reported_endings
 from l5kit.training.optimizing import make_callbacks
 from l5kit.training.progress import RateCurve, TrainingClock, TrainingProgress
@@ -159,7 +158,8 @@ def _train_in(
                     trainer.validate(setup.module, setup.evaluation, verbose=False)
             finally:
                 for logger in trainer.loggers:
-                    close_logger(logger)
+                    if isinstance(logger, WandbLogger):  # the next training of this process has a run of its own
+                        logger.experiment.finish()
         weights = writer.save_final_weights(trainer, setup.module)
     # what became of perturbations with recovery, of all logs; nothing where other processes made the batches
     logs = setup.samples.parts if isinstance(setup.samples, JoinedDataset) else (setup.samples,)

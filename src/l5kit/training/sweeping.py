@@ -65,16 +65,12 @@ class SweepRow:
         }
 
 
-def columns_of(rows: Sequence[SweepRow]) -> list[str]:
-    """Return the columns of rows in their order; scores that some lack are those of others."""
-    columns = dict.fromkeys(name for row in rows for name in row.as_dict() if name != "error")
-    return [*columns, "error"]
-
-
 def write_table(rows: Sequence[SweepRow], path: Path) -> None:
     """Write the rows as a csv file, which appears whole; cells that a row lacks are empty, lists are JSON."""
+    # the columns in their order; scores that some lack are those of others
+    columns = dict.fromkeys(name for row in rows for name in row.as_dict() if name != "error")
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
+    writer = csv.DictWriter(text, [*columns, "error"], lineterminator="\n")
     writer.writeheader()
     for row in rows:
         cells = row.as_dict().items()

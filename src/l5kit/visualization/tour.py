@@ -1,4 +1,4 @@
-"""A tour through the samples of a dataset: how many a second come out; tables of that and of the agents mask."""
+"""A tour through the samples of a dataset: how many a second come out, and a table of that."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,22 +7,17 @@ from typing import Final
 
 import numpy as np
 
-from l5kit._types import UInt32Array
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.agent import AgentDataset
 from l5kit.dataset.ego import EgoDataset
-from l5kit.dataset.select_agents.selection import TABLE_STEPS, mask_table
-from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
 
 _WARM_UP_SAMPLES = 5
 """Not counted: they compile kernels and read the first chunks."""
 
-MASK_TITLE: Final = "Agent rows by past and future frames of their track (0 / 0 counts everything)"
-MASK_COLUMNS: Final = ("Past frames", *(f"{step} future" for step in TABLE_STEPS))
 SPEED_COLUMNS: Final = ("Dataset", "Map", "Samples in it", "Image", "Made", "Samples per second")
 
 
@@ -97,21 +92,6 @@ def measure_sampling(
             if progress is not None:
                 progress(len(speeds) * num_samples, total)
     return speeds
-
-
-def mask_facts(mask: UInt32Array) -> dict[str, int]:
-    """Return how many agent rows a mask has, and how many of them ``AgentDataset`` takes by default."""
-    taken = (mask[:, 0] >= AGENT_MIN_FRAME_HISTORY) & (mask[:, 1] >= AGENT_MIN_FRAME_FUTURE)
-    return {"agent_rows": len(mask), "agent_rows_taken_by_default": int(np.count_nonzero(taken))}
-
-
-def mask_rows(mask: UInt32Array) -> list[list[str]]:
-    """Return, for 0, 10, 30 and 50 past frames, how many agent rows have at least 0, 10, 30 and 50 future ones too."""
-    table = mask_table(mask).tolist()
-    return [
-        [f"at least {step}", *(f"{count:,}" for count in counts)]
-        for step, counts in zip(TABLE_STEPS, table, strict=True)
-    ]
 
 
 def speed_rows(speeds: Sequence[SamplingSpeed]) -> list[list[str]]:

@@ -143,8 +143,17 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
         outline = outline_of(file)
         kept = Checkpoint(file, "TorchScript", outline.weights, model_class=outline.model_class)
         return _described(kept, "TorchScript archive")
-    kept, kind, needs_pickle = _read(file, allow_pickle=allow_pickle)
-    return _described(kept, kind, needs_pickle=needs_pickle)
+    try:
+        kept = read_checkpoint(file)
+    except PickleRefusedError:  # loading it runs code in it
+        outline = outline_of(file)
+        kept = Checkpoint(file, "module", outline.weights, model_class=outline.model_class)
+        if allow_pickle:
+            kept = read_checkpoint(file, allow_pickle=True)
+        return _described(kept, _kind_of_pickle(outline.keys), needs_pickle=True)
+    if kept.kind == "safetensors":
+        return _described(kept, "safetensors of l5kit" if kept.model_class else "safetensors")
+    return _described(kept, _kind_of_pickle(outline_of(file).keys, has_weights_only=True))
 
 
 def is_driver(file: Path) -> bool:
@@ -180,21 +189,6 @@ def _not_imported(key: str, named: str) -> ConfigError:
         f"{key}: the configuration names {named}, which is not imported to look at a file; "
         "l5kit.load_model(FILE, cfg=...) imports it and says what does not fit"
     )
-
-
-def _read(file: Path, *, allow_pickle: bool) -> tuple[Checkpoint, str, bool]:
-    """Return the weights of a file, its form in words, and whether loading it runs code in it."""
-    try:
-        kept = read_checkpoint(file)
-    except PickleRefusedError:
-        outline = outline_of(file)
-        kept = Checkpoint(file, "module", outline.weights, model_class=outline.model_class)
-        if allow_pickle:
-            kept = read_checkpoint(file, allow_pickle=True)
-        return kept, _kind_of_pickle(outline.keys), True
-    if kept.kind == "safetensors":
-        return kept, "safetensors of l5kit" if kept.model_class else "safetensors", False
-    return kept, _kind_of_pickle(outline_of(file).keys, has_weights_only=True), False
 
 
 def _kind_of_pickle(keys: tuple[str, ...], *, has_weights_only: bool = False) -> str:

@@ -23,7 +23,7 @@ from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.simulation.drivers.token_traffic import TokenTraffic
 from l5kit.workflows.samples import SampleSource, ego_rasters
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
-from l5kit.workflows.vector_recipes import MotionTokenRecipe, whole_scenes
+from l5kit.workflows.vector_recipes import MotionTokenRecipe
 from l5kit.workflows.workflow import TrainingConfig
 
 Whom = Literal["ego", "agents"]
@@ -31,6 +31,10 @@ Whom = Literal["ego", "agents"]
 
 _OPTION_OF: Final[dict[Whom, str]] = {"ego": "--planner", "agents": "--agents"}
 _NAME_OF: Final[dict[Whom, str]] = {"ego": "the AV", "agents": "agents"}
+
+_WHOLE_SCENE: Final = {"other_agents_num": 200, "max_agents_distance": 250, "order_agents_by_distance": True}
+_WHOLE_MAP: Final = {"max_num_lanes": 200, "max_num_crosswalks": 40, "max_retrieval_distance_m": 150}
+"""What the samples of token traffic hold: all agents that are driven, and the map around them."""
 
 
 def load_driver(
@@ -216,8 +220,12 @@ def samples_to_drive(
     """
     # there is no future to be looked up while driving, and a log of nothing has none
     mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
+    if has_whole_scenes:
+        given = mapping["data_generation_params"]
+        lanes = {**given["lane_params"], **_WHOLE_MAP}
+        mapping["data_generation_params"] = {**given, **_WHOLE_SCENE, "lane_params": lanes}
     source = SampleSource(
-        whole_scenes(mapping) if has_whole_scenes else mapping,
+        mapping,
         ChunkedDataset.in_memory(facts=facts),
         LoaderParams.from_cfg(config.mapping, "train_data_loader"),
         data_manager,

@@ -6,10 +6,7 @@ from typing import Final, Self
 
 from torch import nn
 
-from l5kit._types import JsonObject
 from l5kit.configs.networks import MotionTokenParams, QueryCentricParams, RoutePlannerParams
-from l5kit.configs.parameters import VectorizerParams
-from l5kit.configs.training import TrainingParams
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.sample_batch import collate
 from l5kit.errors import ConfigError
@@ -25,10 +22,6 @@ from l5kit.workflows.samples import spread_indices
 _MOST_SAMPLES: Final = 4000
 _BATCH_SIZE: Final = 100
 _SAME: Final = 1e-6
-
-_WHOLE_SCENE: Final = {"other_agents_num": 200, "max_agents_distance": 250, "order_agents_by_distance": True}
-_WHOLE_MAP: Final = {"max_num_lanes": 200, "max_num_crosswalks": 40, "max_retrieval_distance_m": 150}
-"""What the samples of token traffic hold: all agents that are driven, and the map around them."""
 
 _LINEAR_FROM = 0.1
 """Error from which the usual loss is linear, in metres and radians."""
@@ -60,7 +53,30 @@ class MotionTokenRecipe(VectorRecipe):
             raise ConfigError(
                 "model_params.criterion: motion_tokens learns tokens by their cross entropy; leave it out"
             )
-        object.__setattr__(self, "times", _times_of(self.params, self.sizes, self.network))
+        # how long tokens last, in past and future steps
+        params, num_steps, key = self.params, self.network.token_num_steps, "model_params.token_num_steps"
+        if params.future_num_frames % num_steps:
+            raise ConfigError(
+                f"{key}: tokens of {num_steps} steps do not fill the {params.future_num_frames} steps of "
+                "future_num_frames; give a divisor of these"
+            )
+        # a token lasts as long in the past, whose steps may be longer or shorter, as in the future
+        token_s = num_steps * params.step_time_s
+        num_past_steps = round(token_s / params.past_step_time_s)
+        if abs(num_past_steps * params.past_step_time_s - token_s) > _SAME or num_past_steps == 0:
+            raise ConfigError(
+                f"{key}: tokens of {token_s:g} s are no multiple of the {params.past_step_time_s:g} s between two past "
+                "frames"
+            )
+        num_history = self.sizes.history_num_frames_agents
+        num_past_tokens = num_history // num_past_steps
+        if num_past_tokens == 0:
+            raise ConfigError(
+                f"{key}: tokens of {num_past_steps} past frames are longer than the {num_history} of "
+                "history_num_frames_agents"
+            )
+        times = TokenTimes(num_steps, num_past_steps, num_past_tokens, params.future_num_frames // num_steps)
+        object.__setattr__(self, "times", times)
 
     def from_scratch(self) -> Self:
         """Return a recipe whose tokens come with weights."""
@@ -92,38 +108,6 @@ class MotionTokenRecipe(VectorRecipe):
             batches = (collate(samples.__getitems__(part)) for part in parts)
             fit_vocabulary(built.tokeniser, batches, self.times, seed=self.params.run.seed)
         return built
-
-
-def whole_scenes(cfg: JsonObject) -> JsonObject:
-    """Return a configuration whose samples hold all agents of a scene and the map around them, for simulations."""
-    given = cfg["data_generation_params"]
-    lanes = {**given["lane_params"], **_WHOLE_MAP}
-    return {**cfg, "data_generation_params": {**given, **_WHOLE_SCENE, "lane_params": lanes}}
-
-
-def _times_of(params: TrainingParams, sizes: VectorizerParams, network: MotionTokenParams) -> TokenTimes:
-    """Return how long tokens last, in past and future steps."""
-    num_steps, key = network.token_num_steps, "model_params.token_num_steps"
-    if params.future_num_frames % num_steps:
-        raise ConfigError(
-            f"{key}: tokens of {num_steps} steps do not fill the {params.future_num_frames} steps of "
-            "future_num_frames; give a divisor of these"
-        )
-    # a token lasts as long in the past, whose steps may be longer or shorter, as in the future
-    token_s = num_steps * params.step_time_s
-    num_past_steps = round(token_s / params.past_step_time_s)
-    if abs(num_past_steps * params.past_step_time_s - token_s) > _SAME or num_past_steps == 0:
-        raise ConfigError(
-            f"{key}: tokens of {token_s:g} s are no multiple of the {params.past_step_time_s:g} s between two past "
-            "frames"
-        )
-    num_past_tokens = sizes.history_num_frames_agents // num_past_steps
-    if num_past_tokens == 0:
-        raise ConfigError(
-            f"{key}: tokens of {num_past_steps} past frames are longer than the {sizes.history_num_frames_agents} of "
-            "history_num_frames_agents"
-        )
-    return TokenTimes(num_steps, num_past_steps, num_past_tokens, params.future_num_frames // num_steps)
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,16 @@ class VectorizedUnrollModel(VectorizedModel):
             NotImplementedError: In train mode without a criterion.
             InvalidArgumentError: In eval mode, when nothing says how many steps to take.
         """
-        unroll = self._unroll(data_batch, self._num_steps(data_batch))
+        # how many steps are taken
+        num_steps = self.num_unroll_steps
+        if num_steps is None or self.training:
+            if "target_availabilities" not in data_batch:
+                raise InvalidArgumentError(
+                    "the batch has no target_availabilities to tell how many steps to take; make the model with"
+                    " num_unroll_steps=..., or use samples with targets"
+                )
+            num_steps = data_batch["target_availabilities"].shape[1]
+        unroll = self._unroll(data_batch, num_steps)
         if not self.training:
             return {"positions": unroll.positions, "yaws": unroll.headings, "attention_weights": unroll.attention}
         if self.criterion is None:
@@ -233,18 +242,6 @@ class VectorizedUnrollModel(VectorizedModel):
             yaw_t0_from_ts + pred_yaw_step,
             yaw_ts_from_t0 - pred_yaw_step,
         )
-
-    def _num_steps(self, data_batch: dict[str, torch.Tensor]) -> int:
-        """Return how many steps to take."""
-        num_steps = self.num_unroll_steps
-        if num_steps is not None and not self.training:
-            return num_steps
-        if "target_availabilities" not in data_batch:
-            raise InvalidArgumentError(
-                "the batch has no target_availabilities to tell how many steps to take; make the model with"
-                " num_unroll_steps=..., or use samples with targets"
-            )
-        return data_batch["target_availabilities"].shape[1]
 
     def _unroll(self, data_batch: dict[str, torch.Tensor], num_steps: int) -> _Unroll:
         """Take the steps."""

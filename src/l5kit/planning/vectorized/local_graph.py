@@ -118,7 +118,12 @@ class LocalSubGraph(nn.Module):
         points = (x + pos_enc).reshape(num_items * num_polylines, num_points, dim)
         invalid = invalid_mask.reshape(num_items * num_polylines, num_points)
         if _packing_pays(x):
-            embeddings = self._packed(points, invalid)
+            # only the polylines that have a valid point are embedded
+            used = torch.nonzero((~invalid).any(dim=1)).squeeze(1)
+            embeddings = torch.zeros(points.shape[0], dim, dtype=points.dtype, device=points.device)
+            if used.shape[0] > 0:
+                embedded = self._embed(points[used], invalid[used])
+                embeddings = embeddings.to(embedded.dtype).index_copy(0, used, embedded)
         else:
             # all polylines are embedded, so that no shape depends on the data; unused ones as if their points were
             # there, since the maximum over none would be infinite
@@ -131,15 +136,6 @@ class LocalSubGraph(nn.Module):
         for layer in self.layers:
             points = layer(points, invalid)
         return max_over_points(points, invalid)
-
-    def _packed(self, points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor:
-        """Return embeddings (Q, D), computed for the polylines that have a valid point only."""
-        used = torch.nonzero((~invalid).any(dim=1)).squeeze(1)
-        embeddings = torch.zeros(points.shape[0], points.shape[2], dtype=points.dtype, device=points.device)
-        if used.shape[0] == 0:
-            return embeddings
-        embedded = self._embed(points[used], invalid[used])
-        return embeddings.to(embedded.dtype).index_copy(0, used, embedded)
 
 
 def max_over_points(points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor:

@@ -119,12 +119,9 @@ class RoutePlannerModel(nn.Module):
             ),
             dim=-1,
         )
-        decoded = self.decoder(F.relu(self.body(scene)), features.speeds_mps, features.rear_axles_m)
-        return self._losses(data_batch, *decoded) if self.training else mode_outputs(*decoded)
-
-    def _losses(
-        self, data_batch: dict[str, torch.Tensor], trajectories: torch.Tensor, logits: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+        trajectories, logits = self.decoder(F.relu(self.body(scene)), features.speeds_mps, features.rear_axles_m)
+        if not self.training:
+            return mode_outputs(trajectories, logits)
         if self.criterion is None:
             raise NotImplementedError(missing_criterion("RoutePlannerModel"))
         available = (data_batch["target_availabilities"] > 0).to(trajectories.dtype)

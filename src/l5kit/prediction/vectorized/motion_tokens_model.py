@@ -155,19 +155,33 @@ class MotionTokenModel(nn.Module):
             UnsupportedValueError: There is no vocabulary yet.
             InvalidArgumentError: The batch has too few steps.
         """
-        if self.training:
-            return self._losses(data_batch)
-        rollouts = self.roll_out(data_batch)
-        poses = rollouts.poses.transpose(1, 2)
-        logits = rollouts.log_likelihoods.transpose(1, 2)
-        likeliest = logits.argmax(dim=-1)[:, :, None, None, None].expand(-1, -1, 1, *poses.shape[3:])
-        best = poses.gather(2, likeliest).squeeze(2)
+        if not self.training:
+            rollouts = self.roll_out(data_batch)
+            poses = rollouts.poses.transpose(1, 2)
+            likelihoods = rollouts.log_likelihoods.transpose(1, 2)
+            likeliest = likelihoods.argmax(dim=-1)[:, :, None, None, None].expand(-1, -1, 1, *poses.shape[3:])
+            best = poses.gather(2, likeliest).squeeze(2)
+            return {
+                "agent_positions": best[..., :2],
+                "agent_yaws": best[..., 2:],
+                "all_agent_positions": poses[..., :2],
+                "all_agent_yaws": poses[..., 2:],
+                "agent_traj_logits": likelihoods,
+            }
+        motions, tokenised = self._tokenised(data_batch, with_future=True)
+        logits = self._next_logits(data_batch, motions, tokenised)
+        # a token is learned where the agent was known at the step before, from which it leads
+        is_learned, wanted = tokenised.has_token[:, :, 1:], tokenised.nearest[:, :, 1:]
+        is_learned = is_learned & tokenised.is_known[:, :, :-1]
+        surprise = F.cross_entropy(logits.flatten(0, 2), wanted.flatten(), reduction="none")
+        count = is_learned.sum().clamp(min=1)
+        loss = torch.where(is_learned.flatten(), surprise, 0.0).sum() / count
+        with torch.no_grad():
+            is_right = (logits.argmax(dim=-1) == wanted) & is_learned
         return {
-            "agent_positions": best[..., :2],
-            "agent_yaws": best[..., 2:],
-            "all_agent_positions": poses[..., :2],
-            "all_agent_yaws": poses[..., 2:],
-            "agent_traj_logits": logits,
+            "loss": loss,
+            "accuracy": is_right.sum() / count,
+            "quantisation_m": self._quantisation(motions, tokenised),
         }
 
     def next_token_logits(self, data_batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, TokenisedMotions]:
@@ -250,23 +264,6 @@ class MotionTokenModel(nn.Module):
         states = self._states(_steps_of(tokenised, slice(0, -1)), agents)
         known, _ = self.decoder(states, self.road(data_batch))
         return self._logits(known, motions.classes)
-
-    def _losses(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        motions, tokenised = self._tokenised(data_batch, with_future=True)
-        logits = self._next_logits(data_batch, motions, tokenised)
-        # a token is learned where the agent was known at the step before, from which it leads
-        is_learned, wanted = tokenised.has_token[:, :, 1:], tokenised.nearest[:, :, 1:]
-        is_learned = is_learned & tokenised.is_known[:, :, :-1]
-        surprise = F.cross_entropy(logits.flatten(0, 2), wanted.flatten(), reduction="none")
-        count = is_learned.sum().clamp(min=1)
-        loss = torch.where(is_learned.flatten(), surprise, 0.0).sum() / count
-        with torch.no_grad():
-            is_right = (logits.argmax(dim=-1) == wanted) & is_learned
-        return {
-            "loss": loss,
-            "accuracy": is_right.sum() / count,
-            "quantisation_m": self._quantisation(motions, tokenised),
-        }
 
     @torch.no_grad()
     def quantisation_m(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -3,11 +3,6 @@
 import torch
 
 
-def wrapped(angle: torch.Tensor) -> torch.Tensor:
-    """Return angles in radians brought to -pi to pi."""
-    return torch.atan2(torch.sin(angle), torch.cos(angle))
-
-
 def compose(start: torch.Tensor, move: torch.Tensor) -> torch.Tensor:
     """Return where a move leads.
 
@@ -49,7 +44,8 @@ def relative_to(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
     Returns:
         Shape (..., 3), yaws from -pi to pi.
     """
-    turn = wrapped(end[..., 2] - start[..., 2])
+    turn = end[..., 2] - start[..., 2]
+    turn = torch.atan2(torch.sin(turn), torch.cos(turn))  # brought to -pi to pi
     return torch.cat((seen_from(start, end[..., :2]), turn.unsqueeze(-1)), dim=-1)
 
 

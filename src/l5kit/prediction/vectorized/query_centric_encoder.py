@@ -111,7 +111,11 @@ class RelationEmbedding(nn.Module):
 
     def forward(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """Return features (B, Q, K, dim) for poses x, y, yaw of shapes (B, Q, 3) and (B, K, 3)."""
-        relative = relative_poses(queries, keys)
+        # how each key looks from each query: x ahead and y to the left, cosine and sine of the turn, (B, Q, K, 4)
+        queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
+        turn = keys[..., 2] - queries[..., 2]
+        xy = seen_from(queries, keys[..., :2])
+        relative = torch.cat((xy, torch.cos(turn).unsqueeze(-1), torch.sin(turn).unsqueeze(-1)), dim=-1)
         distance = torch.sqrt((relative[..., :2] ** 2).sum(dim=-1, keepdim=True) + 1e-6)
         lengths = fourier_features(torch.cat((relative[..., :2], distance), dim=-1), self.num_waves)
         embedded: torch.Tensor = self.layers(torch.cat((lengths, relative[..., 2:]), dim=-1))
@@ -314,22 +318,6 @@ class SceneEncoder(nn.Module):
             torch.cat((relations_agents, relations_map), dim=2),
             torch.cat((sees_agents, sees_map), dim=2),
         )
-
-
-def relative_poses(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """Return how each key looks from each query.
-
-    Args:
-        queries: Poses x, y, yaw, shape (B, Q, 3).
-        keys: Likewise, shape (B, K, 3).
-
-    Returns:
-        x ahead and y to the left in metres, cosine and sine of the turn, shape (B, Q, K, 4).
-    """
-    queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
-    turn = keys[..., 2] - queries[..., 2]
-    xy = seen_from(queries, keys[..., :2])
-    return torch.cat((xy, torch.cos(turn).unsqueeze(-1), torch.sin(turn).unsqueeze(-1)), dim=-1)
 
 
 def fourier_features(values: torch.Tensor, num_waves: int) -> torch.Tensor:

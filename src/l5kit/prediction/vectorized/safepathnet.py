@@ -101,22 +101,6 @@ class TransformerGlobalGraph(nn.Module):
         Raises:
             InvalidArgumentError: A shape or dtype is another.
         """
-        self._check(polys_embed, polys_embed_decoder, invalid_mask, types)
-        elements = (self.encoder_projection_layer(polys_embed) + types).transpose(0, 1)
-        memory = self.encoder(elements, None, invalid_mask)
-        if tgt_invalid_mask is not None:
-            tgt_invalid_mask = tgt_invalid_mask & ~tgt_invalid_mask.all(dim=1, keepdim=True)
-        queries = self.tdecoder_projection_layer(polys_embed_decoder).transpose(0, 1)
-        seen: torch.Tensor = self.tdecoder(queries, memory, None, None, tgt_invalid_mask, invalid_mask)
-        return seen.transpose(0, 1)
-
-    def _check(
-        self,
-        polys_embed: torch.Tensor,
-        polys_embed_decoder: torch.Tensor,
-        invalid_mask: torch.Tensor,
-        types: torch.Tensor,
-    ) -> None:
         shape = polys_embed.shape
         if shape[-1] != self.dim_in or polys_embed_decoder.shape[-1] != self.dim_in:
             raise InvalidArgumentError(
@@ -131,6 +115,13 @@ class TransformerGlobalGraph(nn.Module):
             raise InvalidArgumentError(
                 f"types has shape {types.shape}; pass {shape[:2]} followed by {self.projection_dim}"
             )
+        elements = (self.encoder_projection_layer(polys_embed) + types).transpose(0, 1)
+        memory = self.encoder(elements, None, invalid_mask)
+        if tgt_invalid_mask is not None:
+            tgt_invalid_mask = tgt_invalid_mask & ~tgt_invalid_mask.all(dim=1, keepdim=True)
+        queries = self.tdecoder_projection_layer(polys_embed_decoder).transpose(0, 1)
+        seen: torch.Tensor = self.tdecoder(queries, memory, None, None, tgt_invalid_mask, invalid_mask)
+        return seen.transpose(0, 1)
 
 
 class MultimodalTransformerGlobalGraph(nn.Module):

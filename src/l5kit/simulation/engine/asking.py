@@ -9,7 +9,7 @@ import numpy as np
 
 from l5kit._types import BoolArray, Int64Array
 from l5kit.data.read_only_views import shown_to
-from l5kit.errors import InvalidArgumentError, is_termination
+from l5kit.errors import InvalidArgumentError, error_text, is_termination
 from l5kit.simulation.engine.actions import ActionModel, Actions
 from l5kit.simulation.engine.scene_batch import SceneBatch
 from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficState
@@ -148,8 +148,7 @@ def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Re
         own = of_driver[0][0].co_filename
         line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
         where = f" (line {line} of {own})"
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Refusal(scene, None, f"{type(driver).__name__}: {text}{where}", error)
+    return Refusal(scene, None, f"{type(driver).__name__}: {error_text(error)}{where}", error)
 
 
 def _copied(memory: DriverMemory) -> DriverMemory:

@@ -111,7 +111,12 @@ def write_drive_folder(
             )
         require_own_folder(target, DRIVE_FOLDER, argument="folder (--out)")
     log = ChunkedDataset(files.dataset).open()
-    road = _open_road(files)
+    map_api = open_map(files)
+    if map_api is None or map_api.arrays.num_lanes == 0:
+        raise InvalidArgumentError(
+            f"dataset {files.dataset} has no semantic map with lanes, on which traffic drives; name it (--map, --meta)"
+        )
+    road = RoadMap(map_api)
     chosen = _scenes_of(log, scenes)
     record = DataRecord.of(files.dataset, num_scenes=len(log.scenes))
     with placed_when_complete(target) as scratch:
@@ -171,16 +176,6 @@ def _page(scripts: Sequence[PageFile]) -> str:
         style=f"{page_style()}\n{(own / 'drive.css').read_text('utf-8')}",
         imports={file.specifier: f"./scripts/{file.name}" for file in scripts},
     )
-
-
-def _open_road(files: DatasetFiles) -> RoadMap:
-    """Return the map of a dataset, which must have lanes."""
-    map_api = open_map(files)
-    if map_api is None or map_api.arrays.num_lanes == 0:
-        raise InvalidArgumentError(
-            f"dataset {files.dataset} has no semantic map with lanes, on which traffic drives; name it (--map, --meta)"
-        )
-    return RoadMap(map_api)
 
 
 def _scenes_of(log: ChunkedDataset, scenes: Sequence[int]) -> list[int]:

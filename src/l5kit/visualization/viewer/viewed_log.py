@@ -66,6 +66,7 @@ class ViewedLog:
         )
         self.notes = list(files.notes)
         self._table_lock, self._map_lock = threading.Lock(), threading.Lock()
+        self._columns: Columns | None = None
         self._is_closed = threading.Event()
 
         # the maps, and all of them as the one that the page draws; many maps that cannot be drawn as one, as there are
@@ -142,11 +143,9 @@ class ViewedLog:
     def scene_columns(self) -> Columns:
         """The table of all scenes, None where a scene cannot be read."""
         with self._table_lock:
-            return self._scene_columns
-
-    @cached_property
-    def _scene_columns(self) -> Columns:
-        return self._make_columns()
+            if self._columns is None:
+                self._columns = self._make_columns()
+            return self._columns
 
     def _make_columns(self) -> Columns:
         return _as_columns(read_scene_table(self._dataset, progress=lambda _done, _total: self._require_open()))
