@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from l5kit.synthetic.road_network import Records, RoadNetwork
+from l5kit.synthetic.town_plan import LANE_WIDTH_M
 from l5kit.synthetic.vehicles import (
     AV_SLOT,
     CAR,
@@ -12,7 +13,8 @@ from l5kit.synthetic.vehicles import (
     idm_brake,
     is_connector,
     neighbour_s,
-    start_change,
+    pick_connector,
+    through_weight,
 )
 
 _URGE_PER_S = 0.12
@@ -51,23 +53,26 @@ def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gener
     if target < 0:
         target = net.lanes.right_lane[veh.lane[i]]
     urge_per_s = _URGE_WHEN_EAGER_PER_S if is_eager or i == AV_SLOT else _URGE_PER_S
-    if _would_be_cut_in(veh, i, target):
-        urge_per_s = _URGE_TO_CUT_IN_PER_S
-    if rng.random() > 0.1 * urge_per_s:
-        return
-    if _gap_is_safe(net, veh, i, target):
-        start_change(net, veh, i, target, rng)
-
-
-@njit(nogil=True, cache=True)
-def _would_be_cut_in(veh: Records, i: int, lane: int) -> bool:
-    """Tell whether a change into a lane would cut in on the AV, or be a cut-in of the AV."""
+    # a change that would cut in on the AV, or be a cut-in of the AV
     for j in range(veh.active.shape[0]):
         involves_av = (i == AV_SLOT) != (j == AV_SLOT)
-        is_behind = veh.lane[j] == lane and 0.0 < veh.s_m[i] - veh.s_m[j] < _CLOSE_BEHIND_M
+        is_behind = veh.lane[j] == target and 0.0 < veh.s_m[i] - veh.s_m[j] < _CLOSE_BEHIND_M
         if involves_av and is_behind and veh.active[j] == 1:
-            return True
-    return False
+            urge_per_s = _URGE_TO_CUT_IN_PER_S
+            break
+    if rng.random() > 0.1 * urge_per_s:
+        return
+    if not _gap_is_safe(net, veh, i, target):
+        return
+
+    # the vehicle counts as being in the new lane at once
+    veh.change_from_m[i] = -LANE_WIDTH_M if target == net.lanes.left_lane[lane] else LANE_WIDTH_M
+    veh.old_lane[i], veh.old_s_m[i] = lane, veh.s_m[i]
+    veh.s_m[i] = neighbour_s(net, lane, veh.s_m[i], target)
+    veh.lane[i] = target
+    veh.change_done_m[i], veh.change_total_m[i] = 0.0, change_length(veh, i)
+    veh.cooldown_s[i] = 10.0
+    veh.connector[i] = pick_connector(net, target, through_weight(i), rng)
 
 
 @njit(nogil=True, cache=True)

@@ -106,7 +106,15 @@ def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, tim
 
     At the end of the path a pedestrian stays, as somebody who vanished there would vanish in front of the AV.
     """
-    _update_phase(net, walk, veh, i, time_s)
+    crossing = walk.state.next_crossing[i]
+    crosswalk = walk.state.crossing_crosswalk[i, crossing]
+    if crosswalk >= 0 and walk.state.phase[i] == CROSSING:
+        if walk.state.s_m[i] >= walk.state.crossing_s_m[i, crossing, 1]:
+            walk.state.phase[i] = WALKING
+            walk.state.next_crossing[i] += 1
+    elif crosswalk >= 0 and walk.state.s_m[i] + 1.5 >= walk.state.crossing_s_m[i, crossing, 0]:
+        is_free = _signal_allows(net, walk, i, time_s) and not crosswalk_has_vehicle(net, veh, crosswalk)
+        walk.state.phase[i] = CROSSING if is_free else WAITING
     stop_m = walk.state.path_length_m[i] - 1.0
     if walk.state.phase[i] == WAITING:
         stop_m = min(stop_m, walk.state.crossing_s_m[i, walk.state.next_crossing[i], 0])
@@ -119,24 +127,6 @@ def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, tim
     walk.state.s_m[i] += 0.1 * speed
     walk.state.speed_mps[i] = speed
     write_pedestrian_box(walk, i, walk.state.s_m[i], walk.state.box[i])
-
-
-@njit(nogil=True, cache=True)
-def _update_phase(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, time_s: float) -> None:
-    crossing = walk.state.next_crossing[i]
-    crosswalk = walk.state.crossing_crosswalk[i, crossing]
-    if crosswalk < 0:
-        return
-    if walk.state.phase[i] == CROSSING:
-        if walk.state.s_m[i] >= walk.state.crossing_s_m[i, crossing, 1]:
-            walk.state.phase[i] = WALKING
-            walk.state.next_crossing[i] += 1
-        return
-    if walk.state.s_m[i] + 1.5 < walk.state.crossing_s_m[i, crossing, 0]:
-        return
-    walk.state.phase[i] = WAITING
-    if _signal_allows(net, walk, i, time_s) and not crosswalk_has_vehicle(net, veh, crosswalk):
-        walk.state.phase[i] = CROSSING
 
 
 @njit(nogil=True, cache=True)

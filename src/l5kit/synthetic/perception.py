@@ -47,24 +47,22 @@ def _visible(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: F
     seen = np.zeros(exists.shape, dtype=np.bool_)
     for t in range(exists.shape[0]):
         for e in range(exists.shape[1]):
-            seen[t, e] = exists[t, e] and not _is_hidden(exists[t], xy_m[t], hides, av_xy_m[t], e)
+            if not exists[t, e]:
+                continue
+            seen[t, e] = True
+            dx, dy = xy_m[t, e, 0] - av_xy_m[t, 0], xy_m[t, e, 1] - av_xy_m[t, 1]
+            square = dx * dx + dy * dy + 1e-9
+            distance = np.sqrt(square)
+            for other in range(exists.shape[1]):
+                if other == e or not hides[other] or not exists[t, other]:
+                    continue
+                ox, oy = xy_m[t, other, 0] - av_xy_m[t, 0], xy_m[t, other, 1] - av_xy_m[t, 1]
+                # how far the other is along the line of sight, as a share of it, and how far beside it
+                along = (ox * dx + oy * dy) / square
+                if 0.0 < along < 1.0 - 3.0 / distance and abs(ox * dy - oy * dx) / distance < _SIGHT_WIDTH_M:
+                    seen[t, e] = False
+                    break
     return seen
-
-
-@njit(nogil=True, cache=True)
-def _is_hidden(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: Float64Array, e: int) -> bool:
-    dx, dy = xy_m[e, 0] - av_xy_m[0], xy_m[e, 1] - av_xy_m[1]
-    square = dx * dx + dy * dy + 1e-9
-    distance = np.sqrt(square)
-    for other in range(exists.shape[0]):
-        if other == e or not hides[other] or not exists[other]:
-            continue
-        ox, oy = xy_m[other, 0] - av_xy_m[0], xy_m[other, 1] - av_xy_m[1]
-        # how far the other is along the line of sight, as a share of it, and how far beside it
-        along = (ox * dx + oy * dy) / square
-        if 0.0 < along < 1.0 - 3.0 / distance and abs(ox * dy - oy * dx) / distance < _SIGHT_WIDTH_M:
-            return True
-    return False
 
 
 @njit(nogil=True, cache=True)

@@ -19,13 +19,12 @@ from l5kit.synthetic.vehicles import (
     CAR,
     advance,
     allowed_speed,
+    driver_accel,
     is_connector,
-    limit_accel,
     neighbour_s,
     pick_connector,
     through_weight,
     update_box,
-    wanted_accel,
 )
 
 STEP_S = 0.1
@@ -165,7 +164,7 @@ def _drive(
     accel = np.zeros(count)
     for i in range(count):
         if veh.active[i] == 1:
-            accel[i] = limit_accel(wanted_accel(net, veh, i), veh.accel_mps2[i], veh.speed_mps[i])
+            accel[i] = driver_accel(net, veh, i)
     for i in range(count):
         if veh.active[i] == 1:
             veh.accel_mps2[i] = accel[i]
@@ -236,7 +235,18 @@ def _fill_up(
 ) -> int:
     """Add vehicles at distances from the AV within a ring, up to the demand; return the next free number."""
     for _ in range(tries):
-        kind = _wanted_kind(veh, demand)
+        # the kind of which more are missing for its share; the AV is none of the cars that are asked for
+        num_bikes, num_cars = 0, -1
+        for i in range(veh.active.shape[0]):
+            num_bikes += veh.active[i] == 1 and veh.kind[i] == BIKE
+            num_cars += veh.active[i] == 1 and veh.kind[i] == CAR
+        kind, wants_bike = -1, num_bikes < demand.num_bikes
+        if wants_bike and num_cars * demand.num_bikes > num_bikes * demand.num_cars:
+            kind = BIKE
+        elif num_cars < demand.num_cars:
+            kind = CAR
+        elif wants_bike:
+            kind = BIKE
         slot = _free_slot(veh)
         if kind < 0 or slot < 0:
             return next_uid
@@ -277,20 +287,6 @@ def _add_companion(net: RoadNetwork, veh: Records, next_uid: int, rng: np.random
         veh.cooldown_s[slot] = 0.0
         next_uid += 1
     return next_uid
-
-
-@njit(nogil=True, cache=True)
-def _wanted_kind(veh: Records, demand: Demand) -> int:
-    num_bikes = 0
-    num_cars = -1
-    for i in range(veh.active.shape[0]):
-        num_bikes += veh.active[i] == 1 and veh.kind[i] == BIKE
-        num_cars += veh.active[i] == 1 and veh.kind[i] == CAR
-    if num_cars * demand.num_bikes > num_bikes * demand.num_cars and num_bikes < demand.num_bikes:
-        return BIKE
-    if num_cars < demand.num_cars:
-        return CAR
-    return BIKE if num_bikes < demand.num_bikes else -1
 
 
 @njit(nogil=True, cache=True)

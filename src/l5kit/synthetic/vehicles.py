@@ -5,7 +5,6 @@ from numba import njit
 
 from l5kit.simulation.intelligent_driver import wanted_gap
 from l5kit.synthetic.road_network import BIKE_CONNECTOR, CAR_CONNECTOR, THROUGH, Records, RoadNetwork
-from l5kit.synthetic.town_plan import LANE_WIDTH_M
 
 CAR, BIKE = 0, 1
 AV_SLOT = 0
@@ -226,8 +225,8 @@ def allowed_speed(net: RoadNetwork, veh: Records, i: int) -> float:
 
 
 @njit(nogil=True, cache=True)
-def wanted_accel(net: RoadNetwork, veh: Records, i: int) -> float:
-    """Return the acceleration of a driver who minds the limit, the vehicle ahead and a closed intersection, m/s^2."""
+def driver_accel(net: RoadNetwork, veh: Records, i: int) -> float:
+    """Return how a driver accelerates who minds the limit, the vehicle ahead and a closed intersection, m/s^2."""
     speed, free_speed = veh.speed_mps[i], allowed_speed(net, veh, i)
     if speed > free_speed:
         accel = -min(2.5, (speed - free_speed) / 0.8)
@@ -244,17 +243,13 @@ def wanted_accel(net: RoadNetwork, veh: Records, i: int) -> float:
             stopping = accel + idm_brake(veh, i, line_m - 0.3, 0.0, _STOP_GAP_M, _STOP_LINE_HEADWAY_S)
             stopping = max(stopping, -1.2 * needed - 0.4)
         wanted = min(wanted, stopping)
-    return float(wanted)
 
-
-@njit(nogil=True, cache=True)
-def limit_accel(wanted: float, last: float, speed_mps: float) -> float:
-    """Bound an acceleration and its change since the last step; emergency braking may start at once, m/s^2."""
-    drop = _MAX_BRAKE_STEP_MPS2 if wanted > -4.0 else 3.0
-    if speed_mps < 0.05:
+    # the acceleration and its change since the last step are bounded; emergency braking may start at once
+    drop, last = _MAX_BRAKE_STEP_MPS2 if wanted > -4.0 else 3.0, veh.accel_mps2[i]
+    if speed < 0.05:
         last = max(last, 0.0)
-    accel = min(max(wanted, last - drop), last + _MAX_JERK_STEP_MPS2 if wanted > last else wanted)
-    return float(max(accel, -_HARDEST_BRAKE_MPS2))
+    bounded = min(max(wanted, last - drop), last + _MAX_JERK_STEP_MPS2 if wanted > last else wanted)
+    return float(max(bounded, -_HARDEST_BRAKE_MPS2))
 
 
 @njit(nogil=True, cache=True)
@@ -305,21 +300,6 @@ def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) ->
             veh.held[i] = 0
         else:
             veh.lane[i] = veh.connector[i]
-
-
-@njit(nogil=True, cache=True)
-def start_change(net: RoadNetwork, veh: Records, i: int, target: int, rng: np.random.Generator) -> None:
-    """Begin a lane change into a neighbouring lane; the vehicle counts as being in the new lane at once."""
-    to_left = target == net.lanes.left_lane[veh.lane[i]]
-    veh.old_lane[i] = veh.lane[i]
-    veh.old_s_m[i] = veh.s_m[i]
-    veh.s_m[i] = neighbour_s(net, veh.lane[i], veh.s_m[i], target)
-    veh.lane[i] = target
-    veh.change_from_m[i] = -LANE_WIDTH_M if to_left else LANE_WIDTH_M
-    veh.change_done_m[i] = 0.0
-    veh.change_total_m[i] = change_length(veh, i)
-    veh.cooldown_s[i] = 10.0
-    veh.connector[i] = pick_connector(net, target, through_weight(i), rng)
 
 
 @njit(nogil=True, cache=True)
