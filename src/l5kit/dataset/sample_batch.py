@@ -13,7 +13,6 @@ from l5kit.data.display import html_columns
 from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.painter import recycled_memory
-from l5kit.sampling.sample_columns import share_aliased
 from l5kit.sampling.sample_keys import ALIASES, PYTHON_SCALARS
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     return Memory(tensor.numpy(), tensor)
 
 
-def default_allocator() -> Allocator:
-    """Return what suits this process: shared memory in a worker of a DataLoader, else recycled memory."""
-    return allocate_recycled if get_worker_info() is None else allocate_shared
+def default_allocator() -> Allocator | None:
+    """Return what gives shared memory in a worker of a DataLoader; else None, for what rasterizers have themselves."""
+    return None if get_worker_info() is None else allocate_shared
 
 
 class SampleBatch(list[Sample]):
@@ -82,9 +81,11 @@ class SampleBatch(list[Sample]):
                 int(frame) if scene == 0 else frame
                 for frame, scene in zip(values["frame_index"], values["scene_index"], strict=True)
             ]
+        # keys that have two names hold the same objects
+        for alias, key in ALIASES.items():
+            if alias in values:
+                values[alias] = values[key]
         super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
-        for sample in self:
-            share_aliased(sample)
         self.columns = columns
         self.tensors = tensors or {}
         self._handed_out = [tuple(sample.values()) for sample in self]

@@ -188,7 +188,7 @@ class PlanarRasterizer(Rasterizer):
             windows: What to draw, the history of B windows.
             targets: The agents of interest, (B,).
         """
-        return self.prepare(windows, targets, self.render_context.raster_from_poses(targets.drawn_poses))
+        return self.prepare(windows, targets, self.render_context.raster_from_local @ targets.drawn_frames)
 
     def images_shape(self, num_windows: int) -> tuple[int, int, int, int]:
         """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""
@@ -325,7 +325,7 @@ class ManyMapsRasterizer(Rasterizer):
         """Return the rasters of a batch of windows; see :class:`~l5kit.rasterization.rasterizer.WindowRasterizer`."""
         rows = self.maps.rows_at(targets.centroids_m)
         if images is None:
-            images = np.empty(self.images_shape(len(windows)), self.image_dtype)
+            images = recycled_memory.empty(self.images_shape(len(windows)), self.image_dtype)
         for row in np.unique(rows).tolist():
             here = np.flatnonzero(rows == row)
             images[here] = self.on_map(row).rasterize_windows(windows.taken(here), targets.taken(here))
