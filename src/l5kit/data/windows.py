@@ -375,9 +375,10 @@ class Targets:
     @property
     def drawn_frames(self) -> Float64Array:
         """Their frames as pictures show them, (B, 3, 3): sine and cosine are in the precision of the headings."""
-        if self.yaws_rad.dtype == np.float64:
-            return np.linalg.inv(self.world_from_agent)
-        return np.linalg.inv(compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad)))
+        poses = self.world_from_agent
+        if self.yaws_rad.dtype != np.float64:
+            poses = compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad))
+        return np.linalg.inv(poses).astype(np.float64, copy=False)
 
     def _transforms(self) -> tuple[Float64Array, Float64Array]:
         """Return poses and frames, computed when they are first asked for (without the lock of a cached property)."""

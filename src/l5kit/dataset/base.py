@@ -199,7 +199,7 @@ class BaseEgoDataset(Dataset[Sample]):
         if sampler is None or len(positions) == 0:
             return [self[index] for index in indices]
         try:
-            return self._make_batch(self.locate(positions), out)
+            return self._make_batch(sampler, self.locate(positions), out)
         except Exception as error:
             samples = [self[index] for index in indices]  # which says what is wrong with which sample
             if out is not None:
@@ -241,7 +241,8 @@ class BaseEgoDataset(Dataset[Sample]):
             TrackNotFoundError: An agent does not pass the label filter.
         """
         positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
-        columns = SampleColumns(*self._make_arrays(self.locate(positions), memory_of(out), missing))
+        located, memory = self.locate(positions), memory_of(out)
+        columns = SampleColumns(*self._make_arrays(self._require_batch_sampler(), located, memory, missing))
         require_keys(out, columns)
         return columns
 
@@ -408,18 +409,31 @@ class BaseEgoDataset(Dataset[Sample]):
         """
         return self._log.locate(positions, self.cumulative_sizes)
 
-    def _make_batch(self, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
+    def _require_batch_sampler(self) -> WindowSampler:
+        """Return what makes batches.
+
+        Raises:
+            UnsupportedValueError: The samples are made one by one.
+        """
+        sampler = self._batch_sampler
+        if sampler is None:
+            raise UnsupportedValueError(
+                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
+                "own; take them from self[index]"
+            )
+        return sampler
+
+    def _make_batch(self, sampler: WindowSampler, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
         """Return samples as one batch, whose pictures lie in memory of ``out`` if it is not None."""
-        # pictures lie in memory that is handed on between processes, batches or devices, whatever suits this one;
-        # vector samples have nothing large to be written over: their arrays stay where they are made
-        if not isinstance(self.sample_function, VectorSampler):
+        # vector samples have nothing large to be written over: their arrays stay where they are made. Pictures lie in
+        # memory that is handed on between batches, processes or devices, or in that of their rasterizer
+        allocate: Allocator | None = None
+        if not isinstance(sampler, VectorSampler):
             allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
-        elif out is None or isinstance(out, SampleBatch):
-            allocate = None
-        else:
+        elif out is not None and not isinstance(out, SampleBatch):
             raise InvalidArgumentError(f"out must be a batch that __getitems__ returned, got {type(out).__name__}")
         if allocate is None:
-            return SampleBatch(self._make_arrays(indices, None, "error")[0])
+            return SampleBatch(self._make_arrays(sampler, indices, None, "error")[0])
         pictures: list[Memory] = []
 
         def memory_of_pictures(_: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
@@ -427,12 +441,16 @@ class BaseEgoDataset(Dataset[Sample]):
                 pictures.append(allocate(shape, dtype))
             return pictures[0].array
 
-        columns, _ = self._make_arrays(indices, ColumnMemory(("image",), memory_of_pictures), "error")
+        columns, _ = self._make_arrays(sampler, indices, ColumnMemory(("image",), memory_of_pictures), "error")
         tensor = pictures[0].tensor if pictures else None
         return SampleBatch(columns, None if tensor is None else {"image": tensor})
 
     def _make_arrays(
-        self, indices: SampleIndices, memory: ColumnMemory | None, missing: Literal["error", "mask"]
+        self,
+        sampler: WindowSampler,
+        indices: SampleIndices,
+        memory: ColumnMemory | None,
+        missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
         """Return samples of the log of this dataset as columns, and which could be made, (B,)."""
         self._seed_worker()
@@ -441,7 +459,7 @@ class BaseEgoDataset(Dataset[Sample]):
         tl_faces = log.tl_faces if self._has_tl_faces else np.empty(0, TL_FACE_DTYPE)
         extent_m = getattr(self.sample_function, "ego_extent_m", EGO_EXTENT_M)
         arrays = LogArrays(log.scenes, log.frames, log.agents, tl_faces, extent_m, self.scene_routes())
-        return self._arrays_of_log(arrays, indices, memory, missing)
+        return self._arrays_of_log(sampler, arrays, indices, memory, missing)
 
     def columns_of_log(
         self,
@@ -464,22 +482,17 @@ class BaseEgoDataset(Dataset[Sample]):
             CorruptedDataError: An interval reaches beyond its array.
             TrackNotFoundError: An agent does not pass the label filter.
         """
-        return SampleColumns(*self._arrays_of_log(log, indices, memory, missing))
+        return SampleColumns(*self._arrays_of_log(self._require_batch_sampler(), log, indices, memory, missing))
 
     def _arrays_of_log(
         self,
+        sampler: WindowSampler,
         log: LogArrays,
         indices: SampleIndices,
         memory: ColumnMemory | None,
         missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
         """Return what :meth:`columns_of_log` does, as arrays by key, and which samples could be made, (B,)."""
-        sampler = self._batch_sampler
-        if sampler is None:
-            raise UnsupportedValueError(
-                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
-                "own; take them from self[index]"
-            )
         cut = cut_samples(log, indices, sampler.steps)
         origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 

@@ -34,17 +34,12 @@ class Allocator(Protocol):
         """Return an array with undefined content."""
 
 
-def allocate_recycled(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-    """Return memory of batches and pictures that nobody refers to any more, or new memory."""
-    return Memory(recycled_memory.empty(shape, dtype))
-
-
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     """Return memory of a worker process that its batches travel in without a copy, while there is shared memory."""
     from l5kit.dataset.worker_memory import new_shared
 
     array = new_shared(shape, dtype)
-    return allocate_recycled(shape, dtype) if array is None else Memory(array)
+    return Memory(recycled_memory.empty(shape, dtype) if array is None else array)
 
 
 def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
@@ -57,7 +52,7 @@ def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 
 def default_allocator() -> Allocator | None:
-    """Return what gives shared memory in a worker of a DataLoader; else None, for what rasterizers have themselves."""
+    """Return what gives shared memory in a worker of a DataLoader; else None, for that of rasterizers."""
     return None if get_worker_info() is None else allocate_shared
 
 

@@ -111,8 +111,6 @@ class WindowSampler(ABC):
             InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has a
                 key that these samples do not have; or ``track_ids`` are not one whole number for each window.
         """
-        if missing not in ("error", "mask"):
-            raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
         memory = memory_of(out)
         columns, is_made = self.make_arrays(windows, track_ids, memory, missing=missing)
         require_keys(out, columns)
@@ -130,6 +128,9 @@ class WindowSampler(ABC):
 
         Only what is large lies in ``memory``.
         """
+        if missing not in ("error", "mask"):
+            raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
+
         # track ids in the type of records; those that no record can hold are tracks that are nowhere
         ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
         if missing == "mask" and ids is not None:
@@ -496,7 +497,7 @@ class AgentVectorSampler(VectorSampler):
             # where the AV was and will be; samples of the AV have zeros in its row
             states = TrackStates.empty(*windows.frames.shape)
             num_history = windows.num_history
-            trace_av(windows.frames, windows.counts, states, num_history=num_history, extent_m=windows.ego_extent_m)
+            trace_av(windows.frames, windows.counts, num_history, windows.ego_extent_m, states.as_arrays())
 
             # the condition of other agents, as kernels compute it; what stands where the AV is not there means nothing
             x_m, y_m = np.moveaxis(states.positions_m[:, :num_history] - columns["centroid"][:, None], -1, 0)
