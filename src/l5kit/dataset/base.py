@@ -426,7 +426,7 @@ class BaseEgoDataset(Dataset[Sample]):
     def _make_batch(self, sampler: WindowSampler, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
         """Return samples as one batch, whose pictures lie in memory of ``out`` if it is not None."""
         # vector samples have nothing large to be written over: their arrays stay where they are made. Pictures lie in
-        # memory that is handed on between batches, processes or devices, or in that of their rasterizer
+        # memory that is handed on between batches, processes or devices, or where the sampler has them
         allocate: Allocator | None = None
         if not isinstance(sampler, VectorSampler):
             allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()

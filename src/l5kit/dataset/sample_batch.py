@@ -52,7 +52,7 @@ def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 
 def default_allocator() -> Allocator | None:
-    """Return what gives shared memory in a worker of a DataLoader; else None, for that of rasterizers."""
+    """Return what gives shared memory in a worker of a DataLoader; else None, as samplers recycle theirs."""
     return None if get_worker_info() is None else allocate_shared
 
 

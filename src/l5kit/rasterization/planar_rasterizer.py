@@ -325,7 +325,7 @@ class ManyMapsRasterizer(Rasterizer):
         """Return the rasters of a batch of windows; see :class:`~l5kit.rasterization.rasterizer.WindowRasterizer`."""
         rows = self.maps.rows_at(targets.centroids_m)
         if images is None:
-            images = recycled_memory.empty(self.images_shape(len(windows)), self.image_dtype)
+            images = np.empty(self.images_shape(len(windows)), self.image_dtype)
         for row in np.unique(rows).tolist():
             here = np.flatnonzero(rows == row)
             images[here] = self.on_map(row).rasterize_windows(windows.taken(here), targets.taken(here))

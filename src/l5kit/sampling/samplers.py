@@ -20,6 +20,7 @@ from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import SceneRoutes
+from l5kit.rasterization.painter import recycled_memory
 from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer, channels_first, channels_last
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_columns import (
@@ -278,8 +279,12 @@ class AgentSampler(WindowSampler):
 
         # pictures (B, C, H, W) of a device lie in memory of their rasterizer
         images = None
-        if memory is not None and "image" in memory.keys and rasterizer.image_device == "cpu":
-            images = memory.give("image", rasterizer.images_shape(len(windows)), rasterizer.image_dtype)
+        if rasterizer.image_device == "cpu":
+            shape, dtype = rasterizer.images_shape(len(windows)), rasterizer.image_dtype
+            if memory is None or "image" not in memory.keys:
+                images = recycled_memory.empty(shape, dtype)
+            else:
+                images = memory.give("image", shape, dtype)
         pictures = rasterizer.rasterize_windows(windows, targets, images)
         return {"image": pictures} | self._state_columns(windows, targets)
 
