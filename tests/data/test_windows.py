@@ -19,6 +19,7 @@ from l5kit.data.windows import (
     cut_windows,
 )
 from l5kit.errors import InvalidArgumentError
+from l5kit.geometry.transform import compute_agent_pose
 from support.logs import make_several_scenes_log
 from support.tolerances import FLOAT64
 
@@ -123,7 +124,8 @@ def test_targets_have_the_frames_of_their_poses():
     targets = make_targets(4)
     np.testing.assert_allclose(targets.agent_from_world @ targets.world_from_agent, [np.eye(3)] * 4, atol=FLOAT64)
     assert_array_equal(targets.world_from_agent[:, :2, 2], targets.centroids_m)
-    np.testing.assert_allclose(targets.world_from_agent[:, 0, 0], np.cos(targets.yaws_rad.astype(float)), atol=1e-15)
+    states = zip(targets.centroids_m, targets.yaws_rad.astype(float), strict=True)
+    assert_array_equal(targets.world_from_agent, [compute_agent_pose(*state) for state in states])
     assert targets.is_present.tolist() == [False, True, True, True]
     assert dataclasses.replace(targets, rows=None).is_present.all()
 

@@ -15,7 +15,6 @@ from l5kit.dataset.sample_batch import SampleBatch
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization import BoxRasterizer, RenderContext
 from l5kit.rasterization.rasterizer import WindowRasterizer
-from l5kit.sampling.sample_columns import SampleColumns
 from l5kit.sampling.samplers import AgentSampler
 from support.fixture_s import make_fixture_s
 from support.samples import make_agent_dataset, make_cfg
@@ -217,9 +216,9 @@ def test_windows_that_cannot_be_made_leave_zeros_on_the_device(device: str) -> N
     sampler = dataset.sample_function
 
     class Keeping(AgentSampler):
-        def make_columns(self, windows: Any, track_ids: Any = None, **options: Any) -> SampleColumns:
+        def make_arrays(self, windows: Any, track_ids: Any, memory: Any, **options: Any) -> Any:
             made.append((windows, track_ids))
-            return super().make_columns(windows, track_ids, **options)
+            return super().make_arrays(windows, track_ids, memory, **options)
 
     dataset.sample_function = Keeping(sampler.params, sampler.render_context, sampler.rasterizer, None)
     dataset.__getitems__([0, 5, 7])

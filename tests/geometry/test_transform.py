@@ -13,7 +13,6 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import (
     GIMBAL_LOCK_COSINE,
     compute_agent_pose,
-    compute_agent_transforms,
     ecef_to_geodetic,
     geodetic_to_ecef,
     rotation33_as_yaw,
@@ -38,16 +37,6 @@ def make_batch(num_dims: int, dtype: type = np.float64) -> tuple[np.ndarray, np.
     rng = np.random.default_rng(num_dims)
     points = rng.normal(size=(5, 7, num_dims)).astype(dtype)
     return points, rng.normal(size=(5, num_dims + 1, num_dims + 1)).astype(dtype)
-
-
-def test_poses_of_many_agents_and_their_inverses():
-    centroids_m, yaws_rad = np.array([[10.0, -3.0], [-1e3, 2e3], [0.5, 0.0]]), np.array([math.pi / 2, -2.5, 0.1])
-    poses, inverses = compute_agent_transforms(centroids_m, yaws_rad)
-    np.testing.assert_array_equal(
-        poses, [compute_agent_pose(*state) for state in zip(centroids_m, yaws_rad, strict=True)]
-    )
-    np.testing.assert_allclose(inverses[0], [[0, 1, 3], [-1, 0, 10], [0, 0, 1]], atol=1e-14)
-    np.testing.assert_allclose(inverses @ poses, np.broadcast_to(np.eye(3), (3, 3, 3)), atol=FLOAT64)
 
 
 def test_agent_pose_by_hand():

@@ -43,11 +43,10 @@ def list_shapes(
     active: list[list[int]] | None = None,
 ) -> ShapeList:
     active = active or [[] for _ in rows]
+    elements = np.array([row for window in rows for row in window], dtype=np.int64)
+    num_points = np.diff(outlines.line_starts[outlines.element_starts])[elements].sum()
     return outlines.list_shapes(
-        NearElements(
-            np.array([row for window in rows for row in window], dtype=np.int64),
-            np.cumsum([0, *(len(window) for window in rows)]),
-        ),
+        NearElements(elements, np.cumsum([0, *(len(window) for window in rows)]), int(num_points)),
         np.stack([np.eye(3)] * len(rows)),
         SIZE,
         lights=lights or make_lights(ranks=()),

@@ -11,7 +11,7 @@ from l5kit.data.windows import Targets
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
 from l5kit.geometry.transform import compute_agent_pose
 from l5kit.rasterization import RenderContext
-from l5kit.rasterization.render_context import find_middles
+from l5kit.rasterization.semantic_rasterizer import find_middles
 from support.tolerances import FLOAT64_LONG, NETWORK
 
 
@@ -155,8 +155,7 @@ def test_pictures_show_targets_in_the_precision_of_their_headings(dtype: type) -
         extents_m=np.ones((500, 3)),
     )
     one_by_one = [compute_agent_pose(*pose) for pose in zip(targets.centroids_m, targets.yaws_rad, strict=True)]
-    assert_array_equal(targets.drawn_poses, one_by_one)
-    assert (targets.drawn_poses is targets.world_from_agent) == (dtype is np.float64)
+    assert_array_equal(targets.drawn_frames, np.linalg.inv(one_by_one))
 
 
 def test_many_transforms_of_no_pose() -> None:

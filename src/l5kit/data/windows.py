@@ -22,14 +22,14 @@ from l5kit._types import (
 )
 from l5kit.configs.kinds import MAX_NUM_FRAMES
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
-from l5kit.data.array_shapes import as_read_only, refuse_shapes
+from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.chunked_array import RowRanges, read_ahead
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, L5KitError
-from l5kit.geometry.transform import compute_agent_poses, compute_agent_transforms
+from l5kit.geometry.transform import compute_agent_poses, write_poses
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class WindowRows:
 
     @classmethod
     def from_frames(cls, frames: Sequence[RecordArray], dtype: np.dtype[np.void]) -> "WindowRows":
-        """Return one window with the given rows of each frame.
+        """Return one window with copies of the given rows of each frame, read-only.
 
         Args:
             frames: Rows of each frame; may be empty.
@@ -164,6 +164,7 @@ class WindowRows:
         starts = np.zeros_like(stops)
         starts[:, 1:] = stops[:, :-1]
         rows = join_records(frames) if len(frames) else np.empty(0, dtype)
+        rows.setflags(write=False)  # as kernels are compiled for
         return cls([rows], starts, stops, is_known_to_fit=True)
 
 
@@ -372,20 +373,39 @@ class Targets:
         return self._transforms()[1]
 
     @property
-    def drawn_poses(self) -> Float64Array:
-        """Their poses with sine and cosine in the precision of the headings, as pictures show them, (B, 3, 3)."""
-        if self.yaws_rad.dtype == np.float64:
-            return self.world_from_agent
-        return compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad))
+    def drawn_frames(self) -> Float64Array:
+        """Their frames as pictures show them, (B, 3, 3): sine and cosine are in the precision of the headings."""
+        poses = self.world_from_agent
+        if self.yaws_rad.dtype != np.float64:
+            poses = compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad))
+        return np.linalg.inv(poses).astype(np.float64, copy=False)
 
     def _transforms(self) -> tuple[Float64Array, Float64Array]:
         """Return poses and frames, computed when they are first asked for (without the lock of a cached property)."""
         known: dict[str, tuple[Float64Array, Float64Array]] = vars(self)
         if "transforms" not in known:
-            known["transforms"] = compute_agent_transforms(
-                self.centroids_m, self.yaws_rad.astype(np.float64, copy=False)
-            )
+            # cosine and sine by NumPy, as in geometry.compute_agent_poses
+            yaws_rad = self.yaws_rad.astype(np.float64, copy=False)
+            poses, frames = np.empty((len(yaws_rad), 3, 3)), np.empty((len(yaws_rad), 3, 3))
+            _write_transforms(np.cos(yaws_rad), np.sin(yaws_rad), self.centroids_m, poses, frames)
+            known["transforms"] = poses, frames
         return known["transforms"]
+
+
+@kernel_jit
+def _write_transforms(
+    cosines: Float64Array, sines: Float64Array, centroids_m: Float64Array, poses: Float64Array, frames: Float64Array
+) -> None:
+    """Write poses (N, 3, 3) of headings, given as cosines and sines (N,), and positions (N, 2), and their inverses.
+
+    The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
+    """
+    write_poses(cosines, sines, centroids_m, poses)
+    for i in range(len(poses)):
+        cos, sin, x, y = poses[i, 0, 0], poses[i, 1, 0], poses[i, 0, 2], poses[i, 1, 2]
+        frames[i, 0, 0], frames[i, 0, 1], frames[i, 0, 2] = cos, sin, -(cos * x + sin * y)
+        frames[i, 1, 0], frames[i, 1, 1], frames[i, 1, 2] = -sin, cos, sin * x - cos * y
+        frames[i, 2, 0], frames[i, 2, 1], frames[i, 2, 2] = 0.0, 0.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -536,7 +556,8 @@ def cut_windows(
         InvalidArgumentError: A current frame does not lie in its scene, or a scene not within the frames; or an array
             of ``current`` is of another byte order or has more than one axis.
     """
-    frames, num_windows, skips_frames = current.frames, len(current.rows), steps.skips_frames
+    frames, num_windows, skips_frames = current.frames.view(), len(current.rows), steps.skips_frames
+    frames.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
     num_columns = steps.history_num_frames + 1 + steps.future_num_frames
     names = frames.dtype.names or ()
     lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
@@ -544,7 +565,7 @@ def cut_windows(
     intervals, ranges = np.empty((2, 2, num_windows, num_columns), np.int64), np.empty((2, 2, num_windows), np.int64)
     try:
         wrong = _cut_windows(
-            as_read_only(frames),
+            frames,
             (_intervals_of(frames, AGENT_INTERVAL), _intervals_of(frames, FACE_INTERVAL)),
             (current.rows, current.scene_starts, current.scene_stops),
             (steps.history_num_frames + 1, steps.future_num_frames),
@@ -619,13 +640,11 @@ def _place_rows(
 ) -> WindowRows:
     """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
     (starts, stops), (lows, highs) = intervals, ranges
-    if len(array) == 0:
-        return WindowRows([as_read_only(np.asarray(array)[:0])], starts, stops, is_known_to_fit=True)
     # without a copy where one array holds all rows, as of a log in memory or in a cache that has room for it
-    whole = whole_array(array, None if is_apart else (lows, highs), strict=strict)
+    whole = whole_array(array, None if is_apart else (lows, highs), strict=strict) if len(array) else np.asarray(array)
     if whole is not None:
-        return WindowRows([as_read_only(whole)], starts, stops, is_known_to_fit=True)
-    if is_apart:
+        arrays = [whole.view()]
+    elif is_apart:
         # rows of each window are copied together in the order of time, and its intervals count in these
         arrays = []
         for starts_of_window, stops_of_window in zip(starts, stops, strict=True):
@@ -642,7 +661,9 @@ def _place_rows(
         bounds = zip(lows.tolist(), highs.tolist(), strict=True)
         arrays = [rows_of(array, slice(low, high), strict=strict) for low, high in bounds]
         _count_from(lows, highs, starts, stops)
-    return WindowRows([as_read_only(rows) for rows in arrays], starts, stops, is_known_to_fit=True)
+    for rows in arrays:
+        rows.setflags(write=False)  # as kernels are compiled for
+    return WindowRows(arrays, starts, stops, is_known_to_fit=True)
 
 
 class _Current(NamedTuple):

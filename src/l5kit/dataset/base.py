@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._overriding import overrides, overrides_package
-from l5kit._types import Column, Int64Array, JsonObject, NumericArray, Sample
+from l5kit._types import BoolArray, Column, Int64Array, JsonObject, NumericArray, Sample
 from l5kit._warning import warn_caller
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.display import html_card
@@ -46,6 +46,7 @@ from l5kit.errors import (
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import SceneRoutes
+from l5kit.rasterization.rasterizer import channels_first
 from l5kit.sampling.sample_columns import ColumnMemory, SampleColumns, memory_of, require_keys, stored
 from l5kit.sampling.samplers import AgentSampler, VectorSampler, WindowSampler
 
@@ -90,6 +91,9 @@ class BaseEgoDataset(Dataset[Sample]):
 
     _makes_own_samples = False
     """Whether the class is one of users with samples of its own."""
+
+    _channels_first = False
+    """Whether pictures of single samples have the channels first, in whatever order the sample function has them."""
 
     _resized_columns: Collection[str] = ()
     """Keys whose columns :meth:`_finish_columns` makes anew, in another shape than the sampler does."""
@@ -237,7 +241,8 @@ class BaseEgoDataset(Dataset[Sample]):
             TrackNotFoundError: An agent does not pass the label filter.
         """
         positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
-        columns = self._make_columns(self.locate(positions), memory_of(out), missing)
+        located, memory = self.locate(positions), memory_of(out)
+        columns = SampleColumns(*self._make_arrays(self._require_batch_sampler(), located, memory, missing))
         require_keys(out, columns)
         return columns
 
@@ -271,7 +276,13 @@ class BaseEgoDataset(Dataset[Sample]):
         scenes = rows_of(self.dataset.scenes, slice(row, row + 1), strict=True)
         frames = rows_of(self.dataset.frames, slice(*scenes[FRAME_INTERVAL][0].tolist()), strict=True)
         tl_faces = self.dataset.tl_faces if self._has_tl_faces else np.empty(0, dtype=TL_FACE_DTYPE)
-        sample = self.sample_function(state_index, frames, self.dataset.agents, tl_faces, track_id)
+        make, arguments = self.sample_function, (state_index, frames, self.dataset.agents, tl_faces, track_id)
+        if isinstance(make, WindowSampler):
+            sample = make(*arguments, channels_first=self._channels_first)
+        else:
+            sample = make(*arguments)
+            if self._channels_first and "image" in sample:
+                sample["image"] = channels_first(sample["image"])
         return sample | {
             "scene_index": scene_index,
             "host_id": encoded_hosts(scenes)[0],
@@ -398,16 +409,31 @@ class BaseEgoDataset(Dataset[Sample]):
         """
         return self._log.locate(positions, self.cumulative_sizes)
 
+    def _require_batch_sampler(self) -> WindowSampler:
+        """Return what makes batches.
+
+        Raises:
+            UnsupportedValueError: The samples are made one by one.
+        """
+        sampler = self._batch_sampler
+        if sampler is None:
+            raise UnsupportedValueError(
+                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
+                "own; take them from self[index]"
+            )
+        return sampler
+
     def _make_batch(self, sampler: WindowSampler, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
         """Return samples as one batch, whose pictures lie in memory of ``out`` if it is not None."""
-        # vector samples have nothing large to be written over: their arrays stay where they are made
-        if isinstance(sampler, VectorSampler):
-            if out is not None and not isinstance(out, SampleBatch):
-                raise InvalidArgumentError(f"out must be a batch that __getitems__ returned, got {type(out).__name__}")
-            return SampleBatch(dict(self._make_columns(indices, None, "error").arrays))
-
-        # pictures lie in memory that is handed on between processes, batches or devices, whatever suits this one
-        allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
+        # vector samples have nothing large to be written over: their arrays stay where they are made. Pictures lie in
+        # memory that is handed on between batches, processes or devices, or where the sampler has them
+        allocate: Allocator | None = None
+        if not isinstance(sampler, VectorSampler):
+            allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
+        elif out is not None and not isinstance(out, SampleBatch):
+            raise InvalidArgumentError(f"out must be a batch that __getitems__ returned, got {type(out).__name__}")
+        if allocate is None:
+            return SampleBatch(self._make_arrays(sampler, indices, None, "error")[0])
         pictures: list[Memory] = []
 
         def memory_of_pictures(_: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
@@ -415,21 +441,25 @@ class BaseEgoDataset(Dataset[Sample]):
                 pictures.append(allocate(shape, dtype))
             return pictures[0].array
 
-        columns = self._make_columns(indices, ColumnMemory(("image",), memory_of_pictures), "error")
+        columns, _ = self._make_arrays(sampler, indices, ColumnMemory(("image",), memory_of_pictures), "error")
         tensor = pictures[0].tensor if pictures else None
-        return SampleBatch(dict(columns.arrays), None if tensor is None else {"image": tensor})
+        return SampleBatch(columns, None if tensor is None else {"image": tensor})
 
-    def _make_columns(
-        self, indices: SampleIndices, memory: ColumnMemory | None, missing: Literal["error", "mask"]
-    ) -> SampleColumns:
-        """Return samples of the log of this dataset as columns."""
+    def _make_arrays(
+        self,
+        sampler: WindowSampler,
+        indices: SampleIndices,
+        memory: ColumnMemory | None,
+        missing: Literal["error", "mask"],
+    ) -> tuple[dict[str, Column], BoolArray]:
+        """Return samples of the log of this dataset as columns, and which could be made, (B,)."""
         self._seed_worker()
         self.require_readable(indices)
         log = self.dataset
         tl_faces = log.tl_faces if self._has_tl_faces else np.empty(0, TL_FACE_DTYPE)
         extent_m = getattr(self.sample_function, "ego_extent_m", EGO_EXTENT_M)
         arrays = LogArrays(log.scenes, log.frames, log.agents, tl_faces, extent_m, self.scene_routes())
-        return self.columns_of_log(arrays, indices, memory=memory, missing=missing)
+        return self._arrays_of_log(sampler, arrays, indices, memory, missing)
 
     def columns_of_log(
         self,
@@ -452,12 +482,17 @@ class BaseEgoDataset(Dataset[Sample]):
             CorruptedDataError: An interval reaches beyond its array.
             TrackNotFoundError: An agent does not pass the label filter.
         """
-        sampler = self._batch_sampler
-        if sampler is None:
-            raise UnsupportedValueError(
-                f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
-                "own; take them from self[index]"
-            )
+        return SampleColumns(*self._arrays_of_log(self._require_batch_sampler(), log, indices, memory, missing))
+
+    def _arrays_of_log(
+        self,
+        sampler: WindowSampler,
+        log: LogArrays,
+        indices: SampleIndices,
+        memory: ColumnMemory | None,
+        missing: Literal["error", "mask"],
+    ) -> tuple[dict[str, Column], BoolArray]:
+        """Return what :meth:`columns_of_log` does, as arrays by key, and which samples could be made, (B,)."""
         cut = cut_samples(log, indices, sampler.steps)
         origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 
@@ -465,12 +500,9 @@ class BaseEgoDataset(Dataset[Sample]):
         out = memory
         if memory is not None and self._resized_columns:
             out = ColumnMemory([key for key in memory.keys if key not in self._resized_columns], memory.give)
-        made = sampler.make_columns(cut.windows, cut.track_ids, out=out, missing=missing)
-        columns = self._finish_columns(indices, {**made.arrays, **origin})
-        if memory is not None:
-            added = {key: values for key, values in columns.items() if made.arrays.get(key) is not values}
-            columns |= stored(added, memory)
-        return SampleColumns(columns, made.is_made)
+        made, is_made = sampler.make_arrays(cut.windows, cut.track_ids, out, missing=missing)
+        columns = self._finish_columns(indices, {**made, **origin})
+        return columns if memory is None else stored(columns, memory), is_made
 
     def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the columns of samples as this dataset hands them out, as it does with single ones."""

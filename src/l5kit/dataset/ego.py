@@ -10,7 +10,7 @@ from l5kit.dataset.base import BaseEgoDataset, require_method
 from l5kit.dataset.ego_vectorized import EgoAgentDatasetVectorized, EgoDatasetVectorized
 from l5kit.dataset.sample_indices import ego_extent_of
 from l5kit.kinematic.perturbation import Perturbation
-from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer, channels_first
+from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.samplers import AgentSampler
 
@@ -26,6 +26,8 @@ class EgoDataset(BaseEgoDataset):
 
     The samples are those of :func:`l5kit.sampling.generate_agent_sample`, with ``image`` as (C, H, W).
     """
+
+    _channels_first = True
 
     def __init__(
         self,
@@ -56,16 +58,6 @@ class EgoDataset(BaseEgoDataset):
             self.perturbation,
             ego_extent_of(self.dataset),
         )
-
-    def get_frame(self, scene_index: int, state_index: int, track_id: int | None = None) -> Sample:
-        """Return the sample of the AV or of an agent in a frame, with the channels of its picture first.
-
-        Arguments, result and errors as in :meth:`BaseEgoDataset.get_frame`.
-        """
-        sample = super().get_frame(scene_index, state_index, track_id)
-        if "image" in sample:
-            sample["image"] = channels_first(sample["image"])
-        return sample
 
 
 __all__ = ["BaseEgoDataset", "EgoAgentDatasetVectorized", "EgoDataset", "EgoDatasetVectorized"]

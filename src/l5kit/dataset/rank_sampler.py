@@ -1,13 +1,13 @@
 """The samples that each process of a training gets: of which scenes, in which order, with which random numbers."""
 
 import os
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from l5kit._types import Float64Array, Int64Array
+from l5kit._types import Float64Array, Int64Array, NumericArray
 from l5kit.dataset.scene_order import SceneOrder, SceneRanges
 from l5kit.dataset.torch_parts import Sampler, is_torch_missing, require_torch
 from l5kit.errors import InvalidArgumentError
@@ -108,23 +108,20 @@ class RankSampler(Sampler[int]):
         Args:
             first: How many are left out.
         """
-        samples_at = self._order_of_epoch()
+        # what has the samples scene by scene, and a permutation of its places; None for all samples as they are
+        source: SceneRanges | SceneOrder | None = self._scenes
+        order: NumericArray | None = None
+        if self._is_by_scenes:
+            source = self._order_by_scenes()
+        elif self.shuffle:
+            order = np.arange(self.num_samples, dtype=np.min_scalar_type(max(self.num_samples - 1, 0)))
+            np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
         for start in range(first, len(self), _INDICES_AT_ONCE):
             ordinals = np.arange(start, min(start + _INDICES_AT_ONCE, len(self)), dtype=np.int64)
-            yield from samples_at(self.rank + self.world_size * ordinals).tolist()
-
-    def _order_of_epoch(self) -> Callable[[Int64Array], Int64Array]:
-        """Return what gives the samples at places of the epoch."""
-        if self._is_by_scenes:
-            return self._order_by_scenes().samples_at
-        scenes = self._scenes
-        if not self.shuffle:
-            return (lambda positions: positions) if scenes is None else scenes.samples_at
-        order = np.arange(self.num_samples, dtype=np.min_scalar_type(max(self.num_samples - 1, 0)))
-        np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
-        if scenes is None:
-            return lambda positions: order[positions]
-        return lambda positions: scenes.samples_at(order[positions].astype(np.int64))
+            places = self.rank + self.world_size * ordinals
+            if order is not None:
+                places = order[places].astype(np.int64)
+            yield from (places if source is None else source.samples_at(places)).tolist()
 
     def _order_by_scenes(self) -> SceneOrder:
         scenes = SceneRanges.of_runs(self.num_samples) if self._scenes is None else self._scenes

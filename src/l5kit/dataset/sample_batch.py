@@ -13,7 +13,6 @@ from l5kit.data.display import html_columns
 from l5kit.dataset.torch_parts import get_worker_info, require_torch
 from l5kit.errors import InvalidArgumentError
 from l5kit.rasterization.painter import recycled_memory
-from l5kit.sampling.sample_columns import share_aliased
 from l5kit.sampling.sample_keys import ALIASES, PYTHON_SCALARS
 
 if TYPE_CHECKING:
@@ -35,17 +34,12 @@ class Allocator(Protocol):
         """Return an array with undefined content."""
 
 
-def allocate_recycled(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-    """Return memory of batches and pictures that nobody refers to any more, or new memory."""
-    return Memory(recycled_memory.empty(shape, dtype))
-
-
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     """Return memory of a worker process that its batches travel in without a copy, while there is shared memory."""
     from l5kit.dataset.worker_memory import new_shared
 
     array = new_shared(shape, dtype)
-    return allocate_recycled(shape, dtype) if array is None else Memory(array)
+    return Memory(recycled_memory.empty(shape, dtype) if array is None else array)
 
 
 def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
@@ -57,9 +51,9 @@ def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     return Memory(tensor.numpy(), tensor)
 
 
-def default_allocator() -> Allocator:
-    """Return what suits this process: shared memory in a worker of a DataLoader, else recycled memory."""
-    return allocate_recycled if get_worker_info() is None else allocate_shared
+def default_allocator() -> Allocator | None:
+    """Return what gives shared memory in a worker of a DataLoader; else None, as samplers recycle theirs."""
+    return None if get_worker_info() is None else allocate_shared
 
 
 class SampleBatch(list[Sample]):
@@ -82,9 +76,11 @@ class SampleBatch(list[Sample]):
                 int(frame) if scene == 0 else frame
                 for frame, scene in zip(values["frame_index"], values["scene_index"], strict=True)
             ]
+        # keys that have two names hold the same objects
+        for alias, key in ALIASES.items():
+            if alias in values:
+                values[alias] = values[key]
         super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
-        for sample in self:
-            share_aliased(sample)
         self.columns = columns
         self.tensors = tensors or {}
         self._handed_out = [tuple(sample.values()) for sample in self]

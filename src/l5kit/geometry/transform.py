@@ -67,40 +67,17 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
     """
     # cosine and sine by NumPy, whose float32 has other bits than that of kernels
     poses = np.empty((len(yaws_rad), 3, 3))
-    _write_poses(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses)
+    write_poses(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses)
     return poses
 
 
-def compute_agent_transforms(centroids_m: FloatArray, yaws_rad: FloatArray) -> tuple[Float64Array, Float64Array]:
-    """Return the poses of many agents, as :func:`compute_agent_poses` does, and their inverses, both (N, 3, 3).
-
-    The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
-    """
-    poses, inverses = np.empty((len(yaws_rad), 3, 3)), np.empty((len(yaws_rad), 3, 3))
-    _write_transforms(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses, inverses)
-    return poses, inverses
-
-
 @kernel_jit
-def _write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
+def write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
     """Write poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
     for i in range(len(poses)):
         poses[i, 0, 0], poses[i, 0, 1], poses[i, 0, 2] = cos[i], -sin[i], centroids_m[i, 0]
         poses[i, 1, 0], poses[i, 1, 1], poses[i, 1, 2] = sin[i], cos[i], centroids_m[i, 1]
         poses[i, 2, 0], poses[i, 2, 1], poses[i, 2, 2] = 0.0, 0.0, 1.0
-
-
-@kernel_jit
-def _write_transforms(
-    cosines: FloatArray, sines: FloatArray, centroids_m: FloatArray, poses: Float64Array, inverses: Float64Array
-) -> None:
-    """Write poses, as :func:`_write_poses` does, and their inverses, (N, 3, 3) each."""
-    _write_poses(cosines, sines, centroids_m, poses)
-    for i in range(len(poses)):
-        cos, sin, x, y = poses[i, 0, 0], poses[i, 1, 0], poses[i, 0, 2], poses[i, 1, 2]
-        inverses[i, 0, 0], inverses[i, 0, 1], inverses[i, 0, 2] = cos, sin, -(cos * x + sin * y)
-        inverses[i, 1, 0], inverses[i, 1, 1], inverses[i, 1, 2] = -sin, cos, sin * x - cos * y
-        inverses[i, 2, 0], inverses[i, 2, 1], inverses[i, 2, 2] = 0.0, 0.0, 1.0
 
 
 def rotation33_as_yaw(rotation: ArrayLike) -> float:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
-from l5kit.data.array_shapes import as_read_only
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
@@ -147,7 +146,7 @@ def list_boxes(
     views = (windows.frames, windows.counts, agents.starts, agents.stops, track_ids, raster_from_world)
     for rows, part in agents.parts():
         of_part, room = (part.start, part.stop, num_frames), (*boxes, num_boxes)
-        num_boxes = _gather_boxes(as_read_only(rows), views, of_part, drawing.planes_shape, options, room)
+        num_boxes = _gather_boxes(rows, views, of_part, drawing.planes_shape, options, room)
 
     # headings by NumPy, whose float32 has other bits than that of kernels
     yaws_rad = boxes.yaws_rad[:num_boxes]

@@ -188,7 +188,7 @@ class PlanarRasterizer(Rasterizer):
             windows: What to draw, the history of B windows.
             targets: The agents of interest, (B,).
         """
-        return self.prepare(windows, targets, self.render_context.raster_from_poses(targets.drawn_poses))
+        return self.prepare(windows, targets, self.render_context.raster_from_local @ targets.drawn_frames)
 
     def images_shape(self, num_windows: int) -> tuple[int, int, int, int]:
         """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._kernels import kernel_jit
-from l5kit._types import Float64Array, FloatArray, Int64Array, NumericArray
+from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError, UnsupportedValueError
 from l5kit.geometry.transform import compute_agent_pose, compute_agent_poses, vertical_flip
@@ -122,31 +121,6 @@ class RenderContext:
     def _key(self) -> tuple[object, ...]:
         pairs = (self.raster_size_px, self.pixel_size_m, self.center_in_raster_ratio)
         return (*(tuple(pair.tolist()) for pair in pairs), bool(self.set_origin_to_bottom))
-
-
-@kernel_jit
-def find_middles(raster_from_world: Float64Array, raster_size_px: Int64Array) -> Float64Array:
-    """Return where in the world the middles of pictures are, (B, 2).
-
-    Args:
-        raster_from_world: Pixels from world metres, affine, (B, 3, 3).
-        raster_size_px: Width and height, (2,).
-    """
-    middles_m = np.empty((len(raster_from_world), 2))
-    for i in range(len(middles_m)):
-        # the inverse of [[a, b], [c, d]] is [[d, -b], [-c, a]] over the determinant
-        a, b, c, d = (
-            raster_from_world[i, 0, 0],
-            raster_from_world[i, 0, 1],
-            raster_from_world[i, 1, 0],
-            raster_from_world[i, 1, 1],
-        )
-        column = 0.5 * raster_size_px[0] - raster_from_world[i, 0, 2]
-        row = 0.5 * raster_size_px[1] - raster_from_world[i, 1, 2]
-        determinant = a * d - b * c
-        middles_m[i, 0] = (d * column - b * row) / determinant
-        middles_m[i, 1] = (a * row - c * column) / determinant
-    return middles_m
 
 
 def _frozen(array: NumericArray) -> NumericArray:

@@ -97,15 +97,7 @@ def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: ShapeArrays)
         num_groups: How many groups there are.
         drawn: What is drawn.
     """
-    backend.run(_paint, num_groups * canvas.height, canvas, drawn)
-
-
-@kernel_jit
-def _paint(item: int, arguments: tuple[Any, ...]) -> None:
-    """Paint a row of a group."""
-    canvas, drawn = arguments
-    canvas = Canvas(*canvas)
-    paint_row(canvas, item // canvas.height, item % canvas.height, ShapeArrays(*drawn))
+    backend.run(_paint_row, num_groups * canvas.height, canvas, drawn)
 
 
 @kernel_jit
@@ -121,15 +113,11 @@ def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: 
 
 
 @kernel_jit
-def paint_row(canvas: Canvas, group: int, row: int, drawn: ShapeArrays) -> None:
-    """Draw the shapes of a group, one over the other, in one row of its planes.
-
-    Args:
-        canvas: Where, with the background.
-        group: The group.
-        row: The row.
-        drawn: What is drawn.
-    """
+def _paint_row(item: int, arguments: tuple[Any, ...]) -> None:
+    """Draw the shapes of a group, one over the other, in one row of its planes."""
+    of_canvas, of_shapes = arguments
+    canvas, drawn = Canvas(*of_canvas), ShapeArrays(*of_shapes)
+    group, row = item // canvas.height, item % canvas.height
     contours, shapes, groups = drawn.contours, drawn.shapes, drawn.groups
     position = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):

@@ -34,7 +34,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.rasterization.draw_list import CLOSED_LINE, FILLED, OPEN_LINE, PictureList, ShapeList
 from l5kit.rasterization.planar_rasterizer import ColorRasterizer
-from l5kit.rasterization.render_context import RenderContext, find_middles
+from l5kit.rasterization.render_context import RenderContext
 from l5kit.rasterization.row_painting import ShapeArrays, bound_rows, require_countable
 from l5kit.rasterization.subpixel import CV2_SHIFT_VALUE, CV2_SUB_VALUES, cv2_subpixel, subpixel_of, touches_picture
 
@@ -67,10 +67,12 @@ class NearElements(NamedTuple):
     Attributes:
         rows: Ascending, one window after the other, (R,).
         starts: Where those of each window start, and the end of the last ones, (B + 1,).
+        num_points: Number of their vertices.
     """
 
     rows: Int64Array
     starts: Int64Array
+    num_points: int
 
 
 class ActiveFaces(NamedTuple):
@@ -199,16 +201,15 @@ class MapOutlines:
                 :data:`ROAD_COLOR` and :data:`CROSSWALK_COLOR`, (6, 3).
         """
         num_contours = _PARTS * len(near.rows)
-        num_points = _count_points(self.line_starts, self.element_starts, near.rows)
-        points, contours = np.empty((num_points, 2), np.int32), np.empty((num_contours, 2), np.int64)
+        points, contours = np.empty((near.num_points, 2), np.int32), np.empty((num_contours, 2), np.int64)
         shapes, starts = np.zeros((num_contours, 5), np.int64), np.zeros(len(near.starts), np.int64)
         num_shapes = _list_shapes(
             (self.vertices_m, self.line_starts, self.element_starts),
             self.num_lanes,
-            (near[0], near[1]),
+            tuple(near),
             (raster_from_world, raster_size),
             tuple(lights.arrays),
-            (active[0], active[1]),
+            tuple(active),
             (points, contours, shapes, starts),
         )
         width, height = raster_size
@@ -327,10 +328,49 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 
 @kernel_jit
-def _count_points(line_starts: Int64Array, element_starts: Int64Array, elements: Int64Array) -> int:
-    """Return how many vertices the lines of elements have together."""
-    num_points: Any = np.int64(0)
-    for element in elements:
+def find_middles(raster_from_world: Float64Array, raster_size_px: Int64Array) -> Float64Array:
+    """Return where in the world the middles of pictures are, (B, 2).
+
+    Args:
+        raster_from_world: Pixels from world metres, affine, (B, 3, 3).
+        raster_size_px: Width and height, (2,).
+    """
+    middles_m = np.empty((len(raster_from_world), 2))
+    for i in range(len(middles_m)):
+        # the inverse of [[a, b], [c, d]] is [[d, -b], [-c, a]] over the determinant
+        a, b, c, d = (
+            raster_from_world[i, 0, 0],
+            raster_from_world[i, 0, 1],
+            raster_from_world[i, 1, 0],
+            raster_from_world[i, 1, 1],
+        )
+        column = 0.5 * raster_size_px[0] - raster_from_world[i, 0, 2]
+        row = 0.5 * raster_size_px[1] - raster_from_world[i, 1, 2]
+        determinant = a * d - b * c
+        middles_m[i, 0] = (d * column - b * row) / determinant
+        middles_m[i, 1] = (a * row - c * column) / determinant
+    return middles_m
+
+
+@kernel_jit
+def _find_elements(
+    centers_m: Float64Array,
+    grid_arrays: tuple[Any, ...],
+    line_starts: Int64Array,
+    element_starts: Int64Array,
+    rows: Int64Array,
+    starts: Int64Array,
+) -> int:
+    """Write the elements near points (B, 2) and where those of each start, (B + 1,); return the number of vertices.
+
+    ``grid_arrays`` are those of :class:`~l5kit.data.map.bounds_grid.GridArrays`.
+    """
+    grid, num_points, end = GridArrays(*grid_arrays), np.int64(0), np.int64(0)
+    for window in range(len(centers_m)):
+        starts[window] = end
+        end += find_near_point(centers_m[window, 0], centers_m[window, 1], grid, rows[end:])
+    starts[len(centers_m)] = end
+    for element in rows[:end]:
         num_points += line_starts[element_starts[element + 1]] - line_starts[element_starts[element]]
     return int(num_points)
 
@@ -339,10 +379,10 @@ def _count_points(line_starts: Int64Array, element_starts: Int64Array, elements:
 def _list_shapes(
     line_arrays: tuple[NumericArray, ...],
     num_lanes: int,
-    near_arrays: tuple[Int64Array, Int64Array],
+    near_arrays: tuple[Any, ...],
     raster: tuple[Float64Array, tuple[int, int]],
     light_arrays: tuple[Int64Array, ...],
-    active_arrays: tuple[Int64Array, Int64Array],
+    active_arrays: tuple[Int64Array, ...],
     result: tuple[NumericArray, ...],
 ) -> int:
     """Write the points of all lines, and the shapes that may touch the picture; return how many shapes there are.
@@ -675,9 +715,13 @@ class SemanticRasterizer(ColorRasterizer):
 
     def _list_map(self, centers_m: Float64Array, raster_from_world: Float64Array, tl_faces: WindowRows) -> ShapeList:
         """Return the map around world positions (B, 2) with the lights of the newest frames."""
+        grid, outlines, num_windows = self.grid, self.outlines, len(centers_m)
+        rows, starts = np.empty(grid.most_in_cell * num_windows, np.int64), np.empty(num_windows + 1, np.int64)
+        of_outlines = outlines.line_starts, outlines.element_starts
+        num_points = _find_elements(centers_m, tuple(grid.arrays), *of_outlines, rows, starts)
         width, height = self.raster_size.tolist()
-        return self.outlines.list_shapes(
-            NearElements(*self.grid.find_near(centers_m)),
+        return outlines.list_shapes(
+            NearElements(rows[: starts[-1]], starts, num_points),
             raster_from_world,
             (width, height),
             lights=self.lights,

@@ -10,6 +10,7 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, RecordArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
+from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.windows import CurrentFrames, WindowRows, Windows, WindowSteps, cut_windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
@@ -195,7 +196,8 @@ def get_relative_poses(
         raise IndexOutOfRangeError(f"frames holds {len(frames)} frames, at most num_frames = {num_frames} are allowed")
     states = TrackStates.empty(1, num_frames)
     if selected_track_id is None:
-        trace_av(frames[None], np.array([[len(frames)], [0]]), states, num_history=len(frames))
+        counts = np.array([[len(frames)], [0]])
+        trace_av(frames[None], counts, len(frames), EGO_EXTENT_M, states.as_arrays())
     else:
         rows = WindowRows.from_frames(agents, np.dtype(AGENT_DTYPE))
         track_ids = as_track_ids(rows.dtype, selected_track_id)

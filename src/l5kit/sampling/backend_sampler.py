@@ -75,7 +75,7 @@ class BackendSampler:
         # what only drawing needs: pixels from world metres, and the middles of the pictures in the world
         drawing: dict[str, NumericArray] = {}
         if self._context is not None:
-            matrices = self._context.raster_from_poses(here[1].drawn_poses)
+            matrices = self._context.raster_from_local @ here[1].drawn_frames
             middles_px = np.full((len(here[1]), 1, 2), 0.5 * self._context.raster_size_px)
             centers_m = transform_points(middles_px, np.linalg.inv(matrices))[:, 0]
             drawing = {"_raster_from_world": matrices, "_centers_m": centers_m}

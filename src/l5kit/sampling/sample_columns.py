@@ -86,7 +86,10 @@ class SampleColumns(Mapping[str, Column]):
 def sample_of(columns: Mapping[str, Column], index: int) -> Sample:
     """Return one sample of columns: views of them, the heading as a float."""
     sample: Sample = {key: column[index] for key, column in columns.items()}
-    share_aliased(sample)
+    # keys that have two names hold the same object
+    for alias, key in ALIASES.items():
+        if alias in sample:
+            sample[alias] = sample[key]
     sample["yaw"] = float(sample["yaw"])
     return sample
 
@@ -197,13 +200,6 @@ def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
                     f"out[{name!r}] and out[{key!r}] share memory, so that one would overwrite the other; pass arrays "
                     "that do not overlap"
                 )
-
-
-def share_aliased(sample: Sample) -> None:
-    """Make the keys of a sample that have two names hold the same object."""
-    for alias, key in ALIASES.items():
-        if alias in sample:
-            sample[alias] = sample[key]
 
 
 def scattered(made: Mapping[str, Column], is_made: BoolArray) -> dict[str, Column]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from l5kit._types import Column, NumericArray, Records, Sample
+from l5kit._types import BoolArray, Column, NumericArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import EGO_EXTENT_M
@@ -20,6 +20,7 @@ from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.lanes.route_map import RouteMap
 from l5kit.lanes.routes import SceneRoutes
+from l5kit.rasterization.painter import recycled_memory
 from l5kit.rasterization.rasterizer import Rasterizer, WindowRasterizer, channels_first, channels_last
 from l5kit.rasterization.render_context import RenderContext
 from l5kit.sampling.sample_columns import (
@@ -111,11 +112,27 @@ class WindowSampler(ABC):
             InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has a
                 key that these samples do not have; or ``track_ids`` are not one whole number for each window.
         """
+        memory = memory_of(out)
+        columns, is_made = self.make_arrays(windows, track_ids, memory, missing=missing)
+        require_keys(out, columns)
+        return SampleColumns(stored(columns, memory), is_made)
+
+    def make_arrays(
+        self,
+        windows: Windows,
+        track_ids: ArrayLike | None,
+        memory: ColumnMemory | None,
+        *,
+        missing: Literal["error", "mask"],
+    ) -> tuple[dict[str, Column], BoolArray]:
+        """Return the columns of the samples of B windows, and which could be made, (B,), as :meth:`make_columns` does.
+
+        Only what is large lies in ``memory``.
+        """
         if missing not in ("error", "mask"):
             raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
 
         # track ids in the type of records; those that no record can hold are tracks that are nowhere
-        memory = memory_of(out)
         ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
         if missing == "mask" and ids is not None:
             is_present = find_targets(windows, ids, self.params.filter_agents_threshold).is_present
@@ -123,15 +140,12 @@ class WindowSampler(ABC):
                 is_present = is_present & can_be_held
             # the samples that can be made, and zeros for the others
             if not is_present.all():
-                columns = scattered(self._columns(windows.taken(is_present), ids[is_present], None), is_present)
-                require_keys(out, columns)
-                return SampleColumns(stored(columns, memory), is_present)
+                made = self._columns(windows.taken(is_present), ids[is_present], None)
+                return scattered(made, is_present), is_present
         elif track_ids is not None and can_be_held is not None and not can_be_held.all():
             missing_id = np.asarray(track_ids, dtype=object)[np.flatnonzero(~can_be_held)[0]]
             raise track_missing(int(missing_id), -1, 0.0)
-        columns_of_all = self._columns(windows, ids, memory)
-        require_keys(out, columns_of_all)
-        return SampleColumns.of_all(stored(columns_of_all, memory), len(windows))
+        return self._columns(windows, ids, memory), np.ones(len(windows), np.bool_)
 
     @abstractmethod
     def _columns(
@@ -146,11 +160,14 @@ class WindowSampler(ABC):
         agents: Records,
         tl_faces: Records | None,
         selected_track_id: int | None = None,
+        *,
+        channels_first: bool = False,
     ) -> Sample:
         """Return the sample of one frame of a scene.
 
         Arguments, result and errors are those of :func:`l5kit.sampling.generate_agent_sample`, or of
-        :func:`~l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`.
+        :func:`~l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`; with ``channels_first`` a
+        picture is (C, H, W).
         """
         # the window of the frame, and one track as an array (1,), or None for the AV
         faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
@@ -168,15 +185,15 @@ class WindowSampler(ABC):
             sample = sample_of(self._columns(windows, track_ids, None), 0)
         else:
             sample = self._make_single(windows, self.perturb_and_find(windows, track_ids))
-        return self._finished(sample, state_index, is_of_av=track_ids is None)
+        return self._finished(sample, state_index, is_of_av=track_ids is None, channels_first=channels_first)
 
     @abstractmethod
     def _make_single(self, windows: Windows, targets: Targets) -> Sample:
         """Return the sample of one window by a rasterizer or vectorizer that takes single windows only."""
 
     @abstractmethod
-    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:
-        """Return a single sample in the types that L5Kit 1.5 has."""
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:
+        """Return a single sample in the types that L5Kit 1.5 has, a picture in the given order."""
 
     def perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
         """Move the AV in windows, and return whom they are about: tracks (B,), or the AV for None.
@@ -225,13 +242,13 @@ class AgentSampler(WindowSampler):
             None if targets.rows is None else windows.agents.take(targets.rows)[0],
         )
         if hasattr(rasterizer, "rasterize_planar"):
-            planes = rasterizer.rasterize_planar(*window)
+            picture = channels_last(rasterizer.rasterize_planar(*window))
         else:
-            planes = channels_first(rasterizer.rasterize(*window))
-        return {"image": planes} | sample_of(self._state_columns(windows, targets), 0)
+            picture = rasterizer.rasterize(*window)
+        return {"image": channels_first(picture)} | sample_of(self._state_columns(windows, targets), 0)
 
-    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
-        if "image" in sample:
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:  # noqa: ARG002
+        if not channels_first and "image" in sample:
             sample["image"] = channels_last(sample["image"])
         return {"frame_index": state_index} | sample
 
@@ -262,8 +279,12 @@ class AgentSampler(WindowSampler):
 
         # pictures (B, C, H, W) of a device lie in memory of their rasterizer
         images = None
-        if memory is not None and "image" in memory.keys and rasterizer.image_device == "cpu":
-            images = memory.give("image", rasterizer.images_shape(len(windows)), rasterizer.image_dtype)
+        if rasterizer.image_device == "cpu":
+            shape, dtype = rasterizer.images_shape(len(windows)), rasterizer.image_dtype
+            if memory is None or "image" not in memory.keys:
+                images = recycled_memory.empty(shape, dtype)
+            else:
+                images = memory.give("image", shape, dtype)
         pictures = rasterizer.rasterize_windows(windows, targets, images)
         return {"image": pictures} | self._state_columns(windows, targets)
 
@@ -352,7 +373,7 @@ class VectorSampler(WindowSampler):
         sample = sample_of(self.state_columns(tracked, self.pose_columns(windows, targets)), 0)
         return sample | self._vectorize_single(windows, targets, sample)
 
-    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:  # noqa: ARG002
         if is_of_av:
             sample["type"] = int(sample["type"])
         return sample
@@ -455,8 +476,8 @@ class AgentVectorSampler(VectorSampler):
     one. Else its row is empty, as it is in samples of the AV itself.
     """
 
-    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool) -> Sample:  # noqa: ARG002
-        return super()._finished(sample, state_index, is_of_av=True)
+    def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:  # noqa: ARG002
+        return super()._finished(sample, state_index, is_of_av=True, channels_first=channels_first)
 
     def _columns(
         self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None
@@ -481,7 +502,7 @@ class AgentVectorSampler(VectorSampler):
             # where the AV was and will be; samples of the AV have zeros in its row
             states = TrackStates.empty(*windows.frames.shape)
             num_history = windows.num_history
-            trace_av(windows.frames, windows.counts, states, num_history=num_history, extent_m=windows.ego_extent_m)
+            trace_av(windows.frames, windows.counts, num_history, windows.ego_extent_m, states.as_arrays())
 
             # the condition of other agents, as kernels compute it; what stands where the AV is not there means nothing
             x_m, y_m = np.moveaxis(states.positions_m[:, :num_history] - columns["centroid"][:, None], -1, 0)

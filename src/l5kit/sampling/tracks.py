@@ -16,7 +16,6 @@ from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
-from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.windows import (
     NewArray,
     PoseArrays,
@@ -166,26 +165,6 @@ def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackState
         _trace_tracks(rows, (part.start, part.stop), agents.starts, agents.stops, track_ids, states.as_arrays())
 
 
-def trace_av(
-    frames: RecordArray,
-    counts: Int64Array,
-    states: TrackStates,
-    *,
-    num_history: int,
-    extent_m: tuple[float, float, float] = EGO_EXTENT_M,
-) -> None:
-    """Write where the AV is to states.
-
-    Args:
-        frames: FRAME_DTYPE, (B, H + F), as in :class:`l5kit.data.windows.Windows`.
-        counts: How many of the history frames and of the future frames are there, (2, B).
-        states: Empty ones, of at least as many frames.
-        num_history: H.
-        extent_m: Length, width and height of the AV.
-    """
-    _trace_av(frames, counts, num_history, (extent_m[0], extent_m[1]), states.as_arrays())
-
-
 def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_threshold: float) -> Targets:
     """Return each track's first row of the current frame that passes the label filter.
 
@@ -282,14 +261,22 @@ def _find_targets(
 
 
 @kernel_jit
-def _trace_av(
+def trace_av(
     frames: RecordArray,
     counts: Int64Array,
     num_history: int,
-    size_m: tuple[float, float],
+    extent_m: tuple[float, float, float],
     state_arrays: tuple[NumericArray, ...],
 ) -> None:
-    """Write the states of the AV in the frames (B, H + F) that are there."""
+    """Write where the AV is in the frames that are there.
+
+    Args:
+        frames: FRAME_DTYPE, (B, H + F), as in :class:`l5kit.data.windows.Windows`.
+        counts: How many of the history frames and of the future frames are there, (2, B).
+        num_history: H.
+        extent_m: Length, width and height of the AV.
+        state_arrays: Those of empty :class:`TrackStates`, of at least as many frames.
+    """
     states = StateArrays(*state_arrays)
     for window in range(len(frames)):
         for column in range(frames.shape[1]):
@@ -300,8 +287,8 @@ def _trace_av(
             states.positions_m[window, column, 0] = av.ego_translation[0]
             states.positions_m[window, column, 1] = av.ego_translation[1]
             states.yaws_rad[window, column] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
-            states.extents_m[window, column, 0] = size_m[0]
-            states.extents_m[window, column, 1] = size_m[1]
+            states.extents_m[window, column, 0] = extent_m[0]
+            states.extents_m[window, column, 1] = extent_m[1]
 
 
 @kernel_jit
@@ -362,8 +349,7 @@ def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
     """Return where the targets are in the frames of their windows, in the world."""
     states = TrackStates.empty(*windows.frames.shape)
     if targets.track_ids is None:
-        num_history, extent_m = windows.num_history, windows.ego_extent_m
-        trace_av(windows.frames, windows.counts, states, num_history=num_history, extent_m=extent_m)
+        trace_av(windows.frames, windows.counts, windows.num_history, windows.ego_extent_m, states.as_arrays())
     else:
         trace_tracks(windows.agents, targets.track_ids, states)
     return states
@@ -464,7 +450,7 @@ def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad
         yaws_rad: Their world headings, (B,); they are subtracted in float32.
     """
     poses = RelativePoses.new(np.empty, *states.is_there.shape, availabilities=np.float32)
-    _write_relative_poses(states.as_arrays(), agent_from_world, yaws_rad.astype(np.float32), poses.as_arrays())
+    _write_poses(states.as_arrays(), 0, agent_from_world, yaws_rad.astype(np.float32), poses.as_arrays())
     return poses
 
 
@@ -520,25 +506,15 @@ def trajectories_on_device(
 
 
 @kernel_jit
-def _write_relative_poses(
+def _write_poses(
     state_arrays: tuple[NumericArray, ...],
+    first_frame: int,
     agent_from_world: Float64Array,
     yaws_rad: Float32Array,
     pose_arrays: tuple[NumericArray, ...],
 ) -> None:
-    """Write all states (B, F), as seen from (B, 3, 3) with headings (B,), to poses (B, F)."""
-    _write_poses(StateArrays(*state_arrays), _FIRST, agent_from_world, yaws_rad, PoseArrays(*pose_arrays))
-
-
-@kernel_jit
-def _write_poses(
-    states: StateArrays,
-    first_frame: int,
-    agent_from_world: Float64Array,
-    yaws_rad: Float32Array,
-    poses: PoseArrays,
-) -> None:
     """Write the states (B, F) from ``first_frame`` on, as seen from (B, 3, 3) with headings (B,), to poses (B, N)."""
+    states, poses = StateArrays(*state_arrays), PoseArrays(*pose_arrays)
     num_tracks, num_frames = poses.availabilities.shape
     for i in range(num_tracks):
         for j in range(num_frames):
@@ -590,10 +566,10 @@ def _make_trajectories(
 ) -> None:
     """Write the arrays of :class:`Trajectories`: those of the past, those of the future, and velocities."""
     of_past, of_future, of_velocities = result
-    states, past, future = StateArrays(*state_arrays), PoseArrays(*of_past), PoseArrays(*of_future)
+    past, future = PoseArrays(*of_past), PoseArrays(*of_future)
     num_tracks, num_history = past.availabilities.shape
-    _write_poses(states, _FIRST, agent_from_world, yaws_rad, past)
-    _write_poses(states, num_history, agent_from_world, yaws_rad, future)
+    _write_poses(state_arrays, _FIRST, agent_from_world, yaws_rad, of_past)
+    _write_poses(state_arrays, num_history, agent_from_world, yaws_rad, of_future)
     for i in range(num_tracks):
         write_velocities(i, past.positions_m, future.positions_m, steps_s, Velocities(*of_velocities))
 

@@ -11,16 +11,13 @@ from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import LaneParams
 from l5kit.data.device_log import DeviceLog
-from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of_cell
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point, is_near, slots_of_cell
 from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.windows import NewArray, TargetArrays, Targets, WindowArrays, WindowRows
 from l5kit.device.backend import Backend, KernelArguments
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
-
-RowsOfPoints = tuple[Int64Array, Int64Array]
-"""Rows for each of B points, one point after the other, and where those of each start, (B + 1,)."""
 
 NO_LIGHT = 4
 """State of a lane without a traffic light; 0 stands for a light without an active face, then come their colours."""
@@ -92,28 +89,20 @@ class VectorMap:
             tl_faces: The traffic light faces of their windows; those of the newest frames count.
             lane_rows: Takes the rows of the lanes in the map, -1 where there is none, int64 (B, L); None for nothing.
         """
-        near = self.grid.find_near(targets.centroids_m)
-        active = self.lights.find_active(tl_faces)
         if lane_rows is None:
             lane_rows = np.empty((len(targets), self.params.max_num_lanes), np.int64)
         written = self.polylines(np.zeros, len(targets))
-        _write_lanes_of_windows(
-            near,
+        _write_map_of_windows(
             targets.centroids_m,
             targets.agent_from_world,
+            (np.empty(self.grid.most_in_cell, np.int64), tuple(self.grid.arrays)),
             np.float32(self.params.max_retrieval_distance_m),
             (self.midlines_m, self.boundaries_m, self.has_light),
-            active,
+            (self.crosswalks_m, self.crosswalk_starts),
+            self.lights.find_active(tl_faces),
             tuple(self.lights.arrays),
             tuple(written),
             lane_rows,
-        )
-        _write_crosswalks_of_windows(
-            near,
-            len(self.midlines_m),
-            targets.agent_from_world,
-            (self.crosswalks_m, self.crosswalk_starts),
-            (written.crosswalks, written.crosswalks_availabilities),
         )
         return written._asdict()
 
@@ -269,35 +258,34 @@ def write_map_on_device(
 
 
 @kernel_jit
-def _write_lanes_of_windows(
-    near: RowsOfPoints,
+def _write_map_of_windows(
     centroids_m: Float64Array,
     agent_from_world: Float64Array,
+    finder: tuple[Int64Array, tuple[Any, ...]],
     radius_m: np.float32,
     lane_arrays: tuple[NumericArray, ...],
-    active: RowsOfPoints,
+    crosswalks: tuple[Float64Array, Int64Array],
+    active: tuple[Int64Array, Int64Array],
     light_arrays: tuple[Int64Array, ...],
     polylines: tuple[NumericArray, ...],
     lane_rows: Int64Array,
 ) -> None:
-    """Write the lanes nearest to each target with the states of their lights, and their rows in the map.
+    """Write the lanes nearest to each target with the states of their lights, their rows, and the first crosswalks.
 
-    The tuples hold fields of :class:`VectorMap`, what :meth:`LaneLights.find_active` returns, fields of
-    :class:`LaneLights`, and those of :class:`MapPolylines`.
+    ``finder`` is memory for all rows of a cell, and a grid; the other tuples hold fields of :class:`VectorMap`, what
+    :meth:`LaneLights.find_active` returns, fields of :class:`LaneLights`, and those of :class:`MapPolylines`.
     """
-    rows, row_starts = near
-    lanes, written_lines = _Lanes(*lane_arrays), MapPolylines(*polylines)
-    lights = LightArrays(*light_arrays)
-    faces, face_starts = active
+    near, grid, lanes, written = finder[0], GridArrays(*finder[1]), _Lanes(*lane_arrays), MapPolylines(*polylines)
+    lights, (vertices_m, vertex_starts), (faces, face_starts) = LightArrays(*light_arrays), crosswalks, active
     states = np.zeros(len(lanes.midlines_m), np.int64)
     nearest = np.empty(lane_rows.shape[1], np.int64)
     distances_m = np.empty(len(nearest), np.float64)
     for window in range(len(centroids_m)):
-        written = rows[row_starts[window] : row_starts[window + 1]]
+        num_near = find_near_point(centroids_m[window, 0], centroids_m[window, 1], grid, near)
 
         # the nearest lanes, closest first; those at the same distance keep their order. Behind lanes come crosswalks
         num_lanes = 0
-        for row in written:
+        for row in near[:num_near]:
             if row >= len(lanes.midlines_m) or len(nearest) == 0:
                 break
             distance_m = distance_of(row, lanes.midlines_m, centroids_m[window])
@@ -306,22 +294,24 @@ def _write_lanes_of_windows(
         lane_rows[window, num_lanes:] = -1
 
         # their lines with the states of their lights, which are put into one table for all windows and taken out again
-        window_faces = faces[face_starts[window] : face_starts[window + 1]]
+        window_faces, pose = faces[face_starts[window] : face_starts[window + 1]], agent_from_world[window]
         set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
             lane = nearest[i]
             state = states[lane] if lanes.has_light[lane] else NO_LIGHT
             for line in range(_LINES):
-                _write_lane(
-                    lanes,
-                    lane,
-                    line,
-                    agent_from_world[window],
-                    (radius_m, np.float32(state)),
-                    written_lines,
-                    (window, i),
-                )
+                _write_lane(lanes, lane, line, pose, (radius_m, np.float32(state)), written, (window, i))
         set_states(window_faces, lights, states, is_on=False)
+
+        # the first crosswalks, and the first vertices of each
+        slot = 0
+        for row in near[:num_near]:
+            crosswalk = row - len(lanes.midlines_m)
+            if crosswalk >= 0 and slot < written.crosswalks.shape[1]:
+                vertices = vertices_m[vertex_starts[crosswalk] : vertex_starts[crosswalk + 1]]
+                polygon, availabilities = written.crosswalks[window, slot], written.crosswalks_availabilities[window]
+                write_polygon(vertices, pose, polygon, availabilities[slot])
+                slot += 1
 
 
 @kernel_jit
@@ -408,36 +398,6 @@ def write_line(
         polyline_m[i, 0], polyline_m[i, 1], polyline_m[i, 2] = x, y, value
         squared_m = polyline_m[i, 0] * polyline_m[i, 0] + polyline_m[i, 1] * polyline_m[i, 1]
         availabilities[i] = np.float32(math.sqrt(squared_m)) < radius_m
-
-
-@kernel_jit
-def _write_crosswalks_of_windows(
-    near: RowsOfPoints,
-    first_row: int,
-    agent_from_world: Float64Array,
-    crosswalks: tuple[Float64Array, Int64Array],
-    polygons: tuple[Float32Array, BoolArray],
-) -> None:
-    """Write the first crosswalks near each target, and the first vertices of each.
-
-    The tuples hold vertices and starts of :class:`VectorMap`, and the arrays for polygons and availabilities.
-    """
-    rows, row_starts = near
-    vertices_m, starts = crosswalks
-    crosswalks_m, availabilities = polygons
-    for window in range(len(row_starts) - 1):
-        slot = 0
-        for row in rows[row_starts[window] : row_starts[window + 1]]:
-            if row < first_row or slot == crosswalks_m.shape[1]:
-                continue
-            first, end = starts[row - first_row], starts[row - first_row + 1]
-            write_polygon(
-                vertices_m[first:end],
-                agent_from_world[window],
-                crosswalks_m[window, slot],
-                availabilities[window, slot],
-            )
-            slot += 1
 
 
 @kernel_jit

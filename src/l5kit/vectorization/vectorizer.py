@@ -179,8 +179,8 @@ class Vectorizer:
         windows = Windows(
             frames=np.zeros((1, agents.num_frames), FRAME_DTYPE),  # which nobody looks at
             counts=np.array([[num_history], [num_future]], dtype=np.int64),
-            agents=_read_only(agents),
-            tl_faces=_read_only(WindowRows.from_frames(history_tl_faces[:1], np.dtype(TL_FACE_DTYPE))),
+            agents=agents,
+            tl_faces=WindowRows.from_frames(history_tl_faces[:1], np.dtype(TL_FACE_DTYPE)),
             num_history=self.history_num_frames_max + 1,
         )
         target = SeenTargets(
@@ -234,8 +234,9 @@ class Vectorizer:
         agents = self._no_agents(np.zeros, len(windows), choice.max_agents)
         write_other_agents(windows, targets, choice, agents, num_kept=num_kept)
         lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
+        if np.count_nonzero(agents.track_ids < 0):
+            as_sample_track_ids(agents.track_ids)  # refuses those that no sample holds, which come out negative
         columns: dict[str, NumericArray] = _agent_columns(past, agents, np)
-        columns["all_other_agents_track_ids"] = as_sample_track_ids(agents.track_ids)
 
         # the map, and where its lanes and the agents are along the route
         columns |= self._map_columns(windows, targets, lane_rows)
@@ -377,10 +378,3 @@ def _track_columns(prefix: str, tracks: RelativePoses) -> dict[str, NumericArray
         f"{prefix}_extents": tracks.extents_m,
         f"{prefix}_availability": tracks.availabilities,
     }
-
-
-def _read_only(rows: WindowRows) -> WindowRows:
-    """Return rows in arrays of the kind that kernels are compiled for."""
-    for array in rows.arrays:
-        array.setflags(write=False)
-    return rows

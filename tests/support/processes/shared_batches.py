@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from l5kit.dataset import collate, loader
-from l5kit.dataset.sample_batch import SampleBatch, default_allocator
+from l5kit.dataset.sample_batch import SampleBatch, allocate_shared
 from l5kit.errors import SampleError
 
 PICTURE_SHAPE = (3, 500, 400)
@@ -39,7 +39,7 @@ class Pictures(Dataset[Any]):
             raise SampleError(f"sample {self.broken} is broken")
         if self.deadly in indices:
             os.kill(os.getpid(), signal.SIGKILL)
-        image = default_allocator()((len(indices), *PICTURE_SHAPE), np.uint8).array
+        image = allocate_shared((len(indices), *PICTURE_SHAPE), np.uint8).array
         image[:] = np.reshape(indices, (-1, 1, 1, 1))
         same = np.ones(len(indices), dtype=np.int64)
         num_fds = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
