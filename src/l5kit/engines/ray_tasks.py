@@ -37,7 +37,18 @@ class RayTasks(ClusterTasks):
     """
 
     def __init__(self, address: str | None = None, num_workers: int = 0) -> None:
-        self._ray = _import_ray()
+        # A cluster that is started where a token is asks for it, and the token is left by any cluster that a program
+        # started on its machine; but a program shows it only if it is told so. Ray reads the variable when it is
+        # imported; where a program has done that, it is left as it is.
+        has_token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+        if "ray" not in sys.modules and (has_token or _TOKEN_FILE.expanduser().is_file()):
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
+        try:
+            import ray
+            import ray.exceptions
+        except ModuleNotFoundError as error:
+            raise MissingDependencyError(f"the engine ray needs Ray: {install_command('ray')}") from error
+        self._ray: Any = ray
         if num_workers < 0:
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
         self._is_own = not self._ray.is_initialized()
@@ -94,21 +105,3 @@ class RayTasks(ClusterTasks):
     def _disconnect(self) -> None:
         if self._is_own and self._ray.is_initialized():
             self._ray.shutdown()
-
-
-def _import_ray() -> Any:
-    """Return Ray, told to show the token of this user, if there is one, to clusters that are there.
-
-    A cluster that is started where a token is asks for it, and the token is left by any cluster that a program started
-    on its machine; but a program shows it only if it is told so. Ray reads the variable when it is imported; where a
-    program has done that, it is left as it is.
-    """
-    has_token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
-    if "ray" not in sys.modules and (has_token or _TOKEN_FILE.expanduser().is_file()):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-    try:
-        import ray
-        import ray.exceptions
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(f"the engine ray needs Ray: {install_command('ray')}") from error
-    return ray

@@ -111,7 +111,7 @@ class EpisodeChoice:
         Args:
             generator: Draws.
             wanted: What :func:`~l5kit.environment.gym_types.read_options` returned.
-            next_id: The next scene of those that come in their order; None for any.
+            next_id: The next scene of those that come in their order, of which the last one stays; None for any.
 
         Raises:
             InvalidArgumentError: There is no such scene or frame, or too few frames are left.
@@ -120,7 +120,18 @@ class EpisodeChoice:
         requested = wanted.get("scene_id")
         is_free = not wanted and self.overfit_id is None
         while True:
-            scene = self.draw_scene(generator, requested=requested, next_id=next_id)
+            # one is drawn in any case, so that seeds go on alike
+            scene = int(generator.integers(0, self.max_scene_id))
+            if requested is not None:
+                if not 0 <= requested < len(self.lengths):
+                    raise InvalidArgumentError(
+                        f"options['scene_id'] is {requested}; there are scenes 0 to {len(self.lengths) - 1}"
+                    )
+                scene = int(requested)
+            elif self.overfit_id is not None:
+                scene = self.overfit_id
+            elif next_id is not None:
+                scene = min(next_id, self.max_scene_id - 1)
             is_sound = self._is_sound(scene, is_needed=requested is not None or self.overfit_id is not None)
             if is_sound and not (is_free and self._is_too_short(scene)):
                 return self.draw_start(generator, scene, requested=wanted.get("start_frame_index"))
@@ -167,30 +178,6 @@ class EpisodeChoice:
             else:
                 self._checked.add(scene)
         return scene in self._checked
-
-    def draw_scene(
-        self, generator: np.random.Generator, *, requested: int | None = None, next_id: int | None = None
-    ) -> int:
-        """Return the scene of the next episode; one is drawn in any case, so that seeds go on alike.
-
-        Args:
-            generator: Draws.
-            requested: A scene that is wanted.
-            next_id: The next one of those that come in their order; the last one stays.
-
-        Raises:
-            InvalidArgumentError: There is no such scene.
-        """
-        drawn = int(generator.integers(0, self.max_scene_id))
-        if requested is not None:
-            if not 0 <= requested < len(self.lengths):
-                raise InvalidArgumentError(
-                    f"options['scene_id'] is {requested}; there are scenes 0 to {len(self.lengths) - 1}"
-                )
-            return int(requested)
-        if self.overfit_id is not None:
-            return self.overfit_id
-        return drawn if next_id is None else min(next_id, self.max_scene_id - 1)
 
     def draw_start(self, generator: np.random.Generator, scene: int, *, requested: int | None = None) -> EpisodeStart:
         """Return where an episode of a scene begins; where it may be anywhere a frame is drawn in any case, too.

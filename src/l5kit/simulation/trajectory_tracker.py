@@ -236,13 +236,19 @@ def _track(
     positions_m, yaws_rad, speeds_mps, _, steering_rad, lengths_m = arrays
     rear_share, base_share, max_tan = vehicle
     gain_1ps, stopping_mps, stopping_gain_1ps = longitudinal
-    num_steps = speed_fit.shape[0]
+    num_steps, (knots, shares) = speed_fit.shape[0], grid
     path, now = np.empty((num_steps + 1, 5)), np.empty((1, 5))  # x, y, yaw, its cosine and its sine
     speeds, curvatures, scratch = np.empty(num_steps), np.empty(num_steps), np.empty(num_steps)
     actions = np.zeros((lengths_m.shape[0], 2))
     for i in range(lengths_m.shape[0]):
         now[0, 0], now[0, 1], now[0, 2] = positions_m[i, 0], positions_m[i, 1], yaws_rad[i]
-        _read_path(plan[i], now, is_joined, grid, path)
+        # the planned poses at the times of the grid
+        for k in range(num_steps + 1):
+            knot, share = knots[k] - is_joined, shares[k]
+            for column in range(3):
+                start = plan[i, knot, column] if knot >= 0 else now[0, column]
+                way = plan[i, knot + 1, column] - start
+                path[k, column] = start + share * (way if column < 2 else _wrapped(way))
         move_to_rear_axle(path, rear_share * lengths_m[i])
         move_to_rear_axle(now, rear_share * lengths_m[i])
         fit_speeds(path, speed_fit, speeds)
@@ -256,18 +262,6 @@ def _track(
         motion = (speeds_mps[i], actions[i, 0], steering_rad[i], wheel_base_m)
         actions[i, 1] = best_steering_rate(now[0], path[0], curvatures, motion, num_ahead, lateral)
     return actions
-
-
-@kernel_jit
-def _read_path(plan: Float64Array, now: Float64Array, is_joined: bool, grid: _Grid, path: Float64Array) -> None:
-    """Write the poses of a plan at the times of the grid into the first columns of a path (M + 1, 5)."""
-    knots, shares = grid
-    for k in range(path.shape[0]):
-        knot, share = knots[k] - is_joined, shares[k]
-        for column in range(3):
-            start = plan[knot, column] if knot >= 0 else now[0, column]
-            way = plan[knot + 1, column] - start
-            path[k, column] = start + share * (way if column < 2 else _wrapped(way))
 
 
 @kernel_jit

@@ -105,7 +105,16 @@ def vector_space(dataset: BaseEgoDataset) -> spaces.Dict:
         except L5KitError:
             if start == starts[-1]:
                 raise
-    return spaces.Dict({_OBSERVED_AS.get(key, key): _space_of(np.atleast_1d(sample[key])) for key in VECTOR_KEYS})
+    observed: dict[str, AnySpace] = {}
+    for key in VECTOR_KEYS:
+        value = np.atleast_1d(sample[key])
+        low, high = -np.inf, np.inf
+        if value.dtype == np.bool_:
+            low, high = 0, 1
+        elif value.dtype.kind == "i":
+            low, high = 0, len(PERCEPTION_LABELS) - 1
+        observed[_OBSERVED_AS.get(key, key)] = spaces.Box(low, high, value.shape, value.dtype.type)
+    return spaces.Dict(observed)
 
 
 def as_samples(observation: Mapping[str, _Array]) -> dict[str, _Array]:
@@ -120,11 +129,3 @@ def as_samples(observation: Mapping[str, _Array]) -> dict[str, _Array]:
     return {
         _SAMPLED_AS.get(key, key): value[..., 0] if key in _SAMPLED_AS else value for key, value in observation.items()
     }
-
-
-def _space_of(value: NumericArray) -> AnySpace:
-    if value.dtype == np.bool_:
-        return spaces.Box(0, 1, value.shape, np.bool_)
-    if value.dtype.kind == "i":
-        return spaces.Box(0, len(PERCEPTION_LABELS) - 1, value.shape, value.dtype.type)
-    return spaces.Box(-np.inf, np.inf, value.shape, value.dtype.type)

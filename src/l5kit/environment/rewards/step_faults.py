@@ -91,21 +91,6 @@ def surface_arrays(driving_map: DrivingMap | None) -> RoadSurface:
 
 
 @kernel_jit
-def _come_near(box: Float64Array, speed_mps: float, other: Float64Array, other_mps: float) -> bool:
-    """Return whether circles around two boxes meet within the horizon when both go on along their headings."""
-    x_m, y_m = other[0] - box[0], other[1] - box[1]
-    x_mps = other_mps * np.cos(other[2]) - speed_mps * np.cos(box[2])
-    y_mps = other_mps * np.sin(other[2]) - speed_mps * np.sin(box[2])
-    # the moment at which two points that move evenly are nearest: -(d . v) / v^2, within the horizon
-    squared = x_mps * x_mps + y_mps * y_mps
-    time_s = 0.0
-    if squared > 0:
-        time_s = min(max(-(x_m * x_mps + y_m * y_mps) / squared, 0.0), _HORIZON_S)
-    reach_m = 0.5 * (np.hypot(box[3], box[4]) + np.hypot(other[3], other[4])) + _ROUNDING_M
-    return bool((x_m + time_s * x_mps) ** 2 + (y_m + time_s * y_mps) ** 2 <= reach_m * reach_m)
-
-
-@kernel_jit
 def _meets(
     av: AvState,
     other: Float64Array,
@@ -118,7 +103,20 @@ def _meets(
         return False
     angle_rad = angle_from_heading(box[2], rear_axle_m, other)
     other_mps = np.hypot(velocity_mps[0], velocity_mps[1])
-    if angle_rad > BEHIND_RAD or not _come_near(box, speed_mps, other, other_mps):
+    if angle_rad > BEHIND_RAD:
+        return False
+
+    # circles around both boxes meet first, when both go on along their headings, at the moment at which two points that
+    # move evenly are nearest: -(d . v) / v^2, within the horizon
+    x_m, y_m = other[0] - box[0], other[1] - box[1]
+    x_mps = other_mps * np.cos(other[2]) - speed_mps * np.cos(box[2])
+    y_mps = other_mps * np.sin(other[2]) - speed_mps * np.sin(box[2])
+    squared = x_mps * x_mps + y_mps * y_mps
+    time_s = 0.0
+    if squared > 0:
+        time_s = min(max(-(x_m * x_mps + y_m * y_mps) / squared, 0.0), _HORIZON_S)
+    reach_m = 0.5 * (np.hypot(box[3], box[4]) + np.hypot(other[3], other[4])) + _ROUNDING_M
+    if not (x_m + time_s * x_mps) ** 2 + (y_m + time_s * y_mps) ** 2 <= reach_m * reach_m:
         return False
     if not meeting_time(box, speed_mps, other, other_mps, (_LOOK_S, _NUM_LOOKS)) < np.inf:
         return False

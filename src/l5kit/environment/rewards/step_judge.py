@@ -82,21 +82,6 @@ def _excess(value: float, bounds: Float64Array) -> float:
 
 
 @kernel_jit
-def _discomfort(before: Float64Array, after: Float64Array, step_s: float, bounds: Float64Array) -> float:
-    """Return the mean excess of six signals over their bounds, 0 to 1, from differences of motions."""
-    # accelerations along and across (v times the yaw rate) and the size of both; jerks are their differences
-    along, across = after[1], after[0] * after[2]
-    size = math.sqrt(along * along + across * across)
-    across_before = before[0] * before[2]
-    size_before = math.sqrt(before[1] * before[1] + across_before * across_before)
-    total = _excess(along, bounds[0]) + _excess(across, bounds[1])
-    total += _excess((size - size_before) / step_s, bounds[2])
-    total += _excess((along - before[1]) / step_s, bounds[3])
-    total += _excess(after[2], bounds[4]) + _excess((after[2] - before[2]) / step_s, bounds[5])
-    return total / 6.0
-
-
-@kernel_jit
 def write_amounts(
     box: Float64Array,
     motions: _Pair,
@@ -121,7 +106,7 @@ def write_amounts(
         rules: What the step is judged by.
         terms: Takes seconds times a share, and red lines that were passed, (number of terms,).
     """
-    (before, position), step_s = route_positions, rules.step_s
+    (before, position), (motion_before, motion), step_s = route_positions, motions, rules.step_s
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
     limit_mps = limit_at(paths, route, position[0]) if has_path else UNKNOWN_LIMIT_MPS
     is_on = has_path and _is_on_route(position, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
@@ -137,9 +122,21 @@ def write_amounts(
 
     # what lasts counts in seconds, by how much of it there is
     terms[_OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
-    excess = (abs(motions[1][0]) - limit_mps) / MOST_EXCESS_MPS
+    excess = (abs(motion[0]) - limit_mps) / MOST_EXCESS_MPS
     terms[_SPEED] = step_s * min(max(excess, 0.0), _MOST_EXCESS)
-    terms[_COMFORT] = step_s * _discomfort(motions[0], motions[1], step_s, rules.bounds)
+
+    # the mean excess of six signals over their bounds, 0 to 1: accelerations along and across (v times the yaw rate),
+    # jerks of the size of both and along, yaw rate and yaw acceleration; jerks and the last are differences of motions
+    bounds, along, across = rules.bounds, motion[1], motion[0] * motion[2]
+    size = math.sqrt(along * along + across * across)
+    across_before = motion_before[0] * motion_before[2]
+    size_before = math.sqrt(motion_before[1] * motion_before[1] + across_before * across_before)
+    total = _excess(along, bounds[0]) + _excess(across, bounds[1])
+    total += _excess((size - size_before) / step_s, bounds[2])
+    total += _excess((along - motion_before[1]) / step_s, bounds[3])
+    total += _excess(motion[2], bounds[4]) + _excess((motion[2] - motion_before[2]) / step_s, bounds[5])
+    terms[_COMFORT] = step_s * (total / 6.0)
+
     terms[_RED_LIGHT] = 0.0
     if is_on:
         # lines that the front has passed in the step, and that were red when it began

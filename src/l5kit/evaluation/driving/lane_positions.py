@@ -208,8 +208,33 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
     starts[0] = 0
     for corner in range(4):
         starts[corner + 1] = starts[corner] + write_lanes_at(surface, corners_m[corner], rows[starts[corner] :])
-    num_lanes = _write_lanes_of_corners(rows, starts, surface.ahead, lanes, corners)
-    return not _reach_all_corners(lanes[:num_lanes], corners[:num_lanes], surface.ahead, reached)
+
+    # the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between; these are
+    # not followed on: between two lanes that hold some lies at most one that holds none
+    num_lanes = 0
+    for corner in range(4):
+        for slot in range(starts[corner], starts[corner + 1]):
+            num_lanes = _put_lane(rows[slot], 1 << corner, lanes, corners, num_lanes)
+    ahead_starts, ahead_rows = surface.ahead
+    for index in range(num_lanes):
+        for slot in range(ahead_starts[lanes[index]], ahead_starts[lanes[index] + 1]):
+            num_lanes = _put_lane(ahead_rows[slot], 0, lanes, corners, num_lanes)
+
+    # the sets of corners of the chains that end at each lane, a bit for each set, in as many rounds as there are lanes:
+    # in each, chains get a lane longer at least
+    for index in range(num_lanes):
+        reached[index] = 1 << corners[index]
+    for _ in range(num_lanes):
+        for index in range(num_lanes):
+            if reached[index] >> _ALL_CORNERS & 1:  # one of them holds all corners
+                return False
+        for index in range(num_lanes):
+            for other in range(num_lanes):
+                if index != other and _is_ahead(surface.ahead, lanes[index], lanes[other]):
+                    for held in range(_ALL_CORNERS + 1):
+                        if reached[index] >> held & 1:
+                            reached[other] |= 1 << (held | corners[other])
+    return True
 
 
 @kernel_jit
@@ -228,26 +253,6 @@ def _write_several(rows: Int64Array, starts: Int64Array, is_in_several: BoolArra
 
 
 @kernel_jit
-def _write_lanes_of_corners(
-    rows: Int64Array,
-    starts: Int64Array,
-    ahead: tuple[Int64Array, Int64Array],
-    lanes: Int64Array,
-    corners: Int64Array,
-) -> int:
-    """Write the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between."""
-    # lanes that hold no corner are not followed on: between two lanes that hold some lies at most one of these
-    num_lanes = 0
-    for corner in range(4):
-        for slot in range(starts[corner], starts[corner + 1]):
-            num_lanes = _put_lane(rows[slot], 1 << corner, lanes, corners, num_lanes)
-    for index in range(num_lanes):
-        for slot in range(ahead[0][lanes[index]], ahead[0][lanes[index] + 1]):
-            num_lanes = _put_lane(ahead[1][slot], 0, lanes, corners, num_lanes)
-    return num_lanes
-
-
-@kernel_jit
 def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_lanes: int) -> int:
     """Note that a lane holds some corners, and return how many lanes there are then."""
     index = 0
@@ -258,31 +263,3 @@ def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_
         return num_lanes
     lanes[index], corners[index] = lane, held
     return num_lanes + 1
-
-
-@kernel_jit
-def _reach_all_corners(
-    lanes: Int64Array, corners: Int64Array, ahead: tuple[Int64Array, Int64Array], reached: Int64Array
-) -> bool:
-    """Return whether a chain of lanes that follow each other holds all corners.
-
-    Args:
-        lanes: The lanes.
-        corners: A bit for each corner that they hold.
-        ahead: Which lanes follow each.
-        reached: Room for the sets of corners of the chains that end at each lane, a bit for each set.
-    """
-    # as many rounds as there are lanes: in each, chains get a lane longer at least
-    for index in range(len(lanes)):
-        reached[index] = 1 << corners[index]
-    for _ in range(len(lanes)):
-        for index in range(len(lanes)):
-            if reached[index] >> _ALL_CORNERS & 1:
-                return True
-        for index in range(len(lanes)):
-            for other in range(len(lanes)):
-                if index != other and _is_ahead(ahead, lanes[index], lanes[other]):
-                    for held in range(_ALL_CORNERS + 1):
-                        if reached[index] >> held & 1:
-                            reached[other] |= 1 << (held | corners[other])
-    return False

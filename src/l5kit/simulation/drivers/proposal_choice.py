@@ -191,38 +191,32 @@ def plan_scene(
     shifts_m, parts, tracking = driving.shifts_m, driving.parts, scoring.tracking
     num_plans, num_poses = len(shifts_m) * len(parts), len(tracking.speed_fit) + 1
     driven_m, plans = np.empty((num_plans, num_poses)), np.empty((num_plans, num_poses, 3))
-    _write_proposals(situation, driving, scoring.step_s, driven_m, plans)
-    marks = score_plans(plans, situation.ego, situation.others, scoring, 0.0)
-    best = choose(marks, shifts_m, last_shift_m)
-    chosen = best
-    # too late for any speed that a driver wants: along the line of the best one, but as hard as the AV can brake
-    if marks[best, FAULT_STEP] * scoring.step_s <= _EMERGENCY_S:
-        braking = (tracking.longitudinal[0], tracking.num_ahead, scoring.step_s)
-        write_emergency_distances(max(situation.ego[3], 0.0), braking, driven_m[best])
-        write_plan(situation.way, shifts_m[best // len(parts)], driven_m[best], plans[best])
-        chosen = EMERGENCY
-    plan[:] = plans[best, 1 : len(plan) + 1]
-    return chosen, marks
-
-
-@kernel_jit
-def _write_proposals(
-    situation: Situation, driving: Driving, step_s: float, driven_m: Float64Array, plans: Float64Array
-) -> None:
-    """Write how far each proposal comes, (P, N + 1), and its poses, (P, N + 1, 3)."""
-    way, ego, parts = situation.way, situation.ego, driving.parts
+    # how far each proposal comes, and its poses
+    way, ego, step_s = situation.way, situation.ego, scoring.step_s
     obstacles = np.empty((_MOST_OBSTACLES, OBSTACLE_COLUMNS))
     line_m = np.empty((int(situation.reach_m / PATH_STEP_M) + 2, 2))
     motion, half = (max(ego[3], 0.0), ego[4]), (0.5 * ego[6], 0.5 * ego[7])
     count = 0
-    for number in range(len(plans)):
-        shift_m = driving.shifts_m[number // len(parts)]
+    for number in range(num_plans):
+        shift_m = shifts_m[number // len(parts)]
         # what is in the way depends on the line only, not on how fast it is driven
         if number % len(parts) == 0:
             count = write_obstacles(way, shift_m, half, situation.others, step_s, line_m, obstacles)
         driver, seen = (driving.parameters, parts[number % len(parts)], step_s), obstacles[:count]
         write_driver_distances(way, driver, motion, half[0], situation.end_m, situation.lines, seen, driven_m[number])
         write_plan(way, shift_m, driven_m[number], plans[number])
+
+    marks = score_plans(plans, ego, situation.others, scoring, 0.0)
+    best = choose(marks, shifts_m, last_shift_m)
+    chosen = best
+    # too late for any speed that a driver wants: along the line of the best one, but as hard as the AV can brake
+    if marks[best, FAULT_STEP] * step_s <= _EMERGENCY_S:
+        braking = (tracking.longitudinal[0], tracking.num_ahead, step_s)
+        write_emergency_distances(motion[0], braking, driven_m[best])
+        write_plan(way, shifts_m[best // len(parts)], driven_m[best], plans[best])
+        chosen = EMERGENCY
+    plan[:] = plans[best, 1 : len(plan) + 1]
+    return chosen, marks
 
 
 @kernel_jit
