@@ -119,8 +119,8 @@ def chance_of(values: Float64Array, *, num_different: int) -> float:
 
     It is twice the share of the draws that lie on the other side of 0, each draw moved as in :func:`estimate_of`; a
     draw that is 0 before is on both sides, and the value counts as a draw (Davison and Hinkley, "Bootstrap Methods and
-    their Application", 1997, 4.2). Few scenes never tell much: if each of n scenes could have gone the other way, all of them
-    go one way with a chance of 2 / 2^n, and the p-value is not below that.
+    their Application", 1997, 4.2). Few scenes never tell much: if each of n scenes could have gone the other way, all
+    of them go one way with a chance of 2 / 2^n, and the p-value is not below that.
 
     Args:
         values: The difference over all scenes, then those of the draws, NaN where there is none, (1 + draws,).
