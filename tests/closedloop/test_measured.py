@@ -194,6 +194,7 @@ def test_what_a_metric_may_not_be(given, message):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
+        pytest.param([len], "name a metric of a file of yours", id="a function alone"),
         pytest.param(["gap"], "name a metric of a file of yours", id="no file"),
         pytest.param([Metric(**(ONE | {"name": "score"}), of_frames=len)], "there already", id="a column of scenes"),
         pytest.param([Metric(**(ONE | {"name": "x_m"}), of_frames=len)], "there already", id="a column of frames"),

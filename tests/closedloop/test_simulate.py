@@ -407,6 +407,10 @@ def test_two_processes_do_not_write_into_one_folder(mixed_city, tmp_path):
         pytest.param({"scenes": slice(5, 9)}, "some of the 5 scenes", id="none"),
         pytest.param({"scenes": [1, 1]}, "none twice", id="twice"),
         pytest.param({"scenes": [5]}, "some of the 5 scenes", id="too high"),
+        pytest.param({"scenes": [0.5]}, r"scenes .* is \[0.5\]; it must be a slice or a list", id="part"),
+        pytest.param({"scenes": 3}, "scenes .* is 3; it must be a slice or a list", id="number"),
+        pytest.param({"scenes": "0:2"}, "scenes .* is '0:2'; it must be a slice or a list", id="text"),
+        pytest.param({"scenes": slice(0, 2, 0)}, "scenes .* is slice", id="steps of 0"),
     ],
 )
 def test_scenes_that_are_not_there_are_refused(mixed_city, tmp_path, values, message):
@@ -419,13 +423,17 @@ def test_scenes_that_are_not_there_are_refused(mixed_city, tmp_path, values, mes
     "values",
     [
         {"moves": "jumped"},
+        {"moves": 3},
         {"batch_size": 0},
+        {"batch_size": None},
         {"workers": -1},
         {"workers": 1.5},
         {"num_frames": 0},
         {"num_frames": 2.5},
         {"start_frame": -1},
         {"start_frame": 1.5},
+        {"start_frame": None},
+        {"start_frame": True},
     ],
     ids=str,
 )

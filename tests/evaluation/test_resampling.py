@@ -85,6 +85,14 @@ def test_chances_of_differences(draws, num_different, expected):
     assert_allclose(found, expected)
 
 
+def test_draws_that_are_0_count_on_both_sides_whatever_the_seed():
+    """Eight scenes are won and one is lost: a draw in fifty is even, and random numbers do not decide for whom."""
+    gains = np.repeat([1.0, -1.0, 0.0], [8, 1, 31])
+    chances = [chance_of(Resampling(10_000, seed).weights(40) @ gains / 40, num_different=9) for seed in range(20)]
+    assert min(chances) > 0.01
+    assert max(chances) < 0.02
+
+
 def test_chances_are_even_where_there_is_no_difference():
     """Of many samples without a difference about one in twenty has a p-value below 0.05."""
     generator, resampling = np.random.default_rng(0), Resampling(num_draws=400)

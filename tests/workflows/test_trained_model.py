@@ -133,6 +133,8 @@ def test_what_cannot_be_loaded_or_predicted_is_an_error(files, tmp_path):
     if not torch.cuda.is_available():
         with pytest.raises(InvalidArgumentError, match="finds no CUDA"):
             l5kit.load_model(files["raster_planner"], device="cuda")
+    with pytest.raises(InvalidArgumentError, match="device is 'cdua', which torch does not know"):
+        l5kit.load_model(files["raster_planner"], device="cdua")
     model = l5kit.load_model(files["raster_planner"])
     assert isinstance(model, TrainedModel)
     for nothing in ([], 3):

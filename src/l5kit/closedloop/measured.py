@@ -112,7 +112,7 @@ def _open(requested: RequestedMetric) -> tuple[list[Metric], str]:
     """Return the metrics of one name, and what tells their code from that of others."""
     if isinstance(requested, Metric):
         return [requested], digest_of_object(requested)
-    if not is_own(requested):
+    if not isinstance(requested, str) or not is_own(requested):
         raise InvalidArgumentError(
             f"metrics (--metrics) is {requested!r}; name a metric of a file of yours: FILE.py:NAME"
         )

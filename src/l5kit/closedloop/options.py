@@ -1,5 +1,6 @@
 """Options of a closed-loop simulation: which scenes and frames, how planners move the AV, and how it is carried out."""
 
+import contextlib
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,15 +80,16 @@ class ClosedLoopOptions:
     def __post_init__(self) -> None:
         for name, least in (("start_frame", 0), ("num_frames", 1), ("workers", 0), ("batch_size", 1)):
             value = getattr(self, name)
-            if value is None or (name == "workers" and not isinstance(value, int | float | np.number)):
+            is_left_out = value is None and name in ("num_frames", "workers")
+            if is_left_out or (name == "workers" and not isinstance(value, int | float | np.number)):
                 continue
-            if not isinstance(value, int | np.integer) or value < least:
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
         if isinstance(self.workers, int) and self.workers > _MOST_WORKERS:
             raise InvalidArgumentError(
                 f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 is one for each core"
             )
-        if self.moves is not None and self.moves not in MOVES and not is_own(self.moves):
+        if self.moves is not None and self.moves not in MOVES and not is_own(str(self.moves)):
             raise InvalidArgumentError(
                 f"moves is {self.moves!r}{did_you_mean(self.moves, MOVES)}; allowed are {', '.join(MOVES)}, or "
                 "FILE.py:NAME"
@@ -102,14 +104,16 @@ class ClosedLoopOptions:
         Raises:
             InvalidArgumentError: There is no such scene, one is named twice, or none is chosen.
         """
-        if self.scenes is None or isinstance(self.scenes, slice):
-            chosen = sorted(range(num_scenes)[self.scenes or slice(None)])
-        else:
-            chosen = sorted(map(operator.index, self.scenes))
+        chosen: list[int] = []
+        with contextlib.suppress(TypeError, ValueError):  # what is no slice of whole numbers, and no list of such
+            if self.scenes is None or isinstance(self.scenes, slice):
+                chosen = sorted(range(num_scenes)[self.scenes or slice(None)])
+            else:
+                chosen = sorted(map(operator.index, self.scenes))
         if not chosen or not 0 <= chosen[0] <= chosen[-1] < num_scenes or len(set(chosen)) < len(chosen):
             raise InvalidArgumentError(
-                f"{with_option('scenes')} is {self.scenes!r}; it must choose some of the {num_scenes} scenes of the "
-                "log, none twice"
+                f"{with_option('scenes')} is {self.scenes!r}; it must be a slice or a list of numbers, and choose "
+                f"some of the {num_scenes} scenes of the log, none twice"
             )
         return np.array(chosen, np.int64)
 

@@ -117,10 +117,10 @@ def estimate_of(
 def chance_of(values: Float64Array, *, num_different: int) -> float:
     """Return the p-value of a difference: how likely one as large or larger is where there is none, NaN if unknown.
 
-    It is twice the share of the draws that lie on the other side of 0, each draw moved as in :func:`estimate_of`; 0
-    itself is on both sides, and the value counts as a draw (Davison and Hinkley, "Bootstrap Methods and their
-    Application", 1997, 4.2). Few scenes never tell much: if each of n scenes could have gone the other way, all of them
-    go one way with a chance of 2 / 2^n, and the p-value is not below that.
+    It is twice the share of the draws that lie on the other side of 0, each draw moved as in :func:`estimate_of`; a
+    draw that is 0 before is on both sides, and the value counts as a draw (Davison and Hinkley, "Bootstrap Methods and
+    their Application", 1997, 4.2). Few scenes never tell much: if each of n scenes could have gone the other way, all
+    of them go one way with a chance of 2 / 2^n, and the p-value is not below that.
 
     Args:
         values: The difference over all scenes, then those of the draws, NaN where there is none, (1 + draws,).
@@ -129,7 +129,9 @@ def chance_of(values: Float64Array, *, num_different: int) -> float:
     draws = _centred(values)
     if np.isnan(values[0]) or len(draws) == 0:
         return np.nan
-    share = (1 + min((draws <= 0.0).sum(), (draws >= 0.0).sum())) / (1 + len(draws))
+    # where values are few, many draws are 0: which side all of them are moved to is chance, and tells nothing
+    is_zero = np.abs(values[1:][~np.isnan(values[1:])]) < _SAME
+    share = (1 + min(((draws <= 0.0) | is_zero).sum(), ((draws >= 0.0) | is_zero).sum())) / (1 + len(draws))
     return float(min(1.0, max(2.0 * share, 2.0 / 2.0 ** min(num_different, 1000))))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from l5kit.errors import InvalidArgumentError
+
 _TRUTH_PREFIXES = ("target_", "all_other_agents_future_", "future_")
 _TRUTH_KEYS = ("speed",)
 """Keys of a batch that a model does not get in evaluations; ``speed`` of vector samples is that of the next step."""
@@ -33,6 +35,26 @@ def warn_of_training(name: str, model: nn.Module, *, stacklevel: int) -> None:
             RuntimeWarning,
             stacklevel=stacklevel,
         )
+
+
+def find_device(requested: str | torch.device) -> torch.device:
+    """Return a device, for ``auto`` CUDA where it is there and else the CPU.
+
+    Raises:
+        InvalidArgumentError: There is no such device, or it is one of CUDA and there is none.
+    """
+    has_cuda = torch.cuda.is_available()
+    if requested == "auto":
+        return torch.device("cuda" if has_cuda else "cpu")
+    try:
+        device = torch.device(requested)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"device is {requested!r}, which torch does not know; take 'auto' or 'cpu'"
+        ) from error
+    if device.type == "cuda" and not has_cuda:
+        raise InvalidArgumentError(f"device is {str(requested)!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
+    return device
 
 
 def tensors_on(device: torch.device, batch: Mapping[str, object]) -> dict[str, torch.Tensor]:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-import torch
 from torch import nn
 
 from l5kit._types import Config
@@ -18,6 +17,7 @@ from l5kit.data.log_facts import LogFacts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import InvalidArgumentError
+from l5kit.planning.network_inputs import find_device
 from l5kit.planning.weights_file import weights_of
 from l5kit.simulation.drivers.network import NetworkDriver
 from l5kit.simulation.drivers.token_traffic import TokenTraffic
@@ -99,7 +99,7 @@ class DriverCheckpoint:
             raise InvalidArgumentError(f"whom is {self.whom!r}; it must be 'ego' or 'agents'")
         if not self._is_token_traffic:
             require_whom(self.config, self.whom, name=str(self.file))
-        _device_of(self.device)
+        find_device(self.device)
 
     @property
     def file(self) -> Path:
@@ -145,7 +145,7 @@ class DriverCheckpoint:
             samples,
             num_steps=recipe.times.num_steps,
             step_time_s=self.config.params.step_time_s,
-            device=_device_of(self.device),
+            device=find_device(self.device),
             reach_m=recipe.sizes.max_agents_distance_m,
         )
 
@@ -187,20 +187,10 @@ def network_driver(
     return NetworkDriver(
         network,
         samples,
-        device=_device_of(device),
+        device=find_device(device),
         headings="path" if config.params.workflow.startswith("agent_motion") else "network",
         max_batch=max_batch,
     )
-
-
-def _device_of(requested: str) -> str:
-    """Return the device that is requested, and for ``auto`` CUDA where it is there."""
-    has_cuda = torch.cuda.is_available()
-    if requested.startswith("cuda") and not has_cuda:
-        raise InvalidArgumentError(f"device is {requested!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
-    if requested != "auto":
-        return requested
-    return "cuda" if has_cuda else "cpu"
 
 
 def samples_to_drive(

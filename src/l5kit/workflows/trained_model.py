@@ -19,7 +19,7 @@ from l5kit.dataset.batch_loader import IndexedSamples
 from l5kit.dataset.loading import loader as make_loader
 from l5kit.dataset.sample_batch import collate, tensors_of
 from l5kit.errors import InvalidArgumentError
-from l5kit.planning.network_inputs import network_inputs, tensors_on
+from l5kit.planning.network_inputs import find_device, network_inputs, tensors_on
 from l5kit.planning.weights_file import weights_of
 from l5kit.workflows.samples import SampleSource, file_keys_of
 from l5kit.workflows.trained_network import WITHOUT_TRAINING, configuration_of, load_network
@@ -184,15 +184,11 @@ def load_model(
         ConfigError: There is no configuration, or a key is unknown, missing, of the wrong type or out of range.
         CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
         CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
-        InvalidArgumentError: ``device`` is one of CUDA, and there is none.
+        InvalidArgumentError: There is no such device.
     """
     weights = weights_of(file)
     given = configuration_of(weights, allow_pickle=allow_pickle) if cfg is None else cfg
     config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **given})
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    target = torch.device(device)
-    if target.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidArgumentError(f"device is {str(device)!r}, and torch finds no CUDA; take 'auto' or 'cpu'")
+    target = find_device(device)
     model = TrainedModel(load_network(weights, config, allow_pickle=allow_pickle), config, weights)
     return model.to(target)
