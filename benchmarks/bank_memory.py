@@ -92,8 +92,10 @@ def tell_slots(bank: SceneBank, num_slots: int) -> None:
     slots, scenes = np.arange(num_slots), np.arange(num_slots) % len(bank)
     traffic = TrafficSlots(bank, num_slots, drives=IntelligentDriver())
     traffic.start(slots, scenes, np.zeros(num_slots, np.int64))
-    taken = num_bytes((traffic.seats, traffic.room, traffic.current))
-    print(f"{num_slots:,} slots of {traffic.seats.states.shape[1]} seats: {taken / num_slots / 1e3:.1f} kB a slot")
+    taken = num_bytes((traffic.vehicles, traffic.room, traffic.current))
+    print(
+        f"{num_slots:,} slots of {traffic.vehicles.states.shape[1]} vehicles: {taken / num_slots / 1e3:.1f} kB a slot"
+    )
     ends, num_steps, start_s = np.diff(bank.frame_starts)[scenes], 0, 0.0
     while (going := slots[traffic.frames[slots] + 1 < ends]).size:
         rows = bank.frame_starts[scenes[going]] + traffic.frames[going]

@@ -124,7 +124,7 @@ def test_kernels_of_simulations_and_environments_compile(
         env = device_env.DeviceVectorEnv(2, config, data_of(city))
         env.reset(seed=1)
         env.step(given)
-    of_traffic = {"start_slots", "begin_step", "move_seats", "enter_frame", "write_rows"}
+    of_traffic = {"start_slots", "begin_step", "move_vehicles", "enter_frame", "write_rows"}
     of_avs = {"set_avs", "move_avs", "choose_going", "follow_avs", "check_avs", "scale_actions", "choose_controls"}
     of_avs |= {"write_state", "judge_step", "_count_step"}
     assert set(backend.assembly) == of_traffic | of_avs

@@ -57,7 +57,7 @@ class Twins:
         boxes, _ = egos_of(self.bank, self.slots.bank_rows, self.slots.frames, slots)
         self.slots.enter(slots, boxes)
         self.twin.enter(self.sent(slots), self.sent(boxes))
-        self.most_waiting = max(self.most_waiting, int((self.found(self.twin.seats.states) == 2).sum()))
+        self.most_waiting = max(self.most_waiting, int((self.found(self.twin.vehicles.states) == 2).sum()))
 
     def check(self, slots):
         expected, found = self.slots.rows(slots), self.twin.rows(self.sent(slots))

@@ -46,7 +46,7 @@ def acts_of(env, action=AHEAD):
 def states_of(env, scene):
     """Return the states of the vehicles of a running scene that may act, and their tracks."""
     traffic, actors = env._traffic, scene.episode.roads.actors
-    return traffic.seats.states[scene.episode.roads._slot, actors.seats], actors.track_ids.astype(np.int64)
+    return traffic.vehicles.states[scene.episode.roads._slot, actors.vehicles], actors.track_ids.astype(np.int64)
 
 
 @pytest.mark.parametrize("frames", [1, 3])
@@ -186,9 +186,9 @@ def test_who_waits_is_driven_and_goes_on_from_there(make, monkeypatch):
     (scene,) = env._scenes
     (states, tracks), slot = states_of(env, scene), scene.episode.roads._slot
     (waiting,) = np.flatnonzero(states == DRIVEN)[:1]
-    seat = scene.episode.roads.actors.seats[waiting]
-    row, track, seats = int(scene.rows[1]), tracks[waiting], env._traffic.seats
-    actions, start_m = acts_of(env), seats.boxes[slot, seat, :2].copy()
+    vehicle = scene.episode.roads.actors.vehicles[waiting]
+    row, track, vehicles = int(scene.rows[1]), tracks[waiting], env._traffic.vehicles
+    actions, start_m = acts_of(env), vehicles.boxes[slot, vehicle, :2].copy()
     actions[row] = TO_THE_SIDE
     looked_from_m = {}
 
@@ -201,18 +201,18 @@ def test_who_waits_is_driven_and_goes_on_from_there(make, monkeypatch):
         _, _, terminated, _, _ = env.step(actions)
         if terminated[row]:
             break
-    assert np.hypot(*(seats.boxes[slot, seat, :2] - start_m)) > 1, "its driver has moved it"
+    assert np.hypot(*(vehicles.boxes[slot, vehicle, :2] - start_m)) > 1, "its driver has moved it"
     assert (env.scene_indices[row], env.track_ids[row]) == (START["scene_id"], track)
     # where its driver has brought it, with its speed, and not where the log has it
     avs, actor = scene.episode.avs.arrays, 1 + waiting
-    np.testing.assert_array_equal(avs.boxes[actor, :2], seats.boxes[slot, seat, :2])
-    assert avs.motions[actor, 0] == pytest.approx(np.hypot(*seats.velocities_mps[slot, seat]))
+    np.testing.assert_array_equal(avs.boxes[actor, :2], vehicles.boxes[slot, vehicle, :2])
+    assert avs.motions[actor, 0] == pytest.approx(np.hypot(*vehicles.velocities_mps[slot, vehicle]))
     frame = scene.episode.roads.episode_frame - 1
     assert np.hypot(*(scene.episode.roads.actors.log_poses[frame, actor, :2] - avs.boxes[actor, :2])) > 0.05
     arc_m, offset_m, _ = scene.episode.roads.now.positions[actor]
     assert abs(offset_m) < 1
-    assert arc_m == pytest.approx(seats.motions[slot, seat, ARC], abs=0.5)
-    assert looked_from_m[scene.episode.roads.actors.routes[actor]] == seats.motions[slot, seat, ARC]
+    assert arc_m == pytest.approx(vehicles.motions[slot, vehicle, ARC], abs=0.5)
+    assert looked_from_m[scene.episode.roads.actors.routes[actor]] == vehicles.motions[slot, vehicle, ARC]
 
 
 def test_the_same_seed_gives_the_same_vehicles_whatever_went_before(make):

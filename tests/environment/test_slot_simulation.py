@@ -126,7 +126,7 @@ def drive_with_noise(bank, backend, noise_m):
     simulation = SlotSimulation(bank, 3, model=MODELS["bicycle"], drives=DRIVERS["idm"], backend=backend)
     generator, places = torch.Generator(backend.device).manual_seed(7), []
     simulation.reset([0, 1, 2], [1, 1, 1])
-    traffic, boxes = simulation.traffic, backend.tensor(simulation.traffic.seats.boxes)
+    traffic, boxes = simulation.traffic, backend.tensor(simulation.traffic.vehicles.boxes)
 
     def push(*shape):
         return torch.rand(shape, generator=generator, device=backend.device, dtype=torch.float64) * 2 - 1

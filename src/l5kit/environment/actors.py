@@ -35,7 +35,7 @@ class Actors:
 
     Attributes:
         first_frame: The first of these frames, counted in the scene.
-        seats: The seats of the vehicles, int64 (P,).
+        vehicles: The vehicles, counted in the scene, int64 (P,).
         tracks: Tracks of all, rows of ``track_ids`` of the bank, -1 for the AV, int64 (1 + P,).
         track_ids: Tracks of the vehicles as in the log, uint64 (P,).
         routes: Paths of all in the bank, int64 (1 + P,).
@@ -46,7 +46,7 @@ class Actors:
     """
 
     first_frame: int
-    seats: Int64Array
+    vehicles: Int64Array
     tracks: Int64Array
     track_ids: NumericArray
     routes: Int64Array
@@ -87,14 +87,14 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
         may_act &= firsts == 0
     # in the order in which they come near, the nearest first, of those as near the lower track
     order = np.lexsort((tracks[1:], at_first_m, firsts))
-    seats = order[may_act[order]][:most]
-    actors = np.concatenate([[0], 1 + seats])
-    all_positions = np.concatenate([ego_positions[:, None], positions[:, seats]], axis=1)
+    vehicles = order[may_act[order]][:most]
+    actors = np.concatenate([[0], 1 + vehicles])
+    all_positions = np.concatenate([ego_positions[:, None], positions[:, vehicles]], axis=1)
     return Actors(
         first_frame=frames.start,
-        seats=seats,
+        vehicles=vehicles,
         tracks=tracks[actors],
-        track_ids=bank.track_ids[tracks[1 + seats]],
+        track_ids=bank.track_ids[tracks[1 + vehicles]],
         routes=routes[actors],
         last_frames=last_frames[actors],
         log_poses=np.ascontiguousarray(all_positions[..., :3]),
@@ -102,18 +102,18 @@ def choose_actors(bank: SceneBank, scene: int, frames: range, *, most: int, only
     )
 
 
-def _logged_positions(bank: SceneBank, frames: slice, num_seats: int) -> tuple[Float64Array, BoolArray]:
-    """Return where the log has seats in frames of the bank, and in which it has them, (F, T).
+def _logged_positions(bank: SceneBank, frames: slice, num_vehicles: int) -> tuple[Float64Array, BoolArray]:
+    """Return where the log has vehicles in frames of the bank, and in which it has them, (F, T).
 
     A position is x, y, yaw and the length of the route up to there, (F, T, 4).
     """
     logged = bank.rows
     bounds = logged.starts[frames.start : frames.stop + 1]
     rows = slice(int(bounds[0]), int(bounds[-1]))
-    seats, of_rows = logged.seats[rows], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    is_wanted = seats >= 0
-    wanted = of_rows[is_wanted], seats[is_wanted]
-    positions = np.zeros((len(bounds) - 1, num_seats, 4))
+    vehicles, of_rows = logged.vehicles[rows], np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    is_wanted = vehicles >= 0
+    wanted = of_rows[is_wanted], vehicles[is_wanted]
+    positions = np.zeros((len(bounds) - 1, num_vehicles, 4))
     is_there = np.zeros(positions.shape[:2], np.bool_)
     positions[wanted] = np.column_stack([logged.boxes[rows][is_wanted, :3], logged.arcs_m[rows][is_wanted]])
     is_there[wanted] = True
@@ -127,7 +127,7 @@ def _logged_positions(bank: SceneBank, frames: slice, num_seats: int) -> tuple[F
 class ActorRoads(EpisodeRoads):
     """What is around the AV of a scene, which is slot 0, and around vehicles that act, which are the slots behind it.
 
-    All of them share the road users of the scene. A vehicle that acts has a seat there, where others see it; drivers
+    All of them share the road users of the scene. A vehicle that acts is one of them, which others see; drivers
     leave it alone. It acts from when it is within 100 m of the AV, or later, and until then drivers have it.
 
     Args:
@@ -179,9 +179,9 @@ class ActorRoads(EpisodeRoads):
     def start(self, slots: Int64Array, scenes: Int64Array, frames: Int64Array) -> Int64Array:  # noqa: ARG002
         """Put the AV, which is slot 0, at a frame of a scene; see :class:`EpisodeRoads`."""
         rows = super().start(self._slots, scenes, frames)
-        states = self.traffic.seats.states[self._slot]
+        states = self.traffic.vehicles.states[self._slot]
         states[:] = FIXED if self.traffic.drives is None else LOGGED
-        states[self._now.seats] = LOGGED
+        states[self._now.vehicles] = LOGGED
         return rows
 
     def log_poses(self, slots: Int64Array) -> Float64Array:
@@ -197,14 +197,14 @@ class ActorRoads(EpisodeRoads):
     def enter(self, slots: Int64Array, avs: AvArrays, *, begins: bool) -> None:
         """Put actors (B,) into the frame that is current now, let in who comes into it, and follow their routes."""
         self._last, self._avs = None, avs
-        is_av, seats, slot = 0 in slots, self.traffic.seats, self._slot
-        own = self._now.seats[slots[slots > 0] - 1]
+        is_av, vehicles, slot = 0 in slots, self.traffic.vehicles, self._slot
+        own = self._now.vehicles[slots[slots > 0] - 1]
         if not begins:
             # where others see vehicles that act, as exactly as records have it
-            vehicles = slots[slots > 0]
-            seats.boxes[slot, own, :2] = avs.boxes[vehicles, :2]
-            seats.boxes[slot, own, 2] = avs.boxes[vehicles, 2].astype(np.float32)
-            seats.velocities_mps[slot, own] = avs.velocities_mps[vehicles].astype(np.float32)
+            moved = slots[slots > 0]
+            vehicles.boxes[slot, own, :2] = avs.boxes[moved, :2]
+            vehicles.boxes[slot, own, 2] = avs.boxes[moved, 2].astype(np.float32)
+            vehicles.velocities_mps[slot, own] = avs.velocities_mps[moved].astype(np.float32)
             if not is_av:
                 avs.velocities_mps[0] = 0.0  # an AV that has failed stands from now on
         if is_av or not begins:
@@ -220,7 +220,7 @@ class ActorRoads(EpisodeRoads):
             # a route may come by the same position twice: at first the AV is looked for around where the log has it, a
             # vehicle around where drivers have taken it over, or brought it since
             positions[slots == 0, 0] = arcs_m[slots == 0]
-            positions[slots > 0, 0] = seats.motions[slot, own, ARC]
+            positions[slots > 0, 0] = vehicles.motions[slot, own, ARC]
         follow_routes(self.paths, actors.routes[slots], avs.boxes[slots], positions)
         now.frames[slots] = self.bank.frame_starts[self.traffic.bank_rows[slot]] + self.traffic.frames[slot]
         now.routes[slots], now.positions[slots], now.expert_arcs_m[slots] = actors.routes[slots], positions, arcs_m
@@ -237,17 +237,17 @@ class ActorRoads(EpisodeRoads):
             avs: Takes their sizes.
             most: How many may come, those first that came near first; None for all.
         """
-        seats, slot, actors = self.traffic.seats, self._slot, self._now
-        came = 1 + np.flatnonzero(seats.states[slot, actors.seats] == DRIVEN)
+        vehicles, slot, actors = self.traffic.vehicles, self._slot, self._now
+        came = 1 + np.flatnonzero(vehicles.states[slot, actors.vehicles] == DRIVEN)
         came = came[actors.last_frames[came] > self.traffic.frames[slot]][:most]
-        own = actors.seats[came - 1]
-        seats.states[slot, own] = ACTING
-        avs.boxes[came, 3:] = seats.boxes[slot, own, 3:]
-        return came, VehicleStates.of_boxes(seats.boxes[slot, own], seats.velocities_mps[slot, own])
+        own = actors.vehicles[came - 1]
+        vehicles.states[slot, own] = ACTING
+        avs.boxes[came, 3:] = vehicles.boxes[slot, own, 3:]
+        return came, VehicleStates.of_boxes(vehicles.boxes[slot, own], vehicles.velocities_mps[slot, own])
 
     def take_out(self, actors: Int64Array) -> None:
         """Let vehicles (K,) leave the scene, so that nobody sees them any more; the AV stays."""
-        self.traffic.seats.states[self._slot, self._now.seats[actors[actors > 0] - 1]] = GONE
+        self.traffic.vehicles.states[self._slot, self._now.vehicles[actors[actors > 0] - 1]] = GONE
         self._last = None
 
     def rows(self, slots: Int64Array) -> TrafficRows:

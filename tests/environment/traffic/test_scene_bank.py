@@ -47,13 +47,13 @@ def test_scenes_without_a_map_have_straight_routes():
 def test_rows_and_tracks_are_counted_over_all_scenes():
     bank = SceneBank(small_log(), road=None, drives_agents=False)
     bank.prepare(np.array([1, 0]))
-    row_starts, seats, is_entering, groups, boxes, directions, velocities_mps, tracks, arcs_m = bank.rows
+    row_starts, vehicles, is_entering, groups, boxes, directions, velocities_mps, tracks, arcs_m = bank.rows
     assert row_starts.tolist() == [0, 1, 2, 3, *range(5, 28, 2)]
     assert bank.track_ids.tolist() == [1, 3, 7]
     assert tracks[:5].tolist() == [0, 0, 0, 2, 1]
     assert groups[3:5].tolist() == [RoadUserGroup.VEHICLE, RoadUserGroup.VULNERABLE]
     assert is_entering.tolist() == [True, False, False, True, True, *[False] * 22]
-    assert (seats == -1).all()
+    assert (vehicles == -1).all()
     assert (arcs_m == 0).all()
     np.testing.assert_allclose(boxes[5], [5.5, 2, 0, 4, 2])
     np.testing.assert_array_equal(directions, np.broadcast_to([1.0, 0.0], (27, 2)))
@@ -79,8 +79,8 @@ def test_a_city_scene_has_the_parts_of_a_simulation(city_log, road):
     for bank_row, scene in enumerate((1, 2)):
         batch = SceneBatch.of_scenes([SceneRecords.read(city_log, scene)], facts=city_log.facts, road=road)
         first, stop = bank.frame_starts[bank_row : bank_row + 2]
-        seats = bank.path_tracks[bank.routes[bank_row] + 1 : bank.routes[bank_row + 1]]
-        np.testing.assert_array_equal(bank.track_ids[seats], batch.tracks.track_ids[find_lane_followers(batch)])
+        vehicles = bank.path_tracks[bank.routes[bank_row] + 1 : bank.routes[bank_row + 1]]
+        np.testing.assert_array_equal(bank.track_ids[vehicles], batch.tracks.track_ids[find_lane_followers(batch)])
         last_frames = bank.path_last_frames[bank.routes[bank_row] + 1 : bank.routes[bank_row + 1]]
         np.testing.assert_array_equal(last_frames, batch.tracks.last_frames[find_lane_followers(batch)])
         np.testing.assert_array_equal(bank.ego_poses[first:stop, :2], batch.ego_log.positions_m[0])

@@ -155,8 +155,8 @@ def _way_from_log(twin):
 
 
 def test_agents_that_the_log_loses_for_a_while_drive_on(bank, city_log, road, scenes):
-    seats = bank.path_tracks[bank.routes[1] + 1 : bank.routes[2]]  # scene 0 is the second one of the bank
-    lost = bank.track_ids[seats[::2]]
+    vehicles = bank.path_tracks[bank.routes[1] + 1 : bank.routes[2]]  # scene 0 is the second one of the bank
+    lost = bank.track_ids[vehicles[::2]]
     records = scenes[0]
     frames = np.repeat(np.arange(len(records.frames)), np.diff(records.frames["agent_index_interval"], axis=1)[:, 0])
     starts = 12 + records.agents["track_id"] % 5
@@ -217,8 +217,8 @@ def test_vehicles_are_driven_on_while_scenes_with_more_of_them_come(city_log, ro
                 rows = growing.frame_starts[slots.bank_rows[started]] + slots.frames[started]
                 boxes = np.column_stack([growing.ego_poses[rows], np.full((len(rows), 2), 2.0)])
                 slots.step(started, boxes, np.zeros((len(rows), 2)))
-        num_seats = np.diff(growing.routes)
-        assert num_seats[0] < num_seats[1]
+        num_vehicles = np.diff(growing.routes)
+        assert num_vehicles[0] < num_vehicles[1]
         return slots.num_driven(both), slots.rows(both).boxes
 
     found, expected = drive([[0], [1]]), drive([[0, 1], []])

@@ -65,10 +65,10 @@ class BankArrays(NamedTuple):
         """Return no scenes."""
         start, whole, part = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
         points_m, boxes = np.zeros((0, 2)), np.zeros((0, 5))
-        seats, is_new = np.zeros(0, np.int32), np.zeros(0, np.bool_)
+        vehicles, is_new = np.zeros(0, np.int32), np.zeros(0, np.bool_)
         return cls(
             SceneStarts(start, start),
-            LogRows(start, seats, is_new, whole, boxes, points_m, points_m, whole, part),
+            LogRows(start, vehicles, is_new, whole, boxes, points_m, points_m, whole, part),
             PathArrays(start, points_m, part, start, part, whole, np.zeros((0, 2), np.int64), part),
             whole,
             whole,
@@ -98,15 +98,15 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     num_frames, table = len(records.frames), batch.tracks
     frames = buffer.frames[buffer.scene_starts[0] : buffer.scene_stops[0]]
     rows = read_agents(buffer.agents, frames, table, np.zeros(num_frames, np.int64), batch.threshold)
-    av_paths, vehicle_paths, vehicles = _paths_of(batch, drives_agents, unknown_limit_mps)
+    av_paths, vehicle_paths, vehicle_tracks = _paths_of(batch, drives_agents, unknown_limit_mps)
 
-    # a seat for each vehicle with a path; rows of anything else are kept only if they are road users
-    seats_of_tracks = np.full(len(table), -1, np.int32)
-    seats_of_tracks[vehicles] = np.arange(len(vehicles))
-    seats = seats_of_tracks[rows.track_rows]
+    # vehicles are those with a path, counted in the scene; rows of anything else are kept only if they are road users
+    vehicles_of_tracks = np.full(len(table), -1, np.int32)
+    vehicles_of_tracks[vehicle_tracks] = np.arange(len(vehicle_tracks))
+    vehicles = vehicles_of_tracks[rows.track_rows]
     of_frames = np.repeat(np.arange(num_frames), np.diff(rows.starts))
-    is_entering = _first_rows(rows, of_frames, seats >= 0)
-    kept = np.flatnonzero((rows.groups != RoadUserGroup.NONE) | (seats >= 0))  # often a fifth of all
+    is_entering = _first_rows(rows, of_frames, vehicles >= 0)
+    kept = np.flatnonzero((rows.groups != RoadUserGroup.NONE) | (vehicles >= 0))  # often a fifth of all
     boxes = rows.boxes[kept]
     headings = np.empty((len(kept), 2))
     _write_headings(boxes, headings)
@@ -120,15 +120,15 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
     lights = lights_of_scenes(read_lane_colors(batch.recorded, faces))
 
     # how far vehicles are on their paths, each followed through the frames, which a stable order keeps
-    order = np.argsort(seats[kept], kind="stable")[np.count_nonzero(seats[kept] < 0) :]
-    arcs_m, row_starts = np.zeros(len(kept)), np.searchsorted(seats[kept][order], np.arange(len(vehicle_paths) + 1))
+    order = np.argsort(vehicles[kept], kind="stable")[np.count_nonzero(vehicles[kept] < 0) :]
+    arcs_m, row_starts = np.zeros(len(kept)), np.searchsorted(vehicles[kept][order], np.arange(len(vehicle_paths) + 1))
     arcs_m[order] = follow_tracks(vehicle_paths.starts, vehicle_paths.points_m, row_starts, boxes[:, :3][order])
     num_rows = np.bincount(of_frames[kept], minlength=num_frames)
     arrays = BankArrays(
-        starts=SceneStarts(np.array([0, num_frames]), np.array([0, 1 + len(vehicles)])),
+        starts=SceneStarts(np.array([0, num_frames]), np.array([0, 1 + len(vehicle_tracks)])),
         rows=LogRows(
             starts=np.concatenate([[0], np.cumsum(num_rows)]),
-            seats=seats[kept],
+            vehicles=vehicles[kept],
             is_new=is_entering[kept],
             groups=rows.groups[kept],
             boxes=boxes,
@@ -138,8 +138,8 @@ def prepare_scene(batch: SceneBatch, *, drives_agents: bool, unknown_limit_mps: 
             arcs_m=arcs_m,
         ),
         paths=_with_lights(av_paths, lights),
-        path_tracks=np.concatenate([[-1], vehicles]).astype(np.int64),
-        path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicles]]).astype(np.int64),
+        path_tracks=np.concatenate([[-1], vehicle_tracks]).astype(np.int64),
+        path_last_frames=np.concatenate([[num_frames - 1], table.last_frames[vehicle_tracks]]).astype(np.int64),
         ego=EgoLog(ego_poses, np.column_stack(motion), expert_arcs_m),
         lights=lights,
         track_ids=table.track_ids,

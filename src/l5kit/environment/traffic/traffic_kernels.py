@@ -1,7 +1,7 @@
 """Traffic of one environment: who is there in a frame, who is driven, and where drivers get.
 
-A *seat* is a vehicle of a scene that has a path, counted in the scene. In each environment it has one of seven states,
-from :data:`GONE` to :data:`ACTING`.
+A *vehicle* here has a path, and is counted in its scene. In each environment it has one of seven states, from
+:data:`GONE` to :data:`ACTING`.
 """
 
 import math
@@ -17,9 +17,10 @@ from l5kit.simulation.lanes.lane_following import SceneRows, put_on_path
 from l5kit.simulation.lanes.leaders import write_object
 
 GONE, WAITING, FIXED, LOGGED, ENTERING, DRIVEN, ACTING = range(-3, 4)
-"""States of seats. Those up to ``WAITING`` are not there, for good or until there is room; those from ``DRIVEN`` on are
-where a driver or somebody's actions have brought them. The others are where the log has them, ``FIXED`` for good, while
-drivers take over what is ``LOGGED`` and near; of those that are entering it is not known yet whether they find room."""
+"""States of vehicles. Those up to ``WAITING`` are not there, for good or until there is room; those from ``DRIVEN`` on
+are where a driver or somebody's actions have brought them. The others are where the log has them, ``FIXED`` for good,
+while drivers take over what is ``LOGGED`` and near; of those that are entering it is not known yet whether they find
+room."""
 
 
 class LogRows(NamedTuple):
@@ -27,18 +28,18 @@ class LogRows(NamedTuple):
 
     Attributes:
         starts: First row of each frame and the end of the last one, (F + 1,).
-        seats: The seat of each, -1 for none, (N,).
+        vehicles: The vehicle of each, -1 for none, (N,).
         is_new: Whether the frame before does not have its track, (N,).
         groups: A ``RoadUserGroup`` of each, (N,).
         boxes: World x, y, yaw, length and width, (N, 5).
         headings: Cosine and sine of the yaws, (N, 2).
         velocities_mps: (N, 2).
         tracks: (N,).
-        arcs_m: How far each is on the path of its seat, (N,).
+        arcs_m: How far each is on the path of its vehicle, (N,).
     """
 
     starts: Int64Array
-    seats: Int32Array
+    vehicles: Int32Array
     is_new: BoolArray
     groups: Int64Array
     boxes: Float64Array
@@ -48,8 +49,8 @@ class LogRows(NamedTuple):
     arcs_m: Float64Array
 
 
-class Seats(NamedTuple):
-    """The T seats of each of N environments; all but the states is of those that are driven.
+class Vehicles(NamedTuple):
+    """The T vehicles of each of N environments; all but the states is of those that are driven.
 
     Attributes:
         states: int8, (N, T).
@@ -95,75 +96,75 @@ class TrafficRows(NamedTuple):
 
 @kernel_jit
 def list_present(
-    frame: int, rows: LogRows, states: NumericArray, num_seats: int, present: Int64Array, is_met: BoolArray
+    frame: int, rows: LogRows, states: NumericArray, num_vehicles: int, present: Int64Array, is_met: BoolArray
 ) -> int:
-    """Write who is there in a frame, rows of the log, or -1 minus the seat of who is driven; return how many there are.
+    """Write who is there in a frame, rows of the log or, of driven ones, -1 minus the vehicle; return their number.
 
     They come in the order of the log, behind them those who are driven in a frame in which the log does not have them.
 
     Args:
         frame: The frame, counted in all frames.
         rows: The log.
-        states: State of each seat, (T,).
-        num_seats: Seats of the scene.
+        states: State of each vehicle, (T,).
+        num_vehicles: Vehicles of the scene.
         present: Takes who is there.
         is_met: Room for T marks.
     """
-    is_met[:num_seats] = False
+    is_met[:num_vehicles] = False
     count = 0
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
-        seat = rows.seats[row]
+        vehicle = rows.vehicles[row]
         who = row
-        if 0 <= seat < num_seats:
-            if states[seat] <= WAITING:
+        if 0 <= vehicle < num_vehicles:
+            if states[vehicle] <= WAITING:
                 continue
-            if states[seat] >= DRIVEN:
-                who = -1 - seat
-                is_met[seat] = True
+            if states[vehicle] >= DRIVEN:
+                who = -1 - vehicle
+                is_met[vehicle] = True
         present[count] = who
         count += 1
-    for seat in range(num_seats):
-        if states[seat] >= DRIVEN and not is_met[seat]:
-            present[count] = -1 - seat
+    for vehicle in range(num_vehicles):
+        if states[vehicle] >= DRIVEN and not is_met[vehicle]:
+            present[count] = -1 - vehicle
             count += 1
     return count
 
 
 @kernel_jit
-def begin_seats(
+def take_over(
     slot: int,
     frame: int,
     first: int,
     rows: LogRows,
-    seats: Seats,
+    vehicles: Vehicles,
     paths: PathArrays,
     ego_box: Float64Array,
     near_m: float,
 ) -> None:
-    """Let drivers take over seats of an environment that have come near enough.
+    """Let drivers take over vehicles of an environment that have come near enough.
 
     Args:
         slot: The environment.
         frame: Its frame, counted in all frames.
-        first: The path of its first seat.
+        first: The path of its first vehicle.
         rows: The log.
-        seats: The seats, changed.
+        vehicles: The vehicles, changed.
         paths: All paths.
         ego_box: The AV in this frame, (5,).
         near_m: How near is near enough.
     """
-    states, motions, boxes, velocities_mps, groups = seats
+    states, motions, boxes, velocities_mps, groups = vehicles
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
-        seat = rows.seats[row]
-        if seat < 0 or states[slot, seat] != LOGGED:
+        vehicle = rows.vehicles[row]
+        if vehicle < 0 or states[slot, vehicle] != LOGGED:
             continue
         box = rows.boxes[row]
         if rows.groups[row] < 0 or not is_near(box, ego_box, near_m):
             continue
-        states[slot, seat], groups[slot, seat] = DRIVEN, rows.groups[row]
+        states[slot, vehicle], groups[slot, vehicle] = DRIVEN, rows.groups[row]
         for column in range(5):
-            boxes[slot, seat, column] = rows.boxes[row, column]
-        velocities_mps[slot, seat, 0], velocities_mps[slot, seat, 1] = (
+            boxes[slot, vehicle, column] = rows.boxes[row, column]
+        velocities_mps[slot, vehicle, 0], velocities_mps[slot, vehicle, 1] = (
             rows.velocities_mps[row, 0],
             rows.velocities_mps[row, 1],
         )
@@ -171,27 +172,27 @@ def begin_seats(
         x_mps, y_mps, box = rows.velocities_mps[row, 0], rows.velocities_mps[row, 1], rows.boxes[row]
         ahead_mps = x_mps * math.cos(box[2]) + y_mps * math.sin(box[2])
         speed_mps = math.copysign(math.sqrt(x_mps * x_mps + y_mps * y_mps), ahead_mps)
-        points_m = paths.points_m[paths.starts[first + seat] : paths.starts[first + seat + 1]]
+        points_m = paths.points_m[paths.starts[first + vehicle] : paths.starts[first + vehicle + 1]]
         first_point, stop = points_around(rows.arcs_m[row], len(points_m))
-        put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, seat])
+        put_on_path(points_m, first_point, stop, (box[0], box[1], box[2]), speed_mps, motions[slot, vehicle])
 
 
 @kernel_jit
 def write_objects(
     slot: int,
     rows: LogRows,
-    seats: Seats,
+    vehicles: Vehicles,
     present: Int64Array,
     objects: Float64Array,
     object_rows: Int64Array,
 ) -> int:
-    """Write the road users that are there, and the number of each seat that is driven; return how many there are."""
+    """Write the road users that are there, and the number of each vehicle that is driven; return how many there are."""
     count = 0
     for who in present:
         if who < 0:
-            seat = -1 - who
-            object_rows[seat] = count
-            write_object(objects, count, seats.boxes[slot, seat], seats.velocities_mps[slot, seat])
+            vehicle = -1 - who
+            object_rows[vehicle] = count
+            write_object(objects, count, vehicles.boxes[slot, vehicle], vehicles.velocities_mps[slot, vehicle])
             count += 1
         elif rows.groups[who] >= 0:
             # as `write_object` does, with headings whose sines are known
@@ -207,18 +208,18 @@ def write_objects(
 
 @kernel_jit
 def mark_entering(frame: int, rows: LogRows, states: NumericArray, ego_box: Float64Array, near_m: float) -> bool:
-    """Mark the seats that would appear in a frame and be driven, let in all others, and return whether there are any.
+    """Mark the vehicles that would appear in a frame and be driven, let in all others; return whether there are any.
 
     Those that appear farther away are where the log has them, whoever stands there.
     """
     is_any = False
     for row in range(rows.starts[frame], rows.starts[frame + 1]):
-        seat = rows.seats[row]
-        if seat < 0 or not (states[seat] == WAITING or (states[seat] == LOGGED and rows.is_new[row])):
+        vehicle = rows.vehicles[row]
+        if vehicle < 0 or not (states[vehicle] == WAITING or (states[vehicle] == LOGGED and rows.is_new[row])):
             continue
         box = rows.boxes[row]
         is_entering = rows.groups[row] >= 0 and is_near(box, ego_box, near_m)
-        states[seat] = ENTERING if is_entering else LOGGED
+        states[vehicle] = ENTERING if is_entering else LOGGED
         is_any |= is_entering
     return is_any
 

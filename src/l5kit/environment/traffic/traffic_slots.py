@@ -10,7 +10,7 @@ from l5kit.device.backend import Backend, DeviceArray
 from l5kit.device.opening import open_backend
 from l5kit.device.processor import ProcessorBackend
 from l5kit.environment.traffic.scene_bank import SceneBank
-from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, Seats, TrafficRows
+from l5kit.environment.traffic.traffic_kernels import DRIVEN, WAITING, TrafficRows, Vehicles
 from l5kit.environment.traffic.traffic_steps import (
     NUM_MARKS,
     NUM_STEP_COLUMNS,
@@ -18,10 +18,10 @@ from l5kit.environment.traffic.traffic_steps import (
     TrafficRoom,
     begin_step,
     enter_frame,
-    move_seats,
+    move_vehicles,
     start_slots,
     step_in_turn,
-    take_seats,
+    take_vehicles,
     write_rows,
     write_rows_in_turn,
 )
@@ -73,7 +73,7 @@ class TrafficSlots:
         bank: The scenes. On a device all that are to be driven must be prepared, as they are copied there.
         num_slots: Number of environments, N, at least 1.
         drives: Who drives vehicles; None to replay all agents.
-        has_actors: Whether some vehicles are driven by actions; who they are is written into ``seats``.
+        has_actors: Whether some vehicles are driven by actions; who they are is written into ``vehicles``.
         backend: Where, as :func:`l5kit.device.opening.open_backend` opens it; None for the processor.
 
     Attributes:
@@ -82,7 +82,7 @@ class TrafficSlots:
         backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
         arrays: The scenes as kernels read them.
         current: Frames and scenes of the slots.
-        seats: The vehicles that may be driven.
+        vehicles: The vehicles that may be driven.
         room: Room for what is looked up in a step.
 
     Raises:
@@ -133,7 +133,7 @@ class TrafficSlots:
             bank_rows=backend.zeros(num_slots, np.int64),
             num_driven=backend.zeros(num_slots, np.int64),
         )
-        self.seats = self._make_seats()
+        self.vehicles = self._make_vehicles()
         self.room = self._make_room()
         self._memory = self._make_memory(0, 0)
         backend.wait()  # for what other streams may read
@@ -162,7 +162,7 @@ class TrafficSlots:
     @property
     def most(self) -> int:
         """How many agents a slot may have."""
-        return self._most_rows + self._most_seats
+        return self._most_rows + self._most_vehicles
 
     def start(self, slots: Int64Array, bank_rows: Int64Array, frames: Int64Array) -> None:
         """Put slots (B,), none of them twice, at frames (B,) of scenes (B,), with all agents where the log has them.
@@ -176,22 +176,22 @@ class TrafficSlots:
             IndexOutOfRangeError: There is no such slot, scene or frame.
             InvalidArgumentError: The arrays differ in length, or the bank has got more scenes since it was copied.
         """
-        # scenes that have come to the bank are taken up; seats keep what they know, and room is made anew only if it is
-        # too small
+        # scenes that have come to the bank are taken up; vehicles keep what they know, and room is made anew only if it
+        # is too small
         if self._num_scenes != len(self.bank):
             if not self.backend.is_serial:
                 raise InvalidArgumentError(
                     f"bank has {len(self.bank)} scenes, but {self._num_scenes} are on {self.backend.device}; prepare "
                     "all scenes before they are uploaded"
                 )
-            before, seats = self.most, self.seats
+            before, vehicles = self.most, self.vehicles
             self._take_up_bank()
             self._drive = self._drive_on_paths()
-            num_seats = seats.states.shape[1]
-            if self._most_seats > num_seats:
-                self.seats = self._make_seats()
-                for new, old in zip(self.seats, seats, strict=True):
-                    new[:, :num_seats] = old
+            num_vehicles = vehicles.states.shape[1]
+            if self._most_vehicles > num_vehicles:
+                self.vehicles = self._make_vehicles()
+                for new, old in zip(self.vehicles, vehicles, strict=True):
+                    new[:, :num_vehicles] = old
             if self.most > before:
                 self.room = self._make_room()
 
@@ -207,7 +207,7 @@ class TrafficSlots:
         starts = self.bank.frame_starts
         require_range("frames", orders[2], starts[orders[1] + 1] - starts[orders[1]])
         uploaded = self.backend.upload_one(np.stack(orders))
-        self.backend.run(start_slots, len(orders[0]), uploaded, self.current, self.seats.states)
+        self.backend.run(start_slots, len(orders[0]), uploaded, self.current, self.vehicles.states)
 
     def step(
         self,
@@ -249,31 +249,31 @@ class TrafficSlots:
 
     def move(self, slots: DeviceArray, ego: EgoRows) -> None:
         """Do what :meth:`step` does, with arrays of the backend, and without a look at them."""
-        bank, seats, room = self.arrays, self.seats, self.room
+        bank, vehicles, room = self.arrays, self.vehicles, self.room
         of_bank = (bank.starts, bank.rows, bank.paths, bank.path_last_frames)
-        begin = (slots, ego, self.current, *of_bank, seats, self._near_m, room)
-        move = (slots, seats, bank.paths, bank.lights, self._drive, room)
+        begin = (slots, ego, self.current, *of_bank, vehicles, self._near_m, room)
+        move = (slots, vehicles, bank.paths, bank.lights, self._drive, room)
         if self.backend.is_serial:
             assert isinstance(self.backend, ProcessorBackend)
             self.backend.run_loop(step_in_turn, len(slots), begin, move)
             return
         self.backend.run(begin_step, len(slots), *begin)
         if self.drives is not None:
-            self.backend.run(move_seats, len(slots) * self._most_seats, *move)
+            self.backend.run(move_vehicles, len(slots) * self._most_vehicles, *move)
 
     def let_in(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
         """Do what :meth:`enter` does, with arrays of the backend, and without a look at them."""
         if self._near_m <= 0:
             return
         bank = self.arrays
-        arguments = (slots, ego_boxes, self.current, bank.starts, bank.rows, self.seats, self._near_m, self.room)
+        arguments = (slots, ego_boxes, self.current, bank.starts, bank.rows, self.vehicles, self._near_m, self.room)
         self.backend.run(enter_frame, len(slots), *arguments)
 
     def take_over(self, slots: DeviceArray, ego_boxes: DeviceArray) -> None:
         """Let drivers take over vehicles near the AVs (B, 5) now, as the next step would begin with."""
         bank = self.arrays
-        of_bank = (bank.starts, bank.rows, bank.paths)
-        self.backend.run(take_seats, len(slots), slots, ego_boxes, self.current, *of_bank, self.seats, self._near_m)
+        arguments = (ego_boxes, self.current, bank.starts, bank.rows, bank.paths, self.vehicles, self._near_m)
+        self.backend.run(take_vehicles, len(slots), slots, *arguments)
 
     def rows(self, slots: "Int64Array | torch.Tensor") -> TrafficRows:
         """Return the agents of the current frames of slots (B,), int64, in memory that the next call uses again.
@@ -310,7 +310,7 @@ class TrafficSlots:
         """Write the agents of the current frames of slots (B,) into rows."""
         bank = self.arrays
         of_bank = (bank.starts, bank.rows, bank.path_tracks)
-        arguments = (slots, self.current, *of_bank, self.seats, self.room, rows)
+        arguments = (slots, self.current, *of_bank, self.vehicles, self.room, rows)
         if self.backend.is_serial:
             write_rows_in_turn(len(slots), arguments)
         else:
@@ -328,17 +328,17 @@ class TrafficSlots:
             IndexOutOfRangeError: There is no such slot, or nothing has started in it.
         """
         slots = self._require_started(slots)
-        seats = Seats(*map(self._on_host, self.seats))
-        states = seats.states[slots]
-        of_slots, of_seats = np.nonzero((states <= WAITING) | (states >= DRIVEN))
-        # the first path of a scene is that of its AV, so that seat 0 has the one behind
-        paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_seats
-        is_hidden: BoolArray = states[of_slots, of_seats] <= WAITING
+        vehicles = Vehicles(*map(self._on_host, self.vehicles))
+        states = vehicles.states[slots]
+        of_slots, of_vehicles = np.nonzero((states <= WAITING) | (states >= DRIVEN))
+        # the first path of a scene is that of its AV, so that vehicle 0 has the one behind
+        paths = self.bank.routes[self._on_host(self.bank_rows)[slots]][of_slots] + 1 + of_vehicles
+        is_hidden: BoolArray = states[of_slots, of_vehicles] <= WAITING
         return DrivenRows(
             starts=np.searchsorted(of_slots, np.arange(len(slots) + 1)).astype(np.int64),
             track_ids=self.bank.track_ids[self.bank.path_tracks[paths]],
-            poses=seats.boxes[slots[of_slots], of_seats, :3],
-            velocities_mps=seats.velocities_mps[slots[of_slots], of_seats],
+            poses=vehicles.boxes[slots[of_slots], of_vehicles, :3],
+            velocities_mps=vehicles.velocities_mps[slots[of_slots], of_vehicles],
             is_hidden=is_hidden,
         )
 
@@ -381,7 +381,7 @@ class TrafficSlots:
         bank = self.bank
         self.arrays = self.backend.shared(bank.arrays)
         self._num_scenes, self._most_rows = len(bank), int(np.diff(bank.rows.starts).max(initial=0))
-        self._most_seats = max(int(np.diff(bank.routes).max(initial=1)) - 1, 1)
+        self._most_vehicles = max(int(np.diff(bank.routes).max(initial=1)) - 1, 1)
 
     def _drive_on_paths(self) -> Drive:
         """Return how vehicles are driven on the paths of the bank, as kernels take it."""
@@ -392,10 +392,10 @@ class TrafficSlots:
             bends_mps = bends_mps if self.backend.is_serial else self.backend.upload_one(bends_mps)
         return parameters, part, step_s, bends_mps
 
-    def _make_seats(self) -> Seats:
-        """Return room for seats, all of which are where the log has them."""
-        shape, backend = (len(self), self._most_seats), self.backend
-        return Seats(
+    def _make_vehicles(self) -> Vehicles:
+        """Return room for vehicles, all of which are where the log has them."""
+        shape, backend = (len(self), self._most_vehicles), self.backend
+        return Vehicles(
             states=backend.zeros(shape, np.int8),
             motions=backend.zeros((*shape, NUM_COLUMNS)),
             boxes=backend.zeros((*shape, 5)),
@@ -405,16 +405,16 @@ class TrafficSlots:
 
     def _make_room(self) -> TrafficRoom:
         """Return room for a step, of one slot for each that is done at the same time."""
-        size, most, most_seats, backend = len(self), self.most, self._most_seats, self.backend
+        size, most, most_vehicles, backend = len(self), self.most, self._most_vehicles, self.backend
         size = backend.rows_at_once(size)
         return TrafficRoom(
             present=backend.empty((size, most), np.int64),
             marks=backend.empty((size, NUM_MARKS, most), np.bool_),
             objects=backend.empty((size, most + 1, OBJECT_FIELDS)),
-            object_rows=backend.empty((size, most_seats), np.int64),
-            driven=backend.empty((size, most_seats), np.int32),
+            object_rows=backend.empty((size, most_vehicles), np.int64),
+            driven=backend.empty((size, most_vehicles), np.int32),
             steps=backend.zeros((size, NUM_STEP_COLUMNS), np.int64),
-            poses=backend.empty((size, most_seats, 1, 3)),
+            poses=backend.empty((size, most_vehicles, 1, 3)),
         )
 
     def _make_memory(self, size: int, num_rows: int) -> TrafficRows:
