@@ -8,8 +8,8 @@ from l5kit.lanes.red_lights import (
     LaneColors,
     lights_of_lines,
     lights_of_scenes,
-    rank_of_lane,
     rank_of_line,
+    rank_of_lit_lane,
 )
 
 COLORS = LaneColors(
@@ -45,6 +45,6 @@ def test_lines_have_the_lights_of_their_scene():
 
 def test_a_light_that_a_scene_does_not_have_is_none():
     ranks = np.array([YELLOW, RED], np.int8)
-    assert [rank_of_lane(np.array([2, 7]), ranks, lane) for lane in (1, 2, 5, 7, 8)] == [0, YELLOW, 0, RED, 0]
+    assert [rank_of_lit_lane(np.array([2, 7]), ranks, lane) for lane in (1, 2, 5, 7, 8)] == [0, YELLOW, 0, RED, 0]
     assert rank_of_line(np.array([[0, 1], [0, -1], [-1, 2]]), 0, ranks) == RED
     assert [rank_of_line(np.array([[0, 1], [0, -1], [-1, 2]]), piece, ranks) for piece in (1, 2)] == [YELLOW, 0]

@@ -184,7 +184,7 @@ def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Ar
 
 
 @kernel_jit
-def rank_of_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
+def rank_of_lit_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
     """Return the light of a lane, 0 for none.
 
     Args:

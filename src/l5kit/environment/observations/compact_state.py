@@ -37,8 +37,8 @@ from l5kit.lanes.red_lights import (
     YELLOW,
     LightRows,
     SceneLights,
-    rank_of_lane,
     rank_of_line,
+    rank_of_lit_lane,
 )
 from l5kit.simulation.lanes.lane_following import SceneRows
 from l5kit.simulation.lanes.lane_forecasts import Lanes, forecast_lanes, write_lane_forecast
@@ -296,7 +296,7 @@ def write_state(item: int, arguments: KernelArguments) -> None:
     count = find_nearest_points(points, (box[0], box[1], sizes.reach_m), near, far_m2, sizes.num_lane_points)
     lit_lanes = lights.lanes[lights.lane_starts[scene] : lights.lane_starts[scene + 1]]
     for point in range(count):
-        point_ranks[point] = rank_of_lane(lit_lanes, ranks, points.lanes[near[point]])
+        point_ranks[point] = rank_of_lit_lane(lit_lanes, ranks, points.lanes[near[point]])
     write_lanes(row, sizes, box, points, point_ranks, near, count)
 
 

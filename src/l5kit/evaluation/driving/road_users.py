@@ -31,6 +31,9 @@ class RoadUserGroup(IntEnum):
     """Other objects: animals, and unknown objects where they are wanted."""
 
 
+STATIONARY_MPS = 0.5
+"""Speed from which on a tracked road user moves; trackers give those who are at rest a little less."""
+
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
 
@@ -240,6 +243,12 @@ def class_of_row(
 
 
 @kernel_jit
+def with_unknown(group: int, is_hidden: bool, include_unknown: bool) -> int:
+    """Return a group of :func:`class_of_row`, that of other objects for unknown rows where these are included."""
+    return _OTHER if include_unknown and group == _NONE and not is_hidden else group
+
+
+@kernel_jit
 def write_groups(
     rows: Int64Array,
     probabilities: NumericArray,
@@ -252,7 +261,7 @@ def write_groups(
     """Write the groups of some rows (K,) of agents, by the rule of :func:`classify_rows`."""
     for index in range(len(rows)):
         _, group, is_hidden = class_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)
-        groups[index] = _OTHER if include_unknown and group == _NONE and not is_hidden else group
+        groups[index] = with_unknown(group, is_hidden, include_unknown)
 
 
 @kernel_jit

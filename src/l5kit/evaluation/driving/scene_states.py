@@ -14,9 +14,9 @@ from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings, velocities_of_rows
-from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, class_of_row, groups_of_labels
+from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, class_of_row, groups_of_labels, with_unknown
 
-_NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
+_NONE = int(RoadUserGroup.NONE)
 
 
 class _Rows(NamedTuple):
@@ -158,8 +158,8 @@ def _read_rows(
                 row, agents.label_probabilities, extents_m, group_of_label, threshold
             )
             rows.labels[index] = label
-            is_other = include_unknown and group == _NONE
-            rows.groups[index] = _OTHER if is_other and not is_hidden else group
+            rows.groups[index] = with_unknown(group, is_hidden, include_unknown)
+            is_other = rows.groups[index] != group  # one of unknown class, which is at rest
             track_ids[index] = agents.track_ids[row]
             boxes[index, 0], boxes[index, 1] = centroids_m[row, 0], centroids_m[row, 1]
             boxes[index, 2] = agents.yaws_rad[row]

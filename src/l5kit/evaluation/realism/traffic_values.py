@@ -11,7 +11,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.map_scores import MOST_OFF_ROAD_M
 from l5kit.evaluation.driving.motion import rates_of_frames
-from l5kit.evaluation.driving.road_users import RoadUsers
+from l5kit.evaluation.driving.road_users import STATIONARY_MPS, RoadUsers
 from l5kit.evaluation.driving.time_to_collision import AHEAD_RAD
 from l5kit.evaluation.realism.road_edges import RoadEdges, distances_to_surface_m
 from l5kit.geometry.angle import angular_distance
@@ -23,8 +23,6 @@ _WIDEST_GAP_M = 40.0
 
 _HORIZON_S = 5.0
 """Times to collision are at most so long."""
-
-_STANDS_MPS = 0.5
 
 _REACH_S = 0.55
 """Differences reach so far before and after a row: five rows at 10 Hz, and not in doubt where times jitter."""
@@ -223,7 +221,7 @@ def _write_neighbours(
             if not is_subject[row]:
                 continue
             box, velocity = boxes[row], velocities_mps[row]
-            moves = np.hypot(velocity[0], velocity[1]) >= _STANDS_MPS
+            moves = np.hypot(velocity[0], velocity[1]) >= STATIONARY_MPS
             for other in range(starts[frame], starts[frame + 1]):
                 if other == row:
                     continue

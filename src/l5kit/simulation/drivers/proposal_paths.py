@@ -14,6 +14,7 @@ from l5kit.evaluation.driving.road_users import RoadUserGroup
 from l5kit.lanes.lane_paths import PATH_STEP_M, PathArrays, index_along
 from l5kit.lanes.path_positions import line_at, offset_at
 from l5kit.lanes.red_lights import LINE_SLACK_M, RED, YELLOW, rank_of_line
+from l5kit.simulation.lanes.courses import MOVES_MPS
 from l5kit.simulation.lanes.lane_following import DriverParameters, acceleration_behind
 from l5kit.simulation.lanes.lane_forecasts import Others
 from l5kit.simulation.lanes.leaders import first_contact
@@ -53,10 +54,7 @@ NUM_COLUMNS = 5
 
 _VEHICLE = int(RoadUserGroup.VEHICLE)
 _SIDE_ROOM_M = 0.15
-_FADE_S = 2.5
-_SHORTEST_FADE_M = 8.0
 _LOOK_STEPS = 5
-_MOVES_MPS = 0.3
 _WITH_COS = 0.7
 
 _LATE_S = 0.8
@@ -68,19 +66,6 @@ _SLOWEST_MPS = 1.0
 _STOPPING_S = 0.4
 _MORE_STEPS = 3
 _MOST_JERK_MPS3 = 4.0
-
-
-@kernel_jit
-def fade_length_m(speed_mps: float) -> float:
-    """Return along what length a vehicle comes onto a line beside it."""
-    return max(_FADE_S * speed_mps, _SHORTEST_FADE_M)
-
-
-@kernel_jit
-def speed_at(way: Way, driven_m: float) -> float:
-    """Return how fast a vehicle may be after some metres of its way."""
-    points = len(way.speeds_mps)
-    return float(way.speeds_mps[index_along(way.arc_m + driven_m, points - 1)])
 
 
 @kernel_jit
@@ -173,7 +158,7 @@ def _find_crossing(
     """Write when and where somebody crosses a line, and return whether he does."""
     moved, poses = others.objects[row].copy(), others.poses[row]
     speed = math.sqrt(moved[6] * moved[6] + moved[7] * moved[7])
-    if speed < _MOVES_MPS:
+    if speed < MOVES_MPS:
         return False
 
     # who cannot come near in all that time need not be followed step by step: circles around the line and the way
@@ -237,7 +222,7 @@ def write_driver_distances(
     come_m, (speed, last) = 0.0, motion
     driven_m[0] = 0.0
     for step in range(1, len(driven_m)):
-        wanted = max(part * speed_at(way, come_m), 0.1)
+        wanted = max(part * way.speeds_mps[index_along(way.arc_m + come_m, len(way.speeds_mps) - 1)], 0.1)
 
         # the nearest of the end of the way and the lines; a yellow one holds who can still stop with b (v^2 = 2 b s)
         gap_m = end_m - come_m

@@ -10,13 +10,14 @@ from l5kit._types import BoolArray, Float64Array, Int64Array
 from l5kit.data.read_only_views import behind_view
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.comfort import ComfortBounds, comfort_filters
+from l5kit.evaluation.driving.road_users import STATIONARY_MPS
 from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.lane_paths import PATH_STEP_M, LanePaths, PathArrays, make_lane_paths, write_highest_speeds
 from l5kit.lanes.path_positions import find_on_path, points_around
 from l5kit.lanes.red_lights import ColorRows
 from l5kit.simulation.drivers.lane_seat import KeptStates
 from l5kit.simulation.drivers.proposal_choice import GIVEN, Driving, Scoring, keep_or_plan, plan_scene, see
-from l5kit.simulation.drivers.proposal_paths import Way, fade_length_m, write_stop_lines
+from l5kit.simulation.drivers.proposal_paths import Way, write_stop_lines
 from l5kit.simulation.drivers.proposal_scores import road_arrays, tracking_of
 from l5kit.simulation.engine.actions import Actions
 from l5kit.simulation.engine.agent_rows import read_agents
@@ -37,6 +38,8 @@ _STRAIGHT_POINTS = 100
 _LENGTH, _SHIFT, _WAITS = range(3)
 """Columns of path states: where on its path an AV was, which line it drove, and for how long it waits."""
 
+_FADE_S = 2.5
+_SHORTEST_FADE_M = 8.0
 _CURVE_MPS2 = 3.0
 _EASY_BRAKING_MPS2 = 1.5
 
@@ -267,7 +270,9 @@ def _plan_scenes(
                 points_m[point, 1] = ego[1] + point * PATH_STEP_M * np.sin(ego[2])
             speeds_mps = np.full(len(points_m), known.first_speeds_mps[scene])
             arc_m, offset_m, slope = 0.0, 0.0, 0.0
-        way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_length_m(ego[3]))
+        # along what length the AV comes onto a line beside it
+        fade_m = max(_FADE_S * ego[3], _SHORTEST_FADE_M)
+        way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_m)
         # the best proposal, or the plan that is given
         seen = Agents(boxes[agents], velocities_mps[agents], groups[agents])
         situation = see(way, ego, end_m, lines[:count], seen, scoring)
@@ -282,7 +287,6 @@ def _plan_scenes(
 
 
 _BACK_S = 1.0
-_STANDS_MPS = 0.5
 
 
 @kernel_jit
@@ -303,7 +307,7 @@ def _join(now: SceneRows, past: SceneRows, past_tracks: Int64Array, is_seen: Boo
         count = end
         for row in range(past.starts[scene], past.starts[scene + 1]):
             velocity = past.velocities_mps[row]
-            stood = velocity[0] * velocity[0] + velocity[1] * velocity[1] < _STANDS_MPS * _STANDS_MPS
+            stood = velocity[0] * velocity[0] + velocity[1] * velocity[1] < STATIONARY_MPS * STATIONARY_MPS
             is_gone = past.groups[row] >= 0 and stood and not is_seen[past_tracks[row]]
             # nor is there anybody else now in the same place
             for other in range(own.start, own.stop):

@@ -8,7 +8,7 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int64Array
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.evaluation.driving.road_users import RoadUserGroup
+from l5kit.evaluation.driving.road_users import STATIONARY_MPS, RoadUserGroup
 from l5kit.geometry.polygon import edge_at
 from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.driving_map import DrivingMap
@@ -45,7 +45,6 @@ RADIUS = 8
 """Column of objects with half their diagonal."""
 
 _VEHICLE = int(RoadUserGroup.VEHICLE)
-_MOVES_MPS = 0.5
 _DRIFT_S = 3.0
 """Time within which a vehicle that is turned against its lane comes to drive along it."""
 
@@ -87,7 +86,7 @@ def write_lane_forecast(
         Whether it moves on a lane; if not, nothing is written.
     """
     speed = velocity_mps[0] * math.cos(box[2]) + velocity_mps[1] * math.sin(box[2])
-    if speed < _MOVES_MPS:
+    if speed < STATIONARY_MPS:
         return False
     lane = choose_lane(lanes.arrays, lanes.grid, -1, box[:2], box[2])
     if lane < 0:
