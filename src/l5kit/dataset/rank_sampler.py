@@ -108,7 +108,7 @@ class RankSampler(Sampler[int]):
         Args:
             first: How many are left out.
         """
-        # what has the samples scene by scene, and a permutation of its places; None for all samples as they are
+        # what has the samples scene by scene, and a permutation of its positions; None for all samples as they are
         source: SceneRanges | SceneOrder | None = self._scenes
         order: NumericArray | None = None
         if self._is_by_scenes:
@@ -118,10 +118,10 @@ class RankSampler(Sampler[int]):
             np.random.default_rng(mix_seeds(self.seed, self.epoch)).shuffle(order)
         for start in range(first, len(self), _INDICES_AT_ONCE):
             ordinals = np.arange(start, min(start + _INDICES_AT_ONCE, len(self)), dtype=np.int64)
-            places = self.rank + self.world_size * ordinals
+            positions = self.rank + self.world_size * ordinals
             if order is not None:
-                places = order[places].astype(np.int64)
-            yield from (places if source is None else source.samples_at(places)).tolist()
+                positions = order[positions].astype(np.int64)
+            yield from (positions if source is None else source.samples_at(positions)).tolist()
 
     def _order_by_scenes(self) -> SceneOrder:
         scenes = SceneRanges.of_runs(self.num_samples) if self._scenes is None else self._scenes

@@ -207,7 +207,7 @@ export class Road {
     return !this.reachesAll(lanes);
   }
 
-  /** Mirrors `_reach_all_corners`. @param {HeldLane[]} lanes @returns {boolean} whether a chain of them holds all corners */
+  /** Mirrors the end of `is_across_lanes`. @param {HeldLane[]} lanes @returns {boolean} whether a chain of them holds all corners */
   reachesAll(lanes) {
     const reached = lanes.map(({ held }) => 1 << held);
     for (let round = 0; round < lanes.length; round += 1) {
