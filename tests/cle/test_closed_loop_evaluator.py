@@ -174,6 +174,25 @@ def test_results_are_kept_by_scene_id_until_reset():
     assert evaluator.composite_metric_results() == evaluator.scene_composite_metric_results == {}
 
 
+def test_a_scene_that_fails_leaves_no_half_of_its_results():
+    """Its metrics would count without its validators, or with those of the scene before that had its number."""
+
+    def refuse(*_):
+        raise ValueError("no miles")
+
+    composite = composite_of("c", ["displacement_error_l2"])
+    composite.compute = lambda metrics, *_: float(metrics["displacement_error_l2"].sum())
+    evaluator = ClosedLoopEvaluator(EvaluationPlan([DisplacementErrorL2Metric()], composite_metrics=[composite]))
+    evaluator.evaluate([SceneStandIn.along_x([0], [5], scene_id=1)])
+    composite.compute = refuse
+    for scene_id in (1, 2):
+        with pytest.raises(ValueError, match="no miles"):
+            evaluator.evaluate([SceneStandIn.along_x([0], [0], scene_id=scene_id)])
+    assert evaluator.metric_results()[1]["displacement_error_l2"].tolist() == [5.0]
+    assert evaluator.composite_metric_results() == {1: {"c": 5.0}}
+    assert list(evaluator.metric_results()) == list(evaluator.validation_results()) == [1]
+
+
 def test_collisions_of_a_scene_are_looked_for_once(monkeypatch):
     searched = []
     find = scored_scene.detect_scene_collisions

@@ -50,6 +50,9 @@ def test_frames_outside_the_range_fail(bounds, expected):
         pytest.param({}, "validator 'v' has no bound", id="no bound"),
         pytest.param({"minimum": 1, "maximum": 1}, "min_value 1 of validator 'v'", id="an empty range"),
         pytest.param({"minimum": 2, "maximum": 1}, "must be below", id="backwards"),
+        pytest.param({"maximum": np.nan}, "max_value of validator 'v' is nan", id="a bound that is no number"),
+        pytest.param({"maximum": 1, "duration_s": np.nan}, "violation_duration_s of validator 'v' is nan", id="time"),
+        pytest.param({"maximum": 1, "mode": "continuous"}, "duration_mode of validator 'v' is 'continuous'", id="mode"),
     ],
 )
 def test_ranges_that_are_none_are_refused(bounds, message):

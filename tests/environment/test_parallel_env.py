@@ -472,10 +472,11 @@ def test_wrong_actions_are_refused_and_nothing_moves(make, actions, text):
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ({"controls": "all"}, "controls is 'all'; it must be 'vehicles', 'ego' or a number from 0 on"),
+        ({"controls": "all"}, "controls is 'all'; it must be 'vehicles', 'ego' or a number, at most 10,000"),
         ({"controls": -1}, "controls is -1"),
         ({"controls": True}, "controls is True"),
         ({"max_vehicles": -1}, "max_vehicles is -1"),
+        ({"max_vehicles": 10**9}, "max_vehicles is 1000000000; it must be a whole number from 0 to 10,000"),
         ({"actions": "poses"}, "actions is 'poses'; it must be one of bicycle"),
         ({"others": "nobody"}, "others is 'nobody'"),
         ({"render_mode": "human"}, "render_mode is 'human'"),

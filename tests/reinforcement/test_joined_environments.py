@@ -55,6 +55,18 @@ def test_towns_step_as_they_do_alone(towns, num_threads):
     joined.close()
 
 
+def test_options_are_those_of_all_towns_until_the_next_start(towns):
+    cfg, config, data = towns
+    joined = join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=5, num_threads=1)
+    joined.set_options({"scene_id": 1})
+    joined.seed(0)
+    joined.reset()
+    assert joined.get_attr("scene_indices") == [1] * 5
+    joined.reset()
+    assert set(joined.get_attr("scene_indices")) != {1}
+    joined.close()
+
+
 def test_attributes_and_methods_are_those_of_all_environments(towns):
     cfg, config, data = towns
     joined = join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=5, num_threads=1)

@@ -164,10 +164,14 @@ class ClosedLoopEvaluator:
         """Run the plan on simulated scenes and keep the results."""
         plan = self.evaluation_plan
         for output in simulation_outputs:
+            # a scene that cannot be evaluated to the end has no results, or those of before
+            metrics = plan.evaluate(output)
+            validation = plan.validate(metrics, output)
+            composites = plan.evaluate_composite(output, metrics, validation)
             scene_id = output.get_scene_id()
-            metrics = self.scene_metric_results[scene_id] = plan.evaluate(output)
-            validation = self.scene_validation_results[scene_id] = plan.validate(metrics, output)
-            self.scene_composite_metric_results[scene_id] = plan.evaluate_composite(output, metrics, validation)
+            self.scene_metric_results[scene_id] = metrics
+            self.scene_validation_results[scene_id] = validation
+            self.scene_composite_metric_results[scene_id] = composites
 
     def metric_results(self) -> dict[int, dict[str, torch.Tensor]]:
         """Return the values of metrics by scene id and name."""

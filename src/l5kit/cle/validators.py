@@ -100,8 +100,8 @@ class RangeValidator(SupportsMetricValidate):
         validation_duration_s: The duration; ``violation_duration_s`` is the same.
 
     Raises:
-        InvalidArgumentError: There is no bound, or the least value is not below the greatest; or, by ``validate``, the
-            metric has more values than there are frames to take times from.
+        InvalidArgumentError: There is no bound, the least value is not below the greatest, a number is NaN, or there is
+            no such mode; or, by ``validate``, the metric has more values than there are frames to take times from.
     """
 
     def __init__(
@@ -120,6 +120,16 @@ class RangeValidator(SupportsMetricValidate):
         if min_value is not None and max_value is not None and min_value >= max_value:
             raise InvalidArgumentError(
                 f"min_value {min_value} of validator {validator_name!r} must be below its max_value {max_value}"
+            )
+        # numbers that are NaN, and a mode by its name, would be looked past without a word
+        numbers = {"min_value": min_value, "max_value": max_value, "violation_duration_s": violation_duration_s}
+        for name, value in numbers.items():
+            if value is not None and math.isnan(value):
+                raise InvalidArgumentError(f"{name} of validator {validator_name!r} is {value}; pass a number")
+        if duration_mode not in tuple(DurationMode):
+            raise InvalidArgumentError(
+                f"duration_mode of validator {validator_name!r} is {duration_mode!r}; pass DurationMode.TOTAL or "
+                "DurationMode.CONTINUOUS"
             )
         self.validator_name = validator_name
         self.metric_name = metric.metric_name

@@ -9,6 +9,7 @@ from l5kit._types import Config
 from l5kit.configs.kinds import (
     MAX_NUM_FRAMES,
     Count,
+    ElementCount,
     Flag,
     Key,
     NumberFromZero,
@@ -107,7 +108,8 @@ class EnvironmentParams(Params, section="gym_params"):
         ),
     ] = "log"
     max_vehicles: Annotated[
-        Count, Key("most vehicles that act in an episode besides the AV, with `others: policy` or in `L5ParallelEnv`")
+        ElementCount,
+        Key("most vehicles that act in an episode besides the AV, with `others: policy` or in `L5ParallelEnv`"),
     ] = 32
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for the whole scene")] = 33
     frames_per_action: Annotated[

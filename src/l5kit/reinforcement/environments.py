@@ -45,11 +45,12 @@ class JoinedEnvironments(VecEnv):
         super().__init__(self._ends[-1], towns[0].observation_space, towns[0].action_space)
 
     def reset(self) -> VecEnvObs:
-        """Start all episodes, with the seeds that were set since the last time."""
+        """Start all episodes, with the seeds and options that were set since the last time."""
         starts = [0, *self._ends]
         for town, start, end in zip(self.towns, starts, self._ends, strict=False):
-            town._seeds = self._seeds[start:end]
+            town._seeds, town._options = self._seeds[start:end], self._options[start:end]
         self._reset_seeds()
+        self._reset_options()
         return _joined([town.reset() for town in self.towns])
 
     def step_async(self, actions: NumericArray) -> None:

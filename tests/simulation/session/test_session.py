@@ -181,6 +181,14 @@ REFUSED = {
     ),
     "no class": (lambda: objects_at(0.0, classes=["CARR"]), "classes has 'CARR' .did you mean 'CAR'"),
     "no heading": (lambda: moment_at(0.2, heading_rad=np.inf), "heading_rad is inf"),
+    "heading left out": (lambda: moment_at(0.2, heading_rad=None), "heading_rad is None"),
+    "several speeds": (lambda: moment_at(0.2, speed_mps=np.zeros(2)), "speed_mps is array"),
+    "more than 64 bits": (lambda: moment_at(0.2, timestamp_ns=2**63), "timestamp_ns must be .* of 64 bits"),
+    "one text for faces": (lambda: moment_at(0.2, active_faces="face"), "active_faces is 'face'; it must be a list"),
+    "a chance below 0": (
+        lambda: objects_at(0.0, classes=np.full((1, 17), -0.5)),
+        "label_probabilities of track 7 is .*at least 0",
+    ),
     "no position": (lambda: moment_at(0.2, position_m=(np.nan, 0.0)), "position_m must be x and y"),
     "seconds": (lambda: moment_at(0.2, timestamp_ns=0.2), "timestamp_ns must be a whole number of nanoseconds"),
     "a colour": (lambda: moment_at(0.2, lights={"lane": "PURPLE"}), "lights has 'PURPLE' for lane 'lane'; allowed"),
@@ -246,6 +254,7 @@ def test_controls_need_a_model():
         pytest.param({"past_s": -1.0}, "past_s is -1", id="past"),
         pytest.param({"longest_gap_s": 0.01}, "longest_gap_s is 0.01", id="gap"),
         pytest.param({"most_objects": -1}, "most_objects is -1", id="objects"),
+        pytest.param({"threshold": 50}, "threshold is 50; it must be at least 0 and below 1", id="threshold"),
         pytest.param({"facts": "fast"}, "facts must be LogFacts", id="facts"),
     ],
 )

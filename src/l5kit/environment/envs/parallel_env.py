@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from pettingzoo import ParallelEnv
 
 from l5kit._types import Float32Array, Int64Array, NumericArray, UInt8Array
+from l5kit.configs.kinds import MAX_NUM_ELEMENTS
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.environment.actors import ActorEpisode, VehicleControl
@@ -120,9 +121,13 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
             )
         # how many vehicles act at most
         if max_vehicles is not None and not _is_number(max_vehicles):
-            raise InvalidArgumentError(f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 on")
+            raise InvalidArgumentError(
+                f"max_vehicles is {max_vehicles!r}; it must be a whole number from 0 to {MAX_NUM_ELEMENTS:,}"
+            )
         if not _is_number(controls) and (controls not in ("vehicles", "ego") or not isinstance(controls, str)):
-            raise InvalidArgumentError(f"controls is {controls!r}; it must be 'vehicles', 'ego' or a number from 0 on")
+            raise InvalidArgumentError(
+                f"controls is {controls!r}; it must be 'vehicles', 'ego' or a number, at most {MAX_NUM_ELEMENTS:,}"
+            )
 
         self._resets_all = resets_all
         self.render_mode = render_mode
@@ -324,8 +329,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a whole number from 0 on."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
+    """Return whether a value is a whole number of vehicles, for all of which there is room in memory."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value <= MAX_NUM_ELEMENTS
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:

@@ -88,9 +88,11 @@ class SeenObjects:
             is_wrong = ~(np.abs(values) <= most).all(axis=1)
             if name == "sizes_m":
                 is_wrong |= ~(values > 0).all(axis=1)
+            if name == "label_probabilities":
+                is_wrong |= (values < 0).any(axis=1)
             if is_wrong.any():
                 row = int(np.argmax(is_wrong))
-                lowest = "above 0 and" if name == "sizes_m" else "finite and"
+                lowest = {"sizes_m": "above 0 and", "label_probabilities": "at least 0 and"}.get(name, "finite and")
                 raise InvalidArgumentError(
                     f"{name} of track {int(observations.track_ids[row])} is {values[row].tolist()}; values must be "
                     f"{lowest} at most {most:g}"
@@ -138,10 +140,11 @@ class Moment:
     active_faces: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.timestamp_ns, bool) or not isinstance(self.timestamp_ns, int | np.integer):
+        is_whole = isinstance(self.timestamp_ns, int | np.integer) and not isinstance(self.timestamp_ns, bool)
+        if not is_whole or not -(2**63) <= self.timestamp_ns < 2**63:
             raise InvalidArgumentError(
-                f"timestamp_ns must be a whole number of nanoseconds, got {self.timestamp_ns!r}; for seconds pass "
-                "round(seconds * 1e9)"
+                f"timestamp_ns must be a whole number of nanoseconds, of 64 bits, got {self.timestamp_ns!r}; for "
+                "seconds pass round(seconds * 1e9)"
             )
         position_m = np.asarray(self.position_m, np.float64)
         if position_m.shape not in ((2,), (3,)) or not (np.abs(position_m) <= FURTHEST_M).all():
@@ -157,8 +160,12 @@ class Moment:
             ("steering_rad", np.pi),
         ):
             value = getattr(self, name)
-            if value is not None and not abs(value) <= most:
+            if value is None and name in ("acceleration_mps2", "steering_rad"):
+                continue
+            if not isinstance(value, int | float | np.number) or not abs(value) <= most:
                 raise InvalidArgumentError(f"{name} is {value!r}; it must be finite and at most {most:g}")
+        if isinstance(self.active_faces, str):  # each of its letters would be a face, and no light be on
+            raise InvalidArgumentError(f"active_faces is {self.active_faces!r}; it must be a list of ids of faces")
         for lane, color in self.lights.items():
             if color not in LIGHT_COLORS:
                 raise InvalidArgumentError(

@@ -123,6 +123,10 @@ class Session:
             raise InvalidArgumentError(
                 f"longest_gap_s is {longest_gap_s}; it must be a step, {self.facts.step_time_s} s, or more"
             )
+        if not 0 <= threshold < 1:
+            raise InvalidArgumentError(
+                f"threshold is {threshold}; it must be at least 0 and below 1, or nobody is seen"
+            )
         if most_objects < 0:
             raise InvalidArgumentError(f"most_objects is {most_objects}; it must be 0 or more")
         num_back = max(round((_LEAST_PAST_S if past_s is None else past_s) / self.facts.step_time_s), 1)
