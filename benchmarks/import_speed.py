@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from l5kit.data.digests.digest import dataset_digest
-from l5kit.data.scene_jobs import Workers
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.scene_jobs import Workers
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.readers.formats import open_reader
 from l5kit.readers.importing import import_dataset
 

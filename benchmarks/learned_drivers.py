@@ -31,7 +31,7 @@ from l5kit._types import JsonObject
 from l5kit.closedloop import read_result
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.receipts import digest_of_json
+from l5kit.data.jobs.receipts import digest_of_json
 from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.planning.weights_file import weights_of

@@ -30,10 +30,10 @@ import zarr
 from l5kit.closedloop import ClosedLoopOptions, simulate
 from l5kit.configs.overrides import load_training_config
 from l5kit.data.checks.validation import validate_dataset
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.record_dtype import RecordDType
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, SCENE_DTYPE, TL_FACE_DTYPE
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_table import driving_statistics, read_scene_table
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.thresholds import MaskThresholds

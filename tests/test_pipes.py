@@ -13,7 +13,7 @@ from l5kit.configs.config import load_config_data, load_metadata
 from l5kit.configs.texts import require_regular_file
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.digests.manifest import Manifest
-from l5kit.data.owned_outputs import require_own_file
+from l5kit.data.jobs.owned_outputs import require_own_file
 from l5kit.errors import InvalidArgumentError, L5KitError
 from l5kit.evaluation.csv_utils import read_pred_csv
 from l5kit.rasterization.satellite_image import read_aerial_pixels

@@ -9,9 +9,9 @@ import pytest
 
 from l5kit.cli.output import print_facts, print_json, print_table
 from l5kit.closedloop.setup import ClosedLoopSetup
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.download.addresses import parse_address
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.progress import tell
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, UnreachableDataError, without_secrets

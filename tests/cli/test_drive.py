@@ -12,8 +12,8 @@ import webbrowser
 import pytest
 
 from l5kit.cli.drive import static_server
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.jobs.data_record import DataRecord
 from support.cities import NUM_FRAMES, NUM_SCENES
 
 

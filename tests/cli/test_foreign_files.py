@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from l5kit.data.owned_outputs import LOG_FILES, require_own_file
+from l5kit.data.jobs.owned_outputs import LOG_FILES, require_own_file
 from l5kit.errors import InvalidArgumentError
 from support.simulated_folders import digests_of
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from l5kit.data.index.windows import WindowSteps
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.windows import WindowSteps
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from support.logs import make_agent, make_agents, make_faces, make_frames
 

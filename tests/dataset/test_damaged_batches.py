@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from l5kit.data.windows import WindowSteps
+from l5kit.data.index.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import EgoDataset
 from l5kit.dataset.sample_indices import LogArrays, SampleIndices, cut_samples

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l5kit._types import RecordArray
-from l5kit.data.job_folder import open_job
+from l5kit.data.jobs.job_folder import open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers
 from l5kit.data.records import AGENT_DTYPE
-from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset import select_agents
 from l5kit.dataset.select_agents import (

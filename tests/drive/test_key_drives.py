@@ -7,8 +7,8 @@ import pytest
 from l5kit.closedloop.key_drives import read_key_drive, score_key_drive
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.data import ChunkedDataset
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset_files
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.simulation.folder.simulation_folder import find_simulation_folder
 from support.key_lists import key_lists

@@ -14,8 +14,8 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.checks.validation import validate_dataset
-from l5kit.data.job_folder import open_job
-from l5kit.data.scene_jobs import KeptWorkers, map_scenes
+from l5kit.data.jobs.job_folder import open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers, map_scenes
 from l5kit.data.stores.remote_reading import RemoteReading
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask

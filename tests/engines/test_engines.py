@@ -10,8 +10,8 @@ import pytest
 from l5kit.cli.options import Engine
 from l5kit.data import ChunkedDataset
 from l5kit.data.checks.validation import validate_dataset
-from l5kit.data.scene_jobs import map_scenes
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.scene_jobs import map_scenes
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.engines import ENGINES, cluster_tasks, open_workers

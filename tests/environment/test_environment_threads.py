@@ -70,7 +70,7 @@ def test_a_copy_goes_on_in_as_many_threads(make):
 
 
 def test_none_is_one_for_each_core(make, monkeypatch):
-    monkeypatch.setattr("l5kit.data.scene_jobs._num_cores", lambda: 5)
+    monkeypatch.setattr("l5kit.data.jobs.scene_jobs._num_cores", lambda: 5)
     assert make(0).episodes.avs.roads.backend.num_threads == 5
 
 

@@ -11,7 +11,7 @@ from l5kit import __version__
 from l5kit.configs.config import save_config_data
 from l5kit.data import ChunkedDataset
 from l5kit.data.digests.digest import dataset_digest
-from l5kit.data.receipts import find_loss
+from l5kit.data.jobs.receipts import find_loss
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.evaluation import create_chopped_dataset
 from l5kit.openloop.run import evaluate

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from l5kit.data import frame_rows
+from l5kit.data.index.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.geometry import yaw_as_rotation33
 from support.random_logs import assert_same_records, random_dataset
 

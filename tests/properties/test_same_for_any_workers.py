@@ -9,9 +9,9 @@ import pytest
 from l5kit.data import ChunkedDataset
 from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.checks.path_validation import validate_path
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_table import read_scene_table
-from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.dataset.select_agents import select_agents
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask, compute_readable_mask

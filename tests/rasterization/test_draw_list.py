@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.data.windows import Targets
+from l5kit.data.index.windows import Targets
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization import (
     BoxRasterizer,

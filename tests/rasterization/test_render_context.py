@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from l5kit.configs.parameters import RasterGeometry
-from l5kit.data.windows import Targets
+from l5kit.data.index.windows import Targets
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
 from l5kit.geometry.transform import compute_agent_pose
 from l5kit.rasterization import RenderContext

@@ -13,7 +13,7 @@ import pyarrow.feather
 import pytest
 
 from l5kit.data.checks.path_validation import validate_path
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.arrow_columns import codes_of
 from l5kit.readers.formats import guess_format, open_reader

@@ -15,9 +15,9 @@ import pytest
 
 from l5kit.data import ChunkedDataset, MapAPI
 from l5kit.data.checks.path_validation import validate_path
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.data.map import builder
 from l5kit.data.map.builder import MapBuilder
-from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError, MapTooLargeError
 from l5kit.lanes.driving_map import build_driving_map
 from l5kit.readers import import_files, importing, parts

@@ -16,8 +16,8 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import export_py123d
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.data.map.opened import open_map
-from l5kit.data.worker_processes import WorkerProcesses
 from l5kit.errors import DatasetNotFoundError
 from l5kit.readers.formats import guess_format, open_reader
 from l5kit.readers.importing import import_dataset

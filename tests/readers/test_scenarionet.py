@@ -14,7 +14,7 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.checks.path_validation import validate_path
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
 from l5kit.readers.importing import import_dataset

@@ -85,7 +85,7 @@ def test_attributes_and_methods_are_those_of_all_environments(towns):
 def test_as_many_towns_step_at_once_as_are_asked_for_or_as_there_are_cores(
     towns, monkeypatch, num_threads, num_cores, at_once
 ):
-    monkeypatch.setattr("l5kit.data.scene_jobs._num_cores", lambda: num_cores)
+    monkeypatch.setattr("l5kit.data.jobs.scene_jobs._num_cores", lambda: num_cores)
     cfg, config, data = towns
     joined = join_towns(cfg, config, towns_of(LogKeys.from_cfg(cfg), data), num_envs=2, num_threads=num_threads)
     assert getattr(joined._threads, "_max_workers", None) == at_once

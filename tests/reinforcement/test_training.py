@@ -18,8 +18,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.save_util import load_from_zip_file
 
-from l5kit.data.data_record import DataRecord
-from l5kit.data.receipts import RECEIPT_FILE, find_loss
+from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.receipts import RECEIPT_FILE, find_loss
 from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import ConfigError, InvalidArgumentError

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from l5kit.configs.parameters import RasterGeometry, SamplingParams, VectorSamplingParams
+from l5kit.data.index.windows import CurrentFrames, Windows, cut_windows
 from l5kit.data.map.api import MapAPI
-from l5kit.data.windows import CurrentFrames, Windows, cut_windows
 from l5kit.errors import InvalidArgumentError, TrackNotFoundError, UnsupportedValueError
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.render_context import RenderContext

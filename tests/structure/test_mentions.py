@@ -169,7 +169,7 @@ def test_the_checker_finds_what_is_lost():
         "l5kit.data.gone",
         "l5kit.nothing.x",
     ]
-    assert lost_files("see `data/gone.py` and `data/windows.py`, or http://x/docs/a.md") == ["data/gone.py"]
+    assert lost_files("see `data/gone.py` and `data/index/windows.py`, or http://x/docs/a.md") == ["data/gone.py"]
     text = ":func:`never_made`, :class:`ChunkedDataset`, :meth:`~l5kit.data.filter.nothing`, :class:`~l5kit.MapAPI`"
     assert lost_roles(text) == ["l5kit.MapAPI", "l5kit.data.filter.nothing", "never_made"]
     script = " * Mirrors `data/gone.py` (f) and `data/filter.py` (filter_gone,\n * filter_agents_by_frames).\n"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from l5kit.data.device_log import DeviceLog, send_windows
+from l5kit.data.index.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.data.map.lane_lights import LaneLights
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.device.backend import Backend
 from l5kit.sampling.backend_sampler import send_columns
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from l5kit.data.filter import filter_agents_by_labels
+from l5kit.data.index.windows import Targets, WindowRows, Windows
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
-from l5kit.data.windows import Targets, WindowRows, Windows
 from l5kit.rasterization.box_rasterizer import draw_boxes, get_ego_as_agent
 from l5kit.rasterization.planar_rasterizer import LogWindow
 from l5kit.rasterization.render_context import RenderContext

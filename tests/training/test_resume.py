@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 import pytest
 from safetensors.torch import save_file
 
-from l5kit.data.folder_lock import LOCK_FILE, hold_folder
+from l5kit.data.jobs.folder_lock import LOCK_FILE, hold_folder
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.torch_files import CheckpointError

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from l5kit.data.index.windows import (
+    CurrentFrames,
+    RelativePoses,
+    Targets,
+    WindowRows,
+    Windows,
+    WindowSteps,
+    cut_windows,
+)
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.api import MapAPI
-from l5kit.data.windows import CurrentFrames, RelativePoses, Targets, WindowRows, Windows, WindowSteps, cut_windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.device.processor import ProcessorBackend
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from l5kit.data.index.windows import RelativePoses, Targets, WindowRows, Windows
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE
-from l5kit.data.windows import RelativePoses, Targets, WindowRows, Windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, IndexOutOfRangeError, InvalidArgumentError
 from l5kit.sampling.agent_sampling_vectorized import generate_agent_sample_vectorized

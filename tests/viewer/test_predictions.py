@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from l5kit.data.track_ids import EGO_TRACK_ID
+from l5kit.data.index.track_ids import EGO_TRACK_ID
 from l5kit.errors import DataChangedError, DatasetNotFoundError, DuplicateTrackError, InvalidArgumentError
 from l5kit.evaluation import world_displacements, write_gt_csv, write_pred_csv
 from l5kit.visualization.notebooks.playing import play

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
+from l5kit.data.index.windows import WindowRows
 from l5kit.data.map.lane_lights import LIGHT_COLORS
 from l5kit.data.scene_arrays import AgentRows
-from l5kit.data.windows import WindowRows
 from l5kit.dataset import AgentDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.geometry import yaw_as_rotation33

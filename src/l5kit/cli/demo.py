@@ -8,7 +8,7 @@ import typer
 
 from l5kit.cli.options import AerialOption, MapOption, MetaOption
 from l5kit.cli.output import print_facts, print_line, print_texts, remark_notes
-from l5kit.data.owned_outputs import require_own_file
+from l5kit.data.jobs.owned_outputs import require_own_file
 from l5kit.data.progress import show_progress
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset

@@ -25,8 +25,8 @@ from l5kit.cli.workers import RequestedWorkers
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.training import read_workflow
+from l5kit.data.jobs.scene_jobs import count_workers
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.selection_parity import find_evaluated_log

@@ -10,7 +10,6 @@ import typer
 from l5kit.cli.options import AddressOption, DatasetArgument, Engine, EngineOption, JobOption, JsonOption, WorkersOption
 from l5kit.cli.output import print_facts, print_json, remark_notes
 from l5kit.cli.workers import RequestedWorkers
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset, find_map_files
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.export_folder import require_export_target
@@ -19,6 +18,7 @@ from l5kit.data.interop.opendrive_file import export_opendrive
 from l5kit.data.interop.openscenario_files import export_openscenario
 from l5kit.data.interop.parquet_files import export_parquet
 from l5kit.data.interop.py123d_files import export_py123d, split_of_log
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.layout import ARRAYS
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import show_progress

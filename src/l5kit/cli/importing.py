@@ -13,8 +13,8 @@ from l5kit.cli.output import print_facts, print_json, remark, remark_notes, rema
 from l5kit.configs.config import load_matrix, load_metadata
 from l5kit.configs.own_code import is_own
 from l5kit.configs.texts import did_you_mean
+from l5kit.data.jobs.scene_jobs import Workers, count_workers
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import Workers, count_workers
 from l5kit.engines.opening import open_workers
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, MapLayout, SourceFormat

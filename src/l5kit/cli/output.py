@@ -15,7 +15,7 @@ from rich.table import Table
 
 from l5kit._files import require_file_path
 from l5kit.configs.texts import reported_values
-from l5kit.data.owned_outputs import require_own_file
+from l5kit.data.jobs.owned_outputs import require_own_file
 from l5kit.data.progress import tell
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import without_secrets

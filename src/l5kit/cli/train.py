@@ -15,7 +15,7 @@ from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_training_config, with_overrides
 from l5kit.configs.sweeps import parse_sweep, plan_sweep
 from l5kit.configs.training import TrainingParams
-from l5kit.data.folder_lock import is_main_process, require_unused
+from l5kit.data.jobs.folder_lock import is_main_process, require_unused
 from l5kit.data.loader_folders import folders_of, log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.texts import duration_text

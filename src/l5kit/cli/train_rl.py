@@ -16,7 +16,7 @@ from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.overrides import load_driver_config, with_overrides
 from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
-from l5kit.data.folder_lock import require_unused
+from l5kit.data.jobs.folder_lock import require_unused
 from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress

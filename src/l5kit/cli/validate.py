@@ -19,10 +19,10 @@ from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.checks.finding import Finding
 from l5kit.data.checks.path_validation import validate_path
 from l5kit.data.dataset_files import DatasetFiles, find_all_logs
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.map.opened import maps_at
 from l5kit.data.progress import show_progress
 from l5kit.data.remote_dataset_files import local_file
-from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, CorruptedDataError, L5KitError

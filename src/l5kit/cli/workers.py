@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from l5kit.data.job_folder import open_job
+from l5kit.data.jobs.job_folder import open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers, Workers, without_job
 from l5kit.data.record_sequence import signature_of
-from l5kit.data.scene_jobs import KeptWorkers, Workers, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.engines.opening import open_workers

@@ -15,7 +15,7 @@ from l5kit._types import Float64Array
 from l5kit.closedloop.folder import ClosedLoopResult
 from l5kit.closedloop.options import ClosedLoopOptions
 from l5kit.closedloop.run import simulate
-from l5kit.data.data_record import DataRecord
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.simulation.drivers.key_driver import KeyDriver

@@ -7,7 +7,7 @@ from typing import Final
 from l5kit.closedloop.tables import FRAME_COLUMNS, SCENE_COLUMNS
 from l5kit.configs.own_code import digest_of_object, is_own, read_own
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.receipts import digest_of_json
+from l5kit.data.jobs.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.metric import NUPLAN, Metric
 from l5kit.evaluation.driving.scene_score import METRICS

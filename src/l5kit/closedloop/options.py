@@ -11,7 +11,7 @@ import numpy as np
 from l5kit._types import Int64Array, JsonObject
 from l5kit.configs.own_code import is_own
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.scene_jobs import Workers
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
 
 MOVES: Final = ("tracked", "poses")

@@ -12,10 +12,10 @@ import numpy as np
 
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Float64Array, FloatArray, JsonObject, RecordArray
+from l5kit.data.jobs.owned_outputs import LOG_FILES
+from l5kit.data.jobs.receipts import find_damage, read_receipt, write_receipt
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
-from l5kit.data.owned_outputs import LOG_FILES
-from l5kit.data.receipts import find_damage, read_receipt, write_receipt
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.simulation.engine.actions import join_times, plans_at

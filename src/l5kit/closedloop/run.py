@@ -29,9 +29,9 @@ from l5kit.closedloop.planners import RequestedPlanner, RequestedTraffic
 from l5kit.closedloop.scenes import FailedScene
 from l5kit.closedloop.setup import ClosedLoopSetup, SimulationRequest, set_up
 from l5kit.closedloop.tables import can_write_parquet
+from l5kit.data.jobs.receipts import RECEIPT_FILE, finish_output
+from l5kit.data.jobs.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.progress import show_progress
-from l5kit.data.receipts import RECEIPT_FILE, finish_output
-from l5kit.data.scene_jobs import count_workers, map_scenes, without_job
 from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import EngineError
 from l5kit.evaluation.driving.metric import NUPLAN

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from l5kit._types import Int64Array, JsonObject
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import find_dataset
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
 from l5kit.data.scene_records import SceneRecords

@@ -28,9 +28,9 @@ from l5kit.closedloop.planners import (
 )
 from l5kit.closedloop.scenes import TrueLog, as_unicode, open_truth
 from l5kit.configs.own_code import is_own, with_whole_file
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import find_other_step_time
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.map.opened import open_maps
 from l5kit.data.progress import Progress
 from l5kit.data.records import FRAME_INTERVAL

@@ -17,8 +17,8 @@ from l5kit.comparison.figure import draw_comparison
 from l5kit.comparison.scored_run import SIMULATION
 from l5kit.comparison.tables import as_csv, as_latex, as_markdown, overview_tables, scene_table
 from l5kit.configs.texts import reported_values
-from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
-from l5kit.data.receipts import RECEIPT_FILE, finish_output
+from l5kit.data.jobs.owned_outputs import OutputKind, holds_keys, require_own_folder
+from l5kit.data.jobs.receipts import RECEIPT_FILE, finish_output
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import MetricFacts
 from l5kit.simulation.folder.simulation_folder import find_simulation_folder, read_object

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from l5kit._types import Float64Array, JsonObject, NumericArray
-from l5kit.data.receipts import find_loss
+from l5kit.data.jobs.receipts import find_loss
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, L5KitError
 from l5kit.evaluation.driving.metric import NUPLAN, MetricFacts
 from l5kit.evaluation.result_files import MISS_THRESHOLD_M, SAMPLES_TABLE, SCORES_FILE

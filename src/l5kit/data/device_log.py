@@ -7,11 +7,11 @@ import numpy as np
 
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, Records
+from l5kit.data.index.track_ids import NUM_TRACK_IDS
+from l5kit.data.index.windows import WindowArrays, Windows, WindowSteps
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
-from l5kit.data.track_ids import NUM_TRACK_IDS
-from l5kit.data.windows import WindowArrays, Windows, WindowSteps
 from l5kit.device.backend import Backend, DeviceArray, KernelArguments
 from l5kit.geometry.transform import yaw_of_x_axis
 

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from l5kit._types import Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import as_sealed
 from l5kit.data.frame_rows import FrameRows, expand_ranges
+from l5kit.data.index.track_ids import as_record_track_ids
+from l5kit.data.index.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.data.log_facts import LogFacts, require_facts
 from l5kit.data.records import (
     AGENT_DTYPE,
@@ -20,8 +22,6 @@ from l5kit.data.records import (
     TL_FACE_DTYPE,
 )
 from l5kit.data.scene_records import LogRecords, SceneRecords, intervals_of_counts, join_scenes
-from l5kit.data.track_ids import as_record_track_ids
-from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError, TrackNotFoundError
 from l5kit.geometry.transform import yaws_as_rotations33
 

@@ -13,13 +13,13 @@ from zarr.storage import LocalStore, ZipStore
 
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import Int64Array, RecordArray, Records
+from l5kit.data.jobs.owned_outputs import DATASET, require_own_folder
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes, without_job
 from l5kit.data.layout import create_array, create_group
 from l5kit.data.log_facts import LogFacts
-from l5kit.data.owned_outputs import DATASET, require_own_folder
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import TL_FACE_ARRAY_KEY
-from l5kit.data.scene_jobs import Workers, map_scenes, without_job
 from l5kit.data.stores.store import is_url
 from l5kit.errors import InvalidArgumentError
 
@@ -44,7 +44,7 @@ def save_arrays(
         facts: Facts of the log; None for those of L5Kit 1.5, which are not written.
         progress: Called with the number of rows written and their total.
         workers: Number of threads that read what is to be written, or an executor; the files are the same. See
-            :func:`~l5kit.data.scene_jobs.map_scenes`.
+            :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: Rows to be written cannot be read, or (faces excepted) their file is missing.

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray
+from l5kit.data.index.track_ids import as_record_track_ids
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.track_ids import as_record_track_ids
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 

@@ -9,10 +9,10 @@ from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, Reco
 from l5kit.data.checks.record_checks import MAX_COORDINATE_M
 from l5kit.data.index.interval_run import IntervalFault
 from l5kit.data.index.log_index import check_scenes, readable_blocks
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import ROWS_PER_BLOCK, passing_rows, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.texts import shown_texts
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
@@ -88,7 +88,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     Args:
         dataset: An opened dataset.
         progress: Called with the number of frames read and of all; what it raises ends the reading.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: No scene can be read.

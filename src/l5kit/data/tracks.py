@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Float32Array, Int32Array, Int64Array, NumericArray
 from l5kit.data.array_shapes import require_shapes
+from l5kit.data.index.track_ids import as_record_track_ids
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.scene_arrays import AgentRows, FaceRows, require_ids
-from l5kit.data.track_ids import as_record_track_ids
 from l5kit.errors import InvalidArgumentError
 
 

@@ -31,6 +31,7 @@ from l5kit.data.filter import (
     get_tl_faces_slice_from_frames,
 )
 from l5kit.data.index.log_index import require_readable_scene
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.log_facts import LogFacts, agreed_facts, require_facts
 from l5kit.data.progress import Progress
@@ -54,7 +55,6 @@ from l5kit.data.records import (
     TL_FACE_DTYPE,
 )
 from l5kit.data.save import require_local, save_arrays
-from l5kit.data.scene_jobs import Workers
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.stores import store as stores
 from l5kit.data.stores.chunk_files import ChunkCache

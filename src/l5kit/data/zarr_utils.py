@@ -15,12 +15,12 @@ from zarr.core.sync import sync
 
 from l5kit._types import Config, Int64Array, Records
 from l5kit.data.index.log_index import require_readable_log
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.layout import ARRAYS, standard_with_others
 from l5kit.data.log_facts import LogFacts, agreed_facts
 from l5kit.data.progress import show_progress
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.save import require_local, save_arrays
-from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.views import RecordView, Segments, view_of_first_frames, view_of_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -153,7 +153,7 @@ def zarr_scenes_chop(
         num_frames_to_copy: Frames of each scene, at least 1.
         verbose: Show a progress bar on a terminal.
         workers: Number of threads that read the dataset, or an executor; see
-            :func:`~l5kit.data.scene_jobs.map_scenes`.
+            :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: A scene has fewer frames, or ``num_frames_to_copy`` is less than 1, or the two paths are

@@ -17,11 +17,11 @@ from l5kit._types import BoolArray, Column, Int64Array, JsonObject, NumericArray
 from l5kit._warning import warn_caller
 from l5kit.configs.parameters import read_disable_traffic_light_faces
 from l5kit.data.display import html_card
+from l5kit.data.index.track_ids import EGO_TRACK_ID, as_sample_track_id
+from l5kit.data.index.windows import WindowSteps
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
 from l5kit.data.record_sequence import RecordSequence, rows_of
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
-from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_id
-from l5kit.data.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.sample_batch import Allocator, Memory, SampleBatch, default_allocator, reuse_images
 from l5kit.dataset.sample_indices import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from l5kit._overriding import overrides
-from l5kit.data.own_threads import own_threads
+from l5kit.data.jobs.own_threads import own_threads
 from l5kit.dataset.rank_sampler import RankSampler
 from l5kit.dataset.reseeding import BatchMaker, BatchOrder, CollateFn
 from l5kit.dataset.sample_batch import allocate_pinned

@@ -24,10 +24,10 @@ from l5kit.data.device_log import (
     send_windows,
     upload_log,
 )
+from l5kit.data.index.windows import WindowSteps
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.record_sequence import rows_of, signature_of
 from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, FRAME_INTERVAL
-from l5kit.data.windows import WindowSteps
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.dataset.batch_loader import BatchLoader, BatchPlan, BatchSource, ThreadLoader, with_tensors

@@ -8,7 +8,7 @@ import numpy as np
 
 from l5kit._types import UInt32Array
 from l5kit._warning import warn_caller
-from l5kit.data.scene_jobs import Workers
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.stores.npy_files import keep_npy, kept_npy
 from l5kit.data.user_cache import CACHE_DIR_ENV_KEY, cache_folder, hold_lock
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -41,7 +41,7 @@ def load_or_compute_mask(
         thresholds: What an agent row must keep to be valid.
         progress: Called with the number of scenes done and of all scenes, while the mask is computed.
         strict: Refuse a damaged dataset.
-        workers: Number of threads that compute it, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads that compute it, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: The scenes cannot be read, or what the mask needs is damaged in all scenes; in any scene, if

@@ -10,14 +10,14 @@ from l5kit._types import Int64Array, NumericArray, RecordArray, Records, UInt8Ar
 from l5kit._warning import warn_caller
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.index.log_index import LogIndex, check_scenes
+from l5kit.data.index.track_ids import EGO_TRACK_ID, as_sample_track_ids
+from l5kit.data.index.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.data.log_facts import EGO_EXTENT_M, LogFacts
 from l5kit.data.record_bytes import join_records
 from l5kit.data.record_sequence import rows_of, whole_array
 from l5kit.data.records import FRAME_INTERVAL, TL_FACE_DTYPE
 from l5kit.data.stores.chunked_array import RowRanges, read_ahead
 from l5kit.data.texts import decoded_text
-from l5kit.data.track_ids import EGO_TRACK_ID, as_sample_track_ids
-from l5kit.data.windows import CurrentFrames, Windows, WindowSteps, cut_windows
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.utils import encode_fixed_length, kMaxStrLength

@@ -13,14 +13,14 @@ import numpy as np
 from l5kit import __version__
 from l5kit._files import clear_leftovers, placed_when_complete, write_json
 from l5kit._types import Int64Array, JsonObject
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles, find_dataset_files
+from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.kept import Kept
 from l5kit.data.layout import name_of_log
 from l5kit.data.log_writer import LogWriter, write_log
 from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndex, MapIndexWriter, is_map_index
 from l5kit.data.map.opened import SceneMaps, open_maps
-from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys, require_own_folder
 from l5kit.data.progress import Progress
 from l5kit.data.save import require_local
 from l5kit.data.scene_arrays import SceneArrays, read_scene_arrays

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from l5kit._types import BoolArray, Float64Array, Int64Array
+from l5kit.data.index.track_ids import NUM_TRACK_IDS
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.scene_arrays import AgentRows, SceneArrays
-from l5kit.data.track_ids import NUM_TRACK_IDS
 from l5kit.data.tracks import Tracks, label_probabilities_of
 from l5kit.editing.scene_edit import ImpossibleEditError, SceneSetting
 from l5kit.geometry.box_overlap import boxes_overlap

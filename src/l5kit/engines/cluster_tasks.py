@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 from l5kit import __version__
-from l5kit.data.sent_tasks import KillableExecutor, answer, result_of
+from l5kit.data.jobs.sent_tasks import KillableExecutor, answer, result_of
 from l5kit.errors import EngineError, WorkerDiedError
 
 PATIENCE_S = 30.0

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.scene_jobs import Workers, count_workers
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.scene_jobs import Workers, count_workers
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError
 
 ENGINES: Final = ("threads", "processes", "ray", "dask")

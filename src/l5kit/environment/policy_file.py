@@ -17,7 +17,7 @@ import numpy as np
 from l5kit._types import Float32Array
 from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import require_regular_file
-from l5kit.data.receipts import find_loss
+from l5kit.data.jobs.receipts import find_loss
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.environment.observations.compact_layout import MOST_NORMALISED, SET_PARTS, CompactLayout
 from l5kit.environment.policy_arrays import read_arrays

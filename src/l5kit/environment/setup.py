@@ -17,11 +17,11 @@ from l5kit.configs.environment import EndName, EnvironmentParams
 from l5kit.configs.parameters import RasterGeometry
 from l5kit.configs.texts import did_you_mean, require_regular_file
 from l5kit.data.index.log_index import require_readable_scene
+from l5kit.data.jobs.scene_jobs import count_workers
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.map.opened import maps_of_cfg
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL, FRAME_INTERVAL
-from l5kit.data.scene_jobs import count_workers
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array, JsonObject, NumericArray, Sample
-from l5kit.data.scene_jobs import Workers, map_scenes
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.evaluation.csv_utils import write_gt_csv
 from l5kit.geometry.transform import transform_points
@@ -45,7 +45,7 @@ def export_zarr_to_csv(
         strict_mask: Take all rows of ``agents_mask``: one that does not pass the label filter is a ``SampleError``.
         progress: Called with the number of agents done and of all agents.
         workers: Number of threads that make the positions, or an executor; the file is the same. See
-            :func:`~l5kit.data.scene_jobs.map_scenes`.
+            :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: ``agents_mask`` has another type or shape.

@@ -17,8 +17,8 @@ import numpy as np
 
 from l5kit._types import BoolArray, NumericArray, UInt32Array
 from l5kit.data.filter import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.scene_jobs import Workers
 from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError

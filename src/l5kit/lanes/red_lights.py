@@ -10,10 +10,10 @@ from l5kit._kernels import kernel_jit
 from l5kit._types import Int64Array, NumericArray, RecordArray
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
 from l5kit.data.frame_rows import expand_ranges, parts_of_rows
+from l5kit.data.index.windows import WindowRows
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.windows import WindowRows
 
 YELLOW = LIGHT_COLORS.index("YELLOW") + 1
 """Rank of a yellow light."""

@@ -11,8 +11,8 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, RecordArray
 from l5kit.data.growing_array import GrowingArray
+from l5kit.data.index.windows import Windows
 from l5kit.data.map.bounds_grid import GridArrays
-from l5kit.data.windows import Windows
 from l5kit.geometry.polygon import project_on_line
 from l5kit.geometry.transform import rotations33_as_yaws
 from l5kit.lanes.lane_choice import LaneArrays, choose_lane, lane_arrays

@@ -14,9 +14,9 @@ from l5kit import __version__
 from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
 from l5kit._types import JsonObject
 from l5kit.configs.texts import reported_values
-from l5kit.data.data_record import DataRecord
-from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
-from l5kit.data.receipts import RECEIPT_FILE, finish_output
+from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.owned_outputs import OutputKind, holds_keys, require_own_folder
+from l5kit.data.jobs.receipts import RECEIPT_FILE, finish_output
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.horizon_scores import HorizonScore
 from l5kit.evaluation.result_files import MISS_THRESHOLD_M, SAMPLES_TABLE, SCORES_FILE, SCORES_TABLE

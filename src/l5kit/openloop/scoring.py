@@ -10,8 +10,8 @@ from typing import Literal
 
 from l5kit._types import Int64Array
 from l5kit.configs.parameters import read_filter_agents_threshold
+from l5kit.data.jobs.scene_jobs import KeptWorkers, map_scenes
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import KeptWorkers, map_scenes
 from l5kit.dataset.agent import AgentDataset
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.selection_parity import Selection, SelectionParity, check_selection_parity, compare_selections

@@ -16,10 +16,10 @@ from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.parameters import SamplingParams
 from l5kit.configs.runs import LoaderParams
 from l5kit.configs.texts import did_you_mean
-from l5kit.data.data_record import DataRecord
+from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.scene_jobs import KeptWorkers
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
-from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.base import BaseEgoDataset
 from l5kit.errors import ConfigError, EngineError, InvalidArgumentError

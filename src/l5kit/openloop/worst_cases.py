@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from l5kit._types import Config, Float64Array, Int64Array, UInt8Array
-from l5kit.data.track_ids import EGO_TRACK_ID
+from l5kit.data.index.track_ids import EGO_TRACK_ID
 from l5kit.dataset.ego import EgoDataset
 from l5kit.geometry.transform import transform_points
 from l5kit.kinematic.baselines import BASELINE_TITLES, BASELINES, Baseline

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from l5kit.data.device_log import DeviceLog
-from l5kit.data.windows import TargetArrays, WindowArrays
+from l5kit.data.index.windows import TargetArrays, WindowArrays
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import UnsupportedValueError
 from l5kit.rasterization.box_rasterizer import BOX_COLORS, BoxRasterizer, list_boxes_on_device

@@ -11,9 +11,9 @@ from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Float64Array, Int32Array, Int64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
+from l5kit.data.index.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
 from l5kit.data.records import AGENT_DTYPE
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.device.backend import DeviceArray
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.geometry.box import compute_box_corners

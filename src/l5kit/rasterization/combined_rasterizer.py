@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, UInt8Array
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.draw_list import StackedList
 from l5kit.rasterization.planar_rasterizer import LogWindow, PlanarRasterizer

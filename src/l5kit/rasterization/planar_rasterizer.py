@@ -9,10 +9,10 @@ import numpy as np
 
 from l5kit._types import Float64Array, NumericArray, RecordArray, UInt8Array
 from l5kit.configs.parameters import IMAGE_DTYPES
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.data.kept import Kept
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.map.opened import SceneMaps
-from l5kit.data.windows import Targets, Windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError, UnsupportedValueError
 from l5kit.geometry.transform import rotation33_as_yaw
 from l5kit.rasterization.draw_list import DrawList

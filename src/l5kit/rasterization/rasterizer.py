@@ -7,8 +7,8 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 
 from l5kit._types import Column, DeviceArray, NumericArray, RecordArray, UInt8Array
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.data.log_facts import EGO_EXTENT_HEIGHT, EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH
-from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float64Array, Int32Array, Int64Array, NumericArray, UInt8Array
 from l5kit.configs.parameters import RouteParams
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.data.map.api import MapAPI
-from l5kit.data.windows import Targets, Windows
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along

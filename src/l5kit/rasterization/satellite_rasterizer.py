@@ -5,7 +5,7 @@ import numpy as np
 
 from l5kit._types import Float64Array, UInt8Array
 from l5kit.configs.parameters import OUT_OF_BOUNDS_MODES
-from l5kit.data.windows import Targets, Windows
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.draw_list import CropList

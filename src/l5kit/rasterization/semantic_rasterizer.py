@@ -23,12 +23,12 @@ from l5kit._types import (
 )
 from l5kit.data.array_shapes import require_shapes
 from l5kit.data.device_log import DeviceLog
+from l5kit.data.index.windows import Targets, WindowArrays, WindowRows, Windows
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.data.windows import Targets, WindowArrays, WindowRows, Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy

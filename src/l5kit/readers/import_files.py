@@ -14,12 +14,12 @@ import numpy as np
 
 from l5kit import __version__
 from l5kit._types import Float64Array, JsonObject
+from l5kit.data.jobs.owned_outputs import LOG_FILES, OutputKind, holds_keys
+from l5kit.data.jobs.receipts import RECEIPT_FILE
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.builder import MapBuilder
 from l5kit.data.map.map_folder import INDEX_FILE, MAPS_FOLDER, MapIndexWriter
-from l5kit.data.owned_outputs import LOG_FILES, OutputKind, holds_keys
-from l5kit.data.receipts import RECEIPT_FILE
 from l5kit.errors import MapTooLargeError
 from l5kit.readers.joined_map import JoinedMap
 from l5kit.readers.map_writing import WORLD_TO_ECEF, add_map, areas_as_json

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from l5kit._files import clear_leftovers, clear_leftovers_in, placed_when_complete, remove_whole
 from l5kit._types import Int64Array, JsonObject
-from l5kit.data.folder_lock import held_alone
-from l5kit.data.job_folder import require_shared
+from l5kit.data.jobs.folder_lock import held_alone
+from l5kit.data.jobs.job_folder import require_shared
+from l5kit.data.jobs.owned_outputs import OutputKind, require_own_folder
+from l5kit.data.jobs.receipts import find_loss, finish_output
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.map.builder import MOST_MAP_BYTES
-from l5kit.data.owned_outputs import OutputKind, require_own_folder
 from l5kit.data.progress import Progress, progress_of_part
-from l5kit.data.receipts import find_loss, finish_output
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import EngineError, InvalidArgumentError, L5KitError, MapTooLargeError, is_termination
 from l5kit.readers.formats import MapLayout
@@ -105,7 +105,7 @@ def import_dataset(
         overwrite: Replace the folder of an import that is there.
         maps: ``one`` for one semantic map with all maps of the source; ``apart`` for a folder of them, each of which is
             read when it is needed: for a source in which every scene has its own, so that memory does not grow.
-        workers: Threads that read at the same time, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Threads that read at the same time, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
         progress: Called with the number of scenes that were read and of all.
 
     Raises:

@@ -11,8 +11,8 @@ from l5kit import __version__
 from l5kit._files import clear_leftovers, placed_when_complete, write_json
 from l5kit._types import Float64Array, NumericArray
 from l5kit.data.interop.exchanged_map import CROSSWALK, LIGHT, ExchangedMap, counted
+from l5kit.data.jobs.owned_outputs import require_absent, require_own_folder
 from l5kit.data.map.builder import MapBuilder
-from l5kit.data.owned_outputs import require_absent, require_own_folder
 from l5kit.errors import InvalidArgumentError
 from l5kit.readers.formats import MAP_FORMATS, SourceFormat
 from l5kit.readers.import_files import IMPORT

@@ -12,12 +12,12 @@ from scipy.spatial.transform import Rotation, Slerp
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Float64Array, FloatArray, Int64Array
 from l5kit.data.frame_rows import expand_ranges
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.layout import is_group, logs_in
 from l5kit.data.log_writer import write_log
 from l5kit.data.map.map_folder import MAPS_FOLDER
 from l5kit.data.progress import Progress
 from l5kit.data.scene_arrays import AgentRows, FaceRows, SceneArrays
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, InvalidArgumentError

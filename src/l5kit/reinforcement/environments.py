@@ -14,9 +14,9 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 from l5kit._types import Config, NumericArray
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.reinforcement import LogKeys
+from l5kit.data.jobs.scene_jobs import count_workers
 from l5kit.data.loader_folders import folders_of
 from l5kit.data.local_data_manager import LocalDataManager
-from l5kit.data.scene_jobs import count_workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.environment.envs.self_play_env import SelfPlayEnv
 from l5kit.environment.envs.vector_env import L5VectorEnv

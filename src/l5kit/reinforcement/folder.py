@@ -18,8 +18,8 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
 from l5kit._types import Config, JsonObject
 from l5kit.configs.config import load_config_data, save_config_data
-from l5kit.data.folder_lock import hold_folder, require_unused
-from l5kit.data.receipts import RECEIPT_FILE, finish_output
+from l5kit.data.jobs.folder_lock import hold_folder, require_unused
+from l5kit.data.jobs.receipts import RECEIPT_FILE, finish_output
 from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import ConfigError, InvalidArgumentError
 

@@ -21,7 +21,7 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
-from l5kit.data.data_record import DataRecord
+from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.environment.policy_file import read_weights

@@ -10,9 +10,9 @@ import numpy as np
 
 from l5kit._types import Float32Array, Float64Array, RecordArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams
+from l5kit.data.index.windows import CurrentFrames, WindowRows, Windows, WindowSteps, cut_windows
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.records import AGENT_DTYPE, AGENT_INTERVAL, FACE_INTERVAL, TL_FACE_DTYPE
-from l5kit.data.windows import CurrentFrames, WindowRows, Windows, WindowSteps, cut_windows
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.rasterization.rasterizer import Rasterizer

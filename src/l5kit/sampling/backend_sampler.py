@@ -7,9 +7,9 @@ import numpy as np
 
 from l5kit._types import NumericArray
 from l5kit.data.device_log import DeviceLog
+from l5kit.data.index.track_ids import as_sample_track_ids
+from l5kit.data.index.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.data.map.lane_lights import LaneLights
-from l5kit.data.track_ids import as_sample_track_ids
-from l5kit.data.windows import TargetArrays, Targets, WindowArrays, Windows
 from l5kit.device.backend import Backend, DeviceArray
 from l5kit.geometry.transform import transform_points
 from l5kit.rasterization.backend_rasterizer import BackendRasterizer

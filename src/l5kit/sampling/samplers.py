@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from l5kit._types import BoolArray, Column, NumericArray, Records, Sample
 from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
+from l5kit.data.index.track_ids import EGO_TRACK_ID
+from l5kit.data.index.windows import CurrentFrames, Targets, Windows, WindowSteps, cut_windows
 from l5kit.data.labels import PERCEPTION_LABEL_TO_INDEX
 from l5kit.data.log_facts import EGO_EXTENT_M
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.data.track_ids import EGO_TRACK_ID
-from l5kit.data.windows import CurrentFrames, Targets, Windows, WindowSteps, cut_windows
 from l5kit.errors import UnsupportedValueError
 from l5kit.kinematic.perturbation import Perturbation
 from l5kit.lanes.route_map import RouteMap

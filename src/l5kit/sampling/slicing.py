@@ -2,7 +2,7 @@
 
 import operator
 
-from l5kit.data.windows import StepSizeError, as_step_size
+from l5kit.data.index.windows import StepSizeError, as_step_size
 
 
 def get_history_slice(

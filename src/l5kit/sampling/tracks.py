@@ -16,7 +16,7 @@ from l5kit.configs.parameters import SamplingParams, VectorSamplingParams
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
-from l5kit.data.windows import (
+from l5kit.data.index.windows import (
     NewArray,
     PoseArrays,
     RelativePoses,
@@ -271,7 +271,7 @@ def trace_av(
     """Write where the AV is in the frames that are there.
 
     Args:
-        frames: FRAME_DTYPE, (B, H + F), as in :class:`l5kit.data.windows.Windows`.
+        frames: FRAME_DTYPE, (B, H + F), as in :class:`l5kit.data.index.windows.Windows`.
         counts: How many of the history frames and of the future frames are there, (2, B).
         num_history: H.
         extent_m: Length, width and height of the AV.

@@ -14,10 +14,10 @@ import numpy as np
 
 from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import Int64Array, JsonObject
+from l5kit.data.jobs.owned_outputs import LOG_FILES, OutputKind, require_own_folder
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.log_writer import write_log
-from l5kit.data.owned_outputs import LOG_FILES, OutputKind, require_own_folder
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.errors import InvalidArgumentError
 from l5kit.synthetic.aerial import draw_aerial
@@ -127,7 +127,7 @@ def make_city(
             may do this at the same time: all of them get the city of the first that is done.
         progress: called with (finished scenes, all scenes) after each scene.
         workers: number of threads that make scenes, or an executor; the files are the same. See
-            :func:`~l5kit.data.scene_jobs.map_scenes`.
+            :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: if a parameter is out of range, or the folder holds files and may not be replaced.

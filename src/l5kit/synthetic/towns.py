@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import Workers
 from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 from l5kit.synthetic.city import CityFolder, make_city

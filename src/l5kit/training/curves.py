@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
-from l5kit.data.folder_lock import is_main_process
+from l5kit.data.jobs.folder_lock import is_main_process
 from l5kit.errors import CorruptedDataError, MissingDependencyError
 from l5kit.training.folder import CURVES
 from l5kit.training.lightning_parts import Logger, MLFlowLogger, TensorBoardLogger, WandbLogger, rank_zero_only

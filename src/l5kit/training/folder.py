@@ -12,7 +12,7 @@ from l5kit._files import clear_leftovers_in, remove_whole
 from l5kit._types import Config
 from l5kit.configs.config import load_config_data
 from l5kit.configs.texts import with_integers
-from l5kit.data.folder_lock import is_main_process, require_unused
+from l5kit.data.jobs.folder_lock import is_main_process, require_unused
 from l5kit.errors import ConfigError
 from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.optimizing import length_of_course

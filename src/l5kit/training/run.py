@@ -14,8 +14,8 @@ from l5kit._files import write_json
 from l5kit._types import JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
-from l5kit.data.data_record import DataRecord
-from l5kit.data.folder_lock import hold_folder, is_main_process
+from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.folder_lock import hold_folder, is_main_process
 from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress

@@ -18,7 +18,7 @@ from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.sweeps import SEED, SweepRun, plan_sweep, seeds_from
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.configs.training import TrainingParams
-from l5kit.data.folder_lock import hold_folder, require_unused
+from l5kit.data.jobs.folder_lock import hold_folder, require_unused
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError, is_termination
 from l5kit.training.folder import CONFIG_FILE, RESULT_FILE
 from l5kit.training.run import train

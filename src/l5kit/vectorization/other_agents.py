@@ -13,8 +13,8 @@ from l5kit._types import Float32Array, Float64Array, Int64Array, NumericArray, R
 from l5kit.data.array_shapes import refuse_shapes
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.filter import kept_probability
+from l5kit.data.index.windows import NewArray, PoseArrays, RelativePoses, TargetArrays, Targets, WindowArrays, Windows
 from l5kit.data.set_order import set_table_size, sort_as_set
-from l5kit.data.windows import NewArray, PoseArrays, RelativePoses, TargetArrays, Targets, WindowArrays, Windows
 from l5kit.device.backend import KernelArguments
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 

@@ -10,8 +10,8 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import RouteParams
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.data.map.lane_lights import LaneLights, LightArrays
-from l5kit.data.windows import Targets, Windows
 from l5kit.geometry.relative_pose import transform_xy, wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along, piece_at
 from l5kit.lanes.path_positions import find_on_path, line_at

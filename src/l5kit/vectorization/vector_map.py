@@ -11,10 +11,10 @@ from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float32Array, Float64Array, Int64Array, NumericArray
 from l5kit.configs.parameters import LaneParams
 from l5kit.data.device_log import DeviceLog
+from l5kit.data.index.windows import NewArray, TargetArrays, Targets, WindowArrays, WindowRows
 from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point, is_near, slots_of_cell
 from l5kit.data.map.lane_lights import LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
-from l5kit.data.windows import NewArray, TargetArrays, Targets, WindowArrays, WindowRows
 from l5kit.device.backend import Backend, KernelArguments
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy

@@ -12,10 +12,8 @@ from l5kit._overriding import overrides
 from l5kit._types import BoolArray, Config, Float32Array, FloatArray, Int64Array, NumericArray, RecordArray
 from l5kit.configs.parameters import VectorizerParams
 from l5kit.data.device_log import DeviceLog
-from l5kit.data.map.api import MapAPI
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.track_ids import as_sample_track_ids
-from l5kit.data.windows import (
+from l5kit.data.index.track_ids import as_sample_track_ids
+from l5kit.data.index.windows import (
     NewArray,
     RelativePoses,
     SeenTargets,
@@ -25,6 +23,8 @@ from l5kit.data.windows import (
     WindowRows,
     Windows,
 )
+from l5kit.data.map.api import MapAPI
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 from l5kit.lanes.route_map import RouteMap, build_route_map
 from l5kit.vectorization.other_agents import (

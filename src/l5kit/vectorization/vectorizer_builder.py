@@ -4,11 +4,11 @@ import numpy as np
 
 from l5kit._types import Config, Int64Array, NumericArray
 from l5kit.configs.parameters import VectorizerParams
+from l5kit.data.index.windows import Targets, Windows
 from l5kit.data.kept import Kept
 from l5kit.data.local_data_manager import DataManager
 from l5kit.data.map.map_folder import refuse_routes
 from l5kit.data.map.opened import SceneMaps, maps_of_cfg
-from l5kit.data.windows import Targets, Windows
 from l5kit.vectorization.vector_map import VectorMap
 from l5kit.vectorization.vectorizer import Vectorizer
 

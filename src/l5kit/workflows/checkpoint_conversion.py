@@ -12,7 +12,7 @@ from l5kit import __version__
 from l5kit._files import replaced_when_complete
 from l5kit._types import Config, JsonObject
 from l5kit.data.download.fetching import file_digest
-from l5kit.data.owned_outputs import require_own_file
+from l5kit.data.jobs.owned_outputs import require_own_file
 from l5kit.errors import ConfigError, InvalidArgumentError
 from l5kit.planning.checkpoint import class_path_of, read_checkpoint, save_weights
 from l5kit.planning.torch_files import CheckpointError

@@ -21,9 +21,9 @@ from l5kit.data import FRAME_DTYPE, PERCEPTION_LABELS, TL_FACE_LABELS, ChunkedDa
 from l5kit.data.checks.checksums import compute_checksums
 from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.interop import columns, export_columns
-from l5kit.data.job_folder import open_job
+from l5kit.data.jobs.job_folder import open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers
 from l5kit.data.layout import ARRAYS, create_array, create_group
-from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.data.stores.columns_array import ColumnsArray
 from l5kit.data.stores.npy_files import MappedArray
 from l5kit.errors import (

@@ -19,8 +19,8 @@ import l5kit
 from l5kit.data import PERCEPTION_LABELS, ChunkedDataset, LogFacts
 from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.interop import export_parquet, parquet_files, to_arrow, to_polars
-from l5kit.data.job_folder import open_job
-from l5kit.data.scene_jobs import KeptWorkers
+from l5kit.data.jobs.job_folder import open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers
 from l5kit.errors import CorruptedDataError, IndexOutOfRangeError, InvalidArgumentError
 from support.logs import write_with_chunks
 from support.random_logs import random_dataset

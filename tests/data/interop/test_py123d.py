@@ -19,9 +19,9 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import export_py123d
 from l5kit.data.interop.py123d_files import LightsOfLanes, split_of_log, write_scene
 from l5kit.data.interop.py123d_map import read_areas
-from l5kit.data.job_folder import open_job
+from l5kit.data.jobs.job_folder import open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers
 from l5kit.data.map.opened import open_map
-from l5kit.data.scene_jobs import KeptWorkers
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 from l5kit.geometry.polygon import is_inside_polygon
 from support.fixture_s import make_fixture_s, save_fixture_s

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from l5kit.data.index.windows import WindowRows
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LaneLights
 from l5kit.data.records import TL_FACE_DTYPE
-from l5kit.data.windows import WindowRows
 from support.logs import make_faces
 from support.maps import WORLD_TO_ECEF
 

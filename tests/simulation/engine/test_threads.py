@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from l5kit.data.scene_jobs import map_scenes
+from l5kit.data.jobs.scene_jobs import map_scenes
 from l5kit.evaluation.driving.scene_score import score_scenes
 from l5kit.simulation.drivers.intelligent import IntelligentDriver
 from l5kit.simulation.drivers.simple import ConstantVelocity

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from l5kit.data.scene_jobs import map_scenes
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.scene_jobs import map_scenes
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.errors import CorruptedDataError
 
 _LOCKS: list[Any] = []

@@ -9,9 +9,9 @@ from zarr.core.sync import sync
 
 from l5kit._types import Int64Array, Log
 from l5kit.data.checks.finding import Finding, FindingList
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.store import collected, describe_file, read_file
 from l5kit.data.views import RecordView
 from l5kit.errors import InvalidArgumentError
@@ -24,7 +24,7 @@ def compute_checksums(dataset: Log, *, workers: Workers = 1, progress: Progress 
 
     Args:
         dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
         progress: Called with the number of files done and of all files.
 
     Returns:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from l5kit.data.checks.finding import Finding, FindingList
 from l5kit.data.checks.validation import validate_dataset
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import StoreLocation
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError, UnreachableDataError
@@ -25,7 +25,7 @@ def validate_path(
         path: Anything that :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
         checksums: See :func:`~l5kit.data.checks.validation.validate_dataset`.
         progress: Called with the number of blocks checked and their total.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         UnreachableDataError: The service of a URL refuses, or does not answer.

@@ -7,9 +7,9 @@ import numpy as np
 
 from l5kit._types import BoolArray, RecordArray
 from l5kit.data.checks.finding import Severity
+from l5kit.data.index.track_ids import NUM_TRACK_IDS
 from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.texts import code_points, is_text
-from l5kit.data.track_ids import NUM_TRACK_IDS
 
 MAX_COORDINATE_M = 1e8
 """World coordinates beyond it are not on Earth: twice around it is less."""

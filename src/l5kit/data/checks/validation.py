@@ -28,6 +28,7 @@ from l5kit.data.dataset_summary import find_other_step_time
 from l5kit.data.index.interval_index import IntervalIndex
 from l5kit.data.index.interval_run import IntervalFault, IntervalRun
 from l5kit.data.index.log_index import LogIndex, check_scenes
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.labels import PERCEPTION_LABELS
 from l5kit.data.layout import ARRAYS, find_wrong_field
 from l5kit.data.log_facts import LogFacts
@@ -42,7 +43,6 @@ from l5kit.data.records import (
     SCENE_ARRAY_KEY,
     TL_FACE_ARRAY_KEY,
 )
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.consolidated import find_stale_metadata
 from l5kit.data.stores.store import describe_file
 from l5kit.errors import DatasetFormatError, InvalidArgumentError
@@ -71,8 +71,8 @@ def validate_dataset(
         checksums: Digests to compare the files with, from :func:`~l5kit.data.checks.checksums.compute_checksums`.
         progress: Called with the number of blocks checked and their total.
         unreadable: Names on disk of arrays that could not be opened; what they hold is not checked.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`. The findings are the
-            same, in the same order.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`. The findings
+            are the same, in the same order.
 
     Returns:
         The first ten findings of each check and, where there are more, one with their number; errors first.

@@ -34,10 +34,10 @@ from typing import Final, Protocol, TypeVar
 from l5kit._files import write_json
 from l5kit._types import Int64Array
 from l5kit.data.digests.file_trees import FileTree, ListedFile, open_tree
+from l5kit.data.jobs.own_threads import own_threads
+from l5kit.data.jobs.scene_jobs import KeptWorkers, Workers, count_workers, map_scenes
 from l5kit.data.layout import GROUP_FILES
-from l5kit.data.own_threads import own_threads
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import KeptWorkers, Workers, count_workers, map_scenes
 from l5kit.data.stores.remote_files import is_passing, unreachable
 from l5kit.data.stores.store import whole_path_of
 from l5kit.data.user_cache import cache_folder, key_of

@@ -14,8 +14,8 @@ from l5kit._files import replaced_when_complete
 from l5kit.configs.texts import parse_json, read_text
 from l5kit.data.digests.digest import FileDigest, digest_of, hash_by_jobs, hash_files, with_digest, without_masks
 from l5kit.data.digests.file_trees import name_problem, open_tree
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import Workers
 from l5kit.errors import ConfigError, InvalidArgumentError
 
 _FORMAT: Final = "l5kit-manifest"

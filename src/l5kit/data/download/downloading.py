@@ -18,7 +18,7 @@ from l5kit.data.download.http_source import HttpSource
 from l5kit.data.download.manifest_check import ManifestCheck
 from l5kit.data.download.published_layout import SINGLE_FILES, FoundParts, PlacedPart, plan_layout
 from l5kit.data.download.tree_copy import ListedTree, copy_tree, list_tree
-from l5kit.data.owned_outputs import DATASET, files_in
+from l5kit.data.jobs.owned_outputs import DATASET, files_in
 from l5kit.data.progress import Progress, show_progress
 from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError

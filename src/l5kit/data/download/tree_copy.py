@@ -16,8 +16,8 @@ from l5kit._types import JsonObject
 from l5kit.data.download.addresses import Address
 from l5kit.data.download.archives import EntryNames
 from l5kit.data.download.fetching import Expected, InterruptedReplyError, Reply, Retries, fetch_file, require_space
+from l5kit.data.jobs.scene_jobs import count_workers
 from l5kit.data.progress import Progress
-from l5kit.data.scene_jobs import count_workers
 from l5kit.data.stores.remote_reading import FileSystem, find_files
 from l5kit.data.user_cache import key_of
 from l5kit.errors import DownloadError, L5KitError, MissingDependencyError, install_command

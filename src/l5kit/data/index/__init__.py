@@ -1,1 +1,1 @@
-"""Index of a log: which rows belong to which frame and scene, and which of these intervals can be trusted."""
+"""Index of a log: which rows belong to which frame and scene, which intervals can be trusted, and windows cut by it."""

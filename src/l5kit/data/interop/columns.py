@@ -13,16 +13,16 @@ from zarr.storage import LocalStore, MemoryStore
 
 from l5kit import __version__
 from l5kit._types import DType, Int64Array, JsonObject, Records
-from l5kit.data.data_record import source_digest
 from l5kit.data.interop.export_folder import placed_export
 from l5kit.data.interop.table_columns import AXES, FIELDS, ROW_AXES, axis_names
-from l5kit.data.job_folder import WritesFiles, require_shared
+from l5kit.data.jobs.data_record import source_digest
+from l5kit.data.jobs.job_folder import WritesFiles, require_shared
+from l5kit.data.jobs.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.layout import ARRAYS
 from l5kit.data.progress import Progress
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import FORMAT_VERSION, TL_FACE_ARRAY_KEY
-from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.stores.chunk_files import with_checked_lengths
 from l5kit.data.stores.chunked_array import ChunkedArray
 from l5kit.data.stores.columns_array import (

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from l5kit._files import clear_leftovers, placed_when_complete
-from l5kit.data.owned_outputs import DATASET, OutputKind, require_absent, require_own_folder, tells_l5kit
+from l5kit.data.jobs.owned_outputs import DATASET, OutputKind, require_absent, require_own_folder, tells_l5kit
 from l5kit.data.save import require_local
 
 _COLUMNS = OutputKind(

@@ -27,8 +27,8 @@ from l5kit.data.interop.exchanged_map import (
 )
 from l5kit.data.interop.lanelet2_sharing import LEFT, RIGHT, SharedLines
 from l5kit.data.interop.xml_text import quoted
+from l5kit.data.jobs.owned_outputs import require_absent, require_own_file
 from l5kit.data.map.api import MapAPI
-from l5kit.data.owned_outputs import require_absent, require_own_file
 
 ID_TAG: Final = "l5kit:id"
 """Tag with the id of l5kit, which is text, where those of OSM are numbers."""

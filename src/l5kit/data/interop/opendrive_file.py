@@ -35,9 +35,9 @@ from l5kit.data.interop.opendrive_roads import (
     simplified_rows,
 )
 from l5kit.data.interop.xml_text import quoted
+from l5kit.data.jobs.owned_outputs import require_absent, require_own_file
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.builder import world_at
-from l5kit.data.owned_outputs import require_absent, require_own_file
 
 ID_CODE: Final = "l5kit:id"
 KIND_CODE: Final = "l5kit:kind"

@@ -12,16 +12,16 @@ import numpy as np
 from l5kit import __version__
 from l5kit._types import Int64Array, JsonObject
 from l5kit.data import layout
-from l5kit.data.data_record import source_digest
 from l5kit.data.interop.arrow_columns import ArrowColumns, require_library
 from l5kit.data.interop.export_folder import placed_export, require_export_target
 from l5kit.data.interop.table_columns import choose_columns
 from l5kit.data.interop.table_parts import NUMBER_COLUMNS, TablePart, parts_of_scene, with_scenes_in_memory
-from l5kit.data.job_folder import WritesFiles, require_shared
+from l5kit.data.jobs.data_record import source_digest
+from l5kit.data.jobs.job_folder import WritesFiles, require_shared
+from l5kit.data.jobs.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABELS
 from l5kit.data.progress import Progress
 from l5kit.data.records import SCENE_ARRAY_KEY
-from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import InvalidArgumentError, without_secrets

@@ -22,14 +22,14 @@ from l5kit.data.interop.export_folder import placed_export, require_export_targe
 from l5kit.data.interop.py123d_arrow import DATASET, VERSION, fixed_lists, lists_of, write_arrow
 from l5kit.data.interop.py123d_map import LOCATION, map_metadata, read_areas, write_map
 from l5kit.data.interop.table_parts import with_scenes_in_memory
-from l5kit.data.job_folder import WritesFiles, require_shared
+from l5kit.data.jobs.job_folder import WritesFiles, require_shared
+from l5kit.data.jobs.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.labels import PERCEPTION_LABELS, TL_FACE_LABEL_TO_INDEX
 from l5kit.data.log_facts import LogFacts
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.map.opened import open_map
 from l5kit.data.progress import Progress
 from l5kit.data.records import AGENT_INTERVAL, FACE_INTERVAL
-from l5kit.data.scene_jobs import KeptWorkers, Workers, map_scenes
 from l5kit.data.scene_selection import SceneSelection, selected_scenes
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError, InvalidArgumentError

@@ -10,9 +10,9 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import Float32Array, Int32Array, Int64Array, RecordArray, UInt32Array
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.index.windows import WindowRows, read_only_field
 from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.texts import code_points
-from l5kit.data.windows import WindowRows, read_only_field
 
 LIGHT_COLORS: Final = ("GREEN", "YELLOW", "RED")
 """Colours of faces; of several active faces of a lane the colour furthest back counts."""

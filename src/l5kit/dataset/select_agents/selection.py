@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from l5kit._types import Int64Array, UInt32Array
-from l5kit.data.scene_jobs import Workers
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.select_agents.stored_mask import require_no_mask, write_mask
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
@@ -34,7 +34,7 @@ def select_agents(
         th_extent_ratio: Strict upper bound of the ratio of areas between two frames.
         th_distance_av: Strict upper bound of the distance to the AV, metres.
         progress: Called with the number of scenes done and of all scenes.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         FileExistsError: The dataset has a mask for this probability.

@@ -20,12 +20,12 @@ from l5kit._types import (
 )
 from l5kit.data.filter import kept_probability
 from l5kit.data.index.log_index import LogIndex, check_scenes
+from l5kit.data.index.windows import read_only_field
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.record_sequence import rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.stores.npy_files import release_pages
 from l5kit.data.user_cache import scratch_array
-from l5kit.data.windows import read_only_field
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.dataset.kept_index import kept_end_rows
 from l5kit.dataset.select_agents.thresholds import MIN_AREA_M2, MaskThresholds
@@ -186,7 +186,7 @@ def compute_agents_mask(
         dataset: An opened dataset.
         thresholds: What a row must keep.
         progress: Called with the number of scenes done and of all scenes.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: A scene is damaged.

@@ -13,10 +13,10 @@ from l5kit._files import clear_leftovers, placed_when_complete
 from l5kit._types import BoolArray, Int64Array, UInt32Array
 from l5kit.data.filter import _get_label_filter
 from l5kit.data.index.log_index import require_readable_log
+from l5kit.data.jobs.scene_jobs import Workers
 from l5kit.data.progress import show_progress
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL, FRAME_INTERVAL
-from l5kit.data.scene_jobs import Workers
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.data.zarr_utils import _require_apart, zarr_scenes_chop
@@ -71,7 +71,7 @@ def create_chopped_dataset(
             that is run again does, but none of L5Kit 1.5; False to replace nothing.
         verbose: Show progress bars on a terminal.
         workers: Number of threads, or an executor; the files are the same. See
-            :func:`~l5kit.data.scene_jobs.map_scenes`.
+            :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Returns:
         The folder.

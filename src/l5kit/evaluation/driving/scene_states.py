@@ -9,9 +9,9 @@ import numpy as np
 from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray, RecordArray, UInt64Array
 from l5kit.data.array_shapes import as_read_only
+from l5kit.data.index.track_ids import number_tracks
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.motion import rates_of_frames, split_along_headings, velocities_of_rows
 from l5kit.evaluation.driving.road_users import RoadUserGroup, RoadUsers, class_of_row, groups_of_labels, with_unknown

@@ -6,11 +6,11 @@ from typing import Self
 import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, Log, RecordArray
+from l5kit.data.index.windows import WindowRows
 from l5kit.data.kept import Kept
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights
 from l5kit.data.map.opened import SceneMaps
-from l5kit.data.windows import WindowRows
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
 _MOST_KEPT = 8

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from l5kit._types import Float64Array, Int64Array
+from l5kit.data.jobs.scene_jobs import Workers, map_scenes
 from l5kit.data.map.api import MapAPI
 from l5kit.data.map.opened import SceneMaps
 from l5kit.data.progress import Progress
 from l5kit.data.records import FACE_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.data.scene_jobs import Workers, map_scenes
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import L5KitError
@@ -44,7 +44,7 @@ def tag_scenes(
         scenes: Numbers of the scenes; all by default.
         thresholds: Of the definitions; see :class:`TagThresholds`.
         progress: Called with the number of scenes done and of all; what it raises ends the reading.
-        workers: Number of threads, or an executor; see :func:`~l5kit.data.scene_jobs.map_scenes`.
+        workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: There is no such scene.

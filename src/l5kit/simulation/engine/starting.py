@@ -4,9 +4,9 @@ import numpy as np
 
 from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array, NumericArray
+from l5kit.data.index.track_ids import number_tracks
 from l5kit.data.record_buffer import RecordBuffer
 from l5kit.data.records import AGENT_INTERVAL
-from l5kit.data.track_ids import number_tracks
 from l5kit.evaluation.driving.ego_states import EgoStates
 from l5kit.evaluation.driving.motion import velocities_of_rows
 from l5kit.geometry.angle import angular_distance

@@ -10,9 +10,9 @@ from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_starts
+from l5kit.data.index.track_ids import number_tracks
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_records import SceneRecords
-from l5kit.data.track_ids import number_tracks
 from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.road_users import RoadUserGroup, class_of_row, groups_of_labels
 

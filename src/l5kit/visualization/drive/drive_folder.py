@@ -12,10 +12,10 @@ from typing import Final
 
 from l5kit._files import placed_when_complete
 from l5kit._types import JsonObject
-from l5kit.data.data_record import DataRecord
 from l5kit.data.dataset_files import DatasetFiles
+from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.map.opened import open_map
-from l5kit.data.owned_outputs import OutputKind, holds_keys, require_own_folder
 from l5kit.data.scene_records import SceneRecords
 from l5kit.data.stores.store import file_name_of
 from l5kit.data.zarr_dataset import ChunkedDataset

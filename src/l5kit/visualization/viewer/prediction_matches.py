@@ -6,10 +6,10 @@ import numpy as np
 
 from l5kit._types import BoolArray, Int64Array, NumericArray
 from l5kit.data.frame_rows import expand_ranges, find_pairs, parts_of_rows
+from l5kit.data.index.track_ids import EGO_TRACK_ID
 from l5kit.data.record_sequence import column_of, rows_of
 from l5kit.data.records import AGENT_INTERVAL
 from l5kit.data.scene_arrays import SceneArrays
-from l5kit.data.track_ids import EGO_TRACK_ID
 from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.visualization.viewer.content_bytes import positions_from, scene_origin_m
 from l5kit.visualization.viewer.packed_arrays import pack_arrays

@@ -28,9 +28,9 @@ import numpy as np
 from l5kit import __version__
 from l5kit._files import clear_leftovers_in, placed_when_complete, remove_whole, write_json
 from l5kit._types import Int64Array, JsonObject
-from l5kit.data.folder_lock import held_alone
-from l5kit.data.owned_outputs import OutputKind
-from l5kit.data.receipts import digest_of_json, find_damage, write_receipt
+from l5kit.data.jobs.folder_lock import held_alone
+from l5kit.data.jobs.owned_outputs import OutputKind
+from l5kit.data.jobs.receipts import digest_of_json, find_damage, write_receipt
 from l5kit.errors import EngineError, InvalidArgumentError
 
 Result = TypeVar("Result")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.data.track_ids import number_tracks
+from l5kit.data.index.track_ids import number_tracks
 from l5kit.errors import InvalidArgumentError
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from l5kit.data.own_threads import own_threads
+from l5kit.data.jobs.own_threads import own_threads
 
 
 def test_they_end_with_the_block_and_give_up_what_they_have_not_begun():
@@ -43,13 +43,13 @@ kept = hash_files(tree, tree.list_files(), workers=2)
 """,
     "results of scenes": """
 from concurrent.futures import ThreadPoolExecutor
-from l5kit.data.scene_jobs import map_scenes
+from l5kit.data.jobs.scene_jobs import map_scenes
 kept = map_scenes(lambda scenes: scenes.tolist(), range(100), ThreadPoolExecutor(2), block_size=1)
 """,
     "results of processes": """
 from operator import neg
-from l5kit.data.scene_jobs import map_scenes
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.scene_jobs import map_scenes
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 kept = map_scenes(neg, range(20), WorkerProcesses(1), block_size=1)
 """,
 }

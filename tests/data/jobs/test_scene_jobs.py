@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from l5kit.data import scene_jobs
-from l5kit.data.scene_jobs import count_workers, map_scenes
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs import scene_jobs
+from l5kit.data.jobs.scene_jobs import count_workers, map_scenes
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.errors import CorruptedDataError, InvalidArgumentError, WorkerDiedError
 from support.processes.scene_jobs import (
     DiesAt,
@@ -29,7 +29,7 @@ from support.processes.scene_jobs import (
     squares,
 )
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 SQUARES = [scene * scene for scene in range(23)]
 
 
@@ -227,7 +227,8 @@ def test_a_pool_of_another_kind_that_breaks_says_which_scenes_may_be_at_fault():
 def test_a_script_without_a_main_guard_is_told_of_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "from l5kit.data.worker_processes import WorkerProcesses\nprint(WorkerProcesses(1).submit(abs, -1).result())\n"
+        "from l5kit.data.jobs.worker_processes import WorkerProcesses\n"
+        "print(WorkerProcesses(1).submit(abs, -1).result())\n"
     )
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 1
@@ -330,7 +331,7 @@ def test_workers_that_are_killed_leave_no_warning_on_the_terminal(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         """
-from l5kit.data.worker_processes import WorkerProcesses
+from l5kit.data.jobs.worker_processes import WorkerProcesses
 from support.processes.scene_jobs import with_lock
 
 if __name__ == "__main__":

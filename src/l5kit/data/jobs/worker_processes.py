@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
 from typing import Any, ParamSpec, TypeVar
 
-from l5kit.data.sent_tasks import KillableExecutor, answer, result_of
+from l5kit.data.jobs.sent_tasks import KillableExecutor, answer, result_of
 from l5kit.errors import InvalidArgumentError, WorkerDiedError
 
 Params = ParamSpec("Params")

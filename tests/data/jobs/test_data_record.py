@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from l5kit.data import ChunkedDataset
-from l5kit.data.data_record import DataRecord
 from l5kit.data.digests.digest import dataset_digest
+from l5kit.data.jobs.data_record import DataRecord
 from support.random_logs import random_dataset
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
-from l5kit.data.windows import (
+from l5kit.data.index.windows import (
     CurrentFrames,
     RelativePoses,
     SeenTargets,
@@ -18,6 +17,7 @@ from l5kit.data.windows import (
     WindowSteps,
     cut_windows,
 )
+from l5kit.data.records import AGENT_DTYPE, FRAME_DTYPE, TL_FACE_DTYPE
 from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.transform import compute_agent_pose
 from support.logs import make_several_scenes_log

@@ -15,8 +15,8 @@ import pytest
 
 from l5kit.data import ChunkedDataset
 from l5kit.data.digests.manifest import Manifest
-from l5kit.data.job_folder import WritesFiles, open_job
-from l5kit.data.scene_jobs import KeptWorkers, count_workers, map_scenes, without_job
+from l5kit.data.jobs.job_folder import WritesFiles, open_job
+from l5kit.data.jobs.scene_jobs import KeptWorkers, count_workers, map_scenes, without_job
 from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 from l5kit.errors import EngineError, InvalidArgumentError

@@ -20,7 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from l5kit._types import Int64Array
-from l5kit.data.job_folder import JobFolder, Stage, WritesFiles
+from l5kit.data.jobs.job_folder import JobFolder, Stage, WritesFiles
 from l5kit.data.progress import Progress
 from l5kit.errors import InvalidArgumentError, WorkerDiedError, is_termination
 
@@ -33,7 +33,7 @@ class KeptWorkers:
 
     Attributes:
         carriers: What carries out a job, an executor or a number of threads.
-        job: Where its parts are kept, from :func:`~l5kit.data.job_folder.open_job`.
+        job: Where its parts are kept, from :func:`~l5kit.data.jobs.job_folder.open_job`.
     """
 
     carriers: Executor | int

@@ -179,7 +179,7 @@ def read_only_field(rows: RecordArray, name: str) -> NumericArray:
 class Windows:
     """B windows of a log: up to H history frames, newest first, and up to F future frames, nearest first, with rows.
 
-    They can be made of a dataset (:func:`l5kit.data.windows.cut_windows`), of the buffer of a simulation, or of
+    They can be made of a dataset (:func:`l5kit.data.index.windows.cut_windows`), of the buffer of a simulation, or of
     arrays at hand (:meth:`of_frames`); what draws or samples them does not know which.
 
     Attributes:
