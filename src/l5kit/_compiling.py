@@ -14,7 +14,9 @@ from types import FrameType
 COMPILING = "compiling kernels for this machine, once"
 """What a person who waits is told."""
 
-ADVICE = "which takes up to a minute of processor time; l5kit warmup does it ahead of time"
+ADVICE = (
+    "which takes up to a minute of processor time; other commands may need more, and l5kit warmup compiles all ahead"
+)
 """What follows where it is not done ahead of time: one bound for all, as which kernels are missing is not known yet."""
 
 

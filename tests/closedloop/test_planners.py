@@ -303,7 +303,7 @@ def test_a_file_of_a_user_has_the_model_that_moves_the_av(tmp_path, name, kind):
     ("name", "message"),
     [
         ("nothing", r"models\.py:nothing', which gives int; it must be a vehicle model with a method step"),
-        ("Gone", r"moves: .*models\.py has no Gone; name a model, or what makes one"),
+        ("Gone", r"moves: .*models\.py has no Gone \(did you mean 'one'\?\); name a model, or a class or function"),
     ],
 )
 def test_what_moves_nothing_is_refused(tmp_path, name, message):

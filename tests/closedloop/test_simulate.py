@@ -295,6 +295,14 @@ def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
         assert drive.frames_table.read_bytes() == from_file.frames_table.read_bytes()
     assert not model.network.training
 
+    (tmp_path / "mine.py").write_text(
+        f"import l5kit\n\n\ndef make():\n    return l5kit.load_model({str(checkpoint)!r}).network\n"
+    )
+    named = {"planner": f"{tmp_path}/mine.py:make", "planner_cfg": model.config.mapping, "options": few}
+    assert simulate(city, tmp_path / "named", **named).frames_table.read_bytes() == from_file.frames_table.read_bytes()
+    with pytest.raises(InvalidArgumentError, match=r"planner_cfg is None, but .* is a network"):
+        simulate(city, tmp_path / "none", planner=named["planner"], options=few)
+
     # the same weights are the same planner, others are another one
     again = simulate(city, tmp_path / "loaded", planner=load_model(checkpoint), options=few)
     assert again.scores == drives["loaded"].scores

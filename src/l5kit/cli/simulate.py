@@ -102,7 +102,9 @@ def simulate(
     config: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="YAML file of the training, if the checkpoint of --planner does not contain it."
+            metavar="FILE",
+            help="Configuration of the training, a YAML file or a name such as vector_planner, if --planner is a "
+            "checkpoint that does not contain it, or a network of torch of your own.",
         ),
     ] = None,
     workflow: Annotated[

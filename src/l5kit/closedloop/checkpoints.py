@@ -107,7 +107,7 @@ def open_network(
         argument = "planner_cfg" if whom == "ego" else "agents_cfg"
         raise InvalidArgumentError(
             f"{argument} is None, but {name} is a network, and nothing says which samples it takes; pass the "
-            "configuration of its training, such as load_training_config('vector_planner')"
+            "configuration of its training, such as load_training_config('vector_planner'), or --config vector_planner"
         )
     config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **with_files_of(cfg, context.files)})
     require_whom(config, whom, name=name)

@@ -364,7 +364,12 @@ def _open_driver(
             f"{argument} is {requested!r}{did_you_mean(requested, (*names, *weights))}, which is none of "
             f"{', '.join(names)}, no FILE.py:NAME, and no file or folder that is there"
         )
-    candidate, source = read_own(requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive"))
+    candidate, source = read_own(
+        requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive") or _is_network(each)
+    )
+    if _is_network(candidate) and context is not None:
+        driver, digest = open_network(candidate, whom=whom, context=context)
+        return driver, requested, f"{source} {digest}"
     return _as_driver(candidate, argument), requested, source
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from l5kit.configs.class_path import describe_error
 from l5kit.configs.kinds import OWN_CODE
+from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
 _MOST_SHOWN: Final = 200
@@ -66,7 +67,10 @@ def read_own(
         raise InvalidArgumentError(f"{argument}: {file} cannot be loaded: {describe_error(error)}") from error
     member: object = getattr(module, name, None)
     if member is None:
-        raise InvalidArgumentError(f"{argument}: {file} has no {name}; name a {called}, or what makes one")
+        raise InvalidArgumentError(
+            f"{argument}: {file} has no {name}{did_you_mean(name, vars(module))}; name a {called}, or a class or "
+            "function that makes one"
+        )
     makes_one = callable(member) and (isinstance(member, type) or not is_one(member))
     if not makes_one:
         return member, source

@@ -330,7 +330,8 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
 def _is_number(value: object) -> bool:
     """Return whether a value is a whole number of vehicles, for all of which there is room in memory."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value <= MAX_NUM_ELEMENTS
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and bool(0 <= value <= MAX_NUM_ELEMENTS)
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:

@@ -173,7 +173,7 @@ class Controls:
         if actions.is_plan:
             raise InvalidArgumentError(
                 f"actions are planned poses {actions.values.shape}, but {type(self.model).__name__} takes controls "
-                "(K, A); use TrackedPlans or PlannedPoses"
+                "(K, A); plans need TrackedPlans (--moves tracked) or PlannedPoses (--moves poses)"
             )
         return self.model.step(states, actions.values, step_time_s)
 
@@ -209,7 +209,8 @@ def poses_between(before: Float64Array, after: FloatArray, parts: Float64Array |
 def _as_plan(actions: Actions, model: ActionModel) -> Actions:
     if not actions.is_plan:
         raise InvalidArgumentError(
-            f"actions are controls {actions.values.shape}, but {type(model).__name__} takes planned poses (K, T, 3)"
+            f"actions are controls {actions.values.shape}, but {type(model).__name__} takes planned poses (K, T, 3); "
+            "controls need a vehicle model: Controls(KinematicBicycle()), for example, or --moves FILE.py:NAME"
         )
     return actions
 
