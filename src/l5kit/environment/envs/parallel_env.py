@@ -330,8 +330,9 @@ class L5ParallelEnv(ParallelEnv[str, Float32Array, Any]):
 
 def _is_number(value: object) -> bool:
     """Return whether a value is a whole number of vehicles, for all of which there is room in memory."""
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return is_whole and bool(0 <= value <= MAX_NUM_ELEMENTS)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return False
+    return 0 <= int(value) <= MAX_NUM_ELEMENTS
 
 
 def parallel_env(**kwargs: Any) -> L5ParallelEnv:

@@ -162,7 +162,7 @@ class Moment:
             value = getattr(self, name)
             if value is None and name in ("acceleration_mps2", "steering_rad"):
                 continue
-            if not isinstance(value, int | float | np.integer | np.floating) or not abs(value) <= most:
+            if not isinstance(value, int | float | np.integer | np.floating) or not abs(float(value)) <= most:
                 raise InvalidArgumentError(f"{name} is {value!r}; it must be finite and at most {most:g}")
         if isinstance(self.active_faces, str):  # each of its letters would be a face, and no light be on
             raise InvalidArgumentError(f"active_faces is {self.active_faces!r}; it must be a list of ids of faces")
