@@ -60,8 +60,8 @@ def test_others_take_sample_and_say_so(l5kit, folder, tmp_path, monkeypatch, arg
     assert done.exit_code == 0, done.stderr
     notices = [line for line in done.stderr.splitlines() if "several logs" in line]
     assert notices == [
-        f"warning: {folder} has several logs; sample.zarr is taken, and not train.zarr, validate.zarr: "
-        "pass the path of another"
+        f"warning: {folder} has several logs; sample.zarr is read; for another one (train.zarr, validate.zarr), "
+        "pass its path"
     ]
 
 

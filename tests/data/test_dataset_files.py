@@ -67,7 +67,7 @@ def test_of_several_logs_it_is_the_one_that_is_named_else_sample_and_a_warning_s
     assert find_all_logs(published) == [scenes / "sample.zarr"] == find_all_logs(scenes / "sample.zarr")
     random_dataset(np.random.default_rng(0), 1).save(scenes / "train.zarr.zip")
     assert find_all_logs(published) == [scenes / "sample.zarr", scenes / "train.zarr.zip"]
-    with pytest.warns(UserWarning, match=r"has several logs; sample\.zarr is taken, and not train\.zarr\.zip"):
+    with pytest.warns(UserWarning, match=r"sample\.zarr is read; for another one \(train\.zarr\.zip\)"):
         assert find_dataset(published) == scenes / "sample.zarr"
     assert find_dataset(published, name="train") == scenes / "train.zarr.zip"
     with pytest.raises(InvalidArgumentError, match=r"has the logs sample, train, not one named 'trian'"):

@@ -111,7 +111,7 @@ def test_kernels_of_a_sample_are_handed_what_they_fill(tmp_path: Path) -> None:
             dataset[5]
     used = {name: kernel.nopython_signatures for name, kernel in kernels().items() if kernel.signatures}
     of_samples = (
-        "data.windows",
+        "data.index.windows",
         "sampling.tracks",
         "rasterization.box_rasterizer",
         "rasterization.semantic_rasterizer",

@@ -269,11 +269,12 @@ def _report(result: "ImportResult", *, as_json: bool) -> None:
         }
         print_json(content)
         return
+    listed = result.folder / "sources"
     facts = {
         "scenes": f"{result.num_scenes:,} read, {len(result.failed):,} failed",
         **{f"log {split}": str(path) for split, path in result.scenes.items()},
         "time between frames": f"{info.step_time_s:g} s",
         "licence": info.licence,
-        "left out or mended": f"{result.num_remarks:,} things, listed in {result.folder / 'sources'}",
+        "left out or mended": f"{result.num_remarks:,} things, listed in {listed}" if result.num_remarks else "nothing",
     }
     print_facts(f"Imported {info.dataset}", facts)

@@ -49,7 +49,7 @@ from .interop import (
     to_polars as to_polars,
     to_xarray as to_xarray,
 )
-from .job_folder import JobFolder as JobFolder, open_job as open_job
+from .jobs.job_folder import JobFolder as JobFolder, open_job as open_job
 from .labels import (
     PERCEPTION_LABELS as PERCEPTION_LABELS,
     PERCEPTION_LABEL_TO_INDEX as PERCEPTION_LABEL_TO_INDEX,
@@ -66,7 +66,7 @@ from .map.opened import SceneMaps as SceneMaps, open_map as open_map, open_maps 
 from .progress import show_progress as show_progress
 from .record_buffer import RecordBuffer as RecordBuffer
 from .scene_arrays import FaceRows as FaceRows, SceneArrays as SceneArrays, read_scene_arrays as read_scene_arrays
-from .scene_jobs import KeptWorkers as KeptWorkers, map_scenes as map_scenes
+from .jobs.scene_jobs import KeptWorkers as KeptWorkers, map_scenes as map_scenes
 from .scene_records import SceneRecords as SceneRecords
 from .scene_table import SceneTable as SceneTable, read_scene_table as read_scene_table
 from .views import split_scenes as split_scenes
@@ -78,7 +78,7 @@ from .tracks import (
     label_probabilities_of as label_probabilities_of,
     spans_as_mask as spans_as_mask,
 )
-from .windows import WindowSteps as WindowSteps
+from .index.windows import WindowSteps as WindowSteps
 from .zarr_dataset import (
     AGENT_DTYPE as AGENT_DTYPE,
     ChunkedDataset as ChunkedDataset,

@@ -1,10 +1,10 @@
 """Files of a dataset: where its log, its maps and its meta.json are."""
 
 import os
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from l5kit._warning import warn_caller
 from l5kit.data.layout import is_group, logs_in, name_of_log
 from l5kit.data.remote_dataset_files import find_beside, find_remote_datasets, local_file
 from l5kit.data.stores.store import is_url, path_of
@@ -155,11 +155,8 @@ def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Pa
         raise InvalidArgumentError(f"several datasets in {path_of(path)!r}: {listed}; pass the path of one of them")
     if name is None:
         others = ", ".join(log.name for log in logs if log != wanted[0])
-        warnings.warn(
-            f"{path_of(path)} has several logs; {wanted[0].name} is taken, and not {others}: pass the path of another",
-            UserWarning,
-            stacklevel=2,
-        )
+        text = f"{path_of(path)} has several logs; {wanted[0].name} is read; for another one ({others}), pass its path"
+        warn_caller(text, UserWarning)
     return wanted[0]
 
 
