@@ -16,7 +16,7 @@ from attack.judging import Outcome, is_good
 from attack.report import causes, table
 from attack.runner import Plan, SetResult, attack
 
-NUM_SETS = 200
+NUM_SETS = 150
 """All kinds of damage once, and more of the frequent ones; each set is opened in one way."""
 
 NUM_SETS_LONG = 10_000

@@ -11,7 +11,7 @@ from l5kit.data.index.windows import Targets
 from l5kit.errors import InvalidArgumentError, UnsupportedConfigError
 from l5kit.geometry.transform import compute_agent_pose
 from l5kit.rasterization import RenderContext
-from l5kit.rasterization.semantic_rasterizer import find_middles
+from l5kit.rasterization.semantic_rasterizer import write_middles
 from support.tolerances import FLOAT64_LONG, NETWORK
 
 
@@ -168,7 +168,7 @@ def test_middles_of_pictures_are_the_places_that_are_drawn_there(set_origin_to_b
     rng = np.random.default_rng(4)
     context = RenderContext(np.array([224, 112]), np.array([0.3, 0.3]), np.array([0.25, 0.5]), set_origin_to_bottom)
     matrices = context.raster_from_world_many(rng.uniform(-4000, 4000, (50, 2)), rng.uniform(-7, 7, 50))
-    middles_m = find_middles(matrices, context.raster_size_px)
-    assert middles_m.shape == (50, 2)
+    middles_m = np.full((50, 2), np.nan)
+    write_middles(matrices, context.raster_size_px, middles_m)
     drawn_px = np.einsum("nij,nj->ni", matrices, np.column_stack([middles_m, np.ones(50)]))
     assert_allclose(drawn_px, np.tile([112.0, 56.0, 1.0], (50, 1)), rtol=FLOAT64_LONG)

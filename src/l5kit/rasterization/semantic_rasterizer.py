@@ -328,14 +328,14 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 
 @kernel_jit
-def find_middles(raster_from_world: Float64Array, raster_size_px: Int64Array) -> Float64Array:
-    """Return where in the world the middles of pictures are, (B, 2).
+def write_middles(raster_from_world: Float64Array, raster_size_px: Int64Array, middles_m: Float64Array) -> None:
+    """Write where in the world the middles of pictures are, (B, 2).
 
     Args:
         raster_from_world: Pixels from world metres, affine, (B, 3, 3).
         raster_size_px: Width and height, (2,).
+        middles_m: What is written.
     """
-    middles_m = np.empty((len(raster_from_world), 2))
     for i in range(len(middles_m)):
         # the inverse of [[a, b], [c, d]] is [[d, -b], [-c, a]] over the determinant
         a, b, c, d = (
@@ -349,7 +349,6 @@ def find_middles(raster_from_world: Float64Array, raster_size_px: Int64Array) ->
         determinant = a * d - b * c
         middles_m[i, 0] = (d * column - b * row) / determinant
         middles_m[i, 1] = (a * row - c * column) / determinant
-    return middles_m
 
 
 @kernel_jit
@@ -673,7 +672,8 @@ class SemanticRasterizer(ColorRasterizer):
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
-        centers_m = find_middles(raster_from_world, self.raster_size)
+        centers_m = np.empty((len(raster_from_world), 2))
+        write_middles(raster_from_world, self.raster_size, centers_m)
         if getattr(self.render_semantic_map, "__func__", None) is SemanticRasterizer.render_semantic_map:
             return self._list_map(centers_m, raster_from_world, windows.tl_faces)
         pictures = np.empty(self.images_shape(len(windows)), np.uint8)
