@@ -1,6 +1,9 @@
 """Planners and traffic by name, in files of users, and as objects."""
 
 import csv
+import sys
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -167,6 +170,38 @@ def test_what_an_object_holds_changes_the_digest():
     assert open_traffic(Patient(3)).digest != open_traffic(Patient(4)).digest
     unlike_any = Patient(lambda: 3)  # which cannot be pickled
     assert open_planner(unlike_any).digest != open_planner(unlike_any).digest
+
+
+DRIVER = """
+from dataclasses import dataclass
+from l5kit.simulation import ConstantVelocity
+
+@dataclass(frozen=True)
+class Fields:
+    def drive(self, state):
+        return ConstantVelocity({steps}).drive(state)
+
+class Plain:
+    drive = Fields.drive
+"""
+
+
+@pytest.mark.parametrize("name", ["Fields", "Plain"])
+@pytest.mark.parametrize("has_file", [True, False], ids=["in a file", "in a notebook"])
+def test_the_code_of_an_object_changes_the_digest(tmp_path, monkeypatch, name, has_file):
+    """Else a simulation of what the code was would be taken for one of what it is now, and not be repeated."""
+
+    def digest_with(steps):
+        module = ModuleType("driver_of_a_user")
+        if has_file:
+            module.__file__ = str(tmp_path / "driver_of_a_user.py")
+            Path(module.__file__).write_text(DRIVER.format(steps=steps))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(DRIVER.format(steps=steps), vars(module))
+        return open_planner(getattr(module, name)()).digest
+
+    assert digest_with(30) == digest_with(30)
+    assert digest_with(30) != digest_with(20)
 
 
 @pytest.mark.parametrize("name", ["Faulty", "MADE", "make"])

@@ -20,6 +20,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 
 from l5kit.data.jobs.data_record import DataRecord
 from l5kit.data.jobs.receipts import RECEIPT_FILE, find_loss
+from l5kit.editing import FewerAgents, edit_dataset
 from l5kit.environment.policy_driver import PolicyDriver
 from l5kit.environment.policy_file import find_policy_file
 from l5kit.errors import ConfigError, InvalidArgumentError
@@ -192,6 +193,18 @@ def test_a_folder_takes_one_training_at_a_time(train, tmp_path):
         train(resume=True, total_steps=64)
     longer, _ = train(resume=True, total_steps=64)
     assert longer.num_steps > done.num_steps
+
+
+def test_a_training_does_not_go_on_with_other_data(train, city, tmp_path):
+    """Its policy would be of both, and be said to be of the second alone."""
+    done, _ = train(total_steps=32)
+    other = edit_dataset(city, tmp_path / "other", FewerAgents(share=0.5)).path
+    cfg = driver_config(tmp_path, total_steps=64)
+    for folders in ({"data_folder": other}, {"data_folder": city, "eval_data_folder": other}):
+        with pytest.raises(InvalidArgumentError, match=r"data has the digest \w+, but that of the training"):
+            train_driver(cfg, done.folder, **folders, resume=True)
+    assert (done.folder / "receipt.json").is_file()
+    assert train(resume=True, total_steps=64)[0].num_steps == 64
 
 
 def test_folders_that_do_not_fit_are_refused(train, tmp_path):

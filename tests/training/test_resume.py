@@ -10,6 +10,7 @@ import pytest
 from safetensors.torch import save_file
 
 from l5kit.data.jobs.folder_lock import LOCK_FILE, hold_folder
+from l5kit.editing import FewerAgents, edit_dataset
 from l5kit.errors import ConfigError, CorruptedDataError, InvalidArgumentError
 from l5kit.planning.checkpoint import read_checkpoint
 from l5kit.planning.torch_files import CheckpointError
@@ -116,6 +117,19 @@ def test_a_training_can_be_made_longer(city, tmp_path):
     again, weights = run(cfg, tmp_path / "out", city, resume=True)
     assert not again
     assert weights is not None
+
+
+def test_a_training_does_not_go_on_with_other_data(city, tmp_path):
+    """Its weights would be of both, and be said to be of the second alone."""
+    cfg = small_config("vector_planner", train_params={"max_num_steps": 2, "accelerator": "cpu"})
+    run(cfg, tmp_path / "out", city)
+    cfg["train_params"]["max_num_steps"] = 4
+    other = edit_dataset(city, tmp_path / "other", FewerAgents(share=0.5)).path
+    with pytest.raises(
+        InvalidArgumentError, match=r"data has the digest \w+, but that of the training that is to go on"
+    ):
+        run(cfg, tmp_path / "out", other, resume=True)
+    assert sorted(run(cfg, tmp_path / "out", city, resume=True)[0]) == [2, 3]
 
 
 def test_a_training_that_ended_before_its_first_state_starts_anew_and_says_so(city, tmp_path):

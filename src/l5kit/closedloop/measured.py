@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from l5kit.closedloop.tables import FRAME_COLUMNS, SCENE_COLUMNS
-from l5kit.configs.own_code import digest_of_object, is_own, read_own
+from l5kit.configs.own_code import digest_of_code, digest_of_object, is_own, read_own
 from l5kit.configs.texts import did_you_mean
 from l5kit.data.jobs.receipts import digest_of_json
 from l5kit.errors import InvalidArgumentError
@@ -111,7 +111,7 @@ def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] =
 def _open(requested: RequestedMetric) -> tuple[list[Metric], str]:
     """Return the metrics of one name, and what tells their code from that of others."""
     if isinstance(requested, Metric):
-        return [requested], digest_of_object(requested)
+        return [requested], digest_of_object(requested) + digest_of_code(requested.of_frames)
     if not isinstance(requested, str) or not is_own(requested):
         raise InvalidArgumentError(
             f"metrics (--metrics) is {requested!r}; name a metric of a file of yours: FILE.py:NAME"

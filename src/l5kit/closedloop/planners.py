@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeGuard
 
 from l5kit.closedloop.checkpoints import NetworkContext, open_checkpoint, open_network
 from l5kit.closedloop.options import MOVES
-from l5kit.configs.own_code import digest_of_object, is_own, read_own, with_whole_file
+from l5kit.configs.own_code import digest_of_code, digest_of_object, is_own, read_own, with_whole_file
 from l5kit.configs.texts import did_you_mean
 from l5kit.configs.training import OF_AGENTS
 from l5kit.data.stores.store import whole_path_of
@@ -428,15 +428,16 @@ def _described(part: object, *, has_code: bool = False) -> str:
     """
     if is_dataclass(part) and not isinstance(part, type):
         values = {name: _described(getattr(part, name), has_code=has_code) for name in part.__dataclass_fields__}
-        return f"{type(part).__qualname__}({', '.join(f'{name}={value}' for name, value in values.items())})"
+        code = "" if has_code else digest_of_code(part)
+        return f"{type(part).__qualname__}({', '.join(f'{name}={value}' for name, value in values.items())}){code}"
     if part is None or isinstance(part, int | float | str | bool | tuple):
         return repr(part)
     named: str | None = getattr(part, "__qualname__", None)
-    if named or has_code:
+    if has_code:
         return named or _name_of(part)
-    # an object of somebody's own, without known code: two are told apart by what they hold
-    state = digest_of_object(part) if getattr(part, "__dict__", True) else "without state"
-    return f"{_name_of(part)} {state}"
+    # something of somebody's own, without known code: two are told apart by their code, and by what they hold
+    state = digest_of_object(part) if named or getattr(part, "__dict__", True) else "without state"
+    return f"{named or _name_of(part)} {state}{digest_of_code(part)}"
 
 
 def _digest_of(*texts: str) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import inspect
 import os
 import pickle
 import re
@@ -9,6 +10,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Final
 
 from l5kit.configs.class_path import describe_error
@@ -94,6 +96,30 @@ def digest_of_object(part: object) -> str:
         return hashlib.sha256(pickle.dumps(part)).hexdigest()
     except Exception:  # whatever objects of somebody else raise
         return uuid.uuid4().hex
+
+
+def digest_of_code(part: object) -> str:
+    """Return a digest of the code of a function or of the class of an object; empty where it is code of l5kit.
+
+    It is that of the file that the code stands in, as of ``FILE.py:NAME``, so that functions beside it count; of code
+    without a file, as in notebooks, that of the compiled functions.
+    """
+    kind = part if hasattr(part, "__code__") else type(part)
+    if kind.__module__.partition(".")[0] in ("l5kit", "builtins"):
+        return ""
+    try:
+        return hashlib.sha256(Path(inspect.getsourcefile(kind) or "").read_bytes()).hexdigest()  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        members = [kind] if kind is part else [value for base in kind.__mro__ for value in vars(base).values()]
+        codes = [_described(each.__code__) for each in members if hasattr(each, "__code__")]
+        return hashlib.sha256("\n".join(codes).encode()).hexdigest()
+
+
+def _described(constant: object) -> str:
+    """Return a constant of compiled code, or such code, in words that are the same in each process."""
+    if isinstance(constant, CodeType):
+        return repr([constant.co_code, constant.co_names, [_described(each) for each in constant.co_consts]])
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
 def _parts(reference: str) -> tuple[str, str]:

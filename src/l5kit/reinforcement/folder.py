@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.save_util import load_from_zip_file
 
 from l5kit._files import clear_leftovers_in, replaced_when_complete, write_json
 from l5kit._types import Config, JsonObject
@@ -115,6 +116,19 @@ class RunFolder:
         files = self._checkpoints.glob("*.zip")
         by_step = {int(match[1]): path for path in files if (match := _CHECKPOINT.fullmatch(path.name))}
         return dict(sorted(by_step.items()))
+
+    def read_last(self, attribute: str) -> JsonObject:
+        """Return what the last checkpoint holds under a name; nothing where there is none.
+
+        Raises:
+            InvalidArgumentError: The checkpoint is broken.
+        """
+        checkpoints = list(self.checkpoints().values())
+        if not checkpoints:
+            return {}
+        data, _, _ = load_from_zip_file(require_whole(checkpoints[-1]))
+        held: JsonObject = (data or {}).get(attribute, {})
+        return held
 
     def save_checkpoint(self, model: BaseAlgorithm, *, keep: int) -> None:
         """Write a checkpoint, and remove all but the last ones."""

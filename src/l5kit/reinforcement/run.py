@@ -21,7 +21,7 @@ from l5kit.configs.config import load_config_data
 from l5kit.configs.environment import EnvironmentParams
 from l5kit.configs.known_keys import check_known_keys
 from l5kit.configs.reinforcement import LogKeys, ReinforcementParams
-from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.data_record import DataRecord, require_same_data
 from l5kit.data.local_data_manager import LocalDataManager
 from l5kit.data.progress import show_progress
 from l5kit.environment.policy_file import read_weights
@@ -104,8 +104,8 @@ def train_driver(
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
             that is to go on.
         FileNotFoundError: Data is missing, or there is nothing to go on with.
-        InvalidArgumentError: The folder holds files, another process is training into it, or the checkpoint to go on
-            from is broken.
+        InvalidArgumentError: The folder holds files, another process is training into it, the checkpoint to go on from
+            is broken, or its data was other data.
         KeyboardInterrupt: Ctrl-C; the last checkpoint stays.
         SystemExit: SIGTERM, with status 143; the last checkpoint stays.
     """
@@ -126,6 +126,9 @@ def train_driver(
     towns = towns_of(keys, data)
     for town in towns:
         town.require(keys.trained)
+    facts = _facts_of(keys, towns, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
+    if resume:
+        require_same_data(target.read_last(_TRAINING), facts)
     with target.claimed(), torch.random.fork_rng(), _torch_threads(params.num_threads), _ended_by_sigterm():
         target.write_config(cfg)
         with nullcontext() if resume else target.unmade_by_errors():
@@ -137,7 +140,6 @@ def train_driver(
         progress = DriverProgress(tell=tell, visible=show_bar)
         try:
             options = PolicyOptions.of_cfg(cfg)
-            facts = _facts_of(keys, towns, eval_data, has_one_scene=has_one_scene, show_bar=show_bar)
             recorded = {**facts, "configuration": cfg}
             course = _run(
                 params,

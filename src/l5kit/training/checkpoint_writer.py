@@ -279,6 +279,7 @@ class CheckpointWriter(pl.Callback):
             _EVALUATION: self._digest,
             "minutes": self._clock.minutes,
             "training": training_digest(self._config),
+            "data": {name: record for name, record in self._facts.items() if name != "l5kit"},
         }
 
     def load_state_dict(self, state_dict: LightningState) -> None:

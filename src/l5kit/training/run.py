@@ -14,7 +14,7 @@ from l5kit._files import write_json
 from l5kit._types import JsonObject
 from l5kit.configs.config import save_config_data
 from l5kit.configs.known_keys import LEGACY_KEYS
-from l5kit.data.jobs.data_record import DataRecord
+from l5kit.data.jobs.data_record import DataRecord, require_same_data
 from l5kit.data.jobs.folder_lock import hold_folder, is_main_process
 from l5kit.data.loader_folders import log_keys_of
 from l5kit.data.local_data_manager import LocalDataManager
@@ -99,7 +99,8 @@ def train(
         ConfigError: A key is unknown, missing, of the wrong type or out of range, or differs from that of the training
             that is to go on.
         FileNotFoundError: Data is missing, or there is nothing to go on from.
-        InvalidArgumentError: The folder holds files, or another process writes a training to it.
+        InvalidArgumentError: The folder holds files, or another process writes a training to it; or the data of the
+            training that is to go on was other data.
         CheckpointError: The state to go on from is broken; the message names the file.
         KeyboardInterrupt: Ctrl-C; the last state stays.
         SystemExit: SIGTERM, with status 143; the last state stays.
@@ -144,6 +145,8 @@ def _train_in(
         setup = set_up(config, data_manager)
         named = make_callbacks(config.params)
         facts = _facts_of(config, data_manager, show_bar=show_bar) if is_main_process() else {}
+        if resumed is not None:
+            require_same_data(resumed.data, facts)
         if is_main_process():  # now that all is there that can be missing: before, the folder is free for another try
             save_config_data(config.mapping, str(target / CONFIG_FILE))
         writer = CheckpointWriter(setup, target, facts=facts, resumed=resumed is not None, clock=clock, tell=tell)

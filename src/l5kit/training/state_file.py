@@ -1,7 +1,8 @@
 """The state of a training on disk: what Lightning takes a training up from, written whole and read without its code."""
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,12 +37,14 @@ class ResumePoint:
         evaluated_step: Steps that were done at the last evaluation in the state; None for a state without evaluations.
         minutes: Minutes that the training had taken.
         training: What tells the training from others; None in states of earlier versions.
+        data: What was recorded of its data; nothing in states of earlier versions.
     """
 
     step: int = 0
     evaluated_step: int | None = None
     minutes: float = 0.0
     training: str | None = None
+    data: Mapping[str, object] = field(default_factory=dict)
 
 
 def read_resume_point(path: Path) -> ResumePoint:
@@ -55,12 +58,13 @@ def read_resume_point(path: Path) -> ResumePoint:
     written = state["callbacks"].get(_WRITER)
     if not isinstance(written, dict):
         return ResumePoint(step)
-    minutes, training = written.get("minutes"), written.get("training")
+    minutes, training, data = written.get("minutes"), written.get("training"), written.get("data")
     return ResumePoint(
         step,
         written.get("evaluated_step"),
         minutes if isinstance(minutes, float) else 0.0,
         training if isinstance(training, str) else None,
+        data if isinstance(data, dict) else {},
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Self
 
@@ -10,7 +11,7 @@ from l5kit.data.digests.digest import dataset_digest
 from l5kit.data.progress import Progress
 from l5kit.data.stores.store import is_url, path_of
 from l5kit.data.zarr_dataset import ChunkedDataset
-from l5kit.errors import L5KitError, without_secrets
+from l5kit.errors import InvalidArgumentError, L5KitError, without_secrets
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,30 @@ class DataRecord:
     def as_dict(self) -> JsonObject:
         """Return the record as JSON holds it."""
         return asdict(self)
+
+
+def require_same_data(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Refuse to go on with other data than before; what has no digest is not compared.
+
+    Args:
+        before: What was recorded of data by what it is for, such as ``eval_data``: records of logs as JSON, or one.
+        now: What is recorded now.
+
+    Raises:
+        InvalidArgumentError: A digest is another one.
+    """
+    for name in before.keys() & now.keys():
+        was, has = _digests_in(before[name]), _digests_in(now[name])
+        if None not in (*was, *has) and was != has:
+            raise InvalidArgumentError(
+                f"{name} has the digest {', '.join(map(str, has))}, but that of the training that is to go on has "
+                f"{', '.join(map(str, was))}; name the same folder, or start a new training in another one"
+            )
+
+
+def _digests_in(recorded: object) -> list[object]:
+    records = recorded if isinstance(recorded, list) else [recorded]
+    return [record["digest"] for record in records if isinstance(record, dict)]
 
 
 def source_digest(dataset: ChunkedDataset, digest: str | None) -> str | None:
