@@ -122,8 +122,8 @@ class RangeValidator(SupportsMetricValidate):
                 f"min_value {min_value} of validator {validator_name!r} must be below its max_value {max_value}"
             )
         # numbers that are NaN, and a mode by its name, would be looked past without a word
-        numbers = {"min_value": min_value, "max_value": max_value, "violation_duration_s": violation_duration_s}
-        for name, value in numbers.items():
+        given = {"min_value": min_value, "max_value": max_value, "violation_duration_s": violation_duration_s}
+        for name, value in given.items():
             if value is not None and math.isnan(value):
                 raise InvalidArgumentError(f"{name} of validator {validator_name!r} is {value}; pass a number")
         if duration_mode not in tuple(DurationMode):

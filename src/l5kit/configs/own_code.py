@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
-from typing import Final
+from typing import Any, Final
 
 from l5kit.configs.class_path import describe_error
 from l5kit.configs.kinds import OWN_CODE
@@ -104,11 +104,11 @@ def digest_of_code(part: object) -> str:
     It is that of the file that the code stands in, as of ``FILE.py:NAME``, so that functions beside it count; of code
     without a file, as in notebooks, that of the compiled functions.
     """
-    kind = part if hasattr(part, "__code__") else type(part)
+    kind: Any = part if hasattr(part, "__code__") else type(part)
     if kind.__module__.partition(".")[0] in ("l5kit", "builtins"):
         return ""
     try:
-        return hashlib.sha256(Path(inspect.getsourcefile(kind) or "").read_bytes()).hexdigest()  # type: ignore[arg-type]
+        return hashlib.sha256(Path(inspect.getsourcefile(kind) or "").read_bytes()).hexdigest()
     except (TypeError, OSError):
         members = [kind] if kind is part else [value for base in kind.__mro__ for value in vars(base).values()]
         codes = [_described(each.__code__) for each in members if hasattr(each, "__code__")]
