@@ -419,7 +419,7 @@ class BaseEgoDataset(Dataset[Sample]):
         if sampler is None:
             raise UnsupportedValueError(
                 f"{self!r} makes its samples one by one, since it, its rasterizer or its vectorizer has methods of its "
-                "own; take them from self[index], or give it one for batches (docs/architecture.md, A rasterizer)"
+                "own; take them from self[index], or give it one for batches (docs/own_rasterizer.md)"
             )
         return sampler
 

@@ -78,7 +78,7 @@ class NetworkDriver:
             raise UnsupportedValueError(
                 f"dataset {dataset!r} makes its samples one by one, as it, its rasterizer or its vectorizer has "
                 "methods of its own, and a network that drives needs batches: give it a WindowRasterizer "
-                "(docs/architecture.md, A rasterizer), or drive with l5kit.simulation.unroll.ClosedLoopSimulator"
+                "(docs/own_rasterizer.md), or drive with l5kit.simulation.unroll.ClosedLoopSimulator"
             )
         self.device = torch.device(device)
         self.model = model.to(self.device)
