@@ -138,7 +138,7 @@ def _load_own(cfg: Config, data_manager: DataManager) -> Rasterizer:
     if missing:
         raise InvalidArgumentError(
             f"{key} is {named!r}, which gives {type(made).__name__}; a rasterizer has rasterize, to_rgb and "
-            f"num_channels, and it lacks {', '.join(missing)}; docs/own_rasterizer.md, has one"
+            f"num_channels, and it lacks {', '.join(missing)}; docs/own_rasterizer.md has one"
         )
     rasterizer: Rasterizer = made
     return rasterizer
