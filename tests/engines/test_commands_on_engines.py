@@ -54,6 +54,7 @@ def test_what_is_printed_has_the_same_bytes(city, tmp_path, engine, keeps, monke
         assert len(printed) == 1, name
 
 
+@pytest.mark.timeout(0)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_written_has_the_same_bytes(city, tmp_path, engine):
     how = ["--engine", engine, "--workers", 2]

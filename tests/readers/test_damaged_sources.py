@@ -343,6 +343,7 @@ def test_random_damage_is_told_or_harmless(clean, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(0)
 def test_much_random_damage_is_told_or_harmless(clean, tmp_path, monkeypatch):
     ends = attack_all(clean, tmp_path, monkeypatch, range(1000, 1000 + NUM_SEEDS_LONG))
     assert min(ends.count(end) for end in set(ends)) > 50, ends
@@ -440,6 +441,7 @@ def test_random_damage_of_maps_is_told_or_harmless(clean_map, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(0)
 def test_much_random_damage_of_maps_is_told_or_harmless(clean_map, tmp_path):
     ends = attack_maps(clean_map, tmp_path, range(1000, 1000 + NUM_MAP_SEEDS_LONG))
     assert min(ends.count(end) for end in ("refused", "read")) > 50, ends
