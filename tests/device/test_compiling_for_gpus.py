@@ -18,7 +18,7 @@ from l5kit_bench.workplace import QUICK, Workplace, find_bench_files
 from support.gpu_compiling import CompilingBackend, compiling_backend
 
 KERNELS_OF_SAMPLES = {"_cut", "_trace", "_write_velocities"}
-KERNELS_OF_RASTERS = {"_find_near", "_list_boxes_of_frame", "_order", "_paint", "_project"} | KERNELS_OF_SAMPLES
+KERNELS_OF_RASTERS = {"_find_near", "_list_boxes_of_frame", "_order", "_paint_row", "_project"} | KERNELS_OF_SAMPLES
 NUM_KERNELS_OF_VECTORS = 7
 
 MOST_BYTES_OF_ARGUMENTS = 4096
@@ -54,9 +54,9 @@ def assert_compiled(backend: CompilingBackend, *, has_angles: bool = False) -> N
 def test_kernels_are_not_compiled_when_they_are_linked(backend: CompilingBackend) -> None:
     """Where they would be compiled with products and sums joined, whatever the compiler was told before."""
     from l5kit.device.cuda import launcher_of
-    from l5kit.rasterization.row_painting import _paint
+    from l5kit.rasterization.row_painting import _paint_row
 
-    assert launcher_of(_paint).targetoptions["lto"] is False
+    assert launcher_of(_paint_row).targetoptions["lto"] is False
 
 
 @pytest.mark.process  # numba-cuda asks the system for libraries
