@@ -77,10 +77,8 @@ class SampleBatch(list[Sample]):
                 for frame, scene in zip(values["frame_index"], values["scene_index"], strict=True)
             ]
         # keys that have two names hold the same objects
-        for alias, key in ALIASES.items():
-            if alias in values:
-                values[alias] = values[key]
-        super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*values.values(), strict=True))
+        of_keys = [values[ALIASES.get(key, key)] for key in values]
+        super().__init__(dict(zip(values, sample, strict=True)) for sample in zip(*of_keys, strict=True))
         self.columns = columns
         self.tensors = tensors or {}
         self._handed_out = [tuple(sample.values()) for sample in self]

@@ -25,7 +25,7 @@ from l5kit.data.array_shapes import require_shapes
 from l5kit.data.device_log import DeviceLog
 from l5kit.data.index.windows import Targets, WindowArrays, WindowRows, Windows
 from l5kit.data.map.api import MapAPI
-from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point
+from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, find_near_point, write_near
 from l5kit.data.map.lane_lights import LIGHT_COLORS, LaneLights, LightArrays, rank_of_lane
 from l5kit.data.map.map_arrays import MapArrays
 from l5kit.data.records import TL_FACE_DTYPE
@@ -364,12 +364,8 @@ def _find_elements(
 
     ``grid_arrays`` are those of :class:`~l5kit.data.map.bounds_grid.GridArrays`.
     """
-    grid, num_points, end = GridArrays(*grid_arrays), np.int64(0), np.int64(0)
-    for window in range(len(centers_m)):
-        starts[window] = end
-        end += find_near_point(centers_m[window, 0], centers_m[window, 1], grid, rows[end:])
-    starts[len(centers_m)] = end
-    for element in rows[:end]:
+    num_points = np.int64(0)
+    for element in rows[: write_near(centers_m, grid_arrays, rows, starts)]:
         num_points += line_starts[element_starts[element + 1]] - line_starts[element_starts[element]]
     return int(num_points)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -116,8 +116,8 @@ class BoundsGrid(ReadOnlyArrays):
         Returns:
             The bounds of each point, ascending, one point after the other, and where those of each start, (B + 1,).
         """
-        rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.zeros(len(points_m) + 1, np.int64)
-        num_rows = _find_near(points_m, *self.arrays, rows, starts)
+        rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.empty(len(points_m) + 1, np.int64)
+        num_rows = write_near(points_m, tuple(self.arrays), rows, starts)
         return rows[:num_rows], starts
 
 
@@ -131,21 +131,10 @@ def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64
 
 
 @kernel_jit
-def _find_near(
-    points_m: Float64Array,
-    bounds_m: Float64Array,
-    radius_m: float,
-    origin_m: Float64Array,
-    cell_m: Float64Array,
-    num_cells: tuple[int, int],
-    cell_starts: Int64Array,
-    cell_rows: Int64Array,
-    rows: Int64Array,
-    starts: Int64Array,
-) -> int:
-    """Write what :meth:`BoundsGrid.find_near` returns, and return how many rows; ``starts`` holds zeros before."""
-    grid = GridArrays(bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows)
-    num_rows = 0
+def write_near(points_m: Float64Array, grid_arrays: tuple[Any, ...], rows: Int64Array, starts: Int64Array) -> int:
+    """Write what :meth:`BoundsGrid.find_near` returns, and return how many rows; the grid as :class:`GridArrays`."""
+    grid, num_rows = GridArrays(*grid_arrays), 0
+    starts[0] = 0
     for point in range(len(points_m)):
         num_rows += find_near_point(points_m[point, 0], points_m[point, 1], grid, rows[num_rows:])
         starts[point + 1] = num_rows
