@@ -1,7 +1,7 @@
-"""The closed-loop test of planners: they drive, so that each of their steps changes what they see next.
+"""Closed-loop tests of planners: each step of the planner changes what it sees next.
 
-The scripts ``closed_loop_*.py`` use this: their options, the simulation and the report of the notebooks of L5Kit 1.5
-(:func:`unroll`, :func:`print_failures`), and that of ``l5kit simulate`` (:func:`drive_scenes`, :func:`print_scores`).
+Shared by the scripts ``closed_loop_*.py``: their options, the simulation and report of the notebooks of L5Kit 1.5
+(:func:`unroll`, :func:`print_failures`), and those of ``l5kit simulate`` (:func:`drive_scenes`, :func:`print_scores`).
 """
 
 import argparse
@@ -41,20 +41,20 @@ from l5kit.workflows.samples import spread_indices
 from l5kit.workflows.trained_network import configuration_of
 
 START_FRAME = 10
-"""First frame that l5kit simulates: networks see the second before it, and know how fast everybody is."""
+"""First simulated frame. Networks see the second before it, so they know all velocities."""
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser with the options of all closed-loop tests, which share a folder and the city in it."""
+    """Return a parser with the options of all closed-loop tests; they share one output folder and its city."""
     parser = common.make_parser(description, out="closed-loop-out")
-    parser.add_argument("--network", type=Path, help="a network trained before; by default one is trained now")
-    parser.add_argument("--scenes", type=int, default=10, help="scenes to drive, evenly spread; default 10")
-    parser.add_argument("--frames", type=int, default=50, help="frames to drive of each, 10 a second; default 50")
+    parser.add_argument("--network", type=Path, help="trained network; default: train one")
+    parser.add_argument("--scenes", type=int, default=10, help="number of scenes to drive, evenly spread; default 10")
+    parser.add_argument("--frames", type=int, default=50, help="frames of each scene to drive, at 10 Hz; default 50")
     return parser
 
 
 def get_network(workflow: str, options: argparse.Namespace, *, num_steps: int) -> tuple[dict[str, Any], Path, Path]:
-    """Return the configuration of a network, its weights, and the data folder; it is trained if none is named."""
+    """Return configuration and weights of a network, which is trained without ``--network``, and the data folder."""
     cfg, data_folder = common.set_up(workflow, options, num_steps=num_steps)
     if options.network is None:
         return cfg, train(cfg, common.new_folder(options.out), data_folder=data_folder).weights, data_folder
@@ -62,18 +62,18 @@ def get_network(workflow: str, options: argparse.Namespace, *, num_steps: int) -
 
 
 def open_log(cfg: Mapping[str, Any], data_folder: Path) -> ChunkedDataset:
-    """Return the log that the network was not trained on."""
+    """Return the validation log of the network."""
     return ChunkedDataset(data_folder / cfg["val_data_loader"]["key"]).open()
 
 
 def get_driver(weights: Path, cfg: dict[str, Any], data_folder: Path, *, whom: str = "ego") -> NetworkDriver:
-    """Return a network as what drives the AV, or the agents, of the log it was not trained on."""
+    """Return a network as driver of the AV (``ego``) or of other agents (``agents``) in its validation log."""
     facts = open_log(cfg, data_folder).facts
     return load_driver(weights, whom=whom, data_folder=data_folder, cfg=cfg, facts=facts)
 
 
 def chosen_scenes(log: ChunkedDataset, options: argparse.Namespace) -> list[int]:
-    """Return the scenes to drive."""
+    """Return the indices of the scenes to drive."""
     return spread_indices(len(log.scenes), min(options.scenes, len(log.scenes))).tolist()
 
 
@@ -85,14 +85,14 @@ def unroll(
     model_ego: torch.nn.Module | None = None,
     model_agents: torch.nn.Module | None = None,
 ) -> list[SimulationOutput]:
-    """Drive scenes as L5Kit 1.5 did; what is not driven by a model is replayed, if ``sim_cfg`` says so."""
+    """Unroll scenes with the interface of L5Kit 1.5; whatever has no model is replayed, as ``sim_cfg`` requests."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     models = [None if model is None else model.eval() for model in (model_ego, model_agents)]
     return ClosedLoopSimulator(sim_cfg, samples, device, *models).unroll(scenes)
 
 
 def make_plan() -> EvaluationPlan:
-    """Return the plan of the notebooks of 1.5: five metrics with a limit each; the first one missed ends a scene."""
+    """Return the evaluation plan of the notebooks of 1.5: five metrics, each with a limit that ends the scene."""
     limits = {
         DisplacementErrorL2Metric: 30.0,
         DistanceToRefTrajectoryMetric: 4.0,
@@ -109,7 +109,7 @@ def make_plan() -> EvaluationPlan:
 
 
 def print_failures(drives: Mapping[str, Iterable[SimulatedSceneLike]]) -> None:
-    """Print how many scenes fail each validator, a column for each of those compared."""
+    """Print how many scenes fail each validator, one column for each planner."""
     counts = {}
     for name, outputs in drives.items():
         evaluator = ClosedLoopEvaluator(make_plan())
@@ -121,7 +121,7 @@ def print_failures(drives: Mapping[str, Iterable[SimulatedSceneLike]]) -> None:
 
 
 def write_page(path: Path, output: SimulationOutput, cfg: Mapping[str, Any], data_folder: Path) -> None:
-    """Write a page on which a scene that was unrolled plays; it needs the extra ``viz`` of l5kit."""
+    """Write a page that plays an unrolled scene; needs the extra ``viz`` of l5kit."""
     map_api = MapAPI.from_cfg(LocalDataManager(data_folder), cfg)
     try:
         write_scene_page(path, output.scene_id, simulation_out_to_visualizer_scene(output, map_api), frame_step=2)
@@ -140,8 +140,7 @@ def drive_scenes(
 ) -> dict[str, ClosedLoopResult]:
     """Let planners drive the same scenes of a log, and score them as ``l5kit simulate`` does.
 
-    What a network plans is followed by a bicycle with limits, step after step of the plan as its times say. Results of
-    an earlier run are replaced.
+    A tracker with a bicycle model follows the plans of networks at their times. Replaces results of earlier runs.
     """
     chosen = ClosedLoopOptions(
         scenes=chosen_scenes(ChunkedDataset(log).open(), options),
@@ -156,7 +155,7 @@ def drive_scenes(
 
 
 def print_scores(results: Mapping[str, ClosedLoopResult]) -> None:
-    """Print the scores of nuPlan, means over scenes from 0 to 1, a column for each of those compared."""
+    """Print the nuPlan scores, means over scenes from 0 to 1, one column for each planner."""
     scores = {name: {"score": result.score, **result.metrics} for name, result in results.items()}
     shown = {
         name: {metric: "-" if value is None else f"{value:.2f}" for metric, value in metrics.items()}
@@ -165,11 +164,11 @@ def print_scores(results: Mapping[str, ClosedLoopResult]) -> None:
     print_columns("mean over scenes", shown)
     for name, result in results.items():
         for failed in result.failed:
-            print(f"{name}: not driven to its end, and in no mean: {failed}")
+            print(f"{name}: not driven to its end, left out of the means: {failed}")
 
 
 def print_columns(title: str, columns: Mapping[str, Mapping[str, str]]) -> None:
-    """Print texts by row and column, each column at least two blanks wider than what is in it."""
+    """Print a table of texts, with at least two blanks between columns."""
     rows = list(next(iter(columns.values())))
     first = max([30, *(len(text) + 2 for text in (title, *rows))])
     widths = {name: max(19, *(len(text) + 2 for text in (name, *column.values()))) for name, column in columns.items()}

@@ -1,7 +1,7 @@
-"""Train a planner that looks at rasters, and let it drive: as L5Kit 1.5 tested it, and with the scores of nuPlan.
+"""Train a raster planner and test it in closed loop, both as L5Kit 1.5 did and with the nuPlan score.
 
-Run ``python examples/closed_loop_planning.py`` for a made city, with ``--data FOLDER`` for data of your own, and with
-``--network out/training-1`` for a planner that ``planning.py`` or ``l5kit train`` has trained.
+Run ``python examples/closed_loop_planning.py`` with a synthetic city, or with ``--data FOLDER`` for your own data. Use
+``--network out/training-1`` for a planner that you trained with ``planning.py`` or ``l5kit train``.
 """
 
 import closed_loop
@@ -14,13 +14,13 @@ NUM_STEPS = 150
 
 
 def main() -> None:
-    """Train and drive."""
+    """Train a planner and let it drive."""
     options = closed_loop.make_parser("Train a planner and let it drive.").parse_args()
     cfg, weights, data_folder = closed_loop.get_network("raster_planner", options, num_steps=NUM_STEPS)
 
-    # The interface of 1.5, for scripts that have it: each step of the network is met exactly, and agents that are not
-    # near the AV in the first frame are hidden. There is no past in that frame: networks that read from it how fast
-    # the AV is, as the small one does, take it to stand, and hardly start. They fail by their distance from the log.
+    # The interface of 1.5, for existing scripts: the AV moves exactly as the network predicts, and agents that are far
+    # from the AV in the first frame are hidden. That frame has no past, so networks that infer the speed of the AV from
+    # its past, such as this small one, believe it stands still. They hardly start and fail by distance from the log.
     network, samples = common.load_trained(cfg, weights, data_folder)
     sim_cfg = SimulationConfig(
         use_ego_gt=False,
@@ -34,12 +34,12 @@ def main() -> None:
     )
     scenes = closed_loop.chosen_scenes(samples.dataset, options)
     outputs = closed_loop.unroll(samples, sim_cfg, scenes, model_ego=network)
-    print("as L5Kit 1.5 tests it")
+    print("with the interface of L5Kit 1.5")
     closed_loop.print_failures({"planner": outputs})
     closed_loop.write_page(options.out / "closed-loop-planning.html", outputs[0], cfg, data_folder)
 
-    # The engine of l5kit is the better way where the numbers need not be those of 1.5: everybody is there, the AV has
-    # a past, a vehicle follows the plans, and planners are told apart by a score.
+    # The engine of l5kit is preferable unless you need the numbers of 1.5: all agents are present, the AV has a past, a
+    # vehicle model follows the plans, and a score ranks the planners.
     planners = {
         "planner": closed_loop.get_driver(weights, cfg, data_folder),
         "replay": "replay",
@@ -48,7 +48,7 @@ def main() -> None:
     }
     log = data_folder / cfg["val_data_loader"]["key"]
     results = closed_loop.drive_scenes(planners, log, options.out / "planning", options)
-    print("\nthe scores of nuPlan")
+    print("\nnuPlan scores")
     closed_loop.print_scores(results)
     print(f"watch it with: l5kit view {options.out / 'planning' / 'planner'}")
 

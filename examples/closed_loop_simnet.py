@@ -1,8 +1,8 @@
-"""Train SimNet, the network that drives other agents, and see how real they are and what they change for a planner.
+"""Train SimNet, which drives other agents; measure how realistic they are and how they affect a planner.
 
-Run ``python examples/closed_loop_simnet.py`` for a made city, with ``--data FOLDER`` for data of your own, with
-``--network out/training-1`` for a network trained before, and with ``--planner out/training-2`` for one that drives the
-AV; by default the rules of the intelligent driver model do.
+Run ``python examples/closed_loop_simnet.py`` with a synthetic city, or with ``--data FOLDER`` for your own data. Use
+``--network out/training-1`` for a SimNet that you trained before, and ``--planner out/training-2`` for a network that
+drives the AV in place of the intelligent driver model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,15 @@ NUM_STEPS = 150
 
 
 def main() -> None:
-    """Train, drive and compare."""
+    """Train SimNet, let it drive, and compare it with other traffic."""
     parser = closed_loop.make_parser("Train SimNet and let it drive the agents.")
-    parser.add_argument("--planner", type=Path, help="a trained network that drives the AV; by default rules do")
+    parser.add_argument("--planner", type=Path, help="trained network that drives the AV; default: IDM")
     options = parser.parse_args()
     cfg, weights, data_folder = closed_loop.get_network("simnet", options, num_steps=NUM_STEPS)
     log = closed_loop.open_log(cfg, data_folder)
     scenes = closed_loop.chosen_scenes(log, options)
 
-    # The interface of 1.5: cars near the AV, which is replayed, and how far each is from its log, step after step.
+    # The interface of 1.5: SimNet drives the cars near a replayed AV. Measure how far each of them is from its log.
     network, _ = common.load_trained(cfg, weights, data_folder)
     samples = EgoDataset(cfg, log, build_rasterizer(cfg, LocalDataManager(data_folder)))
     sim_cfg = SimulationConfig(
@@ -54,8 +54,8 @@ def main() -> None:
     print_errors(outputs)
     closed_loop.write_page(options.out / "closed-loop-simnet.html", outputs[0], cfg, data_folder)
 
-    # The engine of l5kit, which drives all vehicles from where they are and as fast as they are. Other ways than that
-    # of the log may be as real, so it is compared how they drive, not where.
+    # The engine of l5kit: SimNet drives all vehicles, from their logged poses and speeds. Another path than the logged
+    # one can be just as realistic, so compare distributions of how agents drive, not their positions.
     road = RoadMap(MapAPI.from_cfg(LocalDataManager(data_folder), cfg))
     rules = IntelligentDriver()
     traffic = {
@@ -68,7 +68,7 @@ def main() -> None:
     batch = make_batch(log, scenes, road, num_frames=options.frames)
     print_realism(measure_realism(batch, traffic))
 
-    # What it means for a planner: the same scenes among agents that are replayed, and among those of the network.
+    # The effect on a planner: the same scenes with replayed agents and with agents driven by SimNet.
     planner = IntelligentDriver()
     if options.planner is not None:
         planner = closed_loop.get_driver(options.planner, configuration_of(options.planner), data_folder, whom="ego")
@@ -77,12 +77,12 @@ def main() -> None:
     for name, agents in {"replayed": "replay", "SimNet": traffic["SimNet"]}.items():
         folder = options.out / "simnet" / name.lower()
         results |= closed_loop.drive_scenes({f"among {name}": planner}, path, folder, options, agents=agents)
-    print("\nthe planner by the agents around it")
+    print("\nscores of the planner by traffic")
     closed_loop.print_scores(results)
 
 
 def print_errors(outputs: Sequence[SimulationOutput]) -> None:
-    """Print how far agents are from where their log is next, means over agents of each tenth of the steps."""
+    """Print the mean distance of agents from their logged next position, for every tenth of the steps."""
     num_frames = len(outputs[0].simulated_ego)
     errors_m: list[list[float]] = [[] for _ in range(num_frames)]
     for output in outputs:
@@ -91,14 +91,14 @@ def print_errors(outputs: Sequence[SimulationOutput]) -> None:
                 if agent.inputs["target_availabilities"][0] > 0:
                     offset_m = agent.outputs["positions"][0] - agent.inputs["target_positions"][0]
                     errors_of_frame.append(float(np.linalg.norm(offset_m)))
-    print("as L5Kit 1.5 tests it\nstep    agents  off the log")
+    print("with the interface of L5Kit 1.5\nstep    agents  off the log")
     for step in range(0, num_frames, max(1, num_frames // 10)):
         if errors_m[step]:
             print(f"{step:>4}{len(errors_m[step]):>10}{np.mean(errors_m[step]):>11.2f} m")
 
 
 def make_batch(log: ChunkedDataset, scenes: Sequence[int], road: RoadMap, *, num_frames: int) -> SceneBatch:
-    """Return scenes of a log as the engine takes them."""
+    """Return scenes of a log as a batch for the engine."""
     records = [SceneRecords.of_scene_dataset(log.get_scene_dataset(scene)) for scene in scenes]
     start = closed_loop.START_FRAME
     return SceneBatch.of_scenes(
@@ -107,7 +107,7 @@ def make_batch(log: ChunkedDataset, scenes: Sequence[int], road: RoadMap, *, num
 
 
 def measure_realism(batch: SceneBatch, traffic: Mapping[str, AgentSeat]) -> dict[str, RealismReport]:
-    """Return how far each kind of traffic is from the log; those count whom the first kind has driven."""
+    """Return the realism of each kind of traffic, compared by the agents that the first kind has driven."""
     reports: dict[str, RealismReport] = {}
     edges, driven_tracks = find_road_edges(batch.road.driving), None
     for name, seat in traffic.items():
@@ -121,11 +121,11 @@ def measure_realism(batch: SceneBatch, traffic: Mapping[str, AgentSeat]) -> dict
 
 
 def print_realism(reports: Mapping[str, RealismReport]) -> None:
-    """Print Wasserstein distances of distributions with intervals, 0 for those of the log, and rates."""
+    """Print Wasserstein distances to the distributions of the log, with confidence intervals, and rates of events."""
     distances, rates = {}, {}
     for name, report in reports.items():
-        found = {f"{each.name} ({each.unit})": each.wasserstein for each in report.features}
-        distances[name] = {row: f"{each.value:.2f} [{each.low:.2f},{each.high:.2f}]" for row, each in found.items()}
+        by_row = {f"{each.name} ({each.unit})": each.wasserstein for each in report.features}
+        distances[name] = {row: f"{each.value:.2f} [{each.low:.2f},{each.high:.2f}]" for row, each in by_row.items()}
         rates[name] = {rate.name: f"{rate.simulated.value:.1%}" for rate in report.rates}
     logged = {rate.name: f"{rate.logged.value:.1%}" for rate in next(iter(reports.values())).rates}
     closed_loop.print_columns("distance from the log", distances)

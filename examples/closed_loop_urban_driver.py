@@ -1,7 +1,7 @@
-"""Train Urban Driver, a planner that looks at vectors, and let it drive among agents that are replayed or react.
+"""Train Urban Driver, a planner on vectors, and let it drive among replayed and among reactive agents.
 
-Run ``python examples/closed_loop_urban_driver.py`` for a made city, with ``--data FOLDER`` for data of your own, and
-with ``--network out/training-1`` for a planner that ``urban_driver.py`` or ``l5kit train`` has trained.
+Run ``python examples/closed_loop_urban_driver.py`` with a synthetic city, or with ``--data FOLDER`` for your own data.
+Use ``--network out/training-1`` for a planner that you trained with ``urban_driver.py`` or ``l5kit train``.
 """
 
 import closed_loop
@@ -16,12 +16,12 @@ NUM_STEPS = 100
 
 
 def main() -> None:
-    """Train and drive."""
+    """Train a planner and let it drive."""
     options = closed_loop.make_parser("Train Urban Driver and let it drive.").parse_args()
     cfg, weights, data_folder = closed_loop.get_network("urban_driver", options, num_steps=NUM_STEPS)
 
-    # The simulator of 1.5 drives the first step of a plan in 0.1 s, whatever its time: it suits the configuration of
-    # full size, not the small one, whose steps are 0.2 s long.
+    # The simulator of 1.5 takes the first step of a plan in 0.1 s whatever its time step. This suits the full-size
+    # configuration, but not the small one, whose steps are 0.2 s long.
     if cfg["model_params"].get("future_step_size", 1) == 1:
         network, samples = common.load_trained(cfg, weights, data_folder)
         sim_cfg = SimulationConfig(
@@ -38,8 +38,8 @@ def main() -> None:
         closed_loop.print_failures({"Urban Driver": outputs})
         closed_loop.write_page(options.out / "closed-loop-urban-driver.html", outputs[0], cfg, data_folder)
 
-    # The engine of l5kit follows plans by their times. Agents that are replayed do not make room for an AV that is not
-    # where it was in the log; those of the intelligent driver model do, on the lanes of the map.
+    # The engine of l5kit respects the times of plans. Replayed agents do not react to an AV that has left its logged
+    # position; agents driven by IDM do, along the lanes of the map.
     planners = {
         "Urban Driver": closed_loop.get_driver(weights, cfg, data_folder),
         "constant-velocity": "constant-velocity",

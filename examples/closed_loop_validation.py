@@ -1,8 +1,8 @@
-"""Validate a planner: metrics and limits of your own beside those of L5Kit 1.5, and the scenes and frames that fail.
+"""Validate a planner with the metrics of L5Kit 1.5 and your own, and list the scenes and frames that fail.
 
-Run ``python examples/closed_loop_validation.py`` for a small planner and a made city, with ``--data FOLDER`` for data
-of your own, and with ``--network out/training-1`` for a planner trained before. The script ends with 1 if more scenes
-fail than ``--allowed`` says, so that it can guard a planner in continuous integration.
+Run ``python examples/closed_loop_validation.py`` for a small planner in a synthetic city, or with ``--data FOLDER`` for
+your own data. Use ``--network out/training-1`` for a planner that you trained before. The exit status is 1 if more than
+``--allowed`` scenes fail, so the script can guard a planner in continuous integration.
 """
 
 import sys
@@ -26,12 +26,12 @@ NUM_STEPS = 150
 
 
 class DecelerationMetric(SupportsMetricCompute):
-    """How hard the AV brakes in each frame, from its positions over half a second, in m/s2."""
+    """Deceleration of the AV in each frame, from its positions over half a second, in m/s2."""
 
     metric_name = "deceleration"
 
     def compute(self, simulation_output: SimulatedSceneLike) -> torch.Tensor:
-        """Return the values of a scene, one for each frame; 0 where half a second before is not there."""
+        """Return one value for each frame of a scene; 0 during the first half second."""
         states = simulation_output.simulated_ego_states
         positions_m = states[:, [TrajectoryStateIndices.X, TrajectoryStateIndices.Y]]
         times_s = states[:, TrajectoryStateIndices.TIME]
@@ -42,14 +42,14 @@ class DecelerationMetric(SupportsMetricCompute):
 
 
 class OwnMetricSet(CLEMetricSet):
-    """The metric set of 1.5, and braking: harder than 4 m/s2 for longer than half a second fails a scene, too."""
+    """The metric set of 1.5, plus braking: a scene also fails if the AV brakes above 4 m/s2 for over half a second."""
 
     def build_metrics(self) -> list[SupportsMetricCompute]:
-        """Return all metrics."""
+        """Return the metrics of 1.5 and the deceleration."""
         return [*super().build_metrics(), DecelerationMetric()]
 
     def build_validators(self) -> list[SupportsMetricValidate]:
-        """Return all validators."""
+        """Return the validators of 1.5 and that of braking."""
         braking = RangeValidator(
             "hard_braking",
             DecelerationMetric,
@@ -62,7 +62,7 @@ class OwnMetricSet(CLEMetricSet):
 
 @dataclass(frozen=True)
 class DrivenScene:
-    """A scene that l5kit has simulated, as metrics of 1.5 read it."""
+    """A scene simulated by l5kit, in the form that metrics of 1.5 read."""
 
     scene_id: int
     simulated_ego: np.ndarray
@@ -71,27 +71,27 @@ class DrivenScene:
 
     @property
     def simulated_ego_states(self) -> torch.Tensor:
-        """The AV as it drove, (N, 7)."""
+        """Simulated states of the AV, (N, 7)."""
         return SimulationOutput.build_trajectory_states(self.simulated_ego)
 
     @property
     def recorded_ego_states(self) -> torch.Tensor:
-        """The AV of the log, (N, 7)."""
+        """Logged states of the AV, (N, 7)."""
         return SimulationOutput.build_trajectory_states(self.recorded_ego)
 
     def get_scene_id(self) -> int:
-        """Return the number of the scene in its log."""
+        """Return the index of the scene in its log."""
         return self.scene_id
 
 
 def main() -> None:
-    """Train, drive and judge."""
+    """Train a planner, let it drive, and validate the drives."""
     parser = closed_loop.make_parser("Train a planner and validate it.")
-    parser.add_argument("--allowed", type=int, default=5, help="scenes that may fail; default 5")
+    parser.add_argument("--allowed", type=int, default=5, help="number of scenes that may fail; default 5")
     options = parser.parse_args()
     cfg, weights, data_folder = closed_loop.get_network("vector_planner", options, num_steps=NUM_STEPS)
 
-    # Driving and judging are two steps: what was driven is a dataset, which can be judged again by other rules.
+    # Driving and judging are separate: drives are a dataset, which can be judged again by other rules.
     log = data_folder / cfg["val_data_loader"]["key"]
     planners = {"planner": closed_loop.get_driver(weights, cfg, data_folder), "constant-velocity": "constant-velocity"}
     results = closed_loop.drive_scenes(planners, log, options.out / "validation", options)
@@ -100,7 +100,7 @@ def main() -> None:
     for name, result in results.items():
         metric_set = OwnMetricSet()
         metric_set.evaluate(read_driven(result, log))
-        print(f"\n{name}, by the metric set of 1.5 and our own")
+        print(f"\n{name}, by the metric set of 1.5 and our metric")
         num_failed[name] = print_verdicts(metric_set) + len(result.failed)
     closed_loop.print_scores(results)
     print_worst(results["planner"])
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def read_driven(result: ClosedLoopResult, log: Path) -> Iterator[DrivenScene]:
-    """Yield the scenes that were driven to their end, with the frames of the log in which they were."""
+    """Yield the scenes that were driven to their end, with the matching frames of the log."""
     driven, logged = ChunkedDataset(result.driven_log).open(), ChunkedDataset(log).open()
     for row in result.scenes():
         if row["position"] is None:
@@ -123,7 +123,7 @@ def read_driven(result: ClosedLoopResult, log: Path) -> Iterator[DrivenScene]:
 
 
 def print_verdicts(metric_set: OwnMetricSet) -> int:
-    """Print which scenes fail what, and the miles per failure; return how many scenes fail."""
+    """Print which scenes fail which validator, and the miles per failure; return the number of failed scenes."""
     validations = metric_set.evaluator.validation_results()
     failed = {
         scene: outputs for scene, outputs in validations.items() if not all(v.is_valid_scene for v in outputs.values())
@@ -141,7 +141,7 @@ def print_verdicts(metric_set: OwnMetricSet) -> int:
 
 
 def print_worst(result: ClosedLoopResult, most: int = 3) -> None:
-    """Print the scenes of the lowest scores, and in which frame which metric of nuPlan is missed first."""
+    """Print the scenes with the lowest scores, and the first frame in which each nuPlan metric fails."""
     rows = sorted((row for row in result.scenes() if row["score"] is not None), key=lambda row: row["score"])
     print()
     for row in rows[:most]:

@@ -1,4 +1,4 @@
-"""What the examples that train a network share: options, a made city, predictions, scores and pictures."""
+"""Helpers of the training examples: options, a synthetic city, predictions, scores and pictures."""
 
 import argparse
 import itertools
@@ -34,7 +34,7 @@ Batch = dict[str, torch.Tensor]
 
 
 class Style(NamedTuple):
-    """How a trajectory looks, and its name in the legend."""
+    """Name of a trajectory in the legend, and how it is drawn."""
 
     name: str
     rgb: tuple[int, int, int]
@@ -44,33 +44,35 @@ class Style(NamedTuple):
 TRUTH = Style("truth", TARGET_POINTS_COLOR, 4)
 PREDICTED = Style("predicted", PREDICTED_POINTS_COLOR, 2)
 LESS_LIKELY = Style("predicted, less likely", (0, 140, 170), 1)
-MIN_PROBABILITY = 0.1  # of trajectories that are drawn
-BASELINE = Style(BASELINE_TITLES["ctra"], (255, 140, 0), 1)  # the best one
+MIN_PROBABILITY = 0.1  # less likely trajectories are not drawn
+BASELINE = Style(BASELINE_TITLES["ctra"], (255, 140, 0), 1)  # the best baseline
 GROUND_RGB = (20, 24, 30)
 
 
 def make_parser(description: str, *, out: str) -> argparse.ArgumentParser:
-    """Return a parser with the options of all trainings."""
+    """Return a parser with the options that all training examples share."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, help="data folder; by default a city is made below --out")
-    parser.add_argument("--out", type=Path, default=Path(out), help=f"folder for what is written; default {out}")
-    parser.add_argument("--steps", type=int, help="steps of the training")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another value for a key")
+    parser.add_argument("--data", type=Path, help="data folder; default: generate a city in --out")
+    parser.add_argument("--out", type=Path, default=Path(out), help=f"output folder; default {out}")
+    parser.add_argument("--steps", type=int, help="number of training steps")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the configuration"
+    )
     return parser
 
 
 def set_up(workflow: str, options: argparse.Namespace, *, num_steps: int) -> tuple[dict[str, Any], Path]:
-    """Return the configuration of a workflow and the data folder; the folder for what is written is made.
+    """Create the output folder, and return the configuration of a workflow and the data folder.
 
-    With ``--data`` the configuration is the one of full size beside this file. Without, it is the small one that ships
-    with l5kit, trained for ``num_steps`` on a city that is made unless it is there from the last run.
+    With ``--data``, this is the full-size configuration next to this file. Without it, it is the small configuration
+    that ships with l5kit, trained for ``num_steps`` on a synthetic city, which later runs reuse.
     """
     options.out.mkdir(parents=True, exist_ok=True)
     data_folder, steps = options.data, options.steps
     if data_folder is None:
         data_folder, steps = options.out / "city", steps or num_steps
         if not data_folder.exists():
-            print(f"making a city in {data_folder}")
+            print(f"generating a city in {data_folder}")
         make_city(data_folder, num_train_scenes=40, num_scenes=8, reuse=True)
     cfg = load_training_config(workflow if options.data is None else str(HERE / f"{workflow}_config.yaml"))
     if steps is not None:
@@ -80,19 +82,19 @@ def set_up(workflow: str, options: argparse.Namespace, *, num_steps: int) -> tup
 
 
 def new_folder(out: Path) -> Path:
-    """Return the first of ``training-1``, ``training-2``, ... that is free, so that no training is overwritten."""
+    """Return the first unused folder of ``training-1``, ``training-2``, ..., so no training is overwritten."""
     return next(path for number in itertools.count(1) if not (path := out / f"training-{number}").exists())
 
 
 def evenly_spread(num_samples: int, cfg: Mapping[str, Any]) -> list[int]:
-    """Return the samples to score: as many as ``val_data_loader`` allows, spread over all scenes."""
+    """Return the indices of the samples to score: as many as ``val_data_loader`` allows, spread over all scenes."""
     val = cfg["val_data_loader"]
     most = min(num_samples, val.get("max_num_batches", num_samples) * val["batch_size"])
     return spread_indices(num_samples, most).tolist()
 
 
 def load_trained(cfg: dict[str, Any], weights: Path, data_folder: Path) -> tuple[torch.nn.Module, BaseEgoDataset]:
-    """Return a trained network, and the samples it has not seen."""
+    """Return a trained network and its validation samples."""
     config = TrainingConfig.from_cfg(cfg)
     samples = open_samples(config, config.params.val_loader, LocalDataManager(data_folder), perturbed=False)
     return load_network(weights, config, samples, allow_pickle=False), samples
@@ -100,7 +102,7 @@ def load_trained(cfg: dict[str, Any], weights: Path, data_folder: Path) -> tuple
 
 @torch.inference_mode()
 def predict(network: torch.nn.Module, samples: Dataset[Any], *, batch_size: int = 32) -> Iterator[tuple[Batch, Batch]]:
-    """Yield batches and what the network makes of them, on the CPU; the network sees nothing of the future."""
+    """Yield batches and the outputs of the network for them, on the CPU. The network does not see the targets."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network.to(device).eval()
     for batch in loader(samples, batch_size, threads=2):
@@ -109,36 +111,36 @@ def predict(network: torch.nn.Module, samples: Dataset[Any], *, batch_size: int 
 
 
 def horizons_of(cfg: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return times ahead to score at, in seconds; the last is the end of what is predicted."""
+    """Return the horizons to score, in seconds; the last one is the end of the prediction."""
     step_time_s = step_time_of(cfg)
     num_steps = cfg["model_params"]["future_num_frames"]
     chosen = {round(horizon_s / step_time_s) for horizon_s in HORIZONS_S}
-    places = sorted({place for place in chosen if place < num_steps} | {num_steps})
-    return tuple(place * step_time_s for place in places)
+    steps = sorted({step for step in chosen if step < num_steps} | {num_steps})
+    return tuple(step * step_time_s for step in steps)
 
 
 def step_time_of(cfg: Mapping[str, Any]) -> float:
-    """Return the seconds between two steps that are predicted."""
+    """Return the time between two predicted steps, in seconds."""
     return TrainingParams.from_cfg(cfg).step_time_s
 
 
 def print_scores(scores: Mapping[str, Sequence[HorizonScore]]) -> None:
-    """Print mean errors at each time ahead, a line for each of those compared."""
+    """Print mean errors by horizon, one line for each predictor."""
     print(f"{'ahead':<8}{'':<28}{'ADE':>9}{'FDE':>9}{'misses':>9}{'scored':>9}")
     for at_horizon in zip(*scores.values(), strict=True):
-        for who, score in zip(scores, at_horizon, strict=True):
+        for name, score in zip(scores, at_horizon, strict=True):
             errors = f"{score.ade_m:>7.2f} m{score.fde_m:>7.2f} m{score.miss_rate:>9.0%}{score.num_final:>9,}"
-            print(f"{f'{score.horizon_s:.1f} s':<8}{who:<28}{errors}")
+            print(f"{f'{score.horizon_s:.1f} s':<8}{name:<28}{errors}")
 
 
 def largest_of_each_scene(scene_indices: ArrayLike, values: ArrayLike, *, most: int = 8) -> list[int]:
-    """Return the place of the largest value, at least 0, in each of the first scenes."""
+    """Return the index of the largest value in each of the first ``most`` scenes; values are at least 0."""
     scene_of = np.asarray(scene_indices)
     return [int(np.argmax(np.where(scene_of == scene, values, -1.0))) for scene in np.unique(scene_of)[:most]]
 
 
 def open_pictures(log: ChunkedDataset, cfg: Mapping[str, Any], data_folder: Path) -> EgoDataset:
-    """Return samples of the AV with the future of ``cfg``, on rasters larger and finer than those networks see."""
+    """Return samples of the AV with the targets of ``cfg``, on larger and finer rasters than those of networks."""
     fine = load_config_data(str(HERE / "visualisation_config.yaml"))
     model = cfg["model_params"]
     stride = model.get("future_step_size", 1)
@@ -149,13 +151,13 @@ def open_pictures(log: ChunkedDataset, cfg: Mapping[str, Any], data_folder: Path
 
 
 def draw(
-    pictures: EgoDataset, sample: Mapping[str, Any], ways: Mapping[Style, ArrayLike], *, raster_from_ways: np.ndarray
+    pictures: EgoDataset, sample: Mapping[str, Any], paths: Mapping[Style, ArrayLike], *, raster_from_paths: np.ndarray
 ) -> np.ndarray:
-    """Return the raster of a sample with ways (..., 2) in it as dots, the last one on top, and a legend above it."""
+    """Return the raster of a sample with paths (..., 2) drawn as dots, the last on top, below a legend."""
     picture = np.array(pictures.rasterizer.to_rgb(sample["image"].transpose(1, 2, 0)))
     legend, column = np.full((24, picture.shape[1], 3), GROUND_RGB, np.uint8), 8
-    for style, way in ways.items():
-        points_px = transform_points(np.reshape(way, (-1, 2)), raster_from_ways)
+    for style, path in paths.items():
+        points_px = transform_points(np.reshape(path, (-1, 2)), raster_from_paths)
         draw_trajectory(picture, points_px, GROUND_RGB, radius=style.radius_px + 1)
         draw_trajectory(picture, points_px, style.rgb, radius=style.radius_px)
         legend = draw_text(legend, [style.name], np.array([[column, 3]]), rgb_color=style.rgb, size_px=14)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Test planners on edited scenes: a table of edits, with how often each planner collides at fault, and its score.
+"""Test planners on edited scenes: a table with the score and the collisions at fault of each planner by edit.
 
 Usage: python examples/edited_scenes.py [--data FOLDER] [--planners idm,rules] [--out FOLDER]
 """
@@ -39,13 +39,15 @@ EDITS = {
 
 
 def main() -> None:
-    """Print the table, a row for each edit and two columns for each planner."""
+    """Print the table, one row for each edit and one column for each planner."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="data folder with a map; by default a city is made below --out")
-    parser.add_argument("--out", type=Path, default=Path("edited-out"), help="folder for what is written")
-    parser.add_argument("--planners", default="replay,idm,rules", help="planners, as of l5kit simulate")
-    parser.add_argument("--agents", default="replay", help="who drives the others, added ones too; default replay")
-    parser.add_argument("--frames", type=int, default=100, help="frames to drive, 10 a second; default 100")
+    parser.add_argument("--data", type=Path, help="data folder with a map; default: generate a city in --out")
+    parser.add_argument("--out", type=Path, default=Path("edited-out"), help="output folder")
+    parser.add_argument("--planners", default="replay,idm,rules", help="planners, named as for l5kit simulate")
+    parser.add_argument(
+        "--agents", default="replay", help="driver of other agents, including added ones; default replay"
+    )
+    parser.add_argument("--frames", type=int, default=100, help="frames to drive, at 10 Hz; default 100")
     options = parser.parse_args()
 
     data, planners = options.data, options.planners.split(",")
@@ -67,7 +69,7 @@ def main() -> None:
             score = "-" if result.score is None else f"{result.score:.2f}"
             cells.append(f"{score}, {at_fault} of {result.num_scenes}")
         print(f"{name:28}" + "".join(f"{cell:>18}" for cell in cells))
-    print("score (mean of 0 to 1), and scenes with a collision at fault, among the scenes that an edit fits")
+    print("mean score (0 to 1), and scenes with a collision at fault, of the scenes that the edit fits")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Mean speeds by class over a whole dataset, worked out by several processes with Dask.
+"""Mean speeds by class over a whole dataset, computed by several processes with Dask.
 
-Run ``python examples/mean_speeds.py`` for a made city, and with ``--data FOLDER`` for data of your own. Each worker
-reads chunks of the files by itself, a part at a time, so neither the size of the dataset nor that of the memory
-matters. ``--scheduler ADDRESS`` takes the workers of a cluster that runs already; all of them must see the files.
+Run ``python examples/mean_speeds.py`` with a synthetic city, or with ``--data FOLDER`` for your own data. Each worker
+reads a few chunks of the files at a time, so the dataset may be larger than memory. ``--scheduler ADDRESS`` uses the
+workers of a running cluster, which must all see the files.
 """
 
 import argparse
@@ -18,18 +18,18 @@ from l5kit.data.dataset_files import find_dataset_files
 from l5kit.data.interop import to_dask_dataframe
 from l5kit.synthetic import make_city
 
-STANDING_MPS = 0.5
+STATIONARY_MPS = 0.5
 LABELS = [f"label_probabilities_{label}" for label in PERCEPTION_LABELS]
 
 
 def main() -> None:
-    """Print the table of a dataset."""
+    """Print the mean speeds in a dataset."""
     parser = argparse.ArgumentParser(description="Mean speeds by class.")
-    parser.add_argument("--data", type=Path, help="dataset folder or .zarr; by default a city is made")
-    parser.add_argument("--workers", type=int, default=2, help="how many work at the same time")
-    parser.add_argument("--threads", action="store_true", help="let them be threads instead of processes")
-    parser.add_argument("--chunks", type=int, default=4, help="chunks of the files that are read together")
-    parser.add_argument("--scheduler", help="address of a cluster that runs already, instead of one of this machine")
+    parser.add_argument("--data", type=Path, help="dataset folder or .zarr; default: generate a city")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers")
+    parser.add_argument("--threads", action="store_true", help="use threads instead of processes")
+    parser.add_argument("--chunks", type=int, default=4, help="number of chunks to read at once")
+    parser.add_argument("--scheduler", help="address of a running cluster; default: start one on this machine")
     options = parser.parse_args()
     with TemporaryDirectory() as scratch:
         data = options.data or make_city(Path(scratch) / "city", num_scenes=2).path
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def connect(options: argparse.Namespace) -> Client:
-    """Return a client of the cluster that is asked for; without one, of workers on this machine."""
+    """Return a client of the requested cluster, or of a new one on this machine."""
     if options.scheduler:
         return Client(options.scheduler)
     cluster = LocalCluster(
@@ -50,7 +50,7 @@ def connect(options: argparse.Namespace) -> Client:
 
 
 def mean_speeds(dataset: ChunkedDataset, chunks_at_once: int) -> pd.DataFrame:
-    """Return for each class that there is the number of rows, their mean speed, and that of those that move, m/s."""
+    """Return the number of rows, mean speed, and mean speed of moving agents (m/s) of each class that occurs."""
     agents = to_dask_dataframe(dataset.agents, ["velocity", "label_probabilities"], chunks_at_once=chunks_at_once)
     parts = agents.map_partitions(sums_by_label, meta=sums_by_label(agents._meta))
     sums = parts.groupby("label").sum().compute().sort_values("rows", ascending=False)
@@ -58,16 +58,16 @@ def mean_speeds(dataset: ChunkedDataset, chunks_at_once: int) -> pd.DataFrame:
         {
             "rows": sums["rows"],
             "mean speed": sums["speed"] / sums["rows"],
-            "of those that move": sums["speed moving"] / sums["rows moving"],
+            "mean of moving": sums["speed moving"] / sums["rows moving"],
         }
     )
 
 
 def sums_by_label(agents: pd.DataFrame) -> pd.DataFrame:
-    """Return what can be added up over parts: numbers of rows and sums of speeds, for the likeliest class of each."""
+    """Return counts of rows and sums of speeds by likeliest class, which can be added up over partitions."""
     speeds = np.hypot(agents["velocity_x"].to_numpy(np.float64), agents["velocity_y"].to_numpy(np.float64))
     classes = agents[LABELS].to_numpy().argmax(axis=1) if len(agents) else np.empty(0, dtype=np.int64)
-    is_moving = speeds > STANDING_MPS
+    is_moving = speeds > STATIONARY_MPS
     counts = {
         "rows": np.bincount(classes, minlength=len(PERCEPTION_LABELS)),
         "speed": np.bincount(classes, speeds, minlength=len(PERCEPTION_LABELS)),

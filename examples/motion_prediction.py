@@ -1,8 +1,8 @@
-"""Train a network that predicts where agents go, with several trajectories each, and score it as the competition does.
+"""Train multi-modal motion prediction, and score it like the competition on this dataset.
 
-Run ``python examples/motion_prediction.py`` for a made city, which takes some minutes, and with ``--data FOLDER`` for
-data of your own and a network of full size. Each run trains anew, in a folder of its own (``training-1``, ...); the
-test set, the csv files and ``motion-prediction.png`` are those of the last one.
+Run ``python examples/motion_prediction.py`` with a synthetic city, which takes a few minutes, or with ``--data FOLDER``
+for your own data and a full-size network. Each run trains a new network in a new folder (``training-1``, ...), and
+replaces the test set, the csv files and ``motion-prediction.png``.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ METRICS = (neg_multi_log_likelihood, average_displacement_error_oracle, final_di
 
 def main() -> None:
     """Train, predict a test set, and score the predictions."""
-    # The mask of the test set is meant to be used, and so is its selection of agents, in the training as well.
+    # The mask of the test set and its selection of agents are used on purpose, so silence the warnings about them.
     warnings.filterwarnings("ignore", message="a custom agents_mask is used|min_frame_|the agents of the test set")
     options = common.make_parser("Train motion prediction and score it.", out="motion-prediction-out").parse_args()
     cfg, data_folder = common.set_up("agent_motion_multimodal", options, num_steps=NUM_STEPS)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def chop(log: Path, test_set: Path, cfg: dict[str, Any]) -> Path:
-    """Make a test set of the scenes that were held out, as those of the competition: where agents go is cut off."""
+    """Write a test set of the validation scenes as in the competition, without the future of agents."""
     threshold, num_steps = cfg["raster_params"]["filter_agents_threshold"], cfg["model_params"]["future_num_frames"]
     create_chopped_dataset(
         log, threshold, NUM_FRAMES, num_steps, SELECTION.min_frame_future, output_folder=test_set, overwrite=True
@@ -73,31 +73,30 @@ def chop(log: Path, test_set: Path, cfg: dict[str, Any]) -> Path:
 
 
 def predict_agents(network: torch.nn.Module, agents: AgentDataset, cfg: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return what is predicted for N agents.
+    """Return the predictions for N agents.
 
     Returns:
-        ``timestamp``, ``track_id`` and ``scene_index`` (N,), ``centroid`` (N, 2) in the world, and in metres from there
-        along the axes of the world ``modes`` (N, M, T, 2) with ``confidences`` (N, M), and each baseline by its name
-        (N, T, 2).
+        ``timestamp``, ``track_id`` and ``scene_index`` (N,); ``centroid`` (N, 2), world metres; ``modes`` (N, M, T, 2)
+        with ``confidences`` (N, M), and each baseline by name (N, T, 2), as offsets from the centroid in world axes.
     """
     columns: dict[str, list[np.ndarray]] = {}
     step_time_s = common.step_time_of(cfg)
     for batch, outputs in common.predict(network, agents):
         modes = outputs["positions_all"]
-        places = batch["world_from_agent"].numpy(), batch["centroid"].numpy()
+        frames = batch["world_from_agent"].numpy(), batch["centroid"].numpy()
         part = {key: batch[key].numpy() for key in ("timestamp", "track_id", "scene_index", "centroid")}
-        part["modes"] = world_displacements(modes.numpy(), *places)
+        part["modes"] = world_displacements(modes.numpy(), *frames)
         part["confidences"] = outputs["mode_logits"].double().softmax(dim=1).numpy()
         for name in BASELINES:
-            way = baseline_positions(batch, name, num_steps=modes.shape[2], step_time_s=step_time_s)
-            part[name] = world_displacements(way.numpy(), *places)
+            path = baseline_positions(batch, name, num_steps=modes.shape[2], step_time_s=step_time_s)
+            part[name] = world_displacements(path.numpy(), *frames)
         for key, values in part.items():
             columns.setdefault(key, []).append(values)
     return {key: np.concatenate(parts) for key, parts in columns.items()}
 
 
 def print_metrics(predicted: dict[str, np.ndarray], test_set: Path, out: Path) -> None:
-    """Write the csv files of the network and of the baselines, and print their metrics."""
+    """Write the csv files of network and baselines, and print their metrics."""
     rows, num_modes = (predicted["timestamp"], predicted["track_id"]), predicted["modes"].shape[1]
     write_pred_csv(out / "pred.csv", *rows, predicted["modes"], predicted["confidences"], max_modes=num_modes)
     for name in BASELINES:
@@ -112,24 +111,24 @@ def print_metrics(predicted: dict[str, np.ndarray], test_set: Path, out: Path) -
 
 
 def draw_scenes(predicted: dict[str, np.ndarray], test_set: Path, pictures: EgoDataset, *, most: int = 8) -> np.ndarray:
-    """Return pictures of the last frame of scenes, with the true and predicted ways of the agents of the test set."""
+    """Return pictures of the last frame of scenes, with the true and predicted trajectories of test agents."""
     truth = {(row["track_id"], row["timestamp"]): row for row in read_gt_csv(test_set / "gt.csv")}
     images, titles = [], []
     for scene in np.unique(predicted["scene_index"])[:most].tolist():
         rows = np.flatnonzero(predicted["scene_index"] == scene)
-        true_ways = []
+        true_paths = []
         for row in rows:
-            way = truth[str(predicted["track_id"][row]), str(predicted["timestamp"][row])]
-            true_ways.append(predicted["centroid"][row] + way["coord"][way["avail"] > 0])
+            path = truth[str(predicted["track_id"][row]), str(predicted["timestamp"][row])]
+            true_paths.append(predicted["centroid"][row] + path["coord"][path["avail"] > 0])
         modes = predicted["centroid"][rows, None, None] + predicted["modes"][rows]
         confidences = predicted["confidences"][rows]
         shown = {
-            common.TRUTH: np.concatenate(true_ways),
+            common.TRUTH: np.concatenate(true_paths),
             common.LESS_LIKELY: modes[confidences > common.MIN_PROBABILITY],
             common.PREDICTED: modes[np.arange(len(rows)), confidences.argmax(axis=1)],
         }
         sample = pictures.get_frame(scene, NUM_FRAMES - 1)
-        images.append(common.draw(pictures, sample, shown, raster_from_ways=sample["raster_from_world"]))
+        images.append(common.draw(pictures, sample, shown, raster_from_paths=sample["raster_from_world"]))
         titles.append(f"scene {scene}: {len(rows)} agents")
     return contact_sheet(images, titles=titles, columns=2, title_size_px=13)
 

@@ -1,7 +1,7 @@
-"""Train a model that l5kit does not know, by its class path, and test it open loop.
+"""Train your own model, named by its class path, and test it in open loop.
 
-Run ``python examples/own_model.py`` for a made city, which takes a minute or two. What it writes works with commands
-too: ``PYTHONPATH=examples l5kit evaluate own-model-out/training-1 --data own-model-out/city``.
+Run ``python examples/own_model.py`` with a synthetic city, which takes a minute or two. The trained model also works
+with commands: ``PYTHONPATH=examples l5kit evaluate own-model-out/training-1 --data own-model-out/city``.
 """
 
 import common
@@ -15,7 +15,7 @@ NUM_STEPS = 300
 
 
 class PastPlanner(torch.nn.Module):
-    """Plans from where the AV was: its mean velocity, and a small correction that is learned."""
+    """Planner that extrapolates the mean velocity of the AV and adds a small learned correction."""
 
     def __init__(self, future_num_frames: int, history_num_frames_ego: int, width: int = 64) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class PastPlanner(torch.nn.Module):
         )
 
     def forward(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return positions (B, T, 2) and yaws (B, T, 1), in training too: the loss is a class of its own."""
+        """Return positions (B, T, 2) and yaws (B, T, 1), also in training, as the loss is a separate class."""
         past = torch.cat([batch["history_positions"], batch["history_yaws"]], dim=-1)[:, : self.num_past]
         step_m = (past[:, 0, :2] - past[:, -1, :2]) / max(self.num_past - 1, 1)
         steps = torch.arange(1, self.num_steps + 1, device=past.device)
@@ -35,10 +35,10 @@ class PastPlanner(torch.nn.Module):
 
 
 class PoseError(torch.nn.Module):
-    """The mean distance to where the AV went, over known steps."""
+    """Mean error of positions and yaws over the known steps."""
 
     def forward(self, outputs: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the loss."""
+        """Return the loss, a scalar."""
         known = batch["target_availabilities"].float()
         errors_m = torch.nn.functional.smooth_l1_loss(
             outputs["positions"], batch["target_positions"], reduction="none"
@@ -48,7 +48,7 @@ class PoseError(torch.nn.Module):
 
 
 def main() -> None:
-    """Train and test."""
+    """Train the model and test it."""
     options = common.make_parser("Train a model of your own.", out="own-model-out").parse_args()
     cfg, data_folder = common.set_up("vector_planner", options, num_steps=NUM_STEPS)
     cfg["model_params"] |= {

@@ -1,8 +1,8 @@
-"""Train a planner that looks at rasters, and test it open loop, beside an AV that keeps its velocity.
+"""Train a raster planner, and test it in open loop against kinematic baselines.
 
-Run ``python examples/planning.py`` for a made city, which takes some minutes, and with ``--data FOLDER`` for data of
-your own and a network of full size. Each run trains anew, in a folder of its own (``training-1``, ...);
-``planning.png`` is that of the last one.
+Run ``python examples/planning.py`` with a synthetic city, which takes a few minutes, or with ``--data FOLDER`` for your
+own data and a full-size network. Each run trains a new network in a new folder (``training-1``, ...) and replaces
+``planning.png``.
 """
 
 import common
@@ -15,7 +15,7 @@ NUM_STEPS = 500
 
 
 def main() -> None:
-    """Train and test."""
+    """Train a planner and test it."""
     options = common.make_parser("Train a planner and test it open loop.", out="planning-out").parse_args()
     cfg, data_folder = common.set_up("raster_planner", options, num_steps=NUM_STEPS)
     result = train(cfg, common.new_folder(options.out), data_folder=data_folder)

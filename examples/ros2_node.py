@@ -1,10 +1,10 @@
-"""A planner of l5kit as a ROS 2 node; everything but the node itself works, and is tested, without ROS.
+"""ROS 2 node with a planner of l5kit; everything except the node itself works without ROS.
 
     python examples/ros2_node.py city/semantic_map/semantic_map.pb --planner rules
 
 The node takes the pose of the AV (``nav_msgs/Odometry``) and boxes of road users (``vision_msgs/Detection3DArray``),
-and publishes the plan as a ``nav_msgs/Path``. Messages become plain dataclasses first, so that the part that thinks,
-``PlannerLoop``, knows no ROS: put other messages into :func:`odometry_of` and :func:`objects_of`.
+and publishes the plan as a ``nav_msgs/Path``. Messages become plain dataclasses first, so
+``PlannerLoop`` does not depend on ROS. For other messages, change :func:`odometry_of` and :func:`objects_of`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from l5kit.simulation import Moment, Plan, SeenObjects, Session
 
 @dataclass(frozen=True)
 class Odometry:
-    """The AV: time in nanoseconds, and pose and speed in the frame of the map; the pose is that of its centre."""
+    """State of the AV: time in nanoseconds, pose of its centre in the map frame, and speed."""
 
     stamp_ns: int
     x_m: float
@@ -32,7 +32,7 @@ class Odometry:
 
 @dataclass(frozen=True)
 class Detection:
-    """A road user in the frame of the map."""
+    """A road user in the map frame."""
 
     track_id: int
     kind: str
@@ -46,7 +46,7 @@ class Detection:
 
 @dataclass(frozen=True)
 class PathMessage:
-    """A plan: times in nanoseconds, and poses x, y and yaw."""
+    """A plan: times in nanoseconds, and poses x, y and yaw in the map frame."""
 
     stamps_ns: tuple[int, ...]
     poses: tuple[tuple[float, float, float], ...]
@@ -54,15 +54,14 @@ class PathMessage:
 
 @dataclass
 class PlannerLoop:
-    """Keeps the last detections, and plans for each pose of the AV.
+    """Planning loop: keeps the latest detections, and plans for each pose of the AV.
 
     Attributes:
         session: The planner.
-        oldest_s: Detections older than this, at the time of the pose, are an error of the perception, not of the plan:
-            nothing is planned then.
-        detections: The last ones.
-        detected_ns: When these were made; None before the first ones.
-        problems: What kept the loop from planning, newest last.
+        oldest_s: No plan is made if detections are older than this at the time of the pose, seconds.
+        detections: The latest detections.
+        detected_ns: Their time; None before the first ones.
+        problems: Reasons why no plan was made, newest last.
     """
 
     session: Session
@@ -72,17 +71,17 @@ class PlannerLoop:
     problems: list[str] = field(default_factory=list)
 
     def on_detections(self, stamp_ns: int, detections: list[Detection]) -> None:
-        """Take what the perception sees."""
+        """Keep the detections of the perception."""
         self.detected_ns, self.detections = stamp_ns, tuple(detections)
 
     def on_odometry(self, odometry: Odometry) -> PathMessage | None:
-        """Return the plan for a pose of the AV; None where there is none, and why among ``problems``."""
+        """Return the plan for a pose of the AV; None without a plan, with the reason appended to ``problems``."""
         if self.detected_ns is None or odometry.stamp_ns - self.detected_ns > 1e9 * self.oldest_s:
-            self._note(f"no detections since {self.oldest_s} s")
+            self._note(f"no detections for {self.oldest_s} s")
             return None
         try:
             return path_of(self.session.step(self._moment(odometry)))
-        except InvalidArgumentError as error:  # a gap, a jump, or a broken message: begin anew with the next one
+        except InvalidArgumentError as error:  # a gap, a jump, or an invalid message: restart with the next one
             self.session.reset()
             self._note(str(error))
             return None
@@ -115,18 +114,18 @@ def path_of(plan: Plan) -> PathMessage:
 
 
 def yaw_of(quaternion: Any) -> float:
-    """Return the heading of a message with x, y, z and w."""
+    """Return the heading of a quaternion with x, y, z and w."""
     x, y, z, w = quaternion.x, quaternion.y, quaternion.z, quaternion.w
     return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
 
 
 def stamp_ns_of(header: Any) -> int:
-    """Return the time of a header."""
+    """Return the time of a header, nanoseconds."""
     return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
 
 
 def odometry_of(message: Any) -> Odometry:
-    """Return a ``nav_msgs/Odometry``, whose twist is in the frame of the vehicle."""
+    """Convert a ``nav_msgs/Odometry``, whose twist is in the frame of the vehicle."""
     pose = message.pose.pose
     return Odometry(
         stamp_ns_of(message.header),
@@ -138,11 +137,11 @@ def odometry_of(message: Any) -> Odometry:
 
 
 def objects_of(message: Any, velocities_mps: dict[int, tuple[float, float]]) -> list[Detection]:
-    """Return a ``vision_msgs/Detection3DArray``, whose ids are numbers, and which tells no velocities."""
-    found = []
+    """Convert a ``vision_msgs/Detection3DArray`` with numeric ids; it has no velocities, so they are passed."""
+    detections = []
     for detection in message.detections:
         box, track_id = detection.bbox, int(detection.id)
-        found.append(
+        detections.append(
             Detection(
                 track_id,
                 detection.results[0].hypothesis.class_id,
@@ -154,11 +153,11 @@ def objects_of(message: Any, velocities_mps: dict[int, tuple[float, float]]) -> 
                 velocities_mps.get(track_id, (0.0, 0.0)),
             )
         )
-    return found
+    return detections
 
 
 def run_node(loop: PlannerLoop) -> None:
-    """Run the node until it is stopped; needs ROS 2 (rclpy, nav_msgs, vision_msgs, geometry_msgs)."""
+    """Run the node until it is stopped; needs ROS 2 with rclpy, nav_msgs, vision_msgs and geometry_msgs."""
     import rclpy
     from geometry_msgs.msg import PoseStamped
     from nav_msgs.msg import Odometry as OdometryMessage
@@ -196,15 +195,15 @@ def run_node(loop: PlannerLoop) -> None:
             if path is None:
                 self.get_logger().warning(loop.problems[-1])
                 return
-            answer = Path(header=message.header)
+            plan_message = Path(header=message.header)
             for stamp_ns, (x, y, yaw) in zip(path.stamps_ns, path.poses, strict=True):
                 pose = PoseStamped()
                 pose.header.frame_id = message.header.frame_id
                 pose.header.stamp.sec, pose.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
                 pose.pose.position.x, pose.pose.position.y = x, y
                 pose.pose.orientation.z, pose.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-                answer.poses.append(pose)
-            self.publisher.publish(answer)
+                plan_message.poses.append(pose)
+            self.publisher.publish(plan_message)
 
     rclpy.init()
     rclpy.spin(PlannerNode())
@@ -215,8 +214,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("map")
     parser.add_argument("--planner", default="rules")
-    given = parser.parse_args()
-    run_node(PlannerLoop(open_session(given.planner, map_path=given.map)))
+    options = parser.parse_args()
+    run_node(PlannerLoop(open_session(options.planner, map_path=options.map)))
 
 
 if __name__ == "__main__":

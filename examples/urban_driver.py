@@ -1,8 +1,8 @@
-"""Train Urban Driver, a planner that looks at vectors and is unrolled in closed loop while it learns, and test it.
+"""Train Urban Driver, a planner on vectors that is unrolled in closed loop during training, and test it.
 
-Run ``python examples/urban_driver.py`` for a made city, which takes some minutes, and with ``--data FOLDER`` for data
-of your own and a network of full size. With ``--open-loop`` the planner is trained that predicts all steps at once.
-Each run trains anew, in a folder of its own (``training-1``, ...); ``urban-driver.png`` is that of the last one.
+Run ``python examples/urban_driver.py`` with a synthetic city, which takes a few minutes, or with ``--data FOLDER`` for
+your own data and a full-size network. ``--open-loop`` trains the planner that predicts all steps at once instead. Each
+run trains a new network in a new folder (``training-1``, ...) and replaces ``urban-driver.png``.
 """
 
 import common
@@ -15,9 +15,9 @@ NUM_STEPS = {"urban_driver": 250, "vector_planner": 1000}
 
 
 def main() -> None:
-    """Train and test."""
+    """Train a planner and test it."""
     parser = common.make_parser("Train Urban Driver and test it open loop.", out="urban-driver-out")
-    parser.add_argument("--open-loop", action="store_true", help="train the planner that is not unrolled")
+    parser.add_argument("--open-loop", action="store_true", help="train the planner without unrolling")
     options = parser.parse_args()
     workflow = "vector_planner" if options.open_loop else "urban_driver"
     cfg, data_folder = common.set_up(workflow, options, num_steps=NUM_STEPS[workflow])

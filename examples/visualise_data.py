@@ -1,7 +1,6 @@
-"""Look at a dataset: what is in it, samples of the AV and of an agent as pictures, and a scene as a GIF.
+"""Look at a dataset: its contents, samples of the AV and of an agent as pictures, and a scene as a GIF.
 
-Run ``python examples/visualise_data.py`` for a made city, and with ``--data FOLDER`` for data
-of your own.
+Run ``python examples/visualise_data.py`` with a synthetic city, or with ``--data FOLDER`` for your own data.
 """
 
 import argparse
@@ -25,9 +24,9 @@ GIF_FRAMES = 60
 
 
 def main() -> None:
-    """Write the pictures of a dataset into a folder."""
+    """Write pictures of a dataset to a folder."""
     parser = argparse.ArgumentParser(description="Look at a dataset.")
-    parser.add_argument("--data", type=Path, help="dataset folder or .zarr; by default a city is made")
+    parser.add_argument("--data", type=Path, help="dataset folder or .zarr; default: generate a city")
     parser.add_argument("--out", type=Path, default=Path("visualise-out"), help="folder for the pictures")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -56,14 +55,14 @@ def main() -> None:
 
 
 def print_classes(dataset: ChunkedDataset) -> None:
-    """Print how many agent rows have which class as the most likely one."""
+    """Print the number of agent rows by most likely class."""
     likeliest = np.argmax(dataset.agents["label_probabilities"], axis=1)
     for label, count in Counter(likeliest.tolist()).most_common():
         print(f"{PERCEPTION_LABELS[label]:<36}{count:>9,}")
 
 
 def sample_as_rgb(samples: EgoDataset, index: int) -> np.ndarray:
-    """Return a sample as a picture in which arrows show the target trajectory."""
+    """Return a sample as a picture with arrows along the target trajectory."""
     sample = samples[index]
     picture = samples.rasterizer.to_rgb(sample["image"].transpose(1, 2, 0))
     known = sample["target_availabilities"] > 0
