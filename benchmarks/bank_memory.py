@@ -1,8 +1,8 @@
-"""Memory of many scenes as kernels step them: a bank of scenes of ragged lengths, and slots that drive in them.
+"""Memory of a bank of many scenes of ragged lengths, and of the slots that drive in them.
 
-Run ``python benchmarks/bank_memory.py``: 10,000 scenes of 10 to 60 frames, cut anywhere out of a made city, are
-prepared with the paths of their vehicles, and 1,024 slots step through some of them with IDM. Printed are the resident
-memory of the process, the bytes of the arrays of the bank by their kind, and those of the slots.
+Run ``python benchmarks/bank_memory.py``. It cuts 10,000 scenes of 10 to 60 frames out of a synthetic city, prepares
+them with the paths of their vehicles, and steps 1,024 slots through some of them with IDM. It prints the resident
+memory of the process, the bytes of the arrays of the bank by kind, and those of the slots.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from l5kit_bench.machine import read_process_memory
 
 
 def main() -> None:
-    """Prepare, step and print."""
+    """Prepare the scenes, step the slots, and print the memory."""
     parser = argparse.ArgumentParser(description="Memory of many scenes of ragged lengths.")
     parser.add_argument("--scenes", type=int, default=10_000, help="scenes of the bank")
     parser.add_argument("--frames", type=int, nargs=2, default=(10, 60), help="fewest and most frames of a scene")
@@ -45,12 +45,12 @@ def main() -> None:
 
 
 class RaggedLog:
-    """Scenes that are some successive frames of those of a city, of any lengths within bounds.
+    """Scenes of random lengths, each a run of successive frames of a scene of a city.
 
     Args:
         city: Folder of the city.
-        num_scenes: How many.
-        bounds: Fewest and most frames of a scene.
+        num_scenes: Number of scenes.
+        bounds: Least and largest number of frames of a scene.
     """
 
     def __init__(self, city: Path, num_scenes: int, bounds: tuple[int, int]) -> None:
@@ -75,7 +75,7 @@ def num_bytes(arrays: object) -> int:
 
 
 def tell_bank(bank: SceneBank, seconds: float, resident_mb: float) -> None:
-    """Print what scenes take."""
+    """Print the memory of the scenes."""
     frames, rows, paths = int(bank.frame_starts[-1]), len(bank.rows.groups), len(bank.paths.lengths_m)
     counts = np.diff(bank.frame_starts)
     print(f"{len(bank):,} scenes of {counts.min()} to {counts.max()} frames")
@@ -88,7 +88,7 @@ def tell_bank(bank: SceneBank, seconds: float, resident_mb: float) -> None:
 
 
 def tell_slots(bank: SceneBank, num_slots: int) -> None:
-    """Step some of the scenes to their ends, and print what slots take and how fast they are."""
+    """Step some of the scenes to their ends, and print memory and speed of the slots."""
     slots, scenes = np.arange(num_slots), np.arange(num_slots) % len(bank)
     traffic = TrafficSlots(bank, num_slots, drives=IntelligentDriver())
     traffic.start(slots, scenes, np.zeros(num_slots, np.int64))

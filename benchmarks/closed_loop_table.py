@@ -1,10 +1,9 @@
-"""Drive every planner in closed loop over a made city that nothing was tuned on, and write the table of scores.
+"""Closed-loop scores of every planner in a held-out synthetic city, as a table.
 
-Run ``python benchmarks/closed_loop_table.py`` for all of docs/results/closed_loop.md (some hours on two cores), or a
-part: ``--only idm --only vector_planner --agents replay``. Networks that the folder ``--planners`` does not hold are
-trained into it first: the small configuration of each workflow over several seeds, and the planners of rasters and
-vectors in other ways of training as well. With ``--trained`` only those that are there are driven. A run that was
-stopped goes on.
+Run ``python benchmarks/closed_loop_table.py`` for all of docs/results/closed_loop.md (several hours on two cores), or
+``--only idm --only vector_planner --agents replay`` for a part. Networks that are missing in the folder ``--planners``
+are trained into it first: the small configuration of each workflow with several seeds, and the raster and vector
+planners also in other ways. ``--trained`` drives only those that exist. A stopped run resumes.
 """
 
 import argparse
@@ -25,10 +24,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "results" / "closed_loop.md"
 START = "<!-- table: made by benchmarks/closed_loop_table.py -->"
 CITY = {"seed": 11, "num_train_scenes": 100, "num_scenes": 12}
-"""Where networks are trained."""
+"""Folder of the trained networks."""
 UNSEEN = {"seed": 9107, "num_scenes": 24}
 START_FRAME = 10
-"""Each scene is driven from its second 1 on, as networks look back as far as that."""
+"""First frame that is simulated: networks need a second of past."""
 
 RULES = {
     "log": ("replay", None),
@@ -39,7 +38,7 @@ RULES = {
     "idm, followed": ("idm", "tracked"),
     "rules": ("rules", None),
 }
-"""What drives without a network: the planner, and how its plans move the AV."""
+"""Planners without a network, each with its moves."""
 
 WORKFLOWS = ("raster_planner", "vector_planner", "urban_driver", "safepathnet")
 _DIRECT = (
@@ -47,7 +46,7 @@ _DIRECT = (
     "model_params.kinematic_residual=null",
     "model_params.residual_unit_m=null",
 )
-"""Networks that learn no difference to a baseline."""
+"""Networks without a residual to a baseline."""
 
 WAYS = {
     "": (),
@@ -55,7 +54,7 @@ WAYS = {
     "-direct": _DIRECT,
     "-direct-perturbed": (*_DIRECT, "train_data_loader.perturb_probability=0.5"),
 }
-"""Ways of training, and what they change in the small configuration."""
+"""Ways of training, and their changes to the small configuration."""
 
 TRAINED = dict.fromkeys(WORKFLOWS, ("",)) | dict.fromkeys(("raster_planner", "vector_planner"), tuple(WAYS))
 AGENTS = ("replay", "idm")
@@ -70,19 +69,19 @@ METRICS = {
     "comfort": "comfort",
 }
 COUNTED = ("no_at_fault_collisions", "drivable_area_compliance")
-"""Metrics beside which the table says in how many scenes they are below 1."""
+"""Metrics for which the table also counts the scenes below 1."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """Someone who drives the whole city once.
+    """A planner that drives the whole city once.
 
     Attributes:
-        row: The row of the table that it belongs to; seeds of the same training share one.
-        name: A name of its own.
-        planner: The planner, as ``l5kit simulate`` takes it.
-        moves: How its plans move the AV; None for what is usual.
-        fallback: Who drives where its plans have a fault; None for nobody.
+        row: Its row in the table, shared by the seeds of a training.
+        name: Its unique name.
+        planner: The planner, as for ``l5kit simulate``.
+        moves: How its plans move the AV; None for the default.
+        fallback: The fallback of the planner; None for none.
     """
 
     row: str
@@ -93,7 +92,7 @@ class Contestant:
 
 
 def main() -> None:
-    """Train what is missing, drive what was not driven yet, and write the table."""
+    """Train what is missing, simulate what is missing, and write the table."""
     parser = argparse.ArgumentParser(description="The table of docs/results/closed_loop.md.")
     parser.add_argument("--work", type=Path, default=Path("closed-loop-table"), help="folder of cities and simulations")
     parser.add_argument("--planners", type=Path, help="folder of the trainings; WORK/planners")
@@ -124,7 +123,7 @@ def main() -> None:
 
 
 def find_contestants(options: argparse.Namespace, planners: Path) -> Iterator[Contestant]:
-    """Yield who drives, after training who is missing."""
+    """Yield all planners of the table, and train missing networks."""
     for row, (planner, moves) in RULES.items():
         if options.only is None or row in options.only:
             yield Contestant(row, row.replace(", ", "-"), planner, moves)
@@ -135,7 +134,7 @@ def find_contestants(options: argparse.Namespace, planners: Path) -> Iterator[Co
 
 
 def find_networks(workflow: str, way: str, options: argparse.Namespace, planners: Path) -> Iterator[Contestant]:
-    """Yield the seeds of a training."""
+    """Yield the seeds of a training, trained if missing."""
     for seed in range(options.seeds):
         name = f"{workflow}-{seed}{way}"
         if not (planners / name / "result.json").is_file():
@@ -151,7 +150,7 @@ def find_networks(workflow: str, way: str, options: argparse.Namespace, planners
 
 
 def drive(contestant: Contestant, agents: str, city: Path, options: argparse.Namespace) -> JsonObject:
-    """Drive all scenes of a city, or those that are missing, and return the scores."""
+    """Simulate the scenes of a city that are missing, and return the scores of all."""
     result = simulate(
         city,
         folder_of(contestant, agents, options),
@@ -167,20 +166,20 @@ def drive(contestant: Contestant, agents: str, city: Path, options: argparse.Nam
 
 
 def folder_of(contestant: Contestant, agents: str, options: argparse.Namespace) -> Path:
-    """Return where the drives of a contestant are written."""
+    """Return the folder of the simulation of a planner."""
     folder: Path = options.work / f"{contestant.name}-{agents}"
     return folder
 
 
 def make_table(results: dict[str, list[JsonObject]]) -> list[str]:
-    """Return the lines of a table: means over the seeds, the score with its least and greatest."""
+    """Return the lines of the table: means over seeds, and for the score also the least and largest."""
     lines = ["| planner | seeds | score | " + " | ".join(METRICS.values()) + " |", "|---" * (3 + len(METRICS)) + "|"]
     lines += [table_line(row, scores) for row, scores in results.items()]
     return lines
 
 
 def table_line(row: str, scores: list[JsonObject]) -> str:
-    """Return the line of a planner."""
+    """Return the line of one planner."""
     of_seeds = [each["score"] for each in scores]
     score = f"{mean(of_seeds):.2f}"
     if len(of_seeds) > 1:
@@ -193,7 +192,7 @@ def table_line(row: str, scores: list[JsonObject]) -> str:
 
 
 def metric_cell(name: str, scores: list[JsonObject]) -> str:
-    """Return the mean of a metric and, for some, in how many scenes it is below 1."""
+    """Return the mean of a metric and, for some metrics, the number of scenes below 1."""
     values = [each["metrics"][name] for each in scores if each["metrics"][name] is not None]
     if not values:
         return ""

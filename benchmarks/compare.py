@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Compare the rates of two commits, and print a table.
+"""Rates of two commits, compared row by row.
 
 Usage: python benchmarks/compare.py OLD [NEW] [--data FOLDER] [--row ROW ...] [--passes N]
 
-Both commits are checked out into temporary folders; the working tree stays as it is. What is measured is described in
-`benchmarks/l5kit_bench` of the working tree, for both of them, so that they do the same work. Each runs in a process of
-its own, with compiled kernels of its own, and their passes alternate (old, new, new, old, ...), so that the drift of
-the machine cancels. A row that one of the commits cannot do is left out; what the description imports and a commit does
-not have counts only where a row uses it.
+Both commits are checked out into temporary folders; the working tree stays untouched. The rows are those of
+`benchmarks/l5kit_bench` in the working tree, so both commits do the same work. Each commit runs in its own process with
+its own compiled kernels. Passes alternate (old, new, new, old, ...), so drift of the machine cancels. Rows that one of
+the commits cannot run are left out; a missing name only matters to the rows that use it.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from typing import Any, Final
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DESCRIPTION = (Path("benchmarks", "l5kit_bench"), Path("src", "l5kit", "warmup"))
-"""Folders of the working tree that say what is measured."""
+"""Folders of the working tree that define the measurements."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Comparison:
     new: tuple[float, ...]
 
     def cells(self) -> tuple[str, ...]:
-        """Title, medians, median of the ratios of pairs of passes, smallest and largest of these ratios."""
+        """Return title, medians, median ratio of paired passes, and smallest and largest ratio."""
         old, new = statistics.median(self.old), statistics.median(self.new)
         ratios = [after / before for before, after in zip(self.old, self.new, strict=True)]
         rates = [f"{rate:,.4g}" for rate in (old, new)]
@@ -58,7 +57,7 @@ class Side:
             "NUMBA_CACHE_DIR": str(scratch / "numba"),
             "L5KIT_CACHE_DIR": str(scratch / "cache"),
         }
-        # without the folder of this file on the path, which is that of the working tree
+        # without the folder of this file, which belongs to the working tree
         command = [sys.executable, "-P", __file__, "--serve", json.dumps(task | {"source": str(source)})]
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=scratch
@@ -68,7 +67,7 @@ class Side:
         self.left_out: dict[str, str] = prepared["left_out"]
 
     def measure(self, key: str) -> float:
-        """Do one pass of a row, and return its rate."""
+        """Run one pass of a row, and return its rate."""
         self._process.stdin.write(f"{key}\n")
         self._process.stdin.flush()
         return float(self._answer()["rate"])
@@ -86,7 +85,7 @@ class Side:
 
 
 def alternate(old: Any, new: Any, keys: Sequence[str], num_passes: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Return the rates of rows on both sides, after a pass that is not counted; the order of the sides alternates."""
+    """Return the rates of rows on both sides, measured in alternating order after a warm-up pass."""
     rates: dict[str, tuple[list[float], list[float]]] = {key: ([], []) for key in keys}
     for number in range(num_passes + 1):
         for key in keys:
@@ -100,7 +99,7 @@ def alternate(old: Any, new: Any, keys: Sequence[str], num_passes: int) -> dict[
 
 @contextmanager
 def checked_out(repository: Path, commit: str, folder: Path) -> Iterator[Path]:
-    """Give the source folder of a commit, with what the working tree measures in it."""
+    """Yield the source folder of a commit, with the benchmarks of the working tree in it."""
     git(repository, "worktree", "add", "--quiet", "--detach", str(folder), commit)
     try:
         ignored = shutil.ignore_patterns("__pycache__")
@@ -120,7 +119,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 def compare(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, str]]:
-    """Return the rows that both commits can do, and why the others are left out."""
+    """Return the rows that both commits can run, and the reasons why others are left out."""
     with ExitStack() as at_end:
         scratch = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="l5kit-compare-")))
         task = {"data": str(options.data.resolve()), "rows": options.row, "quick": options.quick}
@@ -150,9 +149,9 @@ def import_what_is_there(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> ModuleType:
-    """Import for modules of the description; a name that the commit lacks becomes a class that cannot be made.
+    """Import as the benchmarks do; names that the commit lacks become placeholder classes.
 
-    The description is newer than the commits, and most of them lack something that it imports.
+    The benchmarks are newer than the commits, so most commits lack something that they import.
     """
     is_of_rows = str((globals or {}).get("__name__")).startswith(("l5kit_bench", "l5kit.warmup"))
     if not (is_of_rows and fromlist and name.startswith("l5kit.")):
@@ -160,27 +159,27 @@ def import_what_is_there(
     try:
         module = _import(name, globals, locals, fromlist, level)
     except ModuleNotFoundError as error:
-        if not str(error.name).startswith("l5kit."):  # a library that is not installed
+        if not str(error.name).startswith("l5kit."):  # an optional library that is not installed
             raise
         module = ModuleType(name)
     missing = {wanted: Lacking(wanted, (), {"__module__": name}) for wanted in fromlist if not hasattr(module, wanted)}
     if not missing:
         return module
-    # a module of its own, as other parts of the commit may ask whether it has the name
+    # a separate module, as other code of the commit may check whether the name exists
     stand_in = ModuleType(name)
     stand_in.__dict__.update(vars(module) | missing)
     return stand_in
 
 
 class Lacking(type):
-    """The class of names that a commit lacks; they may be imported and stand in annotations, and are errors in use."""
+    """Placeholder of a name that the commit lacks: importable and usable in annotations, but an error when called."""
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
         raise ImportError(f"{cls.__module__} has no {cls.__name__}")
 
 
 def serve(task: dict[str, Any]) -> None:
-    """Prepare rows, and measure a pass of the one named on each line of standard input."""
+    """Prepare rows, then measure one pass of each row that is named on standard input."""
     answers, sys.stdout = sys.stdout, sys.stderr
     import l5kit
 
@@ -199,7 +198,7 @@ def serve(task: dict[str, Any]) -> None:
             try:
                 works[row.key] = row.prepare(place).work
                 works[row.key]()
-            except Exception as error:  # whatever an old commit lacks
+            except Exception as error:  # any error of an old commit
                 left_out[row.title] = f"{type(error).__name__}: {error}"
             else:
                 rows[row.key] = {"title": row.title, "unit": row.unit}
@@ -209,7 +208,7 @@ def serve(task: dict[str, Any]) -> None:
 
 
 def markdown(compared: Sequence[Comparison], options: argparse.Namespace) -> str:
-    """Return a table, with the hashes of the commits as titles."""
+    """Return the table as Markdown, with the hashes of the commits as titles."""
     old, new = (git(options.repository, "rev-parse", "--short", commit) for commit in (options.old, options.new))
     titles = ("workload", f"{old} (old)", f"{new} (new)", "new / old", "in single passes")
     rows = [titles, ("---",) * len(titles), *(row.cells() for row in compared)]

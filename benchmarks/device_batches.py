@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measure samples on a GPU by size of batch and number of threads, and how long each kernel of a batch takes.
+"""Samples per second on a GPU by batch size and number of threads, and the time of each kernel of a batch.
 
 Usage: python benchmarks/device_batches.py --data FOLDER [--device cuda] [--sizes 64 256 1024] [--threads 1 2 4]
 
-The first batches, which compile, are not measured. Where the calling thread is slower than the GPU, the first of two
-times (``asked``) is about as long as the second one (``done``).
+The first batches, which compile kernels, are not measured. If the calling thread is slower than the GPU, the two times
+``asked`` (batch launched) and ``done`` (batch finished) are almost equal.
 """
 
 import argparse
@@ -32,7 +32,7 @@ ROWS = (
 
 
 def measure_loader(samples: BaseEgoDataset, backend: Backend, batch_size: int, threads: int, num_batches: int) -> float:
-    """Return samples a second of a loader."""
+    """Return the samples per second of a loader."""
     indices = np.random.default_rng(0).integers(0, len(samples), batch_size * num_batches).tolist()
     plan = BatchPlan(indices, batch_size, drop_last=True, seed=0, rank=0)
     source = BatchSource(samples, collate, pin_memory=False, prefetch=2)
@@ -46,7 +46,7 @@ def measure_loader(samples: BaseEgoDataset, backend: Backend, batch_size: int, t
 
 
 def measure_batch(samples: BaseEgoDataset, backend: Backend, batch_size: int) -> tuple[float, float, dict[str, float]]:
-    """Return the ms in which a batch is asked for and done, and those of each kernel, the slowest first."""
+    """Return the milliseconds until a batch is launched and finished, and those of each kernel, slowest first."""
     maker = DeviceSamples(samples, backend)
     indices = np.random.default_rng(1).integers(0, len(samples), batch_size).tolist()
     for _ in range(3):

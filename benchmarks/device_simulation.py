@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measure simulations on a device: scenes with IDM traffic that all make each step at the same time.
+"""Simulations on a device: agent-steps per second of scenes with IDM traffic that step together.
 
 Usage: python benchmarks/device_simulation.py [--device cuda] [--slots 1024] [--steps 100] [--scenes 8]
 
-An agent-step is one driven agent that is moved by one frame; replayed ones do not count. ``traffic`` moves road users
-only, with AVs of the log; ``simulation`` drives AVs by a bicycle too, and looks for collisions and for corners off the
-road in each step. The first steps, which compile, are not measured. Each figure is the best of some rounds.
+An agent-step is one driven agent moved by one frame; replayed agents do not count. ``traffic`` moves road users only,
+with logged AVs; ``simulation`` also drives the AVs with a bicycle model and checks collisions and corners off the road
+in each step. The first steps, which compile kernels, are not measured. Figures are the best of several rounds.
 """
 
 import argparse

@@ -1,8 +1,7 @@
-"""Scores of drivers by scene over several seeds: means with intervals, differences to another driver, and tables.
+"""Scores of drivers by scene over several seeds: means with intervals, paired differences, and tables.
 
-Scenes are drawn again (bootstrap), each with the mean of its scores over the seeds; a difference is that of each
-scene, so that scenes that are hard for both do not widen it. A scene that fails has the score 0, one in which nobody
-moves has none.
+Intervals are bootstraps over scenes, with the mean over seeds of each scene. Differences are paired by scene, so scenes
+that are hard for both drivers do not widen the interval. Failed scenes score 0; scenes without motion have no score.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,20 +14,20 @@ from l5kit.evaluation.resampling import Estimate, estimate_of
 from training_scores import RESAMPLING, SceneSums, shown
 
 AGENTS = {"replay": "replayed", "idm": "`idm`"}
-"""Who drives the others, and what the table calls them."""
+"""Drivers of other agents, and their titles in the table."""
 
 BESIDE = "rules"
-"""The row that others are compared with."""
+"""The row that other rows are compared with."""
 
 
 @dataclass(frozen=True)
 class RowRuns:
-    """What was measured of a row of the table, a run for each seed.
+    """Results of one row of the table, one run for each seed.
 
     Attributes:
-        name: Of the row.
-        runs: What the files of its runs hold, by seed.
-        stale: What of today's facts is another one than that of a run; empty where the row is that of today.
+        name: Name of the row.
+        runs: Contents of the files of its runs, by seed.
+        stale: Facts of the runs that differ from the current ones; empty if the row is up to date.
     """
 
     name: str
@@ -36,28 +35,28 @@ class RowRuns:
     stale: tuple[str, ...] = ()
 
     def scores(self, agents: str) -> Float64Array:
-        """Return the scores, NaN where there is none, (seeds, scenes)."""
+        """Return the scores, NaN for missing ones, (seeds, scenes)."""
         return np.stack([scene_scores(run, agents) for run in self.runs])
 
 
 def scene_scores(run: JsonObject, agents: str) -> Float64Array:
-    """Return the scores of a run among some others, town by town, NaN where there is none, (S,)."""
+    """Return the scores of a run for one kind of other agents, town after town, NaN for missing ones, (S,)."""
     towns: Mapping[str, Sequence[float | None]] = run["scores"][agents]
     return np.concatenate([np.array(scores, np.float64) for _, scores in sorted(towns.items())])
 
 
 def of_scenes(scores: Float64Array) -> Float64Array:
-    """Return the mean over the seeds of scores (seeds, S), NaN where no seed has one, (S,)."""
+    """Return the means over seeds of scores (seeds, S), NaN for scenes without a score, (S,)."""
     counts = (~np.isnan(scores)).sum(axis=0)
     return np.where(counts > 0, np.nansum(scores, axis=0) / np.maximum(counts, 1), np.nan)
 
 
 def mean_of(scores: Float64Array, *, lowest: float = 0.0) -> Estimate:
-    """Return the mean over scenes of scores (seeds, S) with its interval; NaN is not counted.
+    """Return the mean over scenes of scores (seeds, S) with its interval, ignoring NaN.
 
     Args:
-        scores: The scores, 1 at most.
-        lowest: The least that is possible.
+        scores: The scores, at most 1.
+        lowest: The least possible score.
     """
     means = of_scenes(scores)
     is_known = ~np.isnan(means)
@@ -67,22 +66,22 @@ def mean_of(scores: Float64Array, *, lowest: float = 0.0) -> Estimate:
 
 
 def difference_of(scores: Float64Array, others: Float64Array) -> Estimate:
-    """Return the mean of what scores (seeds, S) are above others (other seeds, S), paired by scene.
+    """Return the mean difference between scores (seeds, S) and other scores (other seeds, S), paired by scene.
 
-    A scene counts where both have a score.
+    Only scenes with a score on both sides count.
     """
     return mean_of((of_scenes(scores) - of_scenes(others))[None], lowest=-1.0)
 
 
 def leaves_out_zero(difference: Estimate) -> bool:
-    """Return whether 0 is outside of the interval; without one, whether there is a difference at all."""
+    """Return whether an interval excludes 0; without an interval, whether the difference is not 0."""
     if np.isnan(difference.low):
         return difference.value != 0
     return not difference.low <= 0.0 <= difference.high
 
 
 def make_tables(rows: Sequence[RowRuns]) -> Iterator[str]:
-    """Yield the lines of a table for each kind of others, and of one of the trainings.
+    """Yield the lines of a table for each kind of other agents, and of one of the trainings.
 
     Args:
         rows: In the order of the table; those without runs are left out.
@@ -95,7 +94,7 @@ def make_tables(rows: Sequence[RowRuns]) -> Iterator[str]:
         yield "|---" * 6 + "|"
         for row in rows:
             yield f"| {' | '.join(driver_cells(row, agents, beside))} |"
-    # rows that drive one network have its training in common
+    # rows with the same network share its training
     trained = {
         tuple(run["training"]["weights_sha256"] for run in row.runs): row
         for row in reversed(rows)
@@ -109,7 +108,7 @@ def make_tables(rows: Sequence[RowRuns]) -> Iterator[str]:
 
 
 def driver_cells(row: RowRuns, agents: str, beside: RowRuns | None) -> list[str]:
-    """Return the cells of a driver among some others."""
+    """Return the cells of a driver for one kind of other agents."""
     scores = row.scores(agents)
     is_trained = row.runs[0]["training"] is not None
     of_seeds = [mean_of(each[None]).value for each in scores]

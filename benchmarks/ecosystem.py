@@ -1,10 +1,10 @@
-"""Speed of what other tools and servers get: reading from servers, exports, digests, and xarray, beside plain ways.
+"""Speed of access for other tools: reading from servers, exports, digests, and xarray, against simple alternatives.
 
     PYTHONPATH=src:tests python benchmarks/ecosystem.py [CITY] [--samples N] [--passes N]
 
-Prints tables in Markdown. Rates are those of the best pass, with files that the system has read before; they are also
-told per 1,000 points of the score of the machine, taken before and after by ../shared/bench/calibrate.py where that is,
-so that machines and hours compare. Servers are processes or threads of this machine, which answer at once.
+Prints tables in Markdown. Rates are those of the best pass, with files in the page cache; with
+../shared/bench/calibrate.py they are also given per 1,000 points of the score of the machine, measured before and
+after, so that machines and times can be compared. Servers are local processes or threads, which answer at once.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _PAST, _FUTURE = 3, 5
 
 
 def score() -> float | None:
-    """Return the score of this machine now; None where there is no calibration."""
+    """Return the current score of this machine; None without calibration."""
     if not _CALIBRATION.is_file():
         return None
     spec = importlib.util.spec_from_file_location("calibrate", _CALIBRATION)
@@ -50,7 +50,7 @@ def score() -> float | None:
 
 
 def best_s(job: Callable[[], object], passes: int) -> float:
-    """Return the seconds of the fastest of some passes."""
+    """Return the seconds of the fastest pass."""
     seconds = []
     for _ in range(passes):
         started = time.perf_counter()
@@ -63,7 +63,7 @@ def best_s(job: Callable[[], object], passes: int) -> float:
 
 
 def reading_row(where: str, dataset: ChunkedDataset, log: ChunkedDataset, num_samples: int, count: Any) -> str:
-    """Return the line of a place: times of opening and of samples, and the requests that these cost."""
+    """Return a table row: times of opening and of samples, and the requests that they need."""
     started, first_request = time.perf_counter(), count()
     dataset.open(progress=False)
     opened_s, opened = time.perf_counter() - started, count() - first_request
@@ -95,10 +95,10 @@ def print_reading(log: ChunkedDataset, scratch: Path, num_samples: int) -> None:
         "| requests of opening | of the random samples | chunks they touch | requests per chunk |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- |"
     )
-    EgoDataset(make_cfg(), log, None)[0]  # compiles
+    EgoDataset(make_cfg(), log, None)[0]  # compiles the kernels
     print(reading_row("disk", ChunkedDataset(str(folder / "log.zarr")), log, num_samples, lambda: 0))
     with serve(folder) as web:
-        web.tells_versions = False  # it would digest the whole file for each answer
+        web.tells_versions = False  # the server would compute the digest of the whole file for each answer
         remote = ChunkedDataset(f"{web.url}/log.zarr.zip")
         print(reading_row("HTTP, zip file", remote, log, num_samples, lambda: len(web.requests)))
     with serve_bucket(folder, ["log.zarr"]) as (options, count):
@@ -110,14 +110,14 @@ def print_reading(log: ChunkedDataset, scratch: Path, num_samples: int) -> None:
 
 
 class Rates:
-    """Lines of a table of rates, each beside that of a plain way to do the same."""
+    """Table of rates, each next to that of a simple alternative."""
 
     def __init__(self, passes: int) -> None:
         self.passes = passes
         self.lines: list[tuple[str, float, str, str, float]] = []
 
     def add(self, title: str, job: Callable[[], object], amounts: dict[str, float], plain: str, plain_s: float) -> None:
-        """Measure a job, whose amounts of work are given by unit, beside the seconds of a plain way to do the same."""
+        """Measure a job whose amounts of work are given by unit, and compare it with the seconds of an alternative."""
         seconds = best_s(job, self.passes)
         self.lines += [(title, amount / seconds, unit, plain, amount / plain_s) for unit, amount in amounts.items()]
 
@@ -133,7 +133,7 @@ class Rates:
 
 
 def copy_columns(path: str, out: Path) -> None:
-    """Write each field as an array of its own, as a loop over zarr's chunks does."""
+    """Write each field as a separate array, in a loop over the chunks of zarr."""
     shutil.rmtree(out, ignore_errors=True)
     source, target = zarr.open_group(path, mode="r", zarr_format=2), zarr.open_group(out, mode="w", zarr_format=3)
     for key in ARRAYS:
@@ -155,7 +155,7 @@ def copy_columns(path: str, out: Path) -> None:
 
 
 def write_frames(path: str, out: Path) -> None:
-    """Write each array as one Parquet file, by pandas and from memory."""
+    """Write each array as one Parquet file with pandas, from memory."""
     out.mkdir(exist_ok=True)
     log = ChunkedDataset(path).open(cached=False)
     for key, (attribute, _, _) in ARRAYS.items():
@@ -163,12 +163,12 @@ def write_frames(path: str, out: Path) -> None:
 
 
 def sum_files(folder: str) -> None:
-    """Digest all files by sha256sum, in one process."""
+    """Digest all files with sha256sum, in one process."""
     subprocess.run(f"find '{folder}' -type f -print0 | xargs -0 sha256sum > /dev/null", shell=True, check=True)
 
 
 def rates_of(path: str, scratch: Path, passes: int) -> Rates:
-    """Measure exports, digests and a mean by xarray."""
+    """Measure exports, digests and a mean with xarray."""
     log = ChunkedDataset(path).open(cached=False)
     num_scenes = len(log.scenes)
     arrays = [getattr(log, attribute) for attribute, _, _ in ARRAYS.values()]

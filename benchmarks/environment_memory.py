@@ -1,9 +1,9 @@
-"""Memory of environments that step for long, and whether episodes depend on how the next one starts.
+"""Memory of environments over many steps, and whether episodes are independent of the autoreset mode.
 
-Run ``python benchmarks/environment_memory.py``: 1,024 environments with compact states do random actions for 20 million
-steps of the AV, one sixth with each autoreset mode of Gymnasium and with others that are replayed or driven by IDM. The
+Run ``python benchmarks/environment_memory.py``: 1,024 environments with compact states take random actions for 20
+million steps of the AV, a sixth of them with each autoreset mode of Gymnasium and with replayed agents or IDM. The
 resident memory of the process is printed every million steps. The n-th episode of an environment has the same scene,
-start and actions in all modes, so that its rewards must add up to the same number, to the bit.
+start and actions in all modes, so its summed reward must be identical to the bit.
 """
 
 import argparse
@@ -29,7 +29,7 @@ NUM_REMEMBERED = 256
 
 
 def main() -> None:
-    """Step, print, and end with status 1 where modes do not agree."""
+    """Step the environments and print the memory; exit with status 1 if modes disagree."""
     parser = argparse.ArgumentParser(description="Memory of environments, and whether their modes agree.")
     parser.add_argument("--steps", type=int, default=20_000_000, help="steps of the AV in all")
     parser.add_argument("--every", type=int, default=1_000_000, help="steps between two readings of the memory")
@@ -57,7 +57,7 @@ class MemoryTeller:
         self.every, self.num_steps, self._start_s = every, 0, time.perf_counter()
 
     def __call__(self, title: str, num_steps: int) -> None:
-        """Count steps that were made, and print a line if it is time."""
+        """Count steps, and print a line when it is due."""
         before, self.num_steps = self.num_steps, self.num_steps + num_steps
         if self.num_steps // self.every > before // self.every:
             memory_mb, passed_s = read_process_memory().resident_mb, time.perf_counter() - self._start_s
@@ -67,7 +67,7 @@ class MemoryTeller:
 def run_all(
     city: Path, scratch: Path, *, num_steps: int, num_envs: int, tell: Callable[[str, int], None], seed: int = 0
 ) -> bool:
-    """Step environments of all modes in turn, and return whether their episodes were worth the same."""
+    """Step environments of all modes in turn, and return whether their episodes have equal rewards."""
     agrees = True
     for others in OTHERS:
         found = {}
@@ -81,7 +81,7 @@ def run_all(
 
 
 def write_config(folder: Path, others: str) -> str:
-    """Write the configuration of ``l5kit train-rl`` with others of a kind, and return its path."""
+    """Write the configuration of ``l5kit train-rl`` with other agents of a kind, and return its path."""
     cfg = load_driver_config(None)
     cfg["gym_params"]["others"] = others
     path = folder / f"{others}.yaml"
@@ -92,9 +92,9 @@ def write_config(folder: Path, others: str) -> str:
 def run_mode(
     env: L5VectorEnv, num_steps: int, *, tell: Callable[[str, int], None], others: str, seed: int
 ) -> np.ndarray:
-    """Step environments so often, and return the summed rewards of their first episodes, (N, 256).
+    """Step environments, and return the summed rewards of their first episodes, (N, 256).
 
-    What is done in a step depends on the environment, the number of its episode and that of the step alone.
+    The action of a step depends only on the environment, the index of its episode and that of the step.
     """
     num_envs, mode = env.num_envs, env.autoreset_mode.value
     shape = (NUM_TABLED, *env.action_space.shape)
@@ -123,7 +123,7 @@ def run_mode(
 
 
 def compare_modes(found: dict[str, np.ndarray], others: str) -> bool:
-    """Print whether episodes were worth the same in all modes, as far as they have ended in all, and return it."""
+    """Print and return whether episodes have equal rewards in all modes, as far as they have ended in all of them."""
     has_ended = np.all([~np.isnan(returns) for returns in found.values()], axis=0)
     first, *rest = found.values()
     is_other = has_ended & np.any([returns != first for returns in rest], axis=0)

@@ -1,7 +1,8 @@
-"""Steps of vector environments in one thread and in several, and whether they give the same bits.
+"""Steps per second of vector environments by number of threads, and whether their bits agree.
 
-Run ``python benchmarks/environment_threads.py``: environments of ``l5kit train-rl`` (compact states, the driving reward
-and IDM) do random actions in a made city, by turns in each number of threads. Printed are medians of these passes.
+Run ``python benchmarks/environment_threads.py``: environments of ``l5kit train-rl`` (compact states, driving reward,
+IDM) take random actions in a synthetic city, alternating between numbers of threads. Prints the medians of these
+passes.
 """
 
 import argparse
@@ -24,7 +25,7 @@ NUM_PASSES = 7
 
 
 def main() -> None:
-    """Print the table, and end with status 1 where bits differ."""
+    """Print the table; exit with status 1 if bits differ."""
     parser = argparse.ArgumentParser(description="Rates of vector environments in several threads.")
     parser.add_argument("--envs", type=int, nargs="+", default=[64, 256, 1024, 2048], help="environments at once")
     parser.add_argument("--threads", type=int, nargs="+", default=[2], help="threads, compared with one")
@@ -43,7 +44,7 @@ def main() -> None:
 
 
 def print_rows(num_envs: int, threads: list[int], *, city: Path, config: Path) -> bool:
-    """Print the rates of so many environments, and return whether all give the same bits."""
+    """Print the rates of some number of environments, and return whether all threads give the same bits."""
     data = LocalDataManager(str(city))
     envs = {
         count: L5VectorEnv(num_envs, str(config), data, autoreset_mode="SameStep", copy=False, num_threads=count)
@@ -58,7 +59,7 @@ def print_rows(num_envs: int, threads: list[int], *, city: Path, config: Path) -
         stepped = [[part.copy() for part in env.step(actions[step % 8])[:4]] for env in envs.values()]
         is_same &= all(np.array_equal(*pair) for other in stepped[1:] for pair in zip(stepped[0], other, strict=True))
 
-    # passes alternate, so that what else the machine does meets all of them
+    # alternate passes, so that other load on the machine affects all of them
     num_steps = max(4, 12_000 // num_envs)
     passes: dict[int, list[float]] = {count: [] for count in threads}
     for _ in range(NUM_PASSES):

@@ -1,9 +1,9 @@
-"""Importing many scenarios of ScenarioNet, each with its own map: time and memory, by processes, Ray and Dask.
+"""Imports of many ScenarioNet scenarios, each with its own map: time and memory with processes, Ray and Dask.
 
 PYTHONPATH=src:tests python benchmarks/import_scale.py --scenes 1000 10000 --folder /tmp/l5kit-import-scale
 
-The scenarios are made once, a file for each. Each import is the command `l5kit import`; memory is that of all its
-processes together, looked at twice a second. Every import of a number of scenes has to write the same dataset.
+The scenarios are generated once, one file each. Each import is a call of `l5kit import`; memory is that of all its
+processes together, sampled twice a second. All imports of the same scenes must write the same dataset.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ENGINES = {
 
 
 def main() -> None:
-    """Make the scenarios that are missing, import them in each way, and print the table."""
+    """Generate missing scenarios, import them in each way, and print the table."""
     parser = argparse.ArgumentParser(description="Importing many scenarios of ScenarioNet.")
     parser.add_argument("--scenes", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--folder", type=Path, default=Path("/tmp/l5kit-import-scale"))
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def import_scenarios(source: Path, out: Path, arguments: tuple[str, ...]) -> tuple[float, float, float]:
-    """Run the command; return its seconds on the clock and of processors, and the largest memory in MB."""
+    """Run the command; return wall-clock seconds, processor seconds, and peak memory in MB."""
     command = [
         sys.executable,
         "-m",
@@ -82,11 +82,11 @@ def import_scenarios(source: Path, out: Path, arguments: tuple[str, ...]) -> tup
 
 
 class Watch(threading.Thread):
-    """Looks at a process and all that it started until it ends.
+    """Samples memory and processor time of a process and its descendants until it ends.
 
     Attributes:
-        largest_mb: Most memory of all of them at one time; what they share counts once for each.
-        processor_s: Seconds of processors of each process when it was last seen.
+        largest_mb: Peak memory of all of them together; shared pages count once for each process.
+        processor_s: Processor seconds of each process when it was last seen.
     """
 
     def __init__(self, pid: int) -> None:
@@ -108,7 +108,7 @@ class Watch(threading.Thread):
             time.sleep(0.5)
 
     def _processes(self) -> list[psutil.Process]:
-        """Return the process and all that it started, nothing once it has ended."""
+        """Return the process and its descendants; empty after it has ended."""
         try:
             has_ended = self._root.status() == psutil.STATUS_ZOMBIE
             return [] if has_ended else [self._root, *self._root.children(recursive=True)]
@@ -117,7 +117,7 @@ class Watch(threading.Thread):
 
 
 def write_scenarios(folder: Path, num_scenes: int) -> None:
-    """Write scenarios of 91 steps, which differ in their names, at a third of the size of those made of Waymo."""
+    """Write scenarios of 91 steps under different names, a third as large as those of Waymo."""
     rng = np.random.default_rng(0)
     scenario = scenarionet_files.make_scenario("made")
     for number in range(NUM_TRACKS):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How fast `l5kit import` reads Argoverse 2 with several workers: one real scenario, copied under other names.
+"""Speed of `l5kit import` of Argoverse 2 with several workers, on copies of one real scenario.
 
 Usage: python benchmarks/import_speed.py [--source FOLDER] [--scenes N] [--workers 1 2] [--passes 3]
 
-The log is the same for any number of workers. Times are on the clock, of the whole command without its start.
+The imported log is the same for any number of workers. Times are wall-clock times of the command without its start-up.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "shared" / "data" / "argoverse2"
 
 
 def copy_scenario(source: Path, folder: Path, num_scenes: int) -> None:
-    """Write a scenario so many times, each in a folder of its own, as the dataset has them."""
+    """Write copies of a scenario, each in its own folder, as in the dataset."""
     (scenario,) = source.glob("scenario_*.parquet")
     (road,) = source.glob("log_map_archive_*.json")
     for number in range(num_scenes):
@@ -36,7 +36,7 @@ def copy_scenario(source: Path, folder: Path, num_scenes: int) -> None:
 
 
 def main() -> None:
-    """Measure in turns, and print the table."""
+    """Measure in alternating passes, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, default=SOURCE, help="folder with a scenario of Argoverse 2")
     parser.add_argument("--scenes", type=int, default=200)
@@ -51,7 +51,7 @@ def main() -> None:
         carriers: dict[int, Workers] = {
             number: 1 if number == 1 else stack.enter_context(WorkerProcesses(number)) for number in options.workers
         }
-        for number_of_pass in range(-1, options.passes):  # the first one has workers start, and is not counted
+        for number_of_pass in range(-1, options.passes):  # warm-up pass, which starts the workers
             for number, workers in carriers.items():
                 out = scratch / f"out-{number}-{number_of_pass}"
                 start_s = time.perf_counter()

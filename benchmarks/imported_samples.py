@@ -1,9 +1,9 @@
-"""Vector samples of a log that was imported, beside those of the same log in the native format.
+"""Vector samples per second of an imported log, compared with the same log in the native format.
 
 PYTHONPATH=src python benchmarks/imported_samples.py [--passes 7]
 
 A synthetic city is exported as py123d and imported again, which gives equal frames and agents. Passes alternate, so
-that the drift of the machine cancels; seconds are those of the processor.
+drift of the machine cancels; seconds are processor seconds.
 """
 
 import argparse
@@ -27,7 +27,7 @@ BATCH_SIZE = 32
 
 
 def main() -> None:
-    """Make both datasets, measure them in turns, and print a table."""
+    """Write both datasets, measure them in alternating passes, and print a table."""
     parser = argparse.ArgumentParser(description="Vector samples of an imported log.")
     parser.add_argument("--scenes", type=int, default=4)
     parser.add_argument("--passes", type=int, default=7)
@@ -40,7 +40,7 @@ def main() -> None:
         import_dataset(open_reader("py123d", source), imported)
         samples = {"native": open_samples(native), "imported": open_samples(imported)}
         rates: dict[str, list[float]] = {name: [] for name in samples}
-        for passed in range(-1, options.passes):  # the first one compiles and reads, and is not counted
+        for passed in range(-1, options.passes):  # warm-up pass, which compiles and reads
             for name in samples if passed % 2 else reversed(samples):
                 rate = draw_all(samples[name])
                 if passed >= 0:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def open_samples(folder: Path) -> EgoDatasetVectorized:
-    """Return the samples of the AV that `vector_planner` trains on."""
+    """Return the samples of the AV on which `vector_planner` trains."""
     cfg, files = load_training_config("vector_planner"), find_dataset_files(folder)
     assert files.semantic_map is not None
     assert files.meta is not None
@@ -65,7 +65,7 @@ def open_samples(folder: Path) -> EgoDatasetVectorized:
 
 
 def draw_all(samples: EgoDatasetVectorized) -> float:
-    """Draw all samples in a random order, and return how many a second of processor time."""
+    """Draw all samples in random order, and return samples per processor second."""
     order = np.random.default_rng(0).permutation(len(samples))
     start_s = time.process_time()
     for first in range(0, len(order), BATCH_SIZE):

@@ -1,11 +1,11 @@
-"""Memory of the index of a large log in several processes at once, and how random its shuffle by scenes is.
+"""Memory of the index of a large log in several processes, and the randomness of its shuffle by scenes.
 
-Run ``python benchmarks/index_memory.py``: a made log of 170,000 scenes and 600 million agent rows is opened. It has
-scenes, frames and an agents mask on disk, but of agents the last rows alone: an index reads none. The first process
-makes the kept files; then several open an ``AgentDataset`` at once and look up the samples of batches of a shuffle.
-Private memory is what no other process shares, above that after the imports: ``Private_Dirty``, and ``Private_Clean``
-of the files of the log. Told is the most of each at any time, looked at twenty times a second.
-It needs Linux and about 14 GB of disk in ``--scratch``.
+Run ``python benchmarks/index_memory.py``. It generates and opens a log of 170,000 scenes and 600 million agent rows,
+with scenes, frames and agents mask on disk, but only the last agent rows: an index does not read agents. The first
+process writes the cache files; then several processes open an ``AgentDataset`` at once and look up the samples of
+batches of a shuffle. Private memory is memory that no other process shares, in addition to that after the imports:
+``Private_Dirty``, and ``Private_Clean`` of the files of the log. The peak of each, sampled twenty times a second, is
+printed. Needs Linux and about 14 GB of disk in ``--scratch``.
 """
 
 import argparse
@@ -46,7 +46,7 @@ CFG = {
 
 
 def main() -> None:
-    """Make the log, let processes open it, print."""
+    """Generate the log, let processes open it, and print the table."""
     parser = argparse.ArgumentParser(description="Memory of the index of a large log.")
     parser.add_argument("--scenes", type=int, default=170_000)
     parser.add_argument("--agents", type=int, default=600_000_000, help="agent rows")
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def make_log(path: Path, *, num_scenes: int, num_agents: int) -> None:
-    """Write scenes, frames and an agents mask; of agents the last rows alone."""
+    """Write scenes, frames and an agents mask, but only the last agent rows."""
     num_frames = num_scenes * FRAMES_PER_SCENE
     log = ChunkedDataset(str(path))
     log.initialize(num_scenes=num_scenes, num_frames=num_frames, num_agents=num_agents, num_tl_faces=0)
@@ -85,7 +85,7 @@ def make_log(path: Path, *, num_scenes: int, num_agents: int) -> None:
         bounds = np.arange(start, stop + 1) * num_agents // num_frames
         frames["agent_index_interval"] = np.stack([bounds[:-1], bounds[1:]], axis=-1)
         log.frames[start:stop] = frames
-    last = np.ones(min(num_agents, 20_000), log.agents.dtype)  # a log that has no last chunk is refused
+    last = np.ones(min(num_agents, 20_000), log.agents.dtype)  # a log without its last chunk is refused
     log.agents[num_agents - len(last) : num_agents] = last
     group = zarr.open_group(store=LocalStore(path / "agents_mask"), mode="a", zarr_format=2)
     rows = 1 << 20
@@ -93,14 +93,14 @@ def make_log(path: Path, *, num_scenes: int, num_agents: int) -> None:
         "0.5", shape=(num_agents, 2), chunks=(rows, 2), dtype="<u4", compressors=numcodecs.Blosc("lz4", 1, 1)
     )
     counts = np.stack([np.arange(rows) % 128, 127 - np.arange(rows) % 128], axis=-1).astype("<u4") + 10
-    counts[::16] = 0  # one row in sixteen is not taken
+    counts[::16] = 0  # one row in sixteen is masked
     for start in range(0, num_agents, rows):
         mask[start : start + rows] = counts[: num_agents - start]
     mask.attrs.update(MaskThresholds(0.5).as_attributes())
 
 
 def run_processes(path: Path, num_processes: int, num_indices: int, title: str) -> None:
-    """Start processes at once and print what each tells."""
+    """Start processes at once and print their reports."""
     base = [sys.executable, __file__, "--open", str(path), "--processes", str(num_processes)]
     started = [
         subprocess.Popen([*base, "--indices", str(num_indices), "--rank", str(rank)], stdout=subprocess.PIPE)
@@ -113,7 +113,7 @@ def run_processes(path: Path, num_processes: int, num_indices: int, title: str) 
 
 
 def use_index(path: Path, rank: int, world_size: int, num_indices: int) -> None:
-    """Open the samples, look up those of batches of this process, and print memory and times."""
+    """Open the samples, look up the batches of this process, and print memory and times."""
     warnings.simplefilter("ignore", RuntimeWarning)
     memory = PrivateMemory(path.parent)
     start_s = time.perf_counter()
@@ -141,10 +141,10 @@ def use_index(path: Path, rank: int, world_size: int, num_indices: int) -> None:
 
 
 class PrivateMemory:
-    """Watches the memory of this process that no other one shares, above what it is now.
+    """Samples the private memory of this process, relative to its memory at the start.
 
-    ``Private_Dirty`` is what the process has written, and pages of files that are not on disk yet; ``Private_Clean``
-    are pages of files that no other process has mapped, here those of the log and the kept files.
+    ``Private_Dirty`` are pages that the process has written, and pages of files that are not on disk yet.
+    ``Private_Clean`` are pages of files that no other process has mapped, here those of the log and its cache files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -154,7 +154,7 @@ class PrivateMemory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def most(self) -> dict[str, float]:
-        """Return the most since this was last asked for."""
+        """Return the peak since the last call."""
         self._look()
         most, self._most = self._most, {"dirty MB": 0.0, "clean MB": 0.0}
         return most
@@ -182,7 +182,7 @@ class PrivateMemory:
 
 
 def compare_shuffles(num_scenes: int, samples_per_scene: int = 100) -> None:
-    """Print how random the shuffle by scenes is, beside one of all samples."""
+    """Print the randomness of the shuffle by scenes, and of one over all samples."""
     ranges = SceneRanges.of_runs(num_scenes * samples_per_scene, samples_per_scene)
     order = SceneOrder.of_epoch(ranges, seed=0, epoch=0)
     by_scenes = order.samples_at(np.arange(ranges.num_samples))
@@ -196,7 +196,7 @@ def compare_shuffles(num_scenes: int, samples_per_scene: int = 100) -> None:
 
 
 def measure(scenes: np.ndarray, values: np.ndarray, of_blocks: np.ndarray) -> dict[str, float]:
-    """Return measures of an order, given as the scene of each place."""
+    """Return measures of an order, given as the scene at each position."""
     batches = scenes[: len(scenes) // BATCH * BATCH].reshape(-1, BATCH)
     ordered = np.sort(batches[:5000], axis=1)
     largest = [np.unique(batch, return_counts=True)[1].max() for batch in ordered]

@@ -1,9 +1,9 @@
-"""Languages of kernels: how long boxes take to fill on a GPU when numba-cuda and Triton say how.
+"""Languages of GPU kernels: time to fill boxes with numba-cuda and with Triton.
 
     python benchmarks/kernel_languages.py
 
-Both fill the same boxes of the same planes, and must give the same bytes. The kernel of numba-cuda is one thread for
-each row, as those of l5kit are; that of Triton is one program for a block of rows, with all columns at once.
+Both fill the same boxes of the same planes and must give the same bytes. The numba-cuda kernel runs one thread for each
+row, like those of l5kit; the Triton kernel runs one program for a block of rows, with all columns at once.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ SHIFT = 16
 
 
 def make_edges(generator: np.random.Generator) -> np.ndarray:
-    """Return x in the first row, change of x per row, first row and end row of the four edges of boxes."""
+    """Return, for the four edges of boxes, x in the first row, change of x per row, first row and end row."""
     center = generator.uniform(0, SIZE, (NUM_PLANES, NUM_BOXES, 1, 2))
     yaw = generator.uniform(-np.pi, np.pi, (NUM_PLANES, NUM_BOXES, 1))
     along = np.array([4.5, 4.5, -4.5, -4.5]) * np.cos(yaw) - np.array([2.0, -2.0, -2.0, 2.0]) * np.sin(yaw)
@@ -69,7 +69,7 @@ def fill_by_triton(edges, images, num_boxes: tl.constexpr, size: tl.constexpr, r
 
 
 def median_ms(run) -> float:
-    """Return how long something takes on the GPU."""
+    """Return the milliseconds of a call on the GPU."""
     times = []
     for _ in range(20):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

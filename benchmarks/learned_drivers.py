@@ -1,15 +1,15 @@
-"""Train the learned drivers of the documents over several seeds, let them drive towns they never saw, write the table.
+"""Learned drivers: train them with several seeds, score them in unseen towns, and write the table of the docs.
 
-Towns have roles. Networks are trained in those of ``train``; in that of ``choose`` they drive while they are trained,
-by which their best weights are chosen, and so is everything else that was chosen by hand; ``test`` is driven for the
-table only. What one run has measured, a seed of a row, is a file in ``benchmarks/learned_drivers``, with the digests of
-towns and weights, the configuration, the code, the minutes and the machine. So nothing is trained twice: the same
-command goes on with the runs that are missing, and with a training that was killed.
+Towns have roles. Networks are trained in ``train``. In ``choose`` they drive during training, which selects their best
+weights; everything that was tuned by hand was tuned there as well. ``test`` is driven only for the table. The results
+of a run, which is one seed of a row, are a file in ``benchmarks/learned_drivers`` with the digests of towns and
+weights, the configuration, the code, the minutes and the machine. Nothing is trained twice: the same command continues
+with missing runs and with a training that was killed.
 
-Run ``python benchmarks/learned_drivers.py`` for all (days on two cores), ``--only route_planner --seeds 1`` for a
-part, ``--only-table --write`` to put the table of what is there into docs/results/learned_drivers.md and
-benchmarks/RESULTS.md. A run whose facts are no longer those of today is shown as stale; ``--again`` measures it anew.
-``l5kit reproduce ROW`` measures a run anew beside the one that is there, and tells the difference.
+Run ``python benchmarks/learned_drivers.py`` for everything (days on two cores), ``--only route_planner --seeds 1`` for
+a part, and ``--only-table --write`` to write the table of existing runs into docs/results/learned_drivers.md and
+benchmarks/RESULTS.md. Runs whose facts have changed are marked as stale; ``--again`` repeats them. ``l5kit reproduce
+ROW`` repeats a run and prints the difference to the stored one.
 """
 
 import argparse
@@ -47,25 +47,25 @@ RESULTS = ROOT / "benchmarks" / "learned_drivers"
 DOCUMENTS = (ROOT / "docs" / "results" / "learned_drivers.md", ROOT / "benchmarks" / "RESULTS.md")
 START = "<!-- learned drivers: made by benchmarks/learned_drivers.py -->"
 PINS = "towns.json"
-"""File of the digests of the towns that the runs are of, beside the runs."""
+"""File with the digests of the towns, next to the runs."""
 
 DRIVERS = {"log": RULES["log"], "log-followed": RULES["log, followed"], "idm": RULES["idm"], "rules": RULES["rules"]}
-"""What drives without a network. The log behind the tracker is what imitation can reach at most."""
+"""Planners without a network. Tracking the log is the upper bound of imitation."""
 
 POLICIES = dict.fromkeys(("route_policy", "route_policy-fallback-rules"), ("route_policy", None))
-"""What the policy drives that ships: trained by reinforcement in the towns of ``train``, see its card."""
+"""Row of the policy that ships, trained by reinforcement in the towns of ``train``; see its card."""
 
 NUM_SEEDS = 3
 NUM_EVALUATIONS = 6
-"""So often a network drives the town of ``choose`` during its training."""
+"""Number of evaluations in ``choose`` during a training."""
 
 SIZE: dict[str, float] = {}
-"""More parameters of the towns."""
+"""Further parameters of the towns."""
 
 
 @dataclass(frozen=True)
 class Towns:
-    """Made towns of one role: the seed that theirs are mixed of, how many, and the scenes of each."""
+    """Synthetic towns of one role: base seed, number of towns, and scenes of each."""
 
     seed: int
     count: int
@@ -74,12 +74,12 @@ class Towns:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is made and trained.
+    """Size of the towns and trainings.
 
     Attributes:
-        towns: Towns by role; those of a smaller scale are the first towns and scenes of a larger one.
-        most_steps: Steps of a training, at most; None for all.
-        is_pinned: Whether the towns must be those of the runs that are there.
+        towns: Towns by role; a smaller scale uses the first towns and scenes of a larger one.
+        most_steps: Limit of training steps; None for none.
+        is_pinned: Whether the towns must be those of the stored runs.
     """
 
     towns: Mapping[str, Towns]
@@ -97,14 +97,14 @@ QUICK = Scale(
 
 @dataclass(frozen=True)
 class Training:
-    """A way to train a network.
+    """A training recipe.
 
     Attributes:
-        workflow: Its small configuration is the one that is changed.
-        steps: Steps of the optimiser; as many as took ``max_minutes`` when they were chosen.
-        max_minutes: What a seed may take on two cores.
-        changes: Keys of the configuration with other values.
-        num_towns: Towns of ``train``, at most.
+        workflow: Workflow whose small configuration is changed.
+        steps: Optimizer steps, chosen to take ``max_minutes``.
+        max_minutes: Time limit of a seed on two cores.
+        changes: Changed keys of the configuration.
+        num_towns: Limit of towns of ``train``.
     """
 
     workflow: str
@@ -119,10 +119,11 @@ class Row:
     """A driver of the table.
 
     Attributes:
-        name: What the table calls it.
-        training: How it is trained, the same for several rows that drive one network; None for who needs none.
-        fallback: Who drives where its plans have a fault.
-        has_map_route: Whether its route is the shortest one of the map to where the log ends, not that of the log.
+        name: Its name in the table.
+        training: Its training, shared by rows with the same network; None without training.
+        fallback: Its fallback planner.
+        has_map_route: Whether its route is the shortest one of the map to the end of the log, instead of the logged
+            one.
     """
 
     name: str
@@ -131,7 +132,7 @@ class Row:
     has_map_route: bool = False
 
     def seeds(self, count: int) -> range:
-        """Return the seeds that are run of ``count``."""
+        """Return the seeds to run."""
         return range(count if self.training else 1)
 
 
@@ -145,8 +146,8 @@ _POSES = ("model_params.decoder=poses",)
 _NO_PAST = ("model_params.past_dropout=1",)
 _THREE_MODES = ("model_params.num_modes=3",)
 
-# steps are from processor seconds that one took: 0.1 for route_planner, 0.09 for raster_planner, 0.05 for
-# vector_planner, 0.39 for urban_driver and 0.15 for safepathnet; route_planner drives no better after 2,000 steps
+# Steps follow from measured processor seconds per step: 0.1 for route_planner, 0.09 for raster_planner, 0.05 for
+# vector_planner, 0.39 for urban_driver, 0.15 for safepathnet. route_planner does not improve after 2,000 steps.
 PLANNER = Training("route_planner", 7000, 20.0, _ROUTE + _RECOVERY)
 _SHORT = partial(Training, "route_planner", 1500, 4.0)
 
@@ -155,14 +156,14 @@ ROWS = (
     Row("route_planner", PLANNER),
     Row("route_planner-fallback-rules", PLANNER, fallback="rules"),
     Row("route_planner-route-of-map", PLANNER, has_map_route=True),
-    # the others, as they ship but for route, recovery and the past that is hidden
+    # other workflows: default configurations with route, recovery and hidden past
     Row("raster_planner", Training("raster_planner", 5000, 40.0, _ROUTE + _RECOVERY)),
     Row("vector_planner", Training("vector_planner", 8000, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
     Row("urban_driver", Training("urban_driver", 1500, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
     Row("safepathnet", Training("safepathnet", 3500, 40.0, _ROUTE + _RECOVERY + _NO_PAST)),
     Row("route_policy"),
     Row("route_policy-fallback-rules", fallback="rules"),
-    # what each part is good for, of the route planner trained for 4 minutes of one core
+    # ablations of the route planner, trained for 4 minutes on one core
     Row("short", _SHORT(_ROUTE + _RECOVERY)),
     Row("short-no-route", _SHORT(_NO_ROUTE + _RECOVERY)),
     Row("short-no-recovery", _SHORT(_ROUTE + _NO_RECOVERY)),
@@ -174,22 +175,22 @@ ROWS = (
     Row("short-poses", _SHORT(_ROUTE + _RECOVERY + _POSES)),
     Row("short-all-off", _SHORT(_NO_ROUTE + _NO_RECOVERY + _PAST + _POSES)),
 )
-"""The rows of the table, in its order."""
+"""Rows of the table, in order."""
 
 NAMES = tuple(row.name for row in ROWS)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where runs are made.
+    """Folders and options of the runs.
 
     Attributes:
         work: Folder of trainings and simulations.
-        towns: Folder of towns, in which each role has one.
-        results: Folder of what runs have measured.
-        scale: How much is made and trained.
-        workers: Threads that make towns and simulate.
-        other_towns: Whether towns are taken whose digest is not that of the runs that are there.
+        towns: Folder of the towns, with a subfolder for each role.
+        results: Folder of the results of runs.
+        scale: Size of the towns and trainings.
+        workers: Threads that generate towns and simulate.
+        other_towns: Whether towns with other digests than those of the stored runs are allowed.
     """
 
     work: Path
@@ -200,7 +201,7 @@ class Place:
     other_towns: bool = False
 
     def file_of(self, row: Row, seed: int) -> Path:
-        """Return the file of what a run has measured."""
+        """Return the file of the results of a run."""
         return self.results / f"{row.name}-{seed}.json"
 
 
@@ -247,10 +248,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def row_of(name: str) -> Row:
-    """Return the row with a name.
+    """Return the row of a name.
 
     Raises:
-        InvalidArgumentError: There is none.
+        InvalidArgumentError: There is no such row.
     """
     if name not in NAMES:
         raise InvalidArgumentError(f"there is no row {name!r}{did_you_mean(name, NAMES)}; rows are {', '.join(NAMES)}")
@@ -258,7 +259,7 @@ def row_of(name: str) -> Row:
 
 
 def run_missing(row: Row, seed: int, place: Place, *, again: bool) -> None:
-    """Measure a run that is not there and keep it; one that is stale only if it is asked for again."""
+    """Measure a run and store it, if it is missing or, on request, if it is stale."""
     file = place.file_of(row, seed)
     if file.is_file():
         stale = stale_of(row, json.loads(file.read_text("utf-8")), place.results)
@@ -277,22 +278,22 @@ def run_missing(row: Row, seed: int, place: Place, *, again: bool) -> None:
 
 
 def measure(row: Row, seed: int, place: Place, *, name: str) -> JsonObject:
-    """Make the towns that are missing, train, and drive the towns of the test; return what was measured.
+    """Generate missing towns, train, and drive the test towns; return the results.
 
     Args:
-        row: Who drives.
-        seed: Of the training.
-        place: Where.
-        name: Of the simulations, whose folders go on where they were.
+        row: The driver.
+        seed: Seed of the training.
+        place: Folders and options.
+        name: Name of the simulations, whose folders resume.
 
     Raises:
-        InvalidArgumentError: A town is another one than that of the runs that are there.
+        InvalidArgumentError: A town differs from that of the stored runs.
     """
     digests = make_all_towns(row, place)
     facts = facts_of(row, seed, place.scale, digests)
     trained = None if row.training is None else train_once(row.training, facts, place)
     planner, moves = (DRIVERS | POLICIES)[row.name] if trained is None else (str(trained["weights"]), None)
-    # a simulation is taken up by the same run only, so that others have folders of their own
+    # a simulation is only resumed by the same run, so each run has its own folder
     digest = digest_of_json({"facts": facts, "weights": trained and trained["weights_sha256"]})[:8]
     scores: dict[str, dict[str, list[float | None]]] = {}
     steps: dict[str, dict[str, int]] = {}
@@ -324,17 +325,17 @@ def measure(row: Row, seed: int, place: Place, *, name: str) -> JsonObject:
 
 
 def scores_of(folder: Path) -> list[float | None]:
-    """Return the score of each scene of a simulation: 0 where it failed, None where nobody moves."""
+    """Return the score of each scene of a simulation: 0 if it failed, None if nothing moves."""
     result = read_result(folder)
     scores = {row["scene"]: row["score"] for row in result.scenes()} | {each.scene: 0.0 for each in result.failed}
     return [scores[scene] for scene in sorted(scores)]
 
 
 def make_all_towns(row: Row, place: Place) -> dict[str, str]:
-    """Make the towns of a row that are missing, and return the digest of each; those of the full scale are pinned.
+    """Generate missing towns of a row, and return all digests; those of the full scale are pinned.
 
     Raises:
-        InvalidArgumentError: One is another one than that of the runs that are there.
+        InvalidArgumentError: A town differs from that of the stored runs.
     """
     digests = {}
     for role, towns in place.scale.towns.items():
@@ -357,7 +358,7 @@ def make_all_towns(row: Row, place: Place) -> dict[str, str]:
 
 
 def pinned(results: Path) -> dict[str, str]:
-    """Return the digests of the towns that the runs are of, by role and name."""
+    """Return the digests of the towns of the stored runs, by role and name."""
     file = results / PINS
     pins: dict[str, str] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     return pins
@@ -372,13 +373,13 @@ def town_names(row: Row, scale: Scale, role: str) -> list[str]:
 
 
 def facts_of(row: Row, seed: int, scale: Scale, digests: Mapping[str, str]) -> JsonObject:
-    """Return what decides what a run measures, but for the code, as JSON holds it.
+    """Return the facts that determine the result of a run, except for the code, as JSON.
 
     Args:
-        row: Who drives.
-        seed: Of the training.
-        scale: How much is made and trained.
-        digests: Of the towns, by role and name.
+        row: The driver.
+        seed: Seed of the training.
+        scale: Size of the towns and trainings.
+        digests: Digests of the towns, by role and name.
     """
     towns = [name for role in scale.towns for name in town_names(row, scale, role)]
     facts = {
@@ -396,7 +397,7 @@ def facts_of(row: Row, seed: int, scale: Scale, digests: Mapping[str, str]) -> J
 
 
 def _planner_of(row: Row) -> object:
-    """Return what tells the planner of a row apart from others that have its name."""
+    """Return what distinguishes the planner of a row from others of the same name."""
     if row.name in POLICIES:
         file = find_policy_file(POLICIES[row.name][0])
         return [*POLICIES[row.name], hashlib.sha256(file.read_bytes()).hexdigest()]
@@ -404,14 +405,14 @@ def _planner_of(row: Row) -> object:
 
 
 def configuration_of(row: Row, seed: int, scale: Scale) -> JsonObject:
-    """Return the configuration of the training of a row."""
+    """Return the training configuration of a row."""
     training = row.training
     cfg = with_overrides(load_training_config(training.workflow), training.changes)
     held_out = town_names(row, scale, "choose")
     cfg["train_data_loader"] |= {"key": KEY, "folders": town_names(row, scale, "train")}
     cfg["val_data_loader"] |= {"key": KEY, "folders": held_out}
-    # whole scenes, many, and others that react, in which weights differ most: 24 scenes of 10 s chose weights of the
-    # first evaluation, and the recorded traffic some that hit traffic that reacts
+    # Evaluate in many whole scenes with reactive agents, where weights differ most. With 24 scenes of 10 s the first
+    # evaluation often won, and with replayed agents weights won that collide with reactive ones.
     num_scenes = scale.towns["choose"].num_scenes
     cfg["val_driving"] = {"key": KEY, "folder": held_out[0], "num_scenes": num_scenes, "num_frames": None}
     cfg["val_driving"]["agents"] = "idm"
@@ -427,7 +428,7 @@ def configuration_of(row: Row, seed: int, scale: Scale) -> JsonObject:
 
 
 def train_once(training: Training, facts: JsonObject, place: Place) -> JsonObject:
-    """Train, or go on with a training that was killed; one that has ended, as of another row, is taken as it is."""
+    """Train, or resume a killed training; a completed one, such as that of another row, is reused."""
     cfg = facts["configuration"]
     digest = digest_of_json({"configuration": cfg, "towns": facts["towns"]})[:8]
     folder = place.work / "trainings" / f"{training.workflow}-{cfg['train_params']['seed']}-{digest}"
@@ -449,7 +450,7 @@ def train_once(training: Training, facts: JsonObject, place: Place) -> JsonObjec
 
 
 def code_version() -> str:
-    """Return the commit of the clone, with a digest of what was changed since; the version of l5kit without git."""
+    """Return the commit of the clone with a digest of local changes; without git, the version of l5kit."""
     told = []
     for command in (("rev-parse", "--short=12", "HEAD"), ("diff", "HEAD", "--", "src", "benchmarks/*.py")):
         done = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, check=False)
@@ -461,13 +462,13 @@ def code_version() -> str:
 
 
 def stale_of(row: Row, run: JsonObject, results: Path) -> tuple[str, ...]:
-    """Return which facts of a run are no longer those of today."""
+    """Return the facts of a run that differ from the current ones."""
     today = facts_of(row, run["seed"], FULL, pinned(results))
     return tuple(name for name, value in today.items() if run["facts"].get(name) != value)
 
 
 def read_runs(row: Row, place: Place) -> RowRuns:
-    """Return what was measured of a row so far."""
+    """Return the stored results of a row."""
     files = sorted(place.results.glob(f"{row.name}-[0-9]*.json"), key=lambda file: int(file.stem.rpartition("-")[2]))
     runs = [json.loads(file.read_text("utf-8")) for file in files]
     stale = dict.fromkeys(name for run in runs for name in stale_of(row, run, place.results))
@@ -475,7 +476,7 @@ def read_runs(row: Row, place: Place) -> RowRuns:
 
 
 def table_of(place: Place) -> list[str]:
-    """Return the lines of the table of what runs have measured."""
+    """Return the lines of the table."""
     rows = [read_runs(row, place) for row in ROWS]
     if not any(row.runs for row in rows):
         return ["No run has been measured yet: `python benchmarks/learned_drivers.py` does it, row by row."]
@@ -489,7 +490,7 @@ def table_of(place: Place) -> list[str]:
 
 
 def list_lines(place: Place) -> list[str]:
-    """Return a line for each row: its scores, the seeds that were trained, and whether it is stale."""
+    """Return a line for each row: scores, trained seeds, and whether it is stale."""
     lines = []
     for row in ROWS:
         runs = read_runs(row, place)
@@ -504,9 +505,9 @@ def list_lines(place: Place) -> list[str]:
 
 
 def reproduce(row: Row, seed: int, place: Place, *, is_quick: bool) -> int:
-    """Measure a run anew, tell the difference to the one of the table, and return the exit status.
+    """Repeat a run, print the difference to the stored one, and return the exit status.
 
-    It is 1 where the interval of the difference, paired by scene, leaves out 0; a quick one is never.
+    It is 1 if the interval of the difference, paired by scene, excludes 0; quick runs always return 0.
 
     Raises:
         InvalidArgumentError: There is no such run.
@@ -522,7 +523,7 @@ def reproduce(row: Row, seed: int, place: Place, *, is_quick: bool) -> int:
     stale = stale_of(row, old, place.results)
     if stale:
         print(f"note: the run of the table is stale: {', '.join(stale)} have changed since")
-    # code of another state trains anew; towns stay
+    # changed code trains again; towns stay
     code = hashlib.sha256(code_version().encode()).hexdigest()[:8]
     anew = replace(place, work=place.work / "reproduced" / code)
     if is_quick:

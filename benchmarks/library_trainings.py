@@ -1,12 +1,12 @@
-"""Train the same environments with each library that the documents name, and score what comes of it in closed loop.
+"""Trainings in the same environments with each RL library of the docs, and their closed-loop scores.
 
-All trainings have the environments of the default of ``l5kit train-rl`` (compact observations in the frame of the
-route, actions along it), so many minutes, and new weights. What they have trained then drives scenes of another town,
-as functions of ``PolicyDriver``. The libraries are compared by nothing but that they learn here: sizes of networks and
-batches are what their documents begin with.
+All trainings use the default environments of ``l5kit train-rl`` (compact observations in the frame of the route,
+actions along it), the same minutes, and new weights. The policies then drive scenes of another town, as functions of
+``PolicyDriver``. This only shows that each library learns here; it does not rank them, as network and batch sizes are
+the defaults of their documentation.
 
-Run ``python benchmarks/library_trainings.py --minutes 3`` for all, ``--only skrl`` for one, and ``--write`` to put the
-table into docs/results/policies.md.
+Run ``python benchmarks/library_trainings.py --minutes 3`` for all, ``--only skrl`` for one, and ``--write`` to write
+the table into docs/results/policies.md.
 """
 
 import argparse
@@ -41,18 +41,18 @@ START = "<!-- libraries: made by benchmarks/library_trainings.py -->"
 START_FRAME = 10
 
 Act = Callable[[Float32Array], NumericArray]
-"""Gives actions without noise (R, A) for observations (R, D)."""
+"""Function that returns actions without noise (R, A) for observations (R, D)."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What all trainings have in common.
+    """Common settings of all trainings.
 
     Attributes:
-        config: File of the configuration.
-        data: Folder of the town that is trained in.
-        minutes: How long.
-        num_envs: Environments that step at once.
+        config: Configuration file.
+        data: Folder of the training town.
+        minutes: Duration.
+        num_envs: Number of environments.
     """
 
     config: str
@@ -61,7 +61,7 @@ class Course:
     num_envs: int = 64
 
     def make(self, autoreset: str = "NextStep") -> L5VectorEnv:
-        """Return the environments."""
+        """Return the environments of the training."""
         made = gymnasium.make_vec(
             "L5-CLE-v0",
             num_envs=self.num_envs,
@@ -75,7 +75,7 @@ class Course:
 
     @property
     def clock(self) -> Callable[[], bool]:
-        """Function that says whether the minutes from now on are over."""
+        """Return a function that reports whether the minutes from now on are over."""
         end_s = time.perf_counter() + 60 * self.minutes
         return lambda: time.perf_counter() >= end_s
 
@@ -89,10 +89,10 @@ def train_sb3(course: Course) -> tuple[Act, int]:
 
 
 def train_sb3_actors(course: Course) -> tuple[Act, int]:
-    """The same for the AV and five vehicles of a PettingZoo environment, which share a policy."""
+    """PPO of stable-baselines3 for the AV and five vehicles of a PettingZoo environment, with a shared policy."""
     from stable_baselines3 import PPO
 
-    # others come and go between the frames of an action
+    # other actors enter and leave between the frames of an action
     cfg = with_overrides(load_driver_config(course.config), ["gym_params.frames_per_action=1"])
     config = Path(course.config).with_name("actors.yaml")
     save_config_data(cfg, str(config))
@@ -102,14 +102,14 @@ def train_sb3_actors(course: Course) -> tuple[Act, int]:
 
 
 def make_actors_env(actors: L5ParallelEnv) -> Any:
-    """Return a vector environment of stable-baselines3 with a slot for each actor, 0 where it does not act."""
+    """Return a vector environment of stable-baselines3 with one slot for each actor, zeros while it is absent."""
     from stable_baselines3.common.vec_env import VecEnv
 
     names = actors.possible_agents
     spaces = actors.observation_space(names[0]), actors.action_space(names[0])
 
     class ActorsVecEnv(VecEnv):
-        """Actors of one scene after the other."""
+        """Adapter that steps the actors of one scene after another as a vector environment."""
 
         def rows_of(self, seen: Mapping[str, Float32Array]) -> Float32Array:
             none = np.zeros(spaces[0].shape, np.float32)
@@ -215,7 +215,7 @@ def train_skrl(course: Course) -> tuple[Act, int]:
     memory = RandomMemory(memory_size=32, num_envs=course.num_envs, device=env.device)
     learning = {"rollouts": 32, "mini_batches": 4, "learning_epochs": 4, "learning_rate": 3e-4}
     learning |= {"discount_factor": 0.97, "time_limit_bootstrap": True}
-    learning |= {"experiment": {"write_interval": 0, "checkpoint_interval": 0}}  # no folder of curves
+    learning |= {"experiment": {"write_interval": 0, "checkpoint_interval": 0}}  # no log folder
     agent = PPO(models=models, memory=memory, **spaces, cfg=learning)
     is_over, num_steps = course.clock, 0
     while not is_over():
@@ -242,7 +242,7 @@ def train_one_file(course: Course) -> tuple[Act, int]:
 
 
 def _acting(network: Callable[[torch.Tensor], torch.Tensor]) -> Act:
-    """Return a function of arrays that calls a network of torch."""
+    """Return a function of arrays that calls a torch network."""
 
     def act(seen: Float32Array) -> NumericArray:
         with torch.no_grad():
@@ -259,7 +259,7 @@ LIBRARIES: Mapping[str, Callable[[Course], tuple[Act, int]]] = {
     "skrl": train_skrl,
     "one file (`examples/ppo.py`)": train_one_file,
 }
-"""Who trains, and the function that does it: it returns the policy, and the decisions that it took."""
+"""Libraries and their training functions, which return the policy and the number of decisions."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -301,7 +301,7 @@ def measure(options: argparse.Namespace) -> list[str]:
 
 
 def score_of(act: Act, cfg: Mapping[str, Any], city: Path, options: argparse.Namespace) -> float:
-    """Return the mean score of a policy over scenes of a town."""
+    """Return the mean score of a policy over the scenes of a town."""
     driver = PolicyDriver.of_function(act, PolicyOptions.of_cfg(cfg))
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         drives = ClosedLoopOptions(start_frame=START_FRAME, keeps_plans=False, scenes=range(options.scenes))

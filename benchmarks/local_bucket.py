@@ -1,4 +1,4 @@
-"""A bucket of S3 on this machine, served by a process of its own that counts what it is asked."""
+"""Local S3 bucket, served by a separate process that counts its requests."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from support.processes import s3_server
 
 @contextlib.contextmanager
 def serve_bucket(folder: Path, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], Callable[[], int]]]:
-    """Serve some of a folder as ``s3://bucket``; gives the options of its file system, and what counts requests."""
+    """Serve a folder as ``s3://bucket``; yields the options of its file system and a counter of requests."""
     import s3fs
 
     command = [sys.executable, str(Path(s3_server.__file__))]

@@ -1,9 +1,9 @@
-"""A dataset of many scenes with a map each, about as large as those of Waymo Open Motion: opening, samples, memory.
+"""Dataset with a map for each of many scenes, as large as Waymo Open Motion: opening, samples, memory.
 
 PYTHONPATH=src:benchmarks python benchmarks/many_maps.py --scenes 10000 --folder /tmp/many-maps
 
-The dataset is made once: a map of 180 lanes and a scene of 9.1 s with 30 agents, set down as often as there are scenes,
-each on a ground of its own. It is measured in a process of its own, which prints JSON.
+The dataset is generated once: a map of 180 lanes and a scene of 9.1 s with 30 agents, copied for each scene to a
+location of its own. A separate process measures it and prints JSON.
 """
 
 import argparse
@@ -45,14 +45,14 @@ from l5kit_bench.machine import read_process_memory
 NUM_FRAMES, NUM_AGENTS, NUM_LANES, NUM_POINTS = 91, 30, 180, 60
 SIDE_M = 300.0
 PLACEHOLDER = b"########"
-"""Stands in ids of the map for its number."""
+"""Placeholder of the map index in ids."""
 
 BLOCK = 16
-"""Scenes that are simulated together."""
+"""Number of scenes that are simulated together."""
 
 
 def main() -> None:
-    """Make the dataset where it is missing, and measure it."""
+    """Generate the dataset if it is missing, and measure it."""
     parser = argparse.ArgumentParser(description="Many scenes with a map each.")
     parser.add_argument("--scenes", type=int, default=10_000)
     parser.add_argument("--samples", type=int, default=2_000, help="drawn at random from all scenes")
@@ -90,12 +90,12 @@ def make(folder: Path, num_scenes: int) -> None:
 
 
 def save(content: bytes, path: Path) -> None:
-    """Write the file of a map."""
+    """Write the file of one map."""
     path.write_bytes(content)
 
 
 def make_map() -> MapFragment:
-    """Return a map of lanes along x, three one after the other in each of 60 rows."""
+    """Return a map of lanes along x, three in succession in each of 60 rows."""
     builder = MapBuilder(WORLD_TO_ECEF)
     for lane in range(NUM_LANES):
         row, part = divmod(lane, 3)
@@ -109,7 +109,7 @@ def make_map() -> MapFragment:
 
 
 def shift(fragment: MapFragment, by_m: Float64Array) -> None:
-    """Move the lanes of a map: the first step of a line is from the origin of all of them."""
+    """Translate the lanes of a map; the first step of each line is relative to the origin."""
     x_cm, y_cm = np.rint(by_m * 100).astype(int).tolist()
     for element in fragment.elements:
         if element.element.HasField("lane"):
@@ -119,7 +119,7 @@ def shift(fragment: MapFragment, by_m: Float64Array) -> None:
 
 
 def make_scene() -> SceneRecords:
-    """Return a scene of the AV and cars, each along a row of lanes."""
+    """Return a scene of the AV and cars, each on its own row of lanes."""
     frames, agents = np.zeros(NUM_FRAMES, FRAME_DTYPE), np.zeros((NUM_FRAMES, NUM_AGENTS), AGENT_DTYPE)
     steps = np.arange(NUM_FRAMES)
     frames["timestamp"] = 1_000_000_000 + steps * 100_000_000
@@ -135,13 +135,13 @@ def make_scene() -> SceneRecords:
 
 
 def measure(folder: Path, num_samples: int) -> JsonObject:
-    """Return times and the memory of this process, as it grows."""
+    """Return times and the growing memory of this process."""
     measured: JsonObject = {"memory_mb": {"start": read_process_memory().resident_mb}}
 
     def note(name: str) -> None:
         measured["memory_mb"][name] = round(read_process_memory().resident_mb)
 
-    # the log and the index of the maps
+    # the log and the map index
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
     files = find_dataset_files(folder)
     log, maps = ChunkedDataset(files.dataset).open(cache_size_bytes=2**26), open_maps(files)
@@ -150,7 +150,7 @@ def measure(folder: Path, num_samples: int) -> JsonObject:
     measured["open_cpu_s"] = round(time.process_time() - start_cpu_s, 3)
     note("opened")
 
-    # vectors around the AV, from scenes at random
+    # vectors around the AV, random scenes
     cfg = load_training_config("vector_planner")
     files_of_cfg = {"semantic_map_key": f"{MAPS_FOLDER}/index.json", "dataset_meta_key": "meta.json"}
     cfg["raster_params"] = cfg["raster_params"] | files_of_cfg
@@ -171,7 +171,7 @@ def measure(folder: Path, num_samples: int) -> JsonObject:
         samples.make_columns(in_order[first : first + 64].tolist())
     measured["sample_in_order_cpu_ms"] = round((time.process_time() - start_s) / len(in_order) * 1e3, 2)
 
-    # scenes that are driven, in blocks that have several maps each
+    # simulations, in blocks with several maps each
     roads, scenes = SceneRoads(maps), np.linspace(0, len(maps) - 1, 8 * BLOCK).astype(int)
     start_s = time.process_time()
     for first in range(0, len(scenes), BLOCK):

@@ -1,4 +1,4 @@
-"""A planner whose route comes from the map: the shortest way to where the log ends, in place of the way of the log."""
+"""Planner that follows routes of the map: the shortest one to the end of the log instead of the logged path."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ _KEPT = "batch with routes of the map"
 
 
 class MapRoutedPlanner:
-    """Drives a network along the shortest routes of the map from where AVs start to where their logs end.
+    """Lets a network drive along the shortest routes of the map, from the start of the AV to the end of its log.
 
-    Routes are found from the poses of a log. The network is therefore shown, as the log, an AV that goes evenly along
-    the route of the map; where others are and where the AV itself was is what it is in the simulation. Where the map
-    has no route, the lanes lead straight on.
+    Routes are computed from logged poses. Instead of the log, the network is shown an AV that moves evenly along the
+    route of the map; other agents and the past of the AV are those of the simulation. Without a route in the map, it
+    follows the lanes straight ahead.
 
     Args:
         weights: The network.
-        log: The log that it drives.
+        log: The log to drive.
     """
 
     def __init__(self, weights: Path, log: Path) -> None:
@@ -40,11 +40,11 @@ class MapRoutedPlanner:
         self._driver, self._digest = open_checkpoint(weights, whom="ego", context=context)
 
     def __getstate__(self) -> dict[str, str]:
-        """Return what tells this planner apart from others, of which its digest is made."""
+        """Return the identity of this planner, which enters its digest."""
         return {"routes": "map", "network": self._digest}
 
     def drive(self, state: TrafficState) -> Actions:
-        """Return what the network does on the routes of the map."""
+        """Return the actions of the network on the routes of the map."""
         kept = state.memory.get(_KEPT)
         if kept is None or kept.source is not state.batch:
             kept = state.memory[_KEPT] = _RoutedBatch.of(state.batch)
@@ -53,13 +53,13 @@ class MapRoutedPlanner:
 
 @dataclass(frozen=True, eq=False)
 class _RoutedBatch:
-    """A batch, and the same with AVs on the routes of the map."""
+    """A batch, and the same batch with AVs on the routes of the map."""
 
     source: SceneBatch
     batch: SceneBatch
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Return itself: nothing changes it."""
+        """Return itself, as it is immutable."""
         return self
 
     @classmethod
@@ -72,7 +72,7 @@ class _RoutedBatch:
 
 
 def along_map(records: SceneRecords, map_api: MapAPI, *, start: int) -> SceneRecords:
-    """Return a scene whose AV goes evenly along the shortest route from its place in a frame to its last one.
+    """Return a scene whose AV moves evenly along the shortest route, from its position in a frame to its last position.
 
     Args:
         records: The scene.
@@ -84,7 +84,7 @@ def along_map(records: SceneRecords, map_api: MapAPI, *, start: int) -> SceneRec
     heading_rad = rotation33_as_yaw(frames["ego_rotation"][start])
     try:
         line_m = map_api.find_route(first, last, heading_rad=heading_rad).line_m
-    except (InvalidArgumentError, RouteNotFoundError):  # beside all lanes, or none leads there
+    except (InvalidArgumentError, RouteNotFoundError):  # the AV is off all lanes, or no route exists
         line_m = first[None]
     positions_m, headings_rad = evenly_along(line_m, len(frames), heading_rad=heading_rad)
     frames["ego_translation"][:, :2] = positions_m
@@ -93,12 +93,12 @@ def along_map(records: SceneRecords, map_api: MapAPI, *, start: int) -> SceneRec
 
 
 def evenly_along(line_m: Float64Array, count: int, *, heading_rad: float) -> tuple[Float64Array, Float64Array]:
-    """Return places at even distances along a line and the headings there, (count, 2) and (count,).
+    """Return evenly spaced points along a line with headings, (count, 2) and (count,).
 
     Args:
         line_m: Points (P, 2), at least one.
-        count: How many.
-        heading_rad: The heading of a line without length.
+        count: Number of points.
+        heading_rad: Heading of a line without length.
     """
     steps_m = np.linalg.norm(np.diff(line_m, axis=0), axis=1)
     is_new = np.concatenate([[True], steps_m > 0])

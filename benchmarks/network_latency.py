@@ -1,9 +1,9 @@
-"""Measure how long networks take for 1 and 64 samples on one thread: torch, torch.compile and onnxruntime.
+"""Latency of networks for 1 and 64 samples on one thread: torch, torch.compile and onnxruntime.
 
     OMP_NUM_THREADS=1 python benchmarks/network_latency.py city/scenes/sample.zarr route_planner [more weights ...]
 
-Prints a table in Markdown, medians in milliseconds of the time of the thread, which other programs on the machine do
-not lengthen, for docs/models.md. torch.compile needs a C++ compiler; without one its column says none.
+Prints the table of docs/models.md in Markdown: median milliseconds of thread time, which does not depend on other load.
+torch.compile needs a C++ compiler; without one, its column is empty.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SIZES = (1, 64)
 
 
 def median_ms(network: Callable[[object], object], batch: object, *, seconds: float = 2.0) -> float:
-    """Return the median time of a call after one that is not counted."""
+    """Return the median time of a call, after a warm-up call."""
     network(batch)
     taken: list[float] = []
     while sum(taken) < seconds or len(taken) < 5:
@@ -54,7 +54,7 @@ def main() -> None:
                 found = [f"{median_ms(run, batch):.2f} ms" for run in (model.network, exported)]
                 try:
                     ms = f"{median_ms(torch.compile(model.network), batch):.2f} ms"
-                except Exception as error:  # of compilers, which need not be there
+                except Exception as error:  # errors of compilers, which may be missing
                     print(f"torch.compile: {error}", file=sys.stderr)
                     ms = "none"
                 print(f"| `{Path(weights).stem}` | {size} | {found[0]} | {ms} | {found[1]} |", flush=True)

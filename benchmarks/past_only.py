@@ -1,11 +1,11 @@
-"""Train networks that see nothing but the past of whom they predict, score them in the towns of training_table.py.
+"""Networks that only see the past of the agents they predict, scored in the towns of training_table.py.
 
-What such a network gets is learned without a map, lights and others; what those of the table get beyond that, they have
-from there. Each is as a network of a user (``docs/own_model.md``): three layers over the past in the
-own frame of the agent, added to constant turn rate and acceleration, trained on absolute errors with the batches and
-the steps of the small configuration whose samples it takes.
+They measure what can be learned without map, lights and other agents; the gap to the networks of the table is what
+these inputs contribute. Each is a user-defined network (``docs/own_model.md``): three layers over the past in the frame
+of the agent, added to constant turn rate and acceleration, trained on absolute errors with the batches and steps of the
+small configuration whose samples it uses.
 
-Run ``PYTHONPATH=benchmarks python benchmarks/past_only.py --work WORK``, in the folder of ``training_table.py``.
+Run ``PYTHONPATH=benchmarks python benchmarks/past_only.py --work WORK``, with the work folder of ``training_table.py``.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from training_scores import SceneSums, score_town, shown
 from training_table import KEY, TOWNS, configuration_of, make_towns
 
 WORKFLOWS = ("vector_planner", "agent_motion", "safepathnet")
-"""The AV at 3 s, all agents at 5 s, the AV and those around it at 3 s."""
+"""Workflows: the AV at 3 s, all agents at 5 s, the AV and the agents around it at 3 s."""
 
 OF_TARGET = ("history_positions", "history_yaws", "history_availabilities", "target_positions", "target_availabilities")
 OF_ALL = (
@@ -38,11 +38,11 @@ class PastOnly(nn.Module):
     """Three layers over the past of each agent.
 
     Args:
-        workflow: Whose samples it takes.
-        future_num_frames: Steps T that it predicts.
+        workflow: Workflow whose samples it uses.
+        future_num_frames: Predicted steps T.
         history_num_frames: Past steps of the agent of interest, with rasters.
         history_num_frames_ego: Past steps of the AV, with vectors.
-        width: Features of the layers between.
+        width: Features of the hidden layers.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PastOnly(nn.Module):
         )
 
     def forward(self, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return the loss in train mode, and what is predicted in eval mode."""
+        """Return the loss in train mode, and predictions in eval mode."""
         positions, yaws, known, target, is_target = OF_ALL if self.of_all else OF_TARGET
         past_m, angles = batch[positions][..., : self.num_past, :], batch[yaws][..., : self.num_past, 0]
         is_known = batch[known][..., : self.num_past, None].to(past_m.dtype)
@@ -86,13 +86,13 @@ class PastOnly(nn.Module):
 
 
 def rotations(angles: torch.Tensor) -> torch.Tensor:
-    """Return (..., 2, 2) that rotate rows of positions by angles (...)."""
+    """Return matrices (..., 2, 2) that rotate row vectors by angles (...)."""
     cos, sin = angles.cos(), angles.sin()
     return torch.stack([torch.stack([cos, sin], dim=-1), torch.stack([-sin, cos], dim=-1)], dim=-2)
 
 
 def past_only_configuration(workflow: str) -> JsonObject:
-    """Return the small configuration of a workflow with this network; pictures, which it does not see, are small."""
+    """Return the small configuration of a workflow with this network, and minimal rasters, as it uses none."""
     cfg = configuration_of(workflow, seed=0, factor=1.0, steps_factor=1.0)
     cfg["model_params"] |= {"model": "past_only.PastOnly", "kinematic_residual": "ctra"}
     if "raster_size" in cfg["raster_params"]:
@@ -101,7 +101,7 @@ def past_only_configuration(workflow: str) -> JsonObject:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, score, print."""
+    """Train, score and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path("training-table"), help="folder of towns and trainings")
     parser.add_argument("--workflow", action="append", choices=WORKFLOWS, help="may be given several times; all")

@@ -1,8 +1,8 @@
-"""Perception noise of a log: how far tracks are from smooth motion, for how long, and how often they are lost.
+"""Perception noise of a log: deviation of tracks from smooth motion, its correlation time, and lost tracks.
 
 Run ``python benchmarks/perception_noise.py LOG`` with a dataset of l5kit; ``--document FILE`` writes the tables into
-docs/results/perception_noise.md, which states the method. Nobody knows where road users truly were, so that whatever
-stays the same over a whole track cannot be seen here.
+docs/results/perception_noise.md, which states the method. True positions are unknown, so errors that are constant over
+a whole track cannot be measured.
 """
 
 import argparse
@@ -24,13 +24,13 @@ START = "<!-- table: made by benchmarks/perception_noise.py -->"
 STEP_S = 0.1
 CLASSES = ("CAR", "CYCLIST", "PEDESTRIAN", "UNKNOWN")
 SHORTEST = 20
-"""Frames of the shortest track whose errors are measured."""
+"""Frames of the shortest track that is measured."""
 PARKED_M = 1.0
-"""Those are parked whose middle places of the first and the last third of the track are no farther apart, metres."""
+"""Largest distance between the median positions in the first and last third of a parked track, metres."""
 LAGS = np.arange(1, 31)
 TIMES_S = np.geomspace(0.05, 3.0, 200)
 WINDOW, DEGREE = 31, 3
-"""Frames and degree of the polynomials that are fitted to tracks that move."""
+"""Frames and degree of the polynomials fitted to moving tracks."""
 RESUMED_FRAMES, RESUMED_M = 30, 1.0
 YOUNG_FRAMES = 10
 MOVING_MPS = 2.0
@@ -39,7 +39,7 @@ NEAR_M = (0.0, 20.0, 40.0, math.inf)
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """A track of T frames on end: places (T, 2) and headings (T,) in the world, sizes (T, 3), velocities (T, 2)."""
+    """A track of T successive frames: world positions (T, 2) and headings (T,), sizes (T, 3), velocities (T, 2)."""
 
     scene: int
     num_frames: int
@@ -53,34 +53,34 @@ class Track:
 
     @property
     def label(self) -> str:
-        """The most frequent class."""
+        """The most frequent class of the track."""
         return Counter(self.labels.tolist()).most_common(1)[0][0]
 
     @property
     def distances_m(self) -> np.ndarray:
-        """Distances from the AV, (T,)."""
+        """Distances to the AV, metres, (T,)."""
         return np.hypot(*(self.xy_m - self.av_m).T)
 
     @property
     def is_parked(self) -> bool:
-        """Whether the track goes nowhere."""
+        """Whether the track is stationary."""
         third = len(self.frames) // 3
         way_m = np.median(self.xy_m[-third:], axis=0) - np.median(self.xy_m[:third], axis=0)
         return bool(np.hypot(*way_m) < PARKED_M)
 
     @property
     def axis_rad(self) -> float:
-        """Mean heading, of which front and back are not told apart."""
+        """Mean heading, modulo half a turn."""
         return float(np.angle(np.exp(2j * self.yaws_rad.astype(np.float64)).mean()) / 2)
 
     def along(self, vectors: np.ndarray, axis_rad: np.ndarray | float) -> np.ndarray:
-        """Return vectors (T, 2) as seen from a heading: along and across, (T, 2)."""
+        """Return vectors (T, 2) in the directions along and across a heading, (T, 2)."""
         cos, sin = np.cos(axis_rad), np.sin(axis_rad)
         return np.stack([vectors[:, 0] * cos + vectors[:, 1] * sin, vectors[:, 1] * cos - vectors[:, 0] * sin], axis=1)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the log and print the tables."""
     parser = argparse.ArgumentParser(description="Perception noise of a log.")
     parser.add_argument("log", type=Path, help="a .zarr")
     parser.add_argument("--scenes", type=int, help="take the first of them only")
@@ -122,7 +122,7 @@ def wrap_angle(angles_rad: np.ndarray) -> np.ndarray:
 
 
 def parked_errors(track: Track) -> dict[str, np.ndarray]:
-    """Return what a parked track has around its means, one value a frame."""
+    """Return the deviations of a parked track from its means, one value for each frame."""
     axis_rad = track.axis_rad
     moved = track.along(track.xy_m - track.xy_m.mean(axis=0), axis_rad)
     velocities = track.along(track.velocities_mps, axis_rad)
@@ -144,7 +144,7 @@ QUANTITIES = {
 
 
 def variograms(series: list[np.ndarray]) -> np.ndarray:
-    """Return the median over tracks of half the mean square of differences at each of ``LAGS``, (L,)."""
+    """Return the median over tracks of half the mean squared difference at each of ``LAGS``, (L,)."""
     values = [
         [0.5 * ((each[lag:] - each[:-lag]) ** 2).mean() if len(each) >= lag + 10 else np.nan for lag in LAGS]
         for each in series
@@ -155,11 +155,11 @@ def variograms(series: list[np.ndarray]) -> np.ndarray:
 
 
 def fit_decay(measured: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
-    """Return deviation and time of the first-order process that fits best.
+    """Return deviation and correlation time of the best-fitting first-order process.
 
     Args:
         measured: Second moments, (L,).
-        expected: The same of a process of deviation 1, for each of ``TIMES_S``, (K, L).
+        expected: Second moments of processes of deviation 1, for each of ``TIMES_S``, (K, L).
     """
     known = ~np.isnan(measured)
     if not known.any():
@@ -175,9 +175,9 @@ EXPECTED_PARKED = 1.0 - np.exp(-LAGS * STEP_S / TIMES_S[:, None])
 
 
 def moving_residuals(track: Track) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return residuals of a moving track against polynomials over a window, and its accelerations along, (T - W + 1,).
+    """Return residuals of a moving track to windowed polynomials, and its longitudinal accelerations, (T - W + 1,).
 
-    The residual is that of the middle of each window; velocities are compared with the slope there.
+    The residual is that of the centre of each window; velocities are compared with the slope there.
     """
     half = WINDOW // 2
     times = (np.arange(WINDOW) - half) * STEP_S
@@ -219,13 +219,13 @@ def covariances(series: list[np.ndarray]) -> np.ndarray:
 
 
 def is_measured(track: Track, name: str, *, parked: bool) -> bool:
-    """Tell whether a track counts among those of a class that are parked or that move."""
+    """Return whether a track counts as parked, or as moving, member of a class."""
     shortest = SHORTEST if parked else WINDOW + 10
     return track.label == name and len(track.frames) >= shortest and track.is_parked == parked
 
 
 def noise_table(tracks: list[Track]) -> list[str]:
-    """Return the table of deviations and times; tracks that move take the times of those that are parked."""
+    """Return the table of deviations and times; moving tracks use the times of parked ones."""
     heads = [f"{name}, {unit}".removesuffix(", ") for name, unit in QUANTITIES.items()]
     lines = [f"| | tracks | frames | {' | '.join(heads)} |", "|---" * (len(QUANTITIES) + 3) + "|"]
     of_window = expected_moving()
@@ -260,7 +260,7 @@ def _as_cell(sigma: float, time_s: float) -> str:
 
 
 def distance_table(tracks: list[Track]) -> list[str]:
-    """Return deviations of parked tracks by their distance from the AV."""
+    """Return deviations of parked tracks by distance to the AV."""
     names = ("along", "across", "heading", "length", "width")
     lines = [f"| parked, from the AV | tracks | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for label in ("CAR", "UNKNOWN"):
@@ -276,7 +276,7 @@ def distance_table(tracks: list[Track]) -> list[str]:
 
 
 def loss_table(tracks: list[Track]) -> list[str]:
-    """Return how often tracks end, and are seen again near by under another number."""
+    """Return how often tracks end and reappear near by under another id."""
     lines = ["| track of | age | frames | ends | seen again | a frame | lost for, frames |", "|---" * 7 + "|"]
     after = {id(track): gap for track, gap in resumptions(tracks)}
     for name in CLASSES:
@@ -301,7 +301,7 @@ def _ends_in_view(track: Track) -> bool:
 
 
 def resumptions(tracks: list[Track]) -> Iterator[tuple[Track, int]]:
-    """Yield tracks that end and the frames until another begins where they would be; each other one is taken once."""
+    """Yield ended tracks and the frames until another begins at their predicted position, each used at most once."""
     starts: dict[tuple[int, int], list[Track]] = {}
     for track in tracks:
         if track.frames[0] > 0:
@@ -346,7 +346,7 @@ def label_table(tracks: list[Track]) -> list[str]:
 
 
 def fact_table(tracks: list[Track]) -> list[str]:
-    """Return what else is known of cars."""
+    """Return further statistics of cars."""
     lines = ["| cars | parked | moving |", "|---|---|---|"]
     groups = [[track for track in tracks if is_measured(track, "CAR", parked=parked)] for parked in (True, False)]
     rows = {
@@ -373,7 +373,7 @@ def _stands(track: Track) -> bool:
 
 
 def _anchoring(tracks: list[Track], side: int) -> float:
-    """Return how much of half the step of a size the middle moves away from the AV; 1 where the near edge stays."""
+    """Return the shift of the centre away from the AV per half change of a size; 1 if the near edge stays."""
     products = squares = 0.0
     for track in tracks:
         axis_rad = track.axis_rad if track.is_parked else track.yaws_rad

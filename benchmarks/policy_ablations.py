@@ -1,12 +1,11 @@
-"""Train policies that differ from the default of ``l5kit train-rl`` in one thing each, and write what each is worth.
+"""Ablations of policies: trainings that differ from the default of ``l5kit train-rl`` in one aspect each.
 
-A row is a few keys of the configuration with other values. All rows have the same number of decisions in towns
-``train`` of ``learned_drivers.py``, so few that a row takes about a minute of CPU time, and drive two towns ``choose``
-that nobody was trained in. One seed of one row is a file in ``benchmarks/policy_results``, so that nothing is trained
-twice: the same command goes on with the rows that are missing.
+A row changes a few keys of the configuration. All rows train for the same number of decisions in the towns ``train`` of
+``learned_drivers.py``, about a minute of CPU time, and drive two held-out towns ``choose``. One seed of a row is a file
+in ``benchmarks/policy_results``, so nothing is trained twice: the same command continues with missing rows.
 
 Run ``python benchmarks/policy_ablations.py`` for all, ``--only network --seed 0`` for a part, and ``--only-table
---write`` to put the table of the files that there are into docs/results/policies.md.
+--write`` to write the table of existing files into docs/results/policies.md.
 """
 
 import argparse
@@ -39,27 +38,27 @@ START = "<!-- ablations: made by benchmarks/policy_ablations.py -->"
 NUM_SEEDS = 2
 NUM_TOWNS = {"train": 8, "choose": 2}
 NUM_SCENES = 30
-"""Scenes of each town that are driven, from the first one on."""
+"""Number of scenes driven in each town, from the first on."""
 
 SHORT = (
     "rl_params.minutes=null",
     "rl_params.total_steps=131072",
-    # smaller updates, of which so few decisions make 32 in place of 8
+    # smaller updates: 32 instead of 8 from so few decisions
     "rl_params.num_envs=128",
     "rl_params.batch_size=1024",
-    # the default of when the first rows were measured; what has changed since then came of this table
+    # the default when the first rows were measured; later changes follow from this table
     "gym_params.ends_at=[collision,off_road,red_light]",
     "gym_params.compact.forecast=velocity",
     "rl_params.init=null",
     "rl_params.near_start=0",
     "rl_params.learning_rate=5e-4",
     "rl_params.num_threads=1",
-    # the table has scores of its own
+    # only the score of each row is needed
     "rl_params.eval_scenes=2",
     "rl_params.eval_every_steps=1000000000",
     "train_data_loader.folders=[" + ",".join(f"town_{number:02d}" for number in range(NUM_TOWNS["train"])) + "]",
 )
-"""What all rows have in common."""
+"""Settings of all rows."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,9 @@ class Row:
     """One training of the table.
 
     Attributes:
-        group: What kind of thing is changed.
-        name: What the table calls it; unique.
-        changes: Keys of the configuration with other values.
+        group: The changed aspect.
+        name: Its unique name in the table.
+        changes: Changed keys of the configuration.
     """
 
     group: str
@@ -104,11 +103,11 @@ ROWS = (
     Row("observation", "24 road users", ("gym_params.compact.num_agents=24",)),
     Row("action", "pose_change", ("gym_params.actions=pose_change",)),
 )
-"""The rows, the most telling first: so they are trained, and so they stand in the table."""
+"""Rows in the order of the table and of training, the most informative first."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train and drive what is missing, print the table, and return the exit status."""
+    """Train and drive missing rows, print the table, and return the exit status."""
     parser = argparse.ArgumentParser(description="The ablations of docs/results/policies.md.")
     parser.add_argument("--work", type=Path, default=Path("policy-ablations"), help="folder of trainings and drives")
     parser.add_argument("--towns", type=Path, help="folder of the towns; WORK/towns")
@@ -135,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_missing_towns(folder: Path) -> dict[str, str]:
-    """Make the towns that are missing, and return the digest of each."""
+    """Generate missing towns, and return the digest of each."""
     digests = {}
     for role, count in NUM_TOWNS.items():
         towns = FULL.towns[role]
@@ -146,16 +145,16 @@ def make_missing_towns(folder: Path) -> dict[str, str]:
 
 
 def file_of(row: Row, seed: int, results: Path) -> Path:
-    """Return the file of what a seed of a row has measured."""
+    """Return the results file of a seed of a row."""
     return results / f"{row.group}-{row.name.replace(',', '').replace(' ', '-')}-{seed}.json"
 
 
 def measure(row: Row, seed: int, work: Path, towns: Path) -> JsonObject:
-    """Train a seed of a row, let it drive the held-out towns, and return what was measured."""
+    """Train a seed of a row, drive the held-out towns, and return the results."""
     cfg = with_overrides(load_driver_config(None), [*SHORT, *row.changes, f"rl_params.seed={seed}"])
     held_out = [f"choose/town_{number:02d}" for number in range(NUM_TOWNS["choose"])]
     folder = work / file_of(row, seed, work).stem
-    shutil.rmtree(folder, ignore_errors=True)  # of a training that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left over from a killed training
     start_s = time.process_time()
     trained = train_driver(
         cfg, folder, data_folder=towns / "train", eval_data_folder=towns / held_out[0], tell=lambda _: None
@@ -194,12 +193,12 @@ def measure(row: Row, seed: int, work: Path, towns: Path) -> JsonObject:
 
 
 def mean_scores(scores: Mapping[str, Mapping[str, Sequence[float | None]]]) -> dict[str, float]:
-    """Return the mean score by who drives the others."""
+    """Return the mean score by driver of other agents."""
     return {agents: round(mean_of(scene_scores({"scores": scores}, agents)[None]).value, 3) for agents in scores}
 
 
 def table_of(results: Path) -> list[str]:
-    """Return the lines of the table of the rows that were measured."""
+    """Return the lines of the table."""
     runs = {row: [json.loads(file.read_text("utf-8")) for file in files_of(row, results)] for row in ROWS}
     beside = runs[DEFAULT]
     if not beside:
@@ -224,12 +223,12 @@ def table_of(results: Path) -> list[str]:
 
 
 def files_of(row: Row, results: Path) -> list[Path]:
-    """Return the files of the seeds of a row that were measured."""
+    """Return the results files of the measured seeds of a row."""
     return [file for seed in range(10) if (file := file_of(row, seed, results)).is_file()]
 
 
 def scores_by_seed(runs: Sequence[JsonObject], agents: Sequence[str]) -> Float64Array:
-    """Return the scores of all scenes among some others, (seeds, scenes)."""
+    """Return the scores of all scenes for one kind of other agents, (seeds, scenes)."""
     return np.stack([np.concatenate([scene_scores(run, each) for each in agents]) for run in runs])
 
 

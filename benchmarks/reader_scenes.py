@@ -1,4 +1,4 @@
-"""How long a scene of a source takes from its files to checked arrays, in CPU time, on one core.
+"""CPU time of a scene of each source from files to checked arrays, on one core.
 
 PYTHONPATH=src:tests python benchmarks/reader_scenes.py
 """
@@ -23,7 +23,7 @@ NUM_TRACKS, NUM_LANES = 100, 180
 
 
 def write_scenarionet(folder: Path) -> None:
-    """About as large as scenarios made of Waymo: 91 steps, 100 tracks, 180 lanes of 60 points with boundaries."""
+    """A scenario as large as those of Waymo: 91 steps, 100 tracks, 180 lanes of 60 points with boundaries."""
     rng = np.random.default_rng(0)
     scenario = scenarionet_files.make_scenario("made")
     for number in range(NUM_TRACKS):
@@ -52,7 +52,7 @@ def write_scenarionet(folder: Path) -> None:
 
 
 def write_py123d(folder: Path) -> None:
-    """A log of 25 s with 86 boxes a frame and a map of 935 lanes, exported from a synthetic city."""
+    """A log of 25 s with 86 boxes in each frame and a map of 935 lanes, exported from a synthetic city."""
     with tempfile.TemporaryDirectory() as city:
         made = make_city(Path(city) / "city", num_scenes=1)
         log = ChunkedDataset(str(made.scenes["sample"])).open()

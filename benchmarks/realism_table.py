@@ -1,8 +1,8 @@
-"""Compare how agents drive with how those of the log do, over a made city that nothing was tuned on.
+"""Realism of agents: how models drive compared with logged agents, in a held-out synthetic city.
 
-Run ``python benchmarks/realism_table.py --planners FOLDER`` with the folder of trainings of ``closed_loop_table.py``:
-each ``simnet-SEED`` and ``motion_tokens-SEED`` in it drives all vehicles that follow lanes, then the intelligent driver
-model and constant velocity do, while the AV is replayed. The table of docs/results/realism.md is written.
+Run ``python benchmarks/realism_table.py --planners FOLDER`` with the training folder of ``closed_loop_table.py``. Each
+``simnet-SEED`` and ``motion_tokens-SEED`` in it, then IDM and constant velocity, drive all vehicles that follow lanes,
+while the AV is replayed. Writes the table of docs/results/realism.md.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def read_batch(city: Path, *, num_scenes: int, num_frames: int) -> SceneBatch:
-    """Return the first scenes of a city as the engine takes them."""
+    """Return the first scenes of a city as a batch of the engine."""
     files = find_dataset_files(city)
     log = ChunkedDataset(str(files.dataset)).open()
     scenes = [SceneRecords.read(log, scene) for scene in range(num_scenes)]
@@ -79,7 +79,7 @@ def read_batch(city: Path, *, num_scenes: int, num_frames: int) -> SceneBatch:
 
 
 def measure(batch: SceneBatch, driver: Driver, rules: IntelligentDriver) -> RealismReport:
-    """Return how far the vehicles that follow lanes are from the log when somebody drives them."""
+    """Return the realism of vehicles that follow lanes under some driver."""
     control = AgentControl.of_traffic(tracks=rules.tracks)
     control = replace(control, near_m=min(control.near_m, getattr(driver, "reach_m", control.near_m)))
     driven = SceneSimulation(batch, agents=AgentSeat(driver, control=control), strict=True).run()
@@ -112,7 +112,7 @@ def make_table(reports: Mapping[str, list[RealismReport]]) -> list[str]:
 
 
 def feature_cell(features: list) -> str:
-    """Return both distances, with the interval of the second one where it is of one run."""
+    """Return both distances, the second with its interval if it is of a single run."""
     divergence = mean(each.jensen_shannon.value for each in features)
     distance = mean(each.wasserstein.value for each in features)
     cell = f"{divergence:.2f}, {distance:.2f} {features[0].unit}".strip()

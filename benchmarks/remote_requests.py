@@ -1,8 +1,8 @@
-"""Requests and time of opening a log and of random samples, on disk, on a web server and in a bucket of S3.
+"""Requests and times of opening a log and of random samples: disk, web server, and S3 bucket.
 
     PYTHONPATH=src:tests python benchmarks/remote_requests.py [CITY]
 
-Servers run on this machine and wait a while before each answer, as a network would; see docs/remote.md.
+Servers run on this machine and delay each answer like a network; see docs/remote.md.
 """
 
 import sys
@@ -26,7 +26,7 @@ _NUM_SAMPLES = 100
 
 
 def measure(title: str, dataset: ChunkedDataset, count: Callable[[], int], **how: object) -> None:
-    """Print what opening a log, making a dataset of it and random samples cost."""
+    """Print the cost of opening a log, making a dataset of it, and random samples."""
     start, started = count(), time.perf_counter()
     dataset.open(progress=False, **how)
     opened, opened_s = count() - start, time.perf_counter() - started

@@ -1,9 +1,9 @@
-"""Drive the policies of trainings of ``l5kit train-rl`` over a city, beside rules, and print their scores as Markdown.
+"""Closed-loop scores of trained policies and of rules in a city, as Markdown.
 
-Run ``python benchmarks/rl_table.py RUN [RUN ...] --city CITY --work WORK``, the runs being those of several seeds: each
-is driven as it was before its first step (``first.zip``), at the end, and at its best evaluation. Scenes are driven as
-in ``closed_loop_table.py``. The interval is that of the mean over the scenes, by bootstrap: scenes are drawn again and
-again, each with the mean of its scores over the seeds. A run that was stopped goes on.
+Run ``python benchmarks/rl_table.py RUN [RUN ...] --city CITY --work WORK`` with runs of ``l5kit train-rl`` that differ
+in their seed. Each is scored before its first step (``first.zip``), at the end, and at its best evaluation, in the
+scenes of ``closed_loop_table.py``. The interval of the mean is a bootstrap over scenes, with the mean over seeds of
+each scene. A stopped run resumes.
 """
 
 import argparse
@@ -19,13 +19,13 @@ from l5kit._types import Float64Array, JsonObject
 from training_scores import shown
 
 POLICIES = MappingProxyType({"before training": "first.zip", "after training": "driver.zip", "best": "best.zip"})
-"""Rows of a training, and the file of each."""
+"""Rows of a training, and their files."""
 
 BESIDE = ("constant-velocity", "idm", "standing", "log")
 
 
 def main() -> None:
-    """Drive what was not driven yet, and print the table."""
+    """Simulate what is missing, and print the table."""
     parser = argparse.ArgumentParser(description="The table of docs/results/policies.md.")
     parser.add_argument("runs", nargs="+", type=Path, help="folders of trainings, one for each seed")
     parser.add_argument("--city", type=Path, required=True, help="folder of a city that nothing was trained on")
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def find_contestants(runs: list[Path]) -> dict[str, list[Contestant]]:
-    """Return who drives, by row; a file that a run does not have is left out, which is told."""
+    """Return the planners by row; files that a run lacks are left out with a notice."""
     found: dict[str, list[Contestant]] = {}
     for row, name in POLICIES.items():
         for place, run in enumerate(runs):
@@ -65,7 +65,7 @@ def find_contestants(runs: list[Path]) -> dict[str, list[Contestant]]:
 
 
 def scene_scores(folders: list[Path]) -> Float64Array:
-    """Return the score of each scene that all of the simulations have, the mean of these, (S,)."""
+    """Return the mean over simulations of the score of each scene that all of them have, (S,)."""
     by_folder = []
     for folder in folders:
         with (folder / "scenes.csv").open(newline="", encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def scene_scores(folders: list[Path]) -> Float64Array:
 
 
 def make_table(results: dict[str, list[JsonObject]], scores: dict[str, Float64Array]) -> list[str]:
-    """Return the lines of a table: the score with its interval, and the means of the metrics over the seeds."""
+    """Return the lines of a table: scores with intervals, and means of metrics over the seeds."""
     lines = [
         "| driver | seeds | score (95 %) | " + " | ".join(METRICS.values()) + " |",
         "|---" * (3 + len(METRICS)) + "|",

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measure jobs over whole sets on one machine: 16,265 scenes, which repeat a few made ones and are nowhere held.
+"""Jobs over whole datasets on one machine, up to 16,265 scenes.
 
 Usage: python benchmarks/scale.py [--sizes 100 1000 16265] [--job NAME ...] [--engine NAME ...] [--scratch FOLDER]
 
-A set is a dataset folder as any other. Its chunks of agents are links to those of the few scenes, so that it takes
-little disk; scenes and frames, which tell where rows are, are written a block at a time. Each job runs in a process of
-its own, which tells the processor time that it and its workers took, its largest memory, and the bytes that it has
-read. Processor time does not grow when others are at work on the machine, as the time on the clock does.
+A set repeats a few synthetic scenes. It is an ordinary dataset folder whose agent chunks are links to those of the few
+scenes, so it takes little disk; scenes and frames, which index these rows, are written block by block. Each job runs in
+a separate process, which reports the processor time of itself and its workers, its peak memory, and the bytes that it
+has read. Unlike wall-clock time, processor time does not depend on other load.
 """
 
 import argparse
@@ -46,11 +46,11 @@ from l5kit.workflows import TrainingConfig, make_model, open_samples
 
 JOBS = ("mask", "statistics", "validation", "evaluation", "simulation")
 BLOCK = 64
-"""Scenes of a block of a job, where there are many."""
+"""Scenes of a block of a large job."""
 
 
 def make_base(scratch: Path, num_scenes: int) -> Path:
-    """Make a city whose agents fill whole chunks, of about 20,000 rows: the last frame loses a few."""
+    """Generate a city whose agents fill whole chunks of about 20,000 rows; the last frame loses a few."""
     city = make_city(scratch / "city", num_scenes=num_scenes, town_size=400.0)
     log = ChunkedDataset(str(city.scenes["sample"])).open()
     num_chunks = max(1, round(len(log.agents) / 20_000))
@@ -66,7 +66,7 @@ def make_base(scratch: Path, num_scenes: int) -> Path:
 
 
 def write_array(path: Path, key: str, dtype: np.dtype, length: int, chunk: int) -> zarr.Array:
-    """Return an array of a dataset, as those of L5Kit 1.5 are stored."""
+    """Return an array of a dataset, stored like those of L5Kit 1.5."""
     group = zarr.open_group(str(path), mode="a", zarr_format=2)
     return group.create_array(
         key,
@@ -79,7 +79,7 @@ def write_array(path: Path, key: str, dtype: np.dtype, length: int, chunk: int) 
 
 
 def make_set(scratch: Path, num_scenes: int) -> Path:
-    """Write a dataset folder of many scenes in the city; chunks of agents are links."""
+    """Write a dataset folder with many scenes of the city, whose agent chunks are links."""
     folder = scratch / f"set-{num_scenes}"
     if folder.exists():
         return folder
@@ -112,7 +112,7 @@ def make_set(scratch: Path, num_scenes: int) -> Path:
 
 
 def repeated(records: np.ndarray, field: str, repeats: "range | list[int]", step: int) -> np.ndarray:
-    """Return records several times, each time with intervals that are further on."""
+    """Return records several times, with their intervals shifted each time."""
     parts = []
     for repeat in repeats:
         part = records.copy()
@@ -122,10 +122,10 @@ def repeated(records: np.ndarray, field: str, repeats: "range | list[int]", step
 
 
 def run_job(job: str, folder: Path, num_scenes: int, workers: Workers, out: Path) -> None:
-    """Carry a job out once."""
+    """Run a job once."""
     path = folder / "scenes" / "sample.zarr"
     if job == "mask":
-        log = ChunkedDataset(str(path)).open(cache_size_bytes=2**27)  # as l5kit mask
+        log = ChunkedDataset(str(path)).open(cache_size_bytes=2**27)  # as in l5kit mask
         compute_agents_mask(log, MaskThresholds(0.5), workers=workers)
     elif job == "statistics":
         driving_statistics(read_scene_table(ChunkedDataset(str(path)).open(), workers=workers))
@@ -141,7 +141,7 @@ def run_job(job: str, folder: Path, num_scenes: int, workers: Workers, out: Path
 
 
 def evaluate_network(folder: Path, num_scenes: int, workers: Workers, out: Path) -> None:
-    """Evaluate a small network as it is before its training, with as many samples as there are scenes."""
+    """Evaluate a small untrained network on as many samples as there are scenes."""
     cfg = load_training_config("vector_planner")
     cfg["val_data_loader"] = {"key": "scenes/sample.zarr", "batch_size": 32}
     weights = folder / "network.safetensors"
@@ -155,7 +155,7 @@ def evaluate_network(folder: Path, num_scenes: int, workers: Workers, out: Path)
 
 
 def measured(job: str, folder: Path, num_scenes: int, out: Path) -> None:
-    """Print, as JSON, what a job took in this process, after a run on few scenes that compiles what it needs."""
+    """Print the cost of a job in this process as JSON, after a run on few scenes that compiles kernels."""
     warnings.simplefilter("ignore")
     small = folder.parent / "set-32"
     run_job(job, small, 8, 1, out / "first")
@@ -173,12 +173,12 @@ def measured(job: str, folder: Path, num_scenes: int, out: Path) -> None:
 
 
 def read_megabytes() -> float:
-    """Return how much this process has read so far, from disk or from memory of the system."""
+    """Return the bytes that this process has read so far, from disk or page cache."""
     return int(Path("/proc/self/io").read_text("ascii").split()[1]) / 1e6
 
 
 def print_jobs(scratch: Path, sizes: list[int], jobs: list[str]) -> None:
-    """Measure each job on each size, and print the table."""
+    """Measure each job at each size, and print the table."""
     print(
         "| job | scenes | processor, s | ms a scene | on the clock, s | memory, MB | of it for the set, MB | read, MB |"
     )
@@ -203,7 +203,7 @@ def print_jobs(scratch: Path, sizes: list[int], jobs: list[str]) -> None:
 
 
 def print_overhead(scratch: Path, job: str, options: argparse.Namespace) -> None:
-    """Measure what handing over blocks costs, and a job by each engine, in turns, and print the table."""
+    """Measure the overhead of blocks and a job with each engine, alternating, and print the table."""
     engines, num_scenes = options.engine, options.scenes
     folder, scenes = make_set(scratch, num_scenes), range(num_scenes)
     taken: dict[str, list[tuple[float, float]]] = {engine: [] for engine in engines}
@@ -211,7 +211,9 @@ def print_overhead(scratch: Path, job: str, options: argparse.Namespace) -> None
         for engine in engines:
             with open_workers(engine, num_workers=options.workers) as workers:
                 out = Path(tempfile.mkdtemp(dir=scratch))
-                run_job(job, folder, min(num_scenes, 256), workers, out / "first")  # has workers start and compile
+                run_job(
+                    job, folder, min(num_scenes, 256), workers, out / "first"
+                )  # warm-up: starts workers and compiles
                 start_s = time.perf_counter()
                 list(map_scenes(len, scenes, workers, block_size=BLOCK))
                 middle_s = time.perf_counter()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measure what several workers gain in jobs over scenes, and print a table.
+"""Speed-up of jobs over scenes with several workers.
 
 Usage: python benchmarks/scene_jobs.py [--scenes N] [--passes N] [--workers N] [--job NAME ...]
 
-The log is a made city. Each pass carries a job out with one worker and with several, in turns (1, n, n, 1, ...), on a
-log opened anew whose files the machine has in memory. A row has the medians of the times, of the processor time that
-was taken, and the median of the ratios of the pairs. Processor time much above that of one worker is what threads lose
-waiting for each other; a load above 0 before the start means that others were at work, and ratios are too low.
+The log is a synthetic city. Each pass runs a job with one worker and with several, alternating (1, n, n, 1, ...), on a
+newly opened log whose files are in the page cache. Rows show medians of wall-clock and processor times, and the median
+ratio of the pairs. Threads that wait for each other raise the processor time. A load above 0 before the start means
+that other programs were running, so ratios are too low.
 """
 
 import argparse
@@ -28,7 +28,7 @@ Job = Callable[[int], object]
 
 
 def make_jobs(scratch: Path, num_scenes: int) -> dict[str, Job]:
-    """Return the jobs by name, each called with a number of workers, after a call that compiles what it needs."""
+    """Return the jobs by name as functions of the number of workers, after a call that compiles kernels."""
     log = make_city(scratch / "city", num_scenes=num_scenes).scenes["sample"]
     jobs: dict[str, Job] = {
         "mask": lambda workers: compute_agents_mask(
@@ -43,14 +43,14 @@ def make_jobs(scratch: Path, num_scenes: int) -> dict[str, Job]:
 
 
 def timed(job: Job, workers: int) -> tuple[float, float]:
-    """Return the seconds that a job took, and those of the processor."""
+    """Return wall-clock and processor seconds of a job."""
     start_s, processor_s = time.perf_counter(), time.process_time()
     job(workers)
     return time.perf_counter() - start_s, time.process_time() - processor_s
 
 
 def measure(job: Job, *, workers: int, num_passes: int) -> tuple[float, ...]:
-    """Return medians: seconds of one worker and of several, processor seconds of both, ratio of the pairs."""
+    """Return medians: seconds with one and with several workers, processor seconds of both, and ratio of the pairs."""
     pairs = []
     for number in range(num_passes):
         turns = (1, workers) if number % 2 == 0 else (workers, 1)
@@ -61,7 +61,7 @@ def measure(job: Job, *, workers: int, num_passes: int) -> tuple[float, ...]:
 
 
 def main() -> None:
-    """Measure, and print the table."""
+    """Measure the jobs, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenes", type=int, default=40)
     parser.add_argument("--passes", type=int, default=7)

@@ -1,10 +1,10 @@
-"""Measure how long a session takes from a moment to its plan, for planners by name.
+"""Latency of a session, from a moment to its plan, for planners by name.
 
     OMP_NUM_THREADS=1 python benchmarks/session_latency.py city [rules route_planner route_policy ...]
 
-The AV of each scene drives by the plans of the planner, among the others of the log, ten times a second. Prints a
-table in Markdown for docs/session.md: p50 and p99 of all steps but the first ten, in milliseconds of the wall clock and
-of the thread that plans, which other programs on the machine do not lengthen.
+The AV of each scene follows the plans among replayed agents, at 10 Hz. Prints the table of docs/session.md in Markdown:
+p50 and p99 of all steps except the first ten, in milliseconds of wall-clock time and of thread time, which does not
+depend on other load.
 """
 
 import argparse
@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.moments import moment_of, route_of
 
 NUM_FIRST = 10
-"""Steps that are not counted: they compile kernels and find the paths."""
+"""Warm-up steps, which compile kernels and find paths."""
 
 
 def measure(city: str, name: str, fallback: str | None) -> tuple[list[float], list[float], float]:
-    """Return seconds of wall clock and of the thread for each step, and the mean number of road users."""
+    """Return wall-clock and thread seconds of each step, and the mean number of road users."""
     files = find_dataset_files(city)
     log = ChunkedDataset(files.dataset).open()
     road = RoadMap(open_map(files))

@@ -1,14 +1,14 @@
-"""Turn a training into a driver that is included in l5kit: its weights, configuration, card and model card.
+"""Package a training as a driver that ships with l5kit: weights, configuration, card and model card.
 
 Run ``python benchmarks/ship_planner.py TRAINING --log LOG --facts FACTS.json``. TRAINING is the folder of ``l5kit
-train`` or a file of weights in it, LOG one that it was not trained on, with its map: over its samples the plans of the
-stored weights are compared with those of the training. FACTS.json has what no file of the training knows, under the
-keys ``status`` (a sentence), ``recipe`` (the commands), ``seeds`` (by what they are of), ``scores`` (rows with
-``driver``, ``towns``, ``agents``, ``scenes``, ``score``) and ``limits`` (sentences); ``minutes`` and, of a policy,
-``num_steps`` too where one training followed another. A TRAINING of ``l5kit train-rl`` becomes ``route_policy``: of
-its policy only what drives is kept, without the optimiser, and ``--log`` is not needed. Scores are those of the
-weights that ship, so fill them in after the first call (``l5kit simulate LOG --planner route_planner``), in
-card.json; ``--readme`` alone writes the model card anew from it.
+train`` or a file of weights in it; LOG is a log with map on which it was not trained, over whose samples the plans of
+the stored weights are compared with those of the training. FACTS.json adds what the training does not record:
+``status`` (a sentence), ``recipe`` (the commands), ``seeds`` (by purpose), ``scores`` (rows with ``driver``, ``towns``,
+``agents``, ``scenes``, ``score``) and ``limits`` (sentences); if several trainings followed each other also ``minutes``
+and, for a policy, ``num_steps``. A TRAINING of ``l5kit train-rl`` becomes ``route_policy``: only the parts of its
+policy that drive are kept, without the optimizer, and ``--log`` is not needed. Scores are those of the shipped weights,
+so fill them in after the first call (``l5kit simulate LOG --planner route_planner``), in card.json; ``--readme`` alone
+rewrites the model card from it.
 """
 
 import argparse
@@ -42,7 +42,7 @@ MOST_BYTES = 3_000_000
 MOST_POLICY_BYTES = 2_000_000
 POLICY = "driver.zip"
 DRIVING = ("features_extractor.", "mlp_extractor.policy_net.", "action_net.")
-"""Weights of a policy that drive; others judge how it drives while it learns."""
+"""Prefixes of the policy weights that drive; the others are of the critic."""
 
 MOST_DIFFERENCE_M = 0.01
 NUM_COMPARED = 1_000
@@ -50,7 +50,7 @@ FACTS = ("status", "recipe", "seeds", "scores", "limits")
 
 
 def main() -> None:
-    """Write the folder of the network, or its model card alone."""
+    """Write the folder of the driver, or its model card alone."""
     parser = argparse.ArgumentParser(description="Make a training the network that ships with l5kit.")
     parser.add_argument("training", nargs="?", help="folder of l5kit train, or a file of weights in it")
     parser.add_argument("--log", type=Path, help="log, with its map, over which plans are compared")
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Write the folder of a network and return its card; another network in the folder is replaced as a whole."""
+    """Write the folder of a network and return its card; an existing folder is replaced as a whole."""
     _require_facts(facts)
     kept, config = read_checkpoint(file), configuration_of(file)
     result_file = file.parent / "result.json"
@@ -86,7 +86,8 @@ def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         scratch.mkdir()
         target = scratch / f"{folder.name}.safetensors"
         config = {**config, "train_params": {**config["train_params"], "output_name": folder.name}}
-        # half the bytes where that moves no plan by more than a centimetre; networks compute in float32 in any case
+        # Half precision halves the file, if it moves no plan by more than a centimetre. Networks compute in float32
+        # anyway.
         for dtype in (torch.float16, torch.float32):
             weights = {name: _stored(value, dtype) for name, value in kept.state_dict.items()}
             save_weights(target, weights, model_class=str(kept.model_class), config=config, facts=kept.facts)
@@ -109,9 +110,9 @@ def ship(file: Path, log: Path, *, facts: dict[str, Any], folder: Path) -> dict[
 
 
 def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Write the folder of a policy and return its card; what is in the folder is replaced as a whole.
+    """Write the folder of a policy and return its card; an existing folder is replaced as a whole.
 
-    The file of stable-baselines3 is cut down to the weights that drive and to what they were trained with.
+    The file of stable-baselines3 is reduced to the weights that drive and the training options.
     """
     _require_facts(facts)
     file = find_policy_file(training)
@@ -132,7 +133,9 @@ def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         }
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, value in entries.items():
-                archive.writestr(zipfile.ZipInfo(name), value)  # no times, so that the same policy has the same bytes
+                archive.writestr(
+                    zipfile.ZipInfo(name), value
+                )  # no timestamps, so that the same policy gives the same bytes
         (before, _), (after, _) = read_policy(file), read_policy(target)
         seen = np.random.default_rng(0).uniform(-1, 1, (NUM_COMPARED, before.num_inputs)).astype(np.float32)
         if not np.array_equal(before.act(seen), after.act(seen)):
@@ -148,13 +151,13 @@ def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[
             "eval_data": _records(result["eval_data"]),
         }
         config = load_config_data(str(file.parent / CONFIG_FILE))
-        config["rl_params"].pop("init", None)  # a file of whoever trained; the card says what it was
+        config["rl_params"].pop("init", None)  # leave out the path of the trainer; the card has the facts
         _write_texts(scratch, config, card)
     return card
 
 
 def _require_facts(facts: Mapping[str, Any]) -> None:
-    """Refuse facts that lack something."""
+    """Refuse facts with missing keys."""
     missing = [name for name in FACTS if name not in facts]
     if missing:
         raise SystemExit(f"the facts lack {', '.join(missing)}")
@@ -163,7 +166,7 @@ def _require_facts(facts: Mapping[str, Any]) -> None:
 def _told_of(
     name: str, file: Path, weights: Mapping[str, torch.Tensor], *, dtype: str, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what the card of any weights tells: of their file, of l5kit, and what was given."""
+    """Return the card of any weights: facts of their file, of l5kit, and the given ones."""
     return {
         "format": CARD_FORMAT,
         "name": name,
@@ -190,12 +193,12 @@ def _stored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _records(found: Any) -> list[dict[str, Any]]:
-    """Return the records of data, of which a training on one log has one alone."""
+    """Return the records of data, one for a training on a single log."""
     return [found] if isinstance(found, dict) else list(found or [])
 
 
 def largest_difference_m(one: Path, other: Path, log: Path) -> float:
-    """Return how far two files of weights plan apart at most, over samples that are spread evenly over a log."""
+    """Return the largest difference between plans of two files of weights, over samples spread over a log."""
     models = [load_model(file, device="cpu") for file in (one, other)]
     samples = models[0].samples_of(ChunkedDataset(find_dataset_files(log).dataset).open())
     chosen = np.unique(np.linspace(0, len(samples) - 1, NUM_COMPARED).astype(int))
@@ -205,7 +208,7 @@ def largest_difference_m(one: Path, other: Path, log: Path) -> float:
 
 
 def model_card(card: dict[str, Any]) -> str:
-    """Return the model card, as Markdown, of the facts of a network or a policy."""
+    """Return the model card of a network or a policy, as Markdown."""
     name, text = card["name"], _policy_texts(card) if card["workflow"] == "train-rl" else _network_texts(card)
     scores = (
         f"| {row['driver']} | {row['towns']} | {row['agents']} | {row['scenes']} | {row['score']:.2f} |"
@@ -267,7 +270,7 @@ Synthetic towns. These commands made them and trained on them:
 
 
 def _network_texts(card: dict[str, Any]) -> dict[str, str]:
-    """Return what the model card says of a network alone."""
+    """Return the part of the model card about a network."""
     name = card["name"]
     return {
         "what": "planner",
@@ -295,7 +298,7 @@ between versions of torch and between machines.
 
 
 def _policy_texts(card: dict[str, Any]) -> dict[str, str]:
-    """Return what the model card says of a policy alone."""
+    """Return the part of the model card about a policy."""
     name = card["name"]
     return {
         "what": "policy",

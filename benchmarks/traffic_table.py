@@ -1,8 +1,8 @@
-"""Drive all planners that ship among every population of traffic, and write the table of docs/results/traffic.md.
+"""Scores of all shipped planners in every population of traffic, for docs/results/traffic.md.
 
-Run ``python benchmarks/traffic_table.py``; scenes are those of a made city on which nothing was trained or tuned, the
-one of docs/results/closed_loop.md. Scores are kept in ``benchmarks/traffic_results.json``, run by run: one that is
-there is not driven again, so that a run that was stopped goes on, and a planner or population can be added alone.
+Run ``python benchmarks/traffic_table.py``. Scenes are those of docs/results/closed_loop.md: a synthetic city that was
+not used for training or tuning. Scores are stored in ``benchmarks/traffic_results.json``, run by run, so a stopped run
+resumes and a planner or population can be added later.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PLANNERS = {
     "route_policy, fallback": ("route_policy", None, "rules"),
     "route_planner, fallback": ("route_planner", None, "rules"),
 }
-"""Who drives the AV: the planner, how its plans move it, and its fallback."""
+"""Drivers of the AV: planner, moves and fallback."""
 
 MIX = "yielding=0.5,cautious=0.25,assertive=0.25"
 POPULATIONS = ("replay", "idm", "yielding", "cautious", "assertive", "changing", MIX, "route_policy")
@@ -37,7 +37,7 @@ NUM_SCENES = 12
 
 
 def main() -> None:
-    """Drive what was not driven yet, and write results and table."""
+    """Simulate what is missing, and write results and table."""
     parser = argparse.ArgumentParser(description="The table of docs/results/traffic.md.")
     parser.add_argument("--work", type=Path, default=Path("traffic-table"), help="folder of the city and simulations")
     parser.add_argument("--scenes", type=int, default=NUM_SCENES, help="scenes of the city that are driven, the first")
@@ -56,7 +56,7 @@ def main() -> None:
                 key = f"{planner} among {agents}"
                 if results.get(key, {}).get("scenes") != options.scenes:
                     row = drive(planner, agents, city, options)
-                    results = read_results() | {key: row}  # other runs may have added theirs
+                    results = read_results() | {key: row}  # other processes may have added results meanwhile
                     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
     lines = make_table(results)
     print("\n".join(lines))
@@ -64,13 +64,13 @@ def main() -> None:
 
 
 def read_results() -> dict[str, JsonObject]:
-    """Return the results that there are, by planner and population."""
+    """Return the stored results, by planner and population."""
     results: dict[str, JsonObject] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
     return results
 
 
 def drive(planner: str, agents: str, city: Path, options: argparse.Namespace) -> JsonObject:
-    """Drive the scenes, and return what the table needs of the scores."""
+    """Simulate the scenes, and return the scores for the table."""
     name, moves, fallback = PLANNERS[planner]
     folder = options.work / f"{planner}-{agents}".replace(", ", "-").replace("=", "-").replace(",", "-")
     result = simulate(
@@ -112,7 +112,7 @@ def make_table(results: dict[str, JsonObject]) -> list[str]:
 
 
 def _cell(row: JsonObject | None) -> str:
-    """Return a score and, in brackets, in how many scenes the AV collided at fault."""
+    """Return a score and, in brackets, the number of scenes with a collision at fault."""
     if row is None:
         return ""
     failed = f", {row['failed']} failed" if row["failed"] else ""

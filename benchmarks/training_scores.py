@@ -1,6 +1,6 @@
 """Scores of trained networks on test towns: sums of errors by scene, means with intervals over scenes, and tables.
 
-Scenes are drawn again (bootstrap), not samples, as those of one scene are alike.
+The bootstrap draws scenes instead of samples, as samples of one scene are correlated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +27,11 @@ NAMES = {"constant_velocity": "constant velocity", "ctrv": "CTRV", "ctra": "CTRA
 
 @dataclass(frozen=True)
 class SceneSums:
-    """Sums of what is averaged, and counts, of each of S scenes.
+    """Sums and counts of averaged values, for each of S scenes.
 
     Attributes:
-        sums: By name, (S,) each.
-        counts: How many numbers each sum is of, (S,) each.
+        sums: Sums by name, (S,) each.
+        counts: Numbers of summed values, (S,) each.
     """
 
     sums: Mapping[str, Float64Array]
@@ -42,14 +42,14 @@ class SceneSums:
         return type(self)(*({name: a[name] + b[name] for name in a} for a, b in self._pairs(other)))
 
     def followed_by(self, other: Self) -> Self:
-        """Return the sums of these scenes and of others."""
+        """Return the sums of these scenes and of another town's."""
         return type(self)(*({name: np.concatenate([a[name], b[name]]) for name in a} for a, b in self._pairs(other)))
 
     def _pairs(self, other: Self) -> tuple[tuple[Mapping[str, Float64Array], Mapping[str, Float64Array]], ...]:
         return (self.sums, other.sums), (self.counts, other.counts)
 
     def means(self, name: str) -> Float64Array:
-        """Return the mean over all scenes, and those of the draws, (1 + draws,)."""
+        """Return the mean over all scenes, followed by those of the bootstrap draws, (1 + draws,)."""
         sums, counts = RESAMPLING.sums(np.stack([self.sums[name], self.counts[name]], axis=1)).T
         with np.errstate(invalid="ignore"):
             return sums / counts
@@ -59,16 +59,16 @@ class SceneSums:
         return estimate_of(self.means(name), RESAMPLING, num_scenes=len(self.sums[name]))
 
     def best_baseline(self, error: str) -> str:
-        """Return the baseline with the least error."""
+        """Return the name of the baseline with the least error."""
         return min(BASELINES, key=lambda name: float(self.means(f"{name}/{error}")[0]))
 
     def ratio(self, error: str) -> Estimate:
-        """Return the error as a part of that of the best baseline; both are of the same draws."""
+        """Return the error relative to that of the best baseline, over the same draws."""
         best = self.means(f"{self.best_baseline(error)}/{error}")
         return estimate_of(self.means(error) / best, RESAMPLING, num_scenes=len(self.sums[error]))
 
     def as_dict(self) -> dict[str, dict[str, list[float]]]:
-        """Return the sums as JSON holds them."""
+        """Return the sums as JSON."""
         return {
             "sums": {name: values.tolist() for name, values in self.sums.items()},
             "counts": {name: values.tolist() for name, values in self.counts.items()},
@@ -76,19 +76,19 @@ class SceneSums:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Mapping[str, Sequence[float]]]) -> Self:
-        """Return the sums that :meth:`as_dict` gave."""
+        """Return the sums of a dictionary of :meth:`as_dict`."""
         return cls(*({name: np.array(values) for name, values in facts[key].items()} for key in ("sums", "counts")))
 
 
 def score_town(weights: Path, cfg: Config, town: Path, *, key: str, max_samples: int) -> SceneSums:
-    """Return the sums of errors of a network and of the baselines on samples that are spread over a town.
+    """Return the sums of errors of a network and of the baselines, on samples spread over a town.
 
     Args:
         weights: The network.
-        cfg: The configuration of its training.
+        cfg: Its training configuration.
         town: Data folder with log and map.
         key: The log.
-        max_samples: Samples that are taken, evenly spread.
+        max_samples: Limit of samples, evenly spread.
     """
     options = OpenLoopOptions(key=key, device="cpu", show_bar=False)
     setup = set_up(weights, cfg, data_folder=town, options=options)
@@ -110,12 +110,12 @@ def score_town(weights: Path, cfg: Config, town: Path, *, key: str, max_samples:
 
 
 def misses(fde_m: Float64Array) -> Float64Array:
-    """Return 1 where the end is missed, NaN where it is not known."""
+    """Return 1 for missed final positions, NaN for unknown ones."""
     return np.where(np.isnan(fde_m), np.nan, fde_m > MISS_THRESHOLD_M)
 
 
 def mode_columns(predicted: PredictedBatch) -> dict[str, Float64Array]:
-    """Return errors of the best of several trajectories and their likelihood; nothing for networks with one."""
+    """Return errors of the best of several trajectories and their likelihood; empty for networks with one."""
     if predicted.modes.probabilities.shape[1] == 1:
         return {}
     trajectories = predicted.trajectories
@@ -133,7 +133,7 @@ def make_tables(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the lines of the tables of all runs: errors, misses, trajectories, trainings.
 
     Args:
-        rows: Of each run ``workflow``, ``seed``, ``horizon_s``, ``num_modes``, ``minutes``, ``steps``, ``rate_factor``
+        rows: For each run ``workflow``, ``seed``, ``horizon_s``, ``num_modes``, ``minutes``, ``steps``, ``rate_factor``
             and ``scenes``.
     """
     runs: dict[str, list[Mapping]] = {}

@@ -1,17 +1,16 @@
-"""Train the small configuration of each workflow over several seeds, score it in other towns, and write the table.
+"""Train the small configuration of each workflow with several seeds, score it in other towns, and write the table.
 
-Networks are trained in four made towns. In two others (selection) the learning rate is chosen, among the factors
-``--rate-factors`` of the configured one, with seed 0, and the best weights of each training; nothing else is. Scores
-are those in four more (test), which nothing was chosen on. The digest of each town is pinned here: where a town comes
-out otherwise, the table is refused without ``--other-towns``.
+Networks are trained in four synthetic towns. Two others (selection) choose the learning rate, among the factors
+``--rate-factors`` of the configured one with seed 0, and the best weights of each training, and nothing else. Scores
+are those in four more towns (test), which are never used for a choice. The digest of each town is pinned here: if a
+town differs, the table is refused unless ``--other-towns`` is given.
 
-Run ``python benchmarks/training_table.py`` for all of docs/results/training.md, or a part: ``--workflow safepathnet
---seeds 1 --steps-factor 0.05``. What a finished run has measured is kept in ``WORK/results``, and trainings go on
-where they were killed, so that the same command goes on with a table. Minutes of a training add up over its
-processes.
+Run ``python benchmarks/training_table.py`` for all of docs/results/training.md, or ``--workflow safepathnet --seeds 1
+--steps-factor 0.05`` for a part. Results of finished runs are stored in ``WORK/results``, and killed trainings resume,
+so the same command continues a table. Minutes of a training add up over its processes.
 
 The runs behind the table of the docs are in ``benchmarks/training_results``: ``--results benchmarks/training_results``
-adds to them, and with ``--only-table`` the table is made of them anew, without training.
+adds to them, and ``--only-table`` recomputes the table without training.
 """
 
 import argparse
@@ -41,7 +40,7 @@ KEY = "scenes/sample.zarr"
 
 @dataclass(frozen=True)
 class Town:
-    """A made city: what it is for, its seed, its scenes, and the digest of its log and its map."""
+    """A synthetic town: its role, seed, number of scenes, and the digest of log and map."""
 
     part: str
     seed: int
@@ -67,11 +66,11 @@ TOWNS = (
     Town("test", 304, 15, "a03f48d9a4564e0e45faeea436f35d8115c078cac178e931a0a0b63acb2691da"),
 )
 SIZE: dict[str, float] = {}
-"""More arguments of ``make_city``."""
+"""Further arguments of ``make_city``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the towns, train and score what is missing, and write the table."""
+    """Generate the towns, train and score what is missing, and write the table."""
     parser = argparse.ArgumentParser(description="The table of docs/results/training.md.")
     parser.add_argument("--workflow", action="append", choices=WORKFLOWS, help="may be given several times; all")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each workflow")
@@ -96,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def train_all(options: argparse.Namespace) -> None:
-    """Make the towns, and run what is missing of each workflow."""
+    """Generate the towns, and run what is missing of each workflow."""
     digests = make_towns(options.work / "towns", other_towns=options.other_towns)
     for workflow in options.workflow or WORKFLOWS:
         chosen = min(options.rate_factors, key=lambda factor: run(workflow, 0, factor, digests, options)["selection_m"])
@@ -106,10 +105,10 @@ def train_all(options: argparse.Namespace) -> None:
 
 
 def table_of(results: Path) -> list[str]:
-    """Return the lines of the table of what runs have measured.
+    """Return the lines of the table.
 
     Raises:
-        SystemExit: No run of a table is there, or they are of different towns.
+        SystemExit: There are no runs, or they are of different towns.
     """
     rows = [row for row in read_rows(results) if row["is_chosen"]]
     towns = {json.dumps(row["facts"]["towns"]) for row in rows}
@@ -125,10 +124,10 @@ def table_of(results: Path) -> list[str]:
 
 
 def make_towns(folder: Path, *, other_towns: bool) -> dict[str, str]:
-    """Make the towns that are missing, and return the digests of all.
+    """Generate missing towns, and return all digests.
 
     Raises:
-        SystemExit: One differs from what is pinned.
+        SystemExit: A digest differs from the pinned one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     digests = {}
@@ -155,10 +154,10 @@ def town_digest(town: Path) -> str:
 
 
 def run(workflow: str, seed: int, factor: float, digests: dict[str, str], options: argparse.Namespace) -> JsonObject:
-    """Train and score once, or return what was kept of it.
+    """Train and score once, or return the stored result.
 
     Raises:
-        SystemExit: What was kept is of another configuration, or of other towns.
+        SystemExit: The stored result is of another configuration, or of other towns.
     """
     name = f"{workflow}-{seed}" + (f"-rate-{factor:g}" if factor != 1.0 else "")
     file = options.results / f"{name}.json"
@@ -218,34 +217,34 @@ def configuration_of(workflow: str, seed: int, factor: float, steps_factor: floa
 
 
 def num_modes_of(cfg: JsonObject) -> int | None:
-    """Return how many trajectories a network predicts, by the key of its configuration."""
+    """Return the number of predicted trajectories of a network, from its configuration."""
     model = cfg["model_params"]
     names = ("num_modes", "agent_num_trajectories", "num_rollouts")
     return next((model[name] for name in names if name in model), None)
 
 
 def mark_chosen(workflow: str, factor: float, options: argparse.Namespace) -> None:
-    """Write into the results of a workflow which of them are in the table."""
+    """Mark which results of a workflow are in the table."""
     for file in sorted(options.results.glob(f"{workflow}-[0-9]*.json")):
         row = json.loads(file.read_text("utf-8"))
         write_row(file, {**row, "is_chosen": row["rate_factor"] == factor and row["seed"] < options.seeds})
 
 
 def write_row(file: Path, row: JsonObject) -> None:
-    """Write what a run has measured; it is whole or not there."""
+    """Write the results of a run atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with replaced_when_complete(file, argument="work") as temporary:
         temporary.write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
 def read_rows(folder: Path) -> list[JsonObject]:
-    """Return what was measured so far, in the order of workflows and seeds."""
+    """Return the stored results, ordered by workflow and seed."""
     rows = [json.loads(file.read_text("utf-8")) for file in folder.glob("*.json")]
     return sorted(rows, key=lambda row: (WORKFLOWS.index(row["workflow"]), row["seed"]))
 
 
 def replace_table(document: Path, table: list[str], *, start: str = START) -> None:
-    """Write the table between its marks in a document."""
+    """Write the table between its markers in a document."""
     text = document.read_text("utf-8")
     before, _, rest = text.partition(start)
     _, end, after = rest.partition(END)

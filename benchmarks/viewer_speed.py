@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Measure the scene viewer in a headless browser, and print a table.
+"""Speed of the viewer in a headless browser.
 
 Usage: python benchmarks/viewer_speed.py [--chromium FILE] [--passes N] [--rows NAME ...]
 
 The log is the real scene of ../shared, filled up to 90 agents in each of its 248 frames, on the street map of 9,680
-lanes there. Chromium draws without a graphics card (SwiftShader), 1280 x 800. Rows:
+lanes there. Chromium renders in software (SwiftShader), 1280 x 800. Rows:
 
-    play    frames drawn in a second while the scene plays at eight times its speed, so that every picture is another
-            frame of the log; the AV is followed, all trajectories and track ids are on
-    click   from the click on a scene in the list to its first picture; "cold" in a server and a page just started
-    list    from asking for the page to the list of 16,000 scenes of 248 frames, in a server just started
+    play    rendered frames per second while the scene plays at eight times its speed, so each picture is another frame
+            of the log; the view follows the AV, all trajectories and track ids are on
+    click   from the click on a scene in the list to its first picture; "cold" with a newly started server and page
+    list    from the request of the page to the list of 16,000 scenes of 248 frames, with a newly started server
     export  size of the exported file, and the time to write it
-    cold    from the question for a scene to its data, half a second after samples of four frames were asked for,
-            without compiled kernels on disk, so that those of samples are compiled meanwhile; and from the start of the
-            command to its address
+    cold    from the request of a scene to its data, half a second after requesting samples of four frames, without
+            compiled kernels on disk, so kernels of samples compile meanwhile; and from the start of the command to
+            its address
 
-What is measured once a pass is given as the median over the passes.
+Times are medians over the passes.
 """
 
 import argparse
@@ -100,7 +100,7 @@ CLICK = """async () => {
 
 
 def main() -> None:
-    """Measure the rows that are asked for."""
+    """Measure the requested rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
     parser.add_argument("--passes", type=int, default=5)
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def measure_play(scratch: Path, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Frames drawn in a second."""
+    """Rendered frames per second."""
     rates = []
     with ViewerServer(ViewedLog(full_scene(scratch))) as server:
         for _ in range(options.passes):
@@ -171,7 +171,7 @@ def measure_list(scratch: Path, options: argparse.Namespace) -> Iterator[tuple[s
 
 
 def measure_export(scratch: Path, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Size of the file of a scene, and seconds to write it."""
+    """Size of the exported file of a scene, and seconds to write it."""
     log = ViewedLog(full_scene(scratch))
     log.read_ahead()
     seconds = []
@@ -184,7 +184,7 @@ def measure_export(scratch: Path, options: argparse.Namespace) -> Iterator[tuple
 
 
 def measure_cold(scratch: Path, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Seconds to the data of a scene while kernels are compiled, and to the address."""
+    """Seconds to the data of a scene while kernels compile, and to the address."""
     files = full_scene(scratch)
     command = [sys.executable, "-c", "from l5kit.cli.main import run; run()", "view", str(files.dataset)]
     command += ["--map", str(files.semantic_map), "--meta", str(files.meta), "--no-browser", "--port", "0"]
@@ -210,13 +210,13 @@ def measure_cold(scratch: Path, options: argparse.Namespace) -> Iterator[tuple[s
 
 
 def _ask_in_vain(url: str) -> None:
-    with contextlib.suppress(OSError, HTTPException):  # the server is gone before it is drawn
+    with contextlib.suppress(OSError, HTTPException):  # the server stops before the page is rendered
         urlopen(url).read()
 
 
 @contextmanager
 def opened_page(chromium: str, url: str) -> Iterator[Page]:
-    """Give a page of a new browser that shows ``url``."""
+    """Yield a page of a new browser at ``url``."""
     with browser_page(chromium) as page:
         page.goto(url)
         page.wait_for_function("() => window.l5kitViewer !== undefined")
@@ -226,7 +226,7 @@ def opened_page(chromium: str, url: str) -> Iterator[Page]:
 
 @contextmanager
 def browser_page(chromium: str) -> Iterator[Page]:
-    """Give an empty page of a new browser."""
+    """Yield an empty page of a new browser."""
     with sync_playwright() as playwright:
         arguments = [*BROWSER_OPTIONS, "--no-sandbox"]
         browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
@@ -255,7 +255,7 @@ def full_scene(scratch: Path, *, num_scenes: int = 1) -> DatasetFiles:
 
 
 def _topped_up(agents: Any) -> Any:
-    """Return 90 of the agents of a frame; where there are fewer, copies that drive 4 m beside others."""
+    """Return 90 agents of a frame; missing ones are copies at an offset of 4 m."""
     if len(agents) == 0:
         raise ValueError("a frame without agents cannot be filled up")
     copies = [agents]
@@ -268,13 +268,13 @@ def _topped_up(agents: Any) -> Any:
 
 
 def many_scenes(path: Path) -> Path:
-    """Write a log of 16,000 scenes whose AV drives curves, with rows of agents that are not stored; return the path."""
+    """Write a log of 16,000 scenes with a curving AV, without agent rows; return its path."""
     if path.exists():
         return path
     generator = np.random.default_rng(0)
     num_frames = NUM_SCENES * FRAMES_PER_SCENE
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # there is nothing at the path yet
+        warnings.simplefilter("ignore", RuntimeWarning)  # nothing exists at the path yet
         log = ChunkedDataset(path)
     sizes = {"num_scenes": NUM_SCENES, "num_frames": num_frames, "num_agents": 79 * num_frames, "num_tl_faces": 0}
     log.initialize(mode="w", **sizes)

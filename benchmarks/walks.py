@@ -33,7 +33,7 @@ FIRST_STEP: Final = "TrainingModule.training_step"
 
 
 class FirstStepError(Exception):
-    """Ends a training where its first step begins."""
+    """Exception that ends a training before its first step."""
 
 
 def walk(action: Callable[[], object], *, ends_at: str | None = None) -> dict[str, list[str]]:
@@ -49,7 +49,7 @@ def walk(action: Callable[[], object], *, ends_at: str | None = None) -> dict[st
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(SOURCE):
             return
-        # comprehensions and lambdas belong to the function in which they stand
+        # comprehensions and lambdas belong to the enclosing function
         name = code.co_qualname.partition(".<locals>")[0]
         names = files.setdefault(code.co_filename.removeprefix(SOURCE), [])
         if name not in names:
@@ -90,7 +90,7 @@ def sample_walks(city: Path) -> dict[str, dict[str, list[str]]]:
 
 def training_walk(city: Path) -> dict[str, list[str]]:
     """Return the walk of `train` from a configuration to the first step."""
-    from l5kit.training import train  # takes seconds
+    from l5kit.training import train  # takes several seconds
 
     cfg = load_training_config("vector_planner")
     cfg["train_params"]["max_num_steps"] = 1
@@ -133,7 +133,7 @@ def main() -> None:
             city = Path(scratch) / "city"
             make_city(city, num_scenes=3)
         walks = sample_walks(city) | {"closed-loop step": step_walk(city), "train": training_walk(city)}
-        # of a training, readers follow what trains: not how configurations, logs and batches are read
+        # readers follow the training code itself, not how configurations, logs and batches are read
         walks["train, of training and workflows"] = {
             file: names for file, names in walks["train"].items() if file.startswith(("training", "workflows"))
         }

@@ -1,4 +1,4 @@
-"""How long a scenario of the Waymo Open Motion Dataset takes from its bytes to arrays, in CPU time.
+"""CPU time of a Waymo Open Motion scenario from bytes to arrays.
 
 PYTHONPATH=src:tests python benchmarks/womd_scenario.py
 """
@@ -18,7 +18,7 @@ LANE_LENGTH_M = 30.0
 
 
 def make_scenario(num_tracks: int, num_lanes: int) -> womd.Scenario:
-    """About as large as those of the dataset: 1 MB with 100 tracks and 180 lanes of 60 points."""
+    """A scenario as large as those of the dataset: 1 MB with 100 tracks and 180 lanes of 60 points."""
     rng = np.random.default_rng(0)
     scenario = womd.Scenario(scenario_id="made", sdc_track_index=0, current_time_index=10)
     scenario.timestamps_seconds.extend(np.arange(NUM_STEPS) * 0.1)
@@ -64,7 +64,7 @@ def add_lane_with_line(scenario: womd.Scenario, number: int) -> None:
 
 
 def read_naively(content: bytes) -> None:
-    """States and points through the objects of protobuf."""
+    """States and points, read through protobuf objects."""
     scenario = womd.Scenario.FromString(content)
     names = [field.name for field in womd.MESSAGES["ObjectState"].DESCRIPTOR.fields]
     np.array([[[getattr(state, name) for name in names] for state in track.states] for track in scenario.tracks])
