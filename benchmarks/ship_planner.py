@@ -133,9 +133,8 @@ def ship_policy(training: Path, *, facts: dict[str, Any], folder: Path) -> dict[
         }
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, value in entries.items():
-                archive.writestr(
-                    zipfile.ZipInfo(name), value
-                )  # no timestamps, so that the same policy gives the same bytes
+                # no timestamps, so that the same policy gives the same bytes
+                archive.writestr(zipfile.ZipInfo(name), value)
         (before, _), (after, _) = read_policy(file), read_policy(target)
         seen = np.random.default_rng(0).uniform(-1, 1, (NUM_COMPARED, before.num_inputs)).astype(np.float32)
         if not np.array_equal(before.act(seen), after.act(seen)):

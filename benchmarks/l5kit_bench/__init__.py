@@ -1,4 +1,4 @@
-"""The benchmark: rates of all that loads data, comparable between machines, commits and L5Kit 1.5."""
+"""Benchmark: rates of data loading, simulation and training, comparable between machines, commits and L5Kit 1.5."""
 
 from l5kit.warmup.workloads import RowLeftOutError
 from l5kit_bench.report import BenchReport

@@ -1,4 +1,4 @@
-"""Rows of the closed loop: scenes that are driven under the interface of 1.5, and states alone with their checks."""
+"""Closed-loop rows: scenes driven through the interface of 1.5, and states alone with their checks."""
 
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,7 @@ def closed_loop_rows() -> tuple[Row, ...]:
 
 
 def state_row(make_city: CityMaker) -> Row:
-    """Return the row of a made city in which the AV and all vehicles on lanes are driven by IDM."""
+    """Return the row of a synthetic city in which IDM drives the AV and all vehicles on lanes."""
     return Row(
         key="state-idm",
         title="IDM and checks, states only, made city",
@@ -90,7 +90,7 @@ def _make_simulator(
     place: Workplace, workload: Workload | VectorWorkload, num_scenes: int, frames: tuple[int, int], with_agents: bool
 ) -> tuple[partial["ClosedLoopSimulator"], int]:
     """Return what makes simulators of copies of the first scene, and how many frames each scene has there."""
-    # here, so that the other rows need no torch
+    # imported here, so that other rows need no torch
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -154,7 +154,7 @@ def _prepare_idm(place: Workplace, make_city: CityMaker) -> PreparedRow:
 
 
 def _read_city(place: Workplace, make_city: CityMaker) -> tuple[list[SceneRecords], RoadMap]:
-    """Return the scenes and the map of a city that is made for this."""
+    """Return the scenes and the map of a city that is generated for this row."""
     folder: Path = place.scratch / "simulated"
     make_city(folder, place.amounts.num_simulated_scenes)
     files = find_dataset_files(folder)

@@ -1,4 +1,4 @@
-"""``l5kit bench``: how fast data is loaded here, and what memory and time it takes."""
+"""``l5kit bench``: rates, memory and start-up time of this checkout."""
 
 import json
 import tempfile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from l5kit_bench.workplace import Workplace
 
 _CROWD_TOWN_M = 450.0
-"""Side of the town of many environments, in which about ten agents of each are driven."""
+"""Side of the town for many environments; about ten agents are driven in each."""
 
 _MADE_CITY = "a made city of one scene"
 
@@ -140,7 +140,7 @@ def _make_plan(
 
 
 class _CitySize(TypedDict, total=False):
-    """What makes a city smaller than usual."""
+    """Parameters of a small city."""
 
     num_frames: int
     town_size: float
@@ -155,18 +155,18 @@ def _make_city(folder: Path, quick: bool) -> Path:
 
 
 def _make_small_city(folder: Path, num_scenes: int) -> None:
-    """Make a city as the row of cities does."""
+    """Generate a city for the row of cities."""
     make_city(folder, num_scenes=num_scenes, overwrite=True)
 
 
 def _make_crowded_city(folder: Path, num_scenes: int) -> None:
-    """Make a city as the rows of many environments do."""
+    """Generate a city for the rows of many environments."""
     make_city(folder, num_scenes=num_scenes, town_size=_CROWD_TOWN_M)
 
 
 def _train_driver(cfg: JsonObject, folder: Path, data: Path) -> tuple[int, float]:
-    """Train a driver, and return its steps and the share of the environments in the time."""
-    from l5kit.reinforcement.run import train_driver  # here, since the other rows need no stable-baselines3
+    """Train a driver, and return its steps and the share of the time that environments take."""
+    from l5kit.reinforcement.run import train_driver  # imported here, since other rows need no stable-baselines3
 
     result = train_driver(cfg, folder, data_folder=data, tell=lambda _: None, show_bar=False)
     return result.num_steps, result.environment_share
@@ -176,7 +176,7 @@ def _show_rates(plan: "BenchPlan", files: DatasetFiles, title: str) -> "BenchRep
     from l5kit_bench.report import COLUMNS
     from l5kit_bench.run import run_benchmark
 
-    if on_terminal():  # no bar, whose thread would take part in what is measured
+    if on_terminal():  # no progress bar, whose thread would distort the measurement
         remark(f"measuring {len(plan.rows)} rows in {plan.num_passes} passes")
     report = run_benchmark(plan, files, data=title)
     print_facts(f"Rates on {title}", report.facts())

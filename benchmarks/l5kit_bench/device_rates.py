@@ -1,4 +1,4 @@
-"""Rates on a device: samples that are made on a GPU, traffic that drives there, and how busy a training keeps it."""
+"""Rates on a device: samples and traffic on a GPU, and how busy a training keeps it."""
 
 import itertools
 import math
@@ -32,21 +32,21 @@ _GIGA: Final = 1e9
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceAmounts:
-    """How much is done on a device.
+    """Amounts of work on a device.
 
     Attributes:
-        batch_size: Samples of a batch with pictures.
+        batch_size: Samples of a batch with rasters.
         vector_batch_size: Samples of a batch of vectors.
         num_batches: Batches of a pass.
-        num_passes: Passes, of which the median counts.
-        num_threads: Threads that ask for batches.
-        num_slots: Scenes whose traffic drives at once.
-        num_steps: Steps that it drives.
-        num_scenes: Scenes that are made for it.
-        trained_batch_size: Samples of a batch of the training.
-        num_trained_steps: Steps of the training that are looked at.
-        copied_bytes: Bytes that are copied to see how fast memory is.
-        is_for_figures: Whether this is enough work for rates that mean something.
+        num_passes: Passes, whose median counts.
+        num_threads: Threads that request batches.
+        num_slots: Scenes with traffic that step together.
+        num_steps: Steps of the traffic.
+        num_scenes: Scenes that are generated for it.
+        trained_batch_size: Samples of a training batch.
+        num_trained_steps: Profiled steps of the training.
+        copied_bytes: Bytes that are copied to measure the memory bandwidth.
+        is_for_figures: Whether this is enough work for meaningful rates.
     """
 
     batch_size: int = 256
@@ -77,20 +77,19 @@ QUICK_ON_DEVICE: Final = DeviceAmounts(
     copied_bytes=1 << 16,
     is_for_figures=False,
 )
-"""Little work, to see that everything runs."""
+"""Little work, to check that everything runs."""
 
 
 @dataclass(frozen=True)
 class DeviceRate:
-    """What was measured of one thing.
+    """A measured rate.
 
     Attributes:
-        title: What it is.
-        unit: What is counted.
-        rate: How many in a second.
-        asked: How many of them are asked for, on one H200.
-        bytes_each: Bytes that have to go through the memory of the device for one, at least; 0 where nobody has
-            counted them.
+        title: Name of the row.
+        unit: Unit of the rate.
+        rate: Units per second.
+        asked: Required rate on one H200.
+        bytes_each: Least bytes of device memory traffic for one unit; 0 if unknown.
     """
 
     title: str
@@ -100,7 +99,7 @@ class DeviceRate:
     bytes_each: float
 
     def cells(self, copied_per_s: float) -> tuple[str, ...]:
-        """Return what stands in the columns of a table."""
+        """Return the cells of the row in a table."""
         limit = copied_per_s / self.bytes_each if self.bytes_each else math.inf
         by_memory = (f"{self.bytes_each:,.0f}", f"{limit:,.0f}/s", f"{self.rate / limit:.1%}")
         return (
@@ -113,16 +112,16 @@ class DeviceRate:
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """What was measured on a device.
+    """Results of a device.
 
     Attributes:
         device: Its name.
-        copied_per_s: Bytes that its memory reads and writes in a second when it copies.
-        sent_per_s: Bytes that are sent to it in a second.
+        copied_per_s: Bytes per second that its memory reads and writes in a copy.
+        sent_per_s: Bytes per second from host to device.
         rates: The rates.
-        busy: Share of the time of a training in which it worked; None where that cannot be told.
+        busy: Share of the time of a training in which it was busy; None if unknown.
         busy_with_samples: Share of the time in which it made samples.
-        left_out: Why something was not measured, by what it is.
+        left_out: Reasons for rows that were not measured, by title.
     """
 
     device: str
@@ -134,7 +133,7 @@ class DeviceReport:
     left_out: dict[str, str]
 
     def facts(self) -> dict[str, str]:
-        """Return what comes with the table."""
+        """Return the lines above the table."""
         facts = {
             "device": self.device,
             "memory": f"{self.copied_per_s / _GIGA:,.0f} GB/s, read and written",
@@ -151,24 +150,24 @@ class DeviceReport:
         return [rate.cells(self.copied_per_s) for rate in self.rates]
 
     def as_json(self) -> JsonObject:
-        """Return all of it as JSON has it."""
+        """Return the results as JSON."""
         return asdict(self)
 
 
 TrafficMaker = Callable[[Path, int], None]
-"""Makes a city with some scenes in a folder."""
+"""Function that generates a city with some scenes in a folder."""
 
 
 def measure_device(
     place: Workplace, backend: Backend, amounts: DeviceAmounts, *, make_city: TrafficMaker | None = None
 ) -> DeviceReport:
-    """Measure what a device does.
+    """Measure a device.
 
     Args:
-        place: The dataset, and a folder of its own.
+        place: The dataset, and a scratch folder.
         backend: The device.
-        amounts: How much is done.
-        make_city: Makes the city whose traffic drives; None to leave it out.
+        amounts: Amounts of work.
+        make_city: Generates the city of the traffic rows; None to leave them out.
     """
     rates: list[DeviceRate] = []
     left_out: dict[str, str] = {}
@@ -201,7 +200,7 @@ def _name_of(backend: Backend) -> str:
 def _loader_of(
     samples: BaseEgoDataset, backend: Backend, amounts: DeviceAmounts, batch_size: int, num_batches: int
 ) -> Iterable[dict[str, "torch.Tensor"]]:
-    """Return batches of samples at random."""
+    """Return batches of random samples."""
     from l5kit.dataset.device_samples import BackendLoader
 
     generator = np.random.default_rng(0)
@@ -216,7 +215,7 @@ def _loader_of(
 def _measure_samples(
     samples: BaseEgoDataset, backend: Backend, amounts: DeviceAmounts, batch_size: int
 ) -> tuple[float, float]:
-    """Return samples a second, and the bytes that one moves at least: what it holds, and the agents that it is of."""
+    """Return samples per second, and the least bytes that one moves: its own and those of the agents in its window."""
     loader = _loader_of(samples, backend, amounts, batch_size, amounts.num_batches)
     num_bytes = 0.0
     for batch in itertools.islice(loader, 2):
@@ -236,7 +235,7 @@ def _measure_samples(
 
 
 def _measure_traffic(place: Workplace, backend: Backend, amounts: DeviceAmounts, make_city: TrafficMaker) -> DeviceRate:
-    """Return agents that are driven a second, each of them by one frame."""
+    """Return agent-steps per second."""
     from l5kit_bench.device_traffic import TrafficBench
 
     bench = TrafficBench.of_city(place.scratch / "device-city", amounts.num_scenes, make_city)
@@ -247,7 +246,7 @@ def _measure_traffic(place: Workplace, backend: Backend, amounts: DeviceAmounts,
 def _measure_training(
     place: Workplace, backend: Backend, amounts: DeviceAmounts, left_out: dict[str, str]
 ) -> tuple[float | None, float | None]:
-    """Return in which shares of the time of a training the device worked, and made samples."""
+    """Return the shares of the time of a training in which the device was busy, and made samples."""
     from l5kit_bench.device_training import measure_busy
 
     title = "training of agent_motion"
@@ -264,7 +263,7 @@ def _measure_training(
 
 
 def _measure_memory(backend: Backend, amounts: DeviceAmounts) -> tuple[float, float]:
-    """Return bytes that memory reads and writes in a second, and bytes that are sent in a second."""
+    """Return the bytes per second that memory reads and writes, and that are sent from host to device."""
     import torch
 
     source = torch.ones(amounts.copied_bytes, dtype=torch.uint8, device=backend.device)
@@ -276,7 +275,7 @@ def _measure_memory(backend: Backend, amounts: DeviceAmounts) -> tuple[float, fl
 
 
 def _shortest_s(backend: Backend, work: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of some passes."""
+    """Return the seconds of the fastest pass."""
     times = []
     for _ in range(5):
         backend.wait()

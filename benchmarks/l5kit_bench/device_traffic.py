@@ -1,4 +1,4 @@
-"""Traffic on a device, as a row of the benchmark: scenes whose road users all make each step at the same time."""
+"""Row of traffic on a device: scenes whose road users step together."""
 
 import time
 from collections.abc import Callable
@@ -22,15 +22,15 @@ from l5kit.simulation.vehicle_models import KinematicBicycle
 __all__ = ["TrafficBench"]
 
 WARM_STEPS: Final = 3
-"""Steps before a round is measured: kernels are compiled in the first one, memory is taken in the next."""
+"""Warm-up steps of a round: the first one compiles kernels, the next one allocates memory."""
 
 _FIRST_FRAMES: Final = 30
-"""Scenes begin at frames from 1 to this one, so that they do not all do the same."""
+"""Scenes start at frames from 1 to this one, so that they differ."""
 
 
 @dataclass(frozen=True)
 class TrafficBench:
-    """Scenes of a made city, all of them prepared.
+    """Scenes of a synthetic city, prepared for stepping.
 
     Attributes:
         bank: The scenes.
@@ -40,7 +40,7 @@ class TrafficBench:
 
     @classmethod
     def of_city(cls, folder: Path, num_scenes: int, make_city: Callable[[Path, int], None]) -> "TrafficBench":
-        """Return the scenes of a city that is made in a folder."""
+        """Return the scenes of a city that is generated in a folder."""
         make_city(folder, num_scenes)
         files = find_dataset_files(folder)
         log = ChunkedDataset(str(files.dataset)).open()
@@ -85,7 +85,7 @@ class TrafficBench:
         return simulation
 
     def _steps_of_traffic(self, backend: Backend, num_slots: int) -> Callable[[], torch.Tensor]:
-        """Return what makes a step of road users alone."""
+        """Return a step function of road users alone."""
         simulation = self._simulation(None, backend, num_slots)
         traffic, boxes = simulation.traffic, simulation.boxes
         slots = torch.arange(num_slots, device=backend.device)
@@ -99,7 +99,7 @@ class TrafficBench:
         return step
 
     def _steps_of_all(self, backend: Backend, num_slots: int) -> Callable[[], torch.Tensor]:
-        """Return what makes a step of whole scenes, whose AVs keep their speed and steering."""
+        """Return a step function of whole scenes, whose AVs keep their speed and steering."""
         simulation = self._simulation(KinematicBicycle(), backend, num_slots)
         actions = torch.zeros((num_slots, 2), dtype=torch.float64, device=backend.device)
         return lambda: simulation.step(actions).num_driven

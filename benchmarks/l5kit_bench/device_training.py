@@ -1,4 +1,4 @@
-"""Training on a GPU, as a row of the benchmark: which part of the time the GPU works."""
+"""Row of training on a GPU: the share of the time in which the GPU is busy."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -16,27 +16,18 @@ from l5kit.sampling.samplers import AgentSampler
 __all__ = ["measure_busy", "share_of"]
 
 _WARM_STEPS: Final = 10
-"""Steps before those that count, in which kernels are compiled and memory is taken."""
+"""Warm-up steps, which compile kernels and allocate memory."""
 
 _VALUES_PER_STEP: Final = 3
 
 Span = tuple[float, float]
-"""Begin and end of something, in any unit of time."""
+"""Begin and end of an interval, in any unit of time."""
 
 
 def measure_busy(
     batches: Iterable[dict[str, torch.Tensor]], samples: BaseEgoDataset, device: str, num_steps: int
 ) -> tuple[float, float]:
-    """Return in which shares of the time of a training a GPU worked, and made samples.
-
-    The network is that of ``agent_motion``, a ResNet of 50 layers, in bfloat16 where autocast allows it, with Adam.
-
-    Args:
-        batches: Batches on the GPU, some more than steps.
-        samples: What they are of.
-        device: The GPU.
-        num_steps: Steps that count.
-    """
+    """Return the shares of the time of a training in which a GPU was busy, and made samples."""
     params, sampler = samples.cfg["model_params"], samples.sample_function
     assert isinstance(sampler, AgentSampler)
     assert isinstance(sampler.rasterizer, Rasterizer)
@@ -63,7 +54,7 @@ def measure_busy(
 
 
 def _train(network: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: dict[str, torch.Tensor]) -> None:
-    """Do one step."""
+    """Run one training step."""
     with torch.autocast("cuda", torch.bfloat16):
         loss = network(batch)["loss"]
     optimizer.zero_grad(set_to_none=True)
@@ -72,7 +63,7 @@ def _train(network: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: di
 
 
 def _shares(profiled: Any) -> tuple[float, float]:
-    """Return in which shares of the time of a profile a GPU worked, and worked for l5kit."""
+    """Return the shares of the time of a profile in which a GPU was busy, and busy for l5kit."""
     on_device = [event for event in profiled.events() if event.device_type == DeviceType.CUDA]
     spans = [(event.time_range.start, event.time_range.end) for event in on_device]
     own = [(event.time_range.start, event.time_range.end) for event in on_device if "l5kit_" in event.name]
@@ -83,7 +74,7 @@ def _shares(profiled: Any) -> tuple[float, float]:
 
 
 def share_of(spans: Sequence[Span], whole: Span) -> float:
-    """Return the share of a span that others cover, which may overlap."""
+    """Return the share of a span that other spans cover, which may overlap."""
     covered, end = 0.0, whole[0]
     for begin, stop in sorted(spans):
         covered += max(min(stop, whole[1]) - max(begin, end), 0.0)

@@ -1,4 +1,4 @@
-"""Rows of environments: steps and starts of episodes, one environment or many at once, and a driver that learns."""
+"""Rows of environments: steps and resets of one or many environments, and a training."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from l5kit.environment.envs.vector_env import L5VectorEnv
 
 DriverTrainer = Callable[[JsonObject, Path, Path], tuple[int, float]]
-"""Trains a driver by a configuration, in a new folder, on data: returns steps, and the environments' share of time."""
+"""Function that trains a driver from a configuration, in a new folder, on data; returns steps and environment share."""
 
 _EXTRAS = {"gymnasium": "; it comes with l5kit[gym]", "stable_baselines3": "; it comes with l5kit[rl]"}
 _STEPS = "steps"
@@ -124,7 +124,7 @@ def driver_row(make_city: CityMaker, train: DriverTrainer) -> Row:
 
 @dataclass(eq=False)
 class _StepsAtOnce:
-    """Environments that step at once, with actions (K, N, A) that are done in turn, and who has ended, (N,)."""
+    """Environments that step together, with actions (K, N, A) repeated in turn, and which have ended, (N,)."""
 
     env: "L5VectorEnv"
     actions: Float32Array
@@ -137,20 +137,20 @@ class _StepsAtOnce:
         return cls(env, actions, np.zeros(env.num_envs, np.bool_))
 
     def do(self, num_calls: int) -> int:
-        """Step so many times, and return the frames that all environments have driven; a beginning is none."""
+        """Step a number of times, and return the frames that all environments have driven; resets do not count."""
         return sum(int(self._step().sum()) for _ in range(num_calls))
 
     def do_agents(self, num_calls: int) -> int:
-        """Step so many times, and return how often an agent was driven, as in the last frame of each step."""
+        """Step a number of times, and return the agent-steps, counted in the last frame of each step."""
         return sum(int((self._step() * self.num_agents()).sum()) for _ in range(num_calls))
 
     def num_agents(self) -> Int64Array:
-        """Return how many agents were driven in the last frame of each environment, (N,)."""
+        """Return the number of driven agents in the last frame of each environment, (N,)."""
         roads, slots = self.env.episodes.parts.roads, np.arange(self.env.num_envs)
         return np.zeros(len(slots), np.int64) if roads is None else roads.traffic.num_driven(slots)
 
     def _step(self) -> Int64Array:
-        """Step once, and return how many frames each environment has driven, (N,): an action may hold several."""
+        """Step once, and return the frames that each environment has driven, (N,); an action may hold several."""
         before, begins = self.env.episodes.frame_indices.copy(), self.is_over
         actions = self.actions[self.num_done % len(self.actions)]
         _, _, terminated, truncated, _ = self.env.step(actions)
@@ -213,7 +213,7 @@ def _open_single(place: Workplace, *, has_streets: bool) -> "L5Env":
 
 
 def _drive_episode(env: "L5Env") -> int:
-    """Drive an episode from its start to its end, and return its steps."""
+    """Drive an episode from start to end, and return its steps."""
     ahead = np.array([_STEP_M, 0, 0], np.float32)
     env.reset()
     count, is_over = 0, False
@@ -224,7 +224,7 @@ def _drive_episode(env: "L5Env") -> int:
 
 
 def _open_crowd(place: Workplace, make_city: CityMaker) -> _StepsAtOnce:
-    """Return environments of a made city, all of whose scenes are prepared."""
+    """Return environments of a synthetic city, whose scenes are all prepared."""
     _require("gymnasium", "torch")
     from l5kit.environment.envs.vector_env import L5VectorEnv
 
@@ -247,7 +247,7 @@ def _crowd_facts(steps: _StepsAtOnce) -> Sequence[Fact]:
 
 
 def _crowded_city(place: Workplace, make_city: CityMaker) -> Path:
-    """Return the folder of a city that is made once."""
+    """Return the folder of a city that is generated once."""
     folder = place.scratch / "crowded"
     if not folder.exists():
         make_city(folder, place.amounts.num_made_scenes)
@@ -255,7 +255,7 @@ def _crowded_city(place: Workplace, make_city: CityMaker) -> Path:
 
 
 def _training_config(place: Workplace) -> JsonObject:
-    """Return the configuration of a training without evaluations and checkpoints but at its begin and its end."""
+    """Return a training configuration with evaluations and checkpoints at the beginning and the end only."""
     cfg, num_steps = load_driver_config(None), place.amounts.num_trained_steps
     params = cfg["rl_params"]
     params["num_envs"] = min(params["num_envs"], place.amounts.num_environments)
@@ -286,7 +286,7 @@ def _write_config(
 
 
 def _write_empty_map(place: Workplace) -> str:
-    """Write a map without elements, as that of the recorded rates is, and return its path."""
+    """Write an empty map, like that of the recorded rates, and return its path."""
     assert place.files.meta is not None
     meta = json.loads(place.files.meta.read_text("utf-8"))
     path = place.scratch / "empty_map.pb"
@@ -295,17 +295,17 @@ def _write_empty_map(place: Workplace) -> str:
 
 
 def _on_one_thread(work: Callable[[], int]) -> PreparedRow:
-    """Return a row whose work has torch on one thread, as the reference was recorded."""
+    """Return a row that runs torch on one thread, like the reference."""
     from l5kit_bench.straight_models import on_one_thread
 
     return PreparedRow(partial(on_one_thread, work))
 
 
 def _require(*packages: str) -> None:
-    """See to it that packages are there that not every row needs.
+    """Require optional packages of a row.
 
     Raises:
-        RowLeftOutError: One is missing.
+        RowLeftOutError: A package is missing.
     """
     for name in packages:
         if find_spec(name) is None:

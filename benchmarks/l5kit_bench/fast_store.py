@@ -1,4 +1,4 @@
-"""Work in processes of their own that read the same decoded files: a large dataset of copies of a small one."""
+"""Separate processes that read the same decoded files: a large dataset of copies of a small one."""
 
 import os
 import pickle
@@ -58,7 +58,7 @@ class StoreReader:
     """
 
     def __init__(self, task: StoreTask) -> None:
-        # no multiprocessing, whose processes import what the command of this one imported
+        # not multiprocessing, whose processes would import what this command has imported
         script = (
             f"import sys; sys.path.insert(0, {str(_FOLDER)!r}); from {__name__} import serve_requests; serve_requests()"
         )
@@ -76,12 +76,12 @@ class StoreReader:
         return memory
 
     def memory_at_start(self) -> ProcessMemory:
-        """Return the memory that the process had when all was imported and nothing open."""
+        """Return the memory of the process after its imports, with nothing open."""
         memory: ProcessMemory = self._ask("memory at start")
         return memory
 
     def start_drawing(self) -> Callable[[], int]:
-        """Let it draw the samples once, and return a function that waits for their number."""
+        """Start drawing all samples once, and return a function that waits for their number."""
         self._send("draw")
         return lambda: int(self._answer())
 
@@ -100,7 +100,7 @@ class StoreReader:
                     pipe.close()
 
     def _send(self, message: object) -> None:
-        """Send a message, unless the process has ended, which its missing answer will tell."""
+        """Send a message, unless the process has ended, which its missing answer will show."""
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):
                 pickle.dump(message, self._process.stdin)
@@ -121,7 +121,7 @@ class StoreReader:
 
 
 def copies_row() -> Row:
-    """Return the row that draws samples of many copies of the dataset, joined to a large one."""
+    """Return the row that draws samples of a large dataset, joined from copies of a small one."""
     return Row(
         key="copies",
         title=f"{AGENT_SEMANTIC.name}, copies joined, decoded files",
@@ -144,7 +144,7 @@ def make_copies(place: Workplace) -> StoreTask:
     path, cache_folder = place.scratch / "copies.zarr", place.scratch / _CACHE_FOLDER
     if not path.exists():
         zarr_concat([str(place.files.dataset)] * count, str(path), verbose=False)
-    _open_mapped(path, cache_folder)  # here, so that readers only read
+    _open_mapped(path, cache_folder)  # decode here, so that readers only read
     return StoreTask(path, place.files, cache_folder, place.amounts.num_samples)
 
 
@@ -189,7 +189,7 @@ def _prepare_copies(place: Workplace) -> PreparedRow:
 def serve_requests() -> None:
     """Read a task and then requests from standard input, and answer them on standard output, until the end."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what is printed must not get between the answers
+    sys.stdout = sys.stderr  # printed output must not mix with the answers
     with suppress(EOFError, BrokenPipeError):
         for answer in _answers(requests):
             pickle.dump(answer, answers)
@@ -214,9 +214,11 @@ def _answers(requests: BinaryIO) -> Iterator[tuple[bool, object]]:
 
 
 def _open_store(task: StoreTask) -> Callable[[], int]:
-    from l5kit.data.user_cache import CACHE_DIR_ENV_KEY  # here, so that commits without it can be compared otherwise
+    from l5kit.data.user_cache import (
+        CACHE_DIR_ENV_KEY,
+    )  # imported here, so that older commits without it can be compared in other rows
 
-    os.environ[CACHE_DIR_ENV_KEY] = str(task.cache_folder)  # the mask of a dataset that will not last goes there too
+    os.environ[CACHE_DIR_ENV_KEY] = str(task.cache_folder)  # also put the agents mask of this temporary dataset there
     dataset = _open_mapped(task.path, task.cache_folder)
     samples = make_samples(AGENT_SEMANTIC, config_with_files(AGENT_SEMANTIC, task.files), dataset)
     indices = drawn_indices(samples, task.num_samples)

@@ -1,4 +1,4 @@
-"""Rows that read the log and the map, and make a city."""
+"""Rows that read the log and the map, and that generate a city."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,11 +14,11 @@ from l5kit_bench.row import PreparedRow, Row
 from l5kit_bench.workplace import Workplace
 
 CityMaker = Callable[[Path, int], object]
-"""Makes a city in a folder, which may be there, with a number of scenes."""
+"""Function that generates a city with a number of scenes in a folder, which may exist."""
 
 
 def log_rows() -> tuple[Row, ...]:
-    """Return the rows for agents mask, random reading and the map."""
+    """Return the rows of the agents mask, random reading, and the map."""
     mask = Row(
         key="mask",
         title="agents mask of a scene",
@@ -47,7 +47,7 @@ def log_rows() -> tuple[Row, ...]:
 
 
 def city_row(make_city: CityMaker) -> Row:
-    """Return the row that makes a city, its files included."""
+    """Return the row that generates a city, including its files."""
 
     def prepare(place: Workplace) -> PreparedRow:
         num_scenes = place.amounts.num_made_scenes
@@ -62,7 +62,7 @@ def city_row(make_city: CityMaker) -> Row:
 
 
 def _prepare_mask(place: Workplace) -> PreparedRow:
-    from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds  # imported here, as datasets need torch
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 
     dataset, repeats, thresholds = place.dataset, place.amounts.num_mask_repeats, MaskThresholds(0.5)
@@ -79,7 +79,7 @@ def _prepare_frames(place: Workplace) -> PreparedRow:
 
 
 def _read_frames(dataset: ChunkedDataset, positions: list[int]) -> int:
-    """Read single frames, each with its agents and faces, and return how many."""
+    """Read single frames with their agents and faces, and return their number."""
     for position in positions:
         frame = dataset.frames[position]
         dataset.agents[slice(*frame["agent_index_interval"])]

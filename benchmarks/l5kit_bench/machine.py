@@ -1,4 +1,4 @@
-"""What the figures were taken on, and how much memory a process has."""
+"""Machine facts for a benchmark, and memory of a process."""
 
 import os
 import platform
@@ -19,13 +19,13 @@ _LIBRARIES = {"NumPy": "numpy", "numba": "numba", "zarr": "zarr", "torch": "torc
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What figures were taken on.
+    """Facts of the machine.
 
     Attributes:
         cpu: Name of the processor.
         num_cores: Cores that this process may use.
         system: Name and release of the operating system.
-        versions: For Python and each library that the speed depends on, the version.
+        versions: Versions of Python and of each library that affects speed.
     """
 
     cpu: str
@@ -35,12 +35,12 @@ class Machine:
 
     @property
     def hardware(self) -> str:
-        """Processor, cores and system in a line."""
+        """Processor, cores and system in one line."""
         return f"{self.cpu}, {self.num_cores} {'core' if self.num_cores == 1 else 'cores'}, {self.system}"
 
     @property
     def software(self) -> str:
-        """The versions in a line."""
+        """The versions in one line."""
         return ", ".join(f"{name} {version}" for name, version in self.versions.items())
 
 
@@ -60,7 +60,7 @@ class ProcessMemory:
 
 
 def describe_machine() -> Machine:
-    """Return what this process runs on."""
+    """Return the facts of this machine."""
     versions = {"Python": platform.python_version(), "OpenCV": cv2.__version__}
     return Machine(
         cpu=_cpu_name(),
@@ -71,7 +71,7 @@ def describe_machine() -> Machine:
 
 
 def _installed_versions() -> dict[str, str]:
-    """Return the versions of the libraries that the speed depends on, of those that are installed."""
+    """Return the installed versions of the libraries that affect speed."""
     versions = {}
     for name, package in _LIBRARIES.items():
         with suppress(metadata.PackageNotFoundError):  # torch, which only tensors need
@@ -80,7 +80,7 @@ def _installed_versions() -> dict[str, str]:
 
 
 def has_memory_figures() -> bool:
-    """Return whether this system tells the memory of a process (Linux does)."""
+    """Return whether this system reports the memory of a process, as Linux does."""
     return _MEMORY_FILE.exists()
 
 
@@ -96,7 +96,7 @@ def read_process_memory() -> ProcessMemory:
 
 
 def parse_memory(text: str) -> ProcessMemory:
-    """Return the memory that the text of a ``smaps_rollup`` file tells, whose unit is 1,024 bytes."""
+    """Return the memory from the text of a ``smaps_rollup`` file, whose unit is 1,024 bytes."""
     words = [line.split() for line in text.splitlines()[1:]]
     megabytes = {line[0].rstrip(":"): int(line[1]) * 1024 / 1e6 for line in words}
     return ProcessMemory(megabytes["Rss"], megabytes["Anonymous"], megabytes["Pss"])
@@ -104,7 +104,7 @@ def parse_memory(text: str) -> ProcessMemory:
 
 @contextmanager
 def one_opencv_thread() -> Iterator[None]:
-    """Let OpenCV use one thread, and as many as before afterwards."""
+    """Let OpenCV use one thread, and restore the setting afterwards."""
     before = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:

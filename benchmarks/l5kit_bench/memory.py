@@ -1,4 +1,4 @@
-"""Memory: whether it grows while samples are drawn, and what processes take that read the same decoded files."""
+"""Memory: growth while drawing samples, and that of processes that read the same decoded files."""
 
 import statistics
 from contextlib import ExitStack
@@ -14,12 +14,12 @@ from l5kit_bench.sample_rows import draw_batches, in_batches
 from l5kit_bench.workplace import Workplace
 
 FLAT_MB = 20
-"""How far readings of a process that does not grow may lie apart."""
+"""Largest spread of readings of a process that does not grow."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryAmounts:
-    """How much is done while memory is measured.
+    """Amounts of work for memory measurements.
 
     Attributes:
         num_samples: Samples drawn.
@@ -33,7 +33,7 @@ class MemoryAmounts:
 
 
 QUICK_MEMORY = MemoryAmounts(num_samples=40, samples_per_reading=20, process_counts=(1, 2))
-"""Little work, to see that everything runs."""
+"""Little work, to check that everything runs."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class MemoryCourse:
         return self.spread_mb <= FLAT_MB
 
     def verdict(self) -> str:
-        """Return in a sentence whether the memory stays flat."""
+        """Return one sentence on whether the memory stays flat."""
         stays = "stays" if self.is_flat else "does not stay"
         return f"Resident memory {stays} flat: readings lie {self.spread_mb:.1f} MB apart, {FLAT_MB} MB are allowed."
 
@@ -126,7 +126,7 @@ def measure_processes(
 
 
 def _memory_of_readers(task: StoreTask, count: int) -> tuple[ProcessMemory, ...]:
-    """Return the memory of processes after all of them have drawn their samples, and before any ends."""
+    """Return the memory of processes after all have drawn their samples, before any of them ends."""
     with ExitStack() as at_end:
         readers = [StoreReader(task) for _ in range(count)]
         for reader in readers:

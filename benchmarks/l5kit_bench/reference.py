@@ -1,4 +1,4 @@
-"""Recorded rates to compare with, each per 1,000 points of the score of the machine that they were recorded on."""
+"""Recorded reference rates, per 1,000 points of the score of the machine on which they were recorded."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run of the benchmark found, as lines of a table, as Markdown and as JSON."""
+"""Results of a benchmark run, as lines of a table, Markdown and JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,15 +17,15 @@ _NONE = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class BenchReport:
-    """The result of a run.
+    """Results of a run.
 
     Attributes:
-        data: What it was measured on.
+        data: Description of the data.
         machine: Facts of the machine.
         scores: Its score before and after.
         num_passes: Passes behind each median.
         measured: The rows.
-        left_out: For the title of each row that could not be measured, why.
+        left_out: Reasons for rows that could not be measured, by title.
         reference: Recorded rates per 1,000 points of score by name; empty without a reference.
     """
 
@@ -39,7 +39,7 @@ class BenchReport:
 
     @property
     def score(self) -> float:
-        """The mean of the scores before and after."""
+        """Mean of the scores before and after."""
         return sum(self.scores) / 2
 
     def per_1000_score(self, measured: MeasuredRow) -> float:
@@ -47,7 +47,7 @@ class BenchReport:
         return measured.rate / self.score * 1000
 
     def ratio(self, measured: MeasuredRow) -> float | None:
-        """Return the rate of a row in units of what it is compared with; None where that is not known."""
+        """Return the rate of a row relative to its reference; None without one."""
         row = measured.row
         if row.rate_floor is not None:
             return measured.rate / self.score * SCORE_OF_FLOORS / row.rate_floor
@@ -58,7 +58,7 @@ class BenchReport:
         return None if recorded is None else self.per_1000_score(measured) / recorded
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Return the table: for each row and each fact of it, its cells."""
+        """Return the table: the cells of each row and each of its facts."""
         lines = []
         for measured in self.measured:
             lines.append(self._line(measured))
@@ -68,7 +68,7 @@ class BenchReport:
         return lines
 
     def misses(self) -> list[str]:
-        """Return a text for each figure that is below what is asked for, or above its limit."""
+        """Return a text for each figure below its floor or above its limit."""
         missed = []
         for measured in self.measured:
             ratio, floor = self.ratio(measured), measured.row.least_ratio
@@ -84,7 +84,7 @@ class BenchReport:
         return missed
 
     def verdict(self) -> str:
-        """Return whether all figures are what is asked for, with a line for each that is not."""
+        """Return whether all figures meet their limits, with a line for each that does not."""
         if all(self.ratio(measured) is None for measured in self.measured):
             return "There is nothing to compare with; --reference names recorded rates."
         if missed := self.misses():
@@ -107,7 +107,7 @@ class BenchReport:
         return f"{self.data}; {facts['Machine']}; {facts['Software']}; score {facts['Score']}.\n\n{table}\n{left_out}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as values that JSON can hold."""
+        """Return everything as JSON values."""
         return {
             "data": self.data,
             "machine": asdict(self.machine),
@@ -144,14 +144,14 @@ class BenchReport:
 
 
 def _asked(row: Row) -> str:
-    """Return what is asked of a row: a ratio, or a rate and the score that it is asked at."""
+    """Return the requirement of a row: a ratio, or a rate and the score it holds for."""
     if row.rate_floor is not None:
         return f"{row.rate_floor:,.0f}/s at score {SCORE_OF_FLOORS:,}"
     return _NONE if row.floor is None else f"{row.floor:g}"
 
 
 def _fact_as_json(fact: Fact) -> dict[str, Any]:
-    """Return a figure, whose names have its unit."""
+    """Return a figure whose name has its unit."""
     unit = fact.unit.lower()
     return {"title": fact.title, unit: fact.value, f"below_{unit}": fact.limit}
 

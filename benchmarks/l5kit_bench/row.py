@@ -1,4 +1,4 @@
-"""A row of the benchmark, and how rows are measured."""
+"""Rows of the benchmark, and their measurement."""
 
 import statistics
 import time
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from l5kit_bench.workplace import Workplace
 
 SCORE_OF_FLOORS = 1500
-"""The score of the machine that rates are asked of; see :attr:`Row.rate_floor`."""
+"""Machine score at which rate floors apply; see :attr:`Row.rate_floor`."""
 
 Work = Callable[[], int]
-"""Does one pass of a row, and returns how many of its units it did."""
+"""Function that runs one pass of a row and returns the number of its units."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure that comes with a row and is no rate.
+    """A figure that comes with a row and is not a rate.
 
     Attributes:
-        title: What it is.
+        title: Its name.
         value: The figure.
-        limit: Below what it is to be; None where nothing is asked.
-        unit: What it is counted in.
+        limit: Upper bound; None for none.
+        unit: Its unit.
     """
 
     title: str
@@ -42,8 +42,8 @@ class PreparedRow:
     """A row that is ready to be measured.
 
     Attributes:
-        work: Does one pass.
-        facts: Returns figures that come with the row, when all passes are done.
+        work: Runs one pass.
+        facts: Returns figures that come with the row, after all passes.
     """
 
     work: Work
@@ -56,14 +56,14 @@ class Row:
 
     Attributes:
         key: Its short name.
-        title: What is done.
-        unit: What is counted.
-        prepare: Makes it ready on a workplace (:class:`l5kit_bench.workplace.Workplace`).
-        floor: The least ratio that is asked for, to the reference or to ``base``.
-        reference: Its name among the rates of the reference; None where it has none.
-        base: Key of the row that it is compared with, in place of the reference.
-        base_title: That row in a word or two.
-        rate_floor: The least rate that is asked for where the score is ``SCORE_OF_FLOORS``, in place of ``floor``.
+        title: Description of the work.
+        unit: Unit of the rate.
+        prepare: Prepares it on a workplace (:class:`l5kit_bench.workplace.Workplace`).
+        floor: Least ratio to the reference or to ``base``.
+        reference: Its name among the reference rates; None without one.
+        base: Key of the row to compare with, instead of the reference.
+        base_title: Short name of that row.
+        rate_floor: Least rate at the score ``SCORE_OF_FLOORS``, instead of ``floor``.
     """
 
     key: str
@@ -78,18 +78,18 @@ class Row:
 
     @property
     def least_ratio(self) -> float | None:
-        """The least ratio that is asked for; None where nothing is asked."""
+        """Least ratio; None for no requirement."""
         return self.floor if self.rate_floor is None else 1.0
 
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A row with what was measured.
+    """A measured row.
 
     Attributes:
         row: The row.
         rates: Units per second in each pass.
-        facts: What came with it.
+        facts: Figures that come with the row.
     """
 
     row: Row
@@ -98,7 +98,7 @@ class MeasuredRow:
 
     @property
     def rate(self) -> float:
-        """The median of the rates, units per second."""
+        """Median of the rates, units per second."""
         return statistics.median(self.rates)
 
 

@@ -1,4 +1,4 @@
-"""A run of the benchmark: its rows, prepared and measured, between two looks at the speed of the machine."""
+"""Benchmark run: its rows, prepared and measured between two measurements of the score of the machine."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +94,7 @@ def run_benchmark(plan: BenchPlan, files: DatasetFiles, *, data: str | Path | No
 
 
 def prepare_rows(rows: Sequence[Row], place: Workplace) -> tuple[list[tuple[Row, PreparedRow]], dict[str, str]]:
-    """Return the rows that can be measured, ready, and for the titles of the others why they cannot be."""
+    """Return the rows that can be measured, prepared, and by title the reasons why others cannot."""
     prepared, left_out = [], {}
     for row in rows:
         try:

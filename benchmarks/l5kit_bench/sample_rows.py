@@ -1,4 +1,4 @@
-"""Rows that draw samples, item by item, in batches and through the loader."""
+"""Rows that draw samples: one by one, in batches, and through the loader."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -67,7 +67,7 @@ def loader_rows() -> tuple[Row, ...]:
 
 
 def draw_items(samples: "BaseEgoDataset", indices: Iterable[int]) -> int:
-    """Draw samples one by one, and return how many."""
+    """Draw samples one by one, and return their number."""
     count = 0
     for index in indices:
         samples[index]
@@ -76,7 +76,7 @@ def draw_items(samples: "BaseEgoDataset", indices: Iterable[int]) -> int:
 
 
 def draw_batches(samples: "BaseEgoDataset", batches: Sequence[Sequence[int]]) -> int:
-    """Draw samples in batches, and return how many."""
+    """Draw samples in batches, and return their number."""
     return sum(len(samples.__getitems__(batch)) for batch in batches)
 
 
@@ -94,7 +94,7 @@ def _item_row(key: str, workload: Workload, floor: float) -> Row:
 
 
 def _batch_row(key: str, workload: Workload | VectorWorkload, floor: float, **raster_params: str) -> Row:
-    """Return a row of batches, whose title names the values of ``raster_params``."""
+    """Return a row of batches; its title names the values of ``raster_params``."""
 
     def prepare(place: Workplace) -> PreparedRow:
         samples = place.samples_of(workload, **raster_params)
@@ -106,7 +106,7 @@ def _batch_row(key: str, workload: Workload | VectorWorkload, floor: float, **ra
 
 
 def _prepare_loader(place: Workplace, threads: int) -> PreparedRow:
-    # here, so that the other rows need no torch, and can be compared with commits that have no loader
+    # imported here, so that other rows need no torch and can be compared with commits without a loader
     try:
         from torch.utils.data import Subset
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The unit of speed: what one core of this machine does right now, so that rates of different hours compare."""
+"""Unit of speed: the current score of one core of this machine, for comparing rates of different times and machines."""
 
 import importlib.util
 import math
@@ -12,10 +12,10 @@ from l5kit.configs.class_path import describe_error
 from l5kit.errors import InvalidArgumentError
 
 WINDOW_S = 0.6
-"""Length of one measurement; the best of three counts."""
+"""Length of a measurement; the best of three counts."""
 
 QUICK_WINDOW_S = 0.01
-"""The same where nobody looks at the figure."""
+"""The same for runs whose figures do not matter."""
 
 _NUM_WINDOWS = 3
 _LOOP_LENGTH = 20_000
@@ -23,7 +23,7 @@ _NUM_VALUES = 100_000
 _NUM_COPIED = 2_000_000
 
 Clock = Callable[[], float]
-"""Returns seconds since any moment."""
+"""Clock that returns seconds since an arbitrary moment."""
 
 
 def measure_score(*, window_s: float = WINDOW_S, clock: Clock = time.perf_counter) -> float:

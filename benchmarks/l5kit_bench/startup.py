@@ -1,4 +1,4 @@
-"""What it costs to start: import, opening, the first sample and the first batch, in fresh processes."""
+"""Start-up time in new processes: import, opening, first sample and first batch."""
 
 import json
 import os
@@ -69,22 +69,22 @@ class StartupTimes:
     """Seconds of each step of starting.
 
     Attributes:
-        cold: With no compiled kernel on disk.
-        warm: In a second process, which finds those that the first has compiled.
+        cold: Without compiled kernels on disk.
+        warm: In a second process, with the kernels that the first one has compiled.
     """
 
     cold: dict[str, float]
     warm: dict[str, float]
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """Return a line for each step and one for all up to the first sample."""
+        """Return a line for each step, and one for the time until the first sample."""
         times = {title: (self.cold[step], self.warm[step]) for step, title in _STEPS.items()}
         times["all up to the first sample"] = (until_first_sample(self.cold), until_first_sample(self.warm))
         return [(title, _milliseconds(cold), _milliseconds(warm)) for title, (cold, warm) in times.items()]
 
 
 def until_first_sample(times: dict[str, float]) -> float:
-    """Return the seconds from the start of the import to the end of the first sample."""
+    """Return the seconds from the start of the import until the first sample is complete."""
     steps = list(_STEPS)
     return sum(times[step] for step in steps[: steps.index("sample") + 1])
 

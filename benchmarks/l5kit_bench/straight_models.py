@@ -1,4 +1,4 @@
-"""Straight model: tells vehicles to go straight on, whatever it sees; what the closed loop costs without a network."""
+"""Straight model: constant steps ahead, to measure the closed loop without the cost of a network."""
 
 import torch
 
@@ -8,10 +8,10 @@ _NUM_STEPS = 12
 
 
 class StraightModel(torch.nn.Module):
-    """Says for each sample the same steps ahead.
+    """Model that predicts the same straight steps for each sample.
 
     Args:
-        step_m: Metres of a step.
+        step_m: Length of a step, metres.
     """
 
     def __init__(self, step_m: float) -> None:
@@ -28,7 +28,7 @@ class StraightModel(torch.nn.Module):
 
 
 def on_one_thread(work: Work) -> int:
-    """Do work of a row with torch on one thread, as the reference was recorded."""
+    """Run the work of a row with torch on one thread, like the reference."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

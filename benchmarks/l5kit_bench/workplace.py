@@ -1,4 +1,4 @@
-"""What rows are measured on: the dataset and its maps, a folder for what they write, and how much they do."""
+"""Workplace of a benchmark: the dataset and its maps, a scratch folder, and the amounts of work."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ QUICK = Amounts(
     num_trained_steps=64,
     is_for_figures=False,
 )
-"""Little work, to see that everything runs."""
+"""Little work, to check that everything runs."""
 
 
 class Workplace:
@@ -156,10 +156,10 @@ def find_bench_files(path: Path, **given: Path | None) -> DatasetFiles:
 
 
 def drawn_indices(samples: "BaseEgoDataset", count: int) -> list[int]:
-    """Return the first indices of a shuffled order; those of samples that cannot be made are left out.
+    """Return the first indices in shuffled order, without those of impossible samples.
 
     Raises:
-        RowLeftOutError: None can be made.
+        RowLeftOutError: No sample can be made.
     """
     shuffled = np.random.RandomState(0).permutation(len(samples))[:count].tolist()
     indices = [index for index in shuffled if _can_be_made(samples, index)]
@@ -169,7 +169,7 @@ def drawn_indices(samples: "BaseEgoDataset", count: int) -> list[int]:
 
 
 def _can_be_made(samples: "BaseEgoDataset", index: int) -> bool:
-    """Return whether a sample can be made: some crops leave the aerial picture."""
+    """Return whether a sample can be made: some crops leave the aerial image."""
     try:
         samples[index]
     except SampleError:
