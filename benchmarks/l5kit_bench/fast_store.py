@@ -214,9 +214,8 @@ def _answers(requests: BinaryIO) -> Iterator[tuple[bool, object]]:
 
 
 def _open_store(task: StoreTask) -> Callable[[], int]:
-    from l5kit.data.user_cache import (
-        CACHE_DIR_ENV_KEY,
-    )  # imported here, so that older commits without it can be compared in other rows
+    # imported here, so that older commits without it can be compared in other rows
+    from l5kit.data.user_cache import CACHE_DIR_ENV_KEY
 
     os.environ[CACHE_DIR_ENV_KEY] = str(task.cache_folder)  # also put the agents mask of this temporary dataset there
     dataset = _open_mapped(task.path, task.cache_folder)
