@@ -45,7 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Any]:
-    """What starts browsers."""
+    """Fixtures that start browsers."""
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         yield playwright
@@ -126,7 +126,7 @@ def shared_golden() -> Path:
 
 @pytest.fixture(scope="session")
 def city(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a small made city, never written to."""
+    """Folder of a small synthetic city, never written to."""
     from support.cities import small_city  # most tests need none
 
     return small_city(tmp_path_factory.mktemp("small") / "city").path

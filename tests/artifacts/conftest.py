@@ -12,7 +12,7 @@ from support.http_server import served
 
 @pytest.fixture(scope="session")
 def described(city):
-    """What the small city says of itself."""
+    """Facts of the small city."""
     return describe_dataset(city)
 
 
@@ -37,7 +37,7 @@ def mlflow_store(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """What the server of the hub holds."""
+    """Content of the hub server."""
     from support.hub_server import HubServer
 
     return HubServer()
@@ -68,7 +68,7 @@ def copied_city(city, tmp_path):
 
 @pytest.fixture(params=["mlflow_store", "hub_store"])
 def store(request):
-    """Each store that needs no process of its own."""
+    """Each store that needs no separate process."""
     return request.getfixturevalue(request.param)
 
 

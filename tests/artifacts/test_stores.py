@@ -1,4 +1,4 @@
-"""What holds for every store: tried on MLflow in a folder, and on the hub's library with a server in this process."""
+"""Properties of every store, tested on MLflow in a folder and on the hub library with a server in this process."""
 
 import dataclasses
 import json

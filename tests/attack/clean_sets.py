@@ -27,7 +27,7 @@ CHOPPED_FRAMES = 4
 LOG_NAME = "log.zarr"
 NUM_HISTORY, NUM_FUTURE = 3, 4
 CENTER_M = np.array([-400.0, 250.0])
-"""Where it all happens; not at the origin, so that an AV that is put there has jumped."""
+"""Position of the scenes, away from the origin, so that an AV moved to the origin is a jump."""
 _FACES = ("red", "green", "yellow", "uturn")
 _PICTURE_PX = (240, 320)
 _M_PER_PX = 0.5

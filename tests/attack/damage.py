@@ -20,13 +20,13 @@ KINDS: tuple[Kind, ...] = tuple(
     kind for family in (CHUNKS, RECORDS, METADATA, ZIP, MAP, PICTURE, META, YAML, CHECKPOINTS) for kind in family.all
 )
 FAMILIES = tuple(dict.fromkeys(kind.family for kind in KINDS))
-"""Which parts of a set are struck."""
+"""Families of damage: the damaged part of a set."""
 
 LOG_FAMILIES = ("chunks", "records", "metadata", "zip")
-"""Families that strike the log; the others strike what lies beside it."""
+"""Families that damage the log; the others damage the files next to it."""
 
 ROW_FAMILIES = ("chunks", "records")
-"""Families that strike some rows of a log and leave the others as they are."""
+"""Families that damage some rows of a log and leave the others unchanged."""
 
 _TIMES = {"chunks": 2, "records": 2}
 
@@ -43,14 +43,14 @@ _SLOTS = _in_order()
 
 @dataclass(frozen=True)
 class DamagedSet:
-    """What became of a seed.
+    """Result of a seed.
 
     Attributes:
         seed: The seed.
         root: The folder of the set.
         log: Its log, a folder or a zip file.
-        clean: The set it was before.
-        kind: What kind of damage was done.
+        clean: The undamaged set.
+        kind: The kind of damage.
         description: A sentence about it.
     """
 

@@ -20,7 +20,7 @@ from l5kit.data import ChunkedDataset
 from l5kit.data.dataset_files import DatasetFiles
 
 SETTING_UP = ("opening", "opening for the viewer", "making the dataset")
-"""What is said there holds for all that a reader reads afterwards."""
+"""Warnings that also hold for everything read afterwards."""
 
 MEMORY_LIMIT_MB = 400
 """Growth of the process during one reading that no set of this size can need."""
@@ -35,15 +35,15 @@ def _study_of(oracle: Oracle) -> Study:
 
 @dataclass
 class Job:
-    """What readers get.
+    """Input of the readers.
 
     Attributes:
         damaged: The set.
         clean_root: The folder of the undamaged set.
-        clean: The right answers for the undamaged set; kept from set to set.
-        scratch: A folder that is empty at first.
+        clean: The right answers for the undamaged set, kept from set to set.
+        scratch: An initially empty folder.
         way: How the log is opened: ``cached``, ``uncached`` or ``mmap``.
-        usual_warnings: Warnings that the undamaged set gives too.
+        usual_warnings: Warnings that the undamaged set gives, too.
         report: Called with each reading.
     """
 
@@ -64,7 +64,7 @@ class Job:
 
     @cached_property
     def study(self) -> Study | None:
-        """The stored rows beside the undamaged ones; None where nobody can tell what is stored."""
+        """Stored rows next to the undamaged ones; None if the stored rows cannot be determined."""
         stored = read_records(self.damaged.log, is_zip=self.damaged.clean.is_zip)
         return None if stored is None else Study(self.clean.records, stored)
 
@@ -87,7 +87,7 @@ class Job:
 
     @cached_property
     def tools(self) -> Tools:
-        """What draws samples over the files beside the log: the undamaged ones if only the log is damaged."""
+        """Rasterizer of samples over the files next to the log: the undamaged ones if only the log is damaged."""
         return self.clean.tools if self.is_log_damage else Tools(self.damaged.root)
 
     @property
@@ -96,7 +96,7 @@ class Job:
 
     @property
     def is_row_damage(self) -> bool:
-        """Whether some rows are damaged and all others can be read."""
+        """Whether some rows are damaged and all others are readable."""
         return self.damaged.kind.family in ROW_FAMILIES
 
     @property
@@ -167,9 +167,9 @@ class Job:
 
 
 def _peak_mb(*, forget: bool = False) -> float:
-    """Return the most memory that this process has had, since it was last forgotten where the system can do that.
+    """Return the peak memory of this process, reset first where the system allows it.
 
-    What ``getrusage`` tells may be that of the process which this one was started from.
+    ``getrusage`` may report the peak of the parent process.
     """
     status = Path("/proc/self/status")
     if not status.exists():

@@ -1,4 +1,4 @@
-"""What became of one reading: the classes of outcomes, and how a reading is put into one of them."""
+"""Outcomes of a reading, and their classification."""
 
 import dataclasses
 import re
@@ -68,13 +68,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a reading may give.
+    """Allowed outcomes of a reading.
 
     Attributes:
-        clean: Gives what the undamaged set has; None where anything is right that is no error.
-        stored: Gives what the stored rows say; None where that would be wrong, too.
-        must_work: Whether an error would be one too many.
-        warns_if_stored: Whether the stored value is right only with a warning.
+        clean: Returns the value of the undamaged set; None if any value without an error is right.
+        stored: Returns the value of the stored rows; None if that would be wrong, too.
+        must_work: Whether an error is wrong.
+        warns_if_stored: Whether the stored value needs a warning.
     """
 
     clean: Callable[[], Any] | None = None
@@ -87,10 +87,10 @@ ANYTHING = Expected()
 
 
 def is_good(reading: Reading, family: str) -> bool:
-    """Return whether a reading may come of a damaged set.
+    """Return whether a reading is an allowed outcome for a damaged set.
 
-    Where records are damaged, what is whole must stay readable. Where files are, more may be out of reach: the scenes
-    tell where all else is, and the agents mask needs all agents.
+    If records are damaged, intact ones must stay readable. If files are damaged, more may be unreadable: scenes index
+    all other arrays, and the agents mask needs all agents.
     """
     return reading.outcome in _GOOD or (reading.outcome is Outcome.BLOCKED and family != "records")
 
@@ -224,7 +224,7 @@ def _array_difference(value: np.ndarray, other: np.ndarray, name: str) -> str | 
         return f"{name} is of shape {value.shape}, not {other.shape}"
     names = value.dtype.names
     if names and value.dtype != other.dtype and set(names) == set(other.dtype.names or ()):
-        # records are the same whatever the order of their fields
+        # records are equal whatever the order of their fields
         return next(
             (found for key in names if (found := _array_difference(value[key], other[key], f"{name}.{key}"))), None
         )
@@ -242,5 +242,5 @@ def _array_difference(value: np.ndarray, other: np.ndarray, name: str) -> str | 
 def _shown(values: np.ndarray) -> str:
     try:
         return str(values.tolist())[:150]
-    except (SystemError, ValueError):  # NumPy makes no texts of code points that there are not
+    except (SystemError, ValueError):  # NumPy cannot make strings with invalid code points
         return repr(values.tobytes())[:150]

@@ -1,6 +1,6 @@
-"""What readers ought to give: the same records in memory, scene, frame and track named by the test.
+"""Oracle of readers: the same records in memory, with scene, frame and track given by the test.
 
-Nothing here looks for the scene of an index, decodes a chunk, makes a batch or keeps a cache.
+It never looks up the scene of an index, decodes a chunk, makes a batch or keeps a cache.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ THRESHOLDS = MaskThresholds(0.5)
 
 
 class Tools:
-    """What draws samples over the map of a set.
+    """Rasterizer over the map of a set.
 
     Args:
         root: The folder of the set.

@@ -1,4 +1,4 @@
-"""Who reads a set: each reader takes a job, reads, and has it judged."""
+"""Readers of a set: each takes a job, reads, and has the outcome judged."""
 
 from collections.abc import Callable
 
@@ -81,13 +81,13 @@ BESIDE: dict[str, dict[str, Reader]] = {
     "YAML": {"configuration": read_config},
     "checkpoint": {"checkpoint": read_checkpoint},
 }
-"""Readers of what lies beside the log, by family of damage."""
+"""Readers of the files next to the log, by family of damage."""
 
 WAYS = ("cached", "uncached", "mmap")
 
 
 def readers_for(family: str, way: str, *, is_first_way: bool) -> dict[str, Reader]:
-    """Return who reads a set of a family of damage in one way of opening."""
+    """Return the readers for a family of damage and a way of opening."""
     if family in BESIDE:
         return BESIDE[family] if is_first_way else {}
     return EVERY_WAY | (ONE_WAY if is_first_way else {})

@@ -1,4 +1,4 @@
-"""Readers of what lies beside a log: map, aerial picture, meta.json, configuration, checkpoint."""
+"""Readers of the files next to a log: map, aerial image, meta.json, configuration, checkpoint."""
 
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from support.tolerances import FLOAT64_LONG, NETWORK
 
 
 def read_map(job: Job) -> None:
-    """Everything that the map tells, compared with what protobuf reads."""
+    """The whole map, compared with what protobuf reads."""
 
     map_api = job.attempt("the map", lambda: open_map(job.files))
     job.attempt("the counts", lambda: map_counts(job.files))
@@ -95,7 +95,7 @@ def _is_boundary(map_api: Any, lane_id: str, name: str, wanted: np.ndarray) -> b
 
 
 def _read_samples(job: Job, map_type: str) -> None:
-    """Samples over the files beside the log."""
+    """Samples that use the files next to the log."""
 
     cfg = raster_cfg(map_type)
     rasterizer = job.attempt("the rasterizer", lambda: build_rasterizer(cfg, LocalDataManager(job.damaged.root)))
@@ -158,7 +158,7 @@ def read_satellite(job: Job) -> None:
 
 
 def read_sample_pictures(job: Job) -> None:
-    """What a model would see, as the viewer draws it."""
+    """Input of a model as the viewer draws it."""
 
     pictures = SamplePictures(job.files, job.dataset)
     scene = int(np.argmax(np.diff(job.clean.records.bounds("scenes", "frame_index_interval"), axis=1)[:, 0]))

@@ -52,7 +52,7 @@ def read_mask(job: Job) -> None:
             expected = Expected(
                 clean=lambda scene=scene: job.clean.mask(scene), stored=lambda scene=scene: job.stored.mask(scene)
             )
-        else:  # a whole scene now has other frames, and nobody can see it
+        else:  # a whole scene now has other frames, which nobody can detect
             continue
         job.attempt(f"the mask of scene {scene}", lambda rows=rows: mask[rows], expected)
 
@@ -186,7 +186,7 @@ def read_export(job: Job) -> None:
 
 
 def _some_scenes(job: Job) -> list[int]:
-    """Return the scene that was struck, as far as that can be told, and one more."""
+    """Return the damaged scene, as far as it can be determined, and one more."""
     study, num_scenes = job.study, len(job.clean.records["scenes"])
     struck = [s for s in range(num_scenes) if study is not None and not study.is_sound(s)]
     return sorted({*struck[:2], num_scenes - 1})
@@ -211,7 +211,7 @@ def read_recording(job: Job) -> None:
 
 
 def read_chop(job: Job) -> None:
-    """A test set made of the log: what it holds must be the first frames of each scene, as they are stored."""
+    """A test set made of the log: it must hold the first frames of each scene, as they are stored."""
     lengths = np.diff(job.clean.records.bounds("scenes", "frame_index_interval"), axis=1)
     if lengths.min() <= CHOPPED_FRAMES:
         return

@@ -24,7 +24,7 @@ def has_frames(job: Job, scene: int) -> bool:
 
 
 def places_of(job: Job) -> list[int]:
-    """Return frames of the clean log to sample: the ends of scenes, and others spread over it."""
+    """Return frames of the clean log to sample: the ends of scenes, and some in between."""
     bounds = job.clean.records.bounds("scenes", "frame_index_interval")
     filled = bounds[bounds[:, 1] > bounds[:, 0]]
     ends = np.concatenate([filled[:, 0], filled[:, 1] - 1, np.arange(2, filled[-1, 1], 7)])
@@ -52,7 +52,7 @@ def _expect(
         return ANYTHING
     study = job.study
     scene, state = job.whole.place_of_frame(frame)
-    if study is None:  # what cannot be told at all is left out with a warning if it is the faces
+    if study is None:  # undecidable faces are left out with a warning
         without = job.without_faces
         return Expected(lambda: clean(scene, state), lambda: stored(without, scene, state), warns_if_stored=True)
     place = None if stored_frame is None else study.stored_place(stored_frame)
@@ -69,7 +69,7 @@ def _expect_ego(job: Job, frame: int) -> Expected:
 
 
 def _make(job: Job, make: Callable[[], Any]) -> Any:
-    """Return a dataset of samples; that one scene is damaged must not take away the others."""
+    """Return a dataset of samples; one damaged scene must not make the others unreadable."""
     study = job.study
     must_work = job.is_row_damage and study is not None and _has_sound_scene(job, study)
     return job.attempt("making the dataset", make, Expected(must_work=must_work))

@@ -1,6 +1,6 @@
-"""Arrays of records on disk, read and written by a few lines of NumPy and numcodecs, without l5kit and without zarr.
+"""Arrays of records on disk, read and written with a little NumPy and numcodecs, without l5kit and zarr.
 
-What the readers under attack make of a damaged folder is compared with what stands here, so none of their code is used.
+The results of attacked readers are compared with these, so none of their code is used here.
 """
 
 import base64
@@ -103,7 +103,7 @@ class Records:
 
 
 def metadata_of(length: int, dtype: np.dtype, chunk_length: int) -> dict[str, Any]:
-    """Return what stands in the ``.zarray`` of an array, as zarr 2 writes it."""
+    """Return the ``.zarray`` content of an array, as zarr 2 writes it."""
     return {
         "chunks": [chunk_length],
         "compressor": {"blocksize": 0, "clevel": 5, "cname": "lz4", "id": "blosc", "shuffle": 1},
@@ -180,7 +180,7 @@ def zip_folder(folder: Path, target: Path) -> None:
 
 
 def read_records(path: Path, *, is_zip: bool) -> Records | None:
-    """Return what is stored at a path, as the format says; None if that cannot be told."""
+    """Return the content of a path according to the format; None if it cannot be determined."""
     try:
         if not is_zip:
             return _read_records(lambda name: (path / name).read_bytes() if (path / name).exists() else None)
@@ -253,7 +253,7 @@ def _read_array(read: Callable[[str], bytes | None], metadata: dict[str, Any]) -
 
 
 def _require_whole(content: Any, codec: Any) -> None:
-    """Refuse what was cut short for Blosc, which would decode whatever lies behind it in memory."""
+    """Refuse truncated Blosc data, for which Blosc would read beyond the buffer."""
     if isinstance(codec, numcodecs.Blosc) and len(content) < max(int.from_bytes(bytes(content[12:16]), "little"), 16):
         raise ValueError(len(content))
 

@@ -1,4 +1,4 @@
-"""What became of many sets, as tables."""
+"""Tables of the outcomes of many sets."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable

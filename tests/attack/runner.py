@@ -1,4 +1,4 @@
-"""Sends seeds to worker processes, and tells what becomes of them, also when a worker does not live to say so."""
+"""Runner that sends seeds to worker processes and reports outcomes, even if a worker dies."""
 
 import json
 import os
@@ -48,14 +48,14 @@ class Plan:
 
 @dataclass
 class SetResult:
-    """What became of one set.
+    """Outcome of one set.
 
     Attributes:
         seed: Its seed.
         family: Family of its damage.
         kind: Kind of its damage.
-        said: What was done to it.
-        readings: What its readers found.
+        said: Description of its damage.
+        readings: Outcomes of its readers.
     """
 
     seed: int
@@ -127,10 +127,10 @@ def attack(
 
 
 class _Watcher:
-    """One worker process at a time; a new one when it ends.
+    """One worker process at a time, replaced when it ends.
 
     Args:
-        folder: A folder of its own.
+        folder: Its scratch folder.
         plan: How sets are read.
     """
 
@@ -244,7 +244,7 @@ def _pass_on(stream: Any, lines: "queue.Queue[str | None]") -> None:
 
 
 def _trace_of(said: str) -> list[str]:
-    """Return the frames that faulthandler wrote last, innermost first, those of l5kit before all others."""
+    """Return the frames in the last faulthandler output, innermost first, those of l5kit before all others."""
     start = max(said.rfind("Timeout ("), said.rfind("Fatal Python error"))
     ours, others = [], []
     for line in said[start:].splitlines() if start >= 0 else []:

@@ -22,7 +22,7 @@ def nothing() -> None:
 
 
 def another_scene() -> None:
-    """Samples are those of the first frame, whatever was asked for."""
+    """All samples are those of the first frame."""
     _spoil(lambda self, index: _ORIGINAL(self, 0))
 
 

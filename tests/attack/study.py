@@ -1,4 +1,4 @@
-"""What a look at the stored rows tells: where their structure is broken, what was changed, and what is lost."""
+"""Study of stored rows: where their structure is broken, what was changed, and what is lost."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,12 +22,11 @@ _FLOATS = {
 
 
 def suspects(bounds: np.ndarray, length: int) -> np.ndarray:
-    """Return which intervals (N, 2) are wrong, or lie beside a break: where one does not start at the end before it.
+    """Return which intervals (N, 2) are wrong or next to a break, where one does not start at the end of the previous.
 
-    Nobody can tell from a break which of both sides is at fault. Empty intervals behind a suspect one are suspect as
-    well, since any number would do for them. So are those before a gap, any of which may have lost the rows in it,
-    unless what comes behind the gap fits to nothing behind it either, and so is what has moved. Rows behind the last
-    interval are no break.
+    A break does not show which side is wrong. Empty intervals after a suspect one are suspect as well, since any
+    position would fit. So are those before a gap, any of which may have lost the rows in it, unless the rows after the
+    gap do not fit to their successors either, and so are shifted ones. Rows after the last interval are not a break.
     """
     starts, stops = bounds[:, 0], bounds[:, 1]
     is_wrong = (starts < 0) | (stops < starts) | (stops > length)
@@ -45,9 +44,9 @@ def suspects(bounds: np.ndarray, length: int) -> np.ndarray:
 
 
 def blamed(bounds: np.ndarray, length: int) -> np.ndarray:
-    """Return which intervals (N, 2) nobody may trust: those that are wrong, and both sides of a break.
+    """Return which intervals (N, 2) cannot be trusted: wrong ones, and both sides of a break.
 
-    A break tells nothing about one side if the other one fits on neither of its sides, and so is wrong itself.
+    A break says nothing about one side if the other one fits on neither of its sides, and so is wrong itself.
     """
     starts, stops = bounds[:, 0], bounds[:, 1]
     breaks_before = starts != np.concatenate([[0], stops[:-1]])
@@ -75,11 +74,11 @@ def disputed(bounds: np.ndarray, length: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Study:
-    """The rows of an undamaged log beside those that are stored now.
+    """Rows of an undamaged log next to the stored ones.
 
     Attributes:
         clean: The undamaged rows.
-        stored: What is stored now.
+        stored: The stored rows.
     """
 
     clean: Records
@@ -87,13 +86,13 @@ class Study:
 
     @cached_property
     def is_suspect_scene(self) -> np.ndarray:
-        """Scenes of the clean log whose stored interval is wrong or beside a break, or which are not stored."""
+        """Scenes of the clean log whose stored interval is wrong, next to a break, or missing."""
         num_frames = len(self.stored["frames"])
         return self._over_clean(suspects(self._bounds("scenes", "frame_index_interval"), num_frames), "scenes")
 
     @cached_property
     def is_suspect_frame(self) -> dict[str, np.ndarray]:
-        """Frames of the clean log whose stored interval is wrong or beside a break, for agents and for faces."""
+        """Frames of the clean log whose stored interval is wrong or next to a break, for agents and for faces."""
         return {
             key: self._over_clean(suspects(self._bounds("frames", field), len(self.stored[key])), "frames")
             for key, field in _INTERVAL_FIELDS.items()
@@ -207,7 +206,7 @@ class Study:
 
     @cached_property
     def _is_disputed(self) -> dict[str, np.ndarray]:
-        """Scenes and frames of the clean log that name rows which others name as well."""
+        """Scenes and frames of the clean log that share rows with others."""
         scenes = disputed(self._bounds("scenes", "frame_index_interval"), len(self.stored["frames"]))
         frames = [
             disputed(self._bounds("frames", field), len(self.stored[key])) for key, field in _INTERVAL_FIELDS.items()
@@ -236,12 +235,12 @@ class Study:
         return not self._differs("frames", _INTERVAL_FIELDS["agents"])[frames].any()
 
     def is_visibly_broken(self, scene: int, frames: slice, *, with_faces: bool = True) -> bool:
-        """Whether anyone can see that what is stored of some frames of a scene is not what was recorded.
+        """Whether it is detectable that stored frames of a scene are not the recorded ones.
 
         Args:
             scene: The scene.
             frames: Frames of the clean log.
-            with_faces: Whether who reads them looks at traffic light faces.
+            with_faces: Whether the reader looks at traffic light faces.
         """
         if self._is_blamed_scene[scene] and self.is_changed("scenes")[scene]:
             return True
@@ -347,7 +346,7 @@ class Study:
         return found
 
     def _used(self, key: str) -> np.ndarray:
-        """Return which stored rows of an array are named by what stands above it."""
+        """Return which stored rows of an array are referenced by the array above it."""
         used = np.zeros(len(self.stored[key]), np.bool_)
         if key == "scenes":
             used[:] = True

@@ -1,4 +1,4 @@
-"""What a kind of damage gets to work on, and the list of all kinds."""
+"""Targets and registry of all kinds of damage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,11 +66,11 @@ class Kind:
     """One kind of damage.
 
     Attributes:
-        family: Which part of a set it strikes; decides what is read of it.
-        name: What it is called in reports.
-        apply: Does it.
-        weight: How often it comes in comparison with others.
-        needs: ``zip``, ``even`` or ``faces`` where only some of the sets will do; empty else.
+        family: Damaged part of a set; decides what is read of it.
+        name: Its name in reports.
+        apply: Applies it.
+        weight: Its relative frequency.
+        needs: ``zip``, ``even`` or ``faces`` if only some sets qualify; else empty.
     """
 
     family: str

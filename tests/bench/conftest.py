@@ -1,4 +1,4 @@
-"""A small made city, rows that do nothing, and a clock that is told what time it is."""
+"""A small synthetic city, rows that do nothing, and a clock whose time the test sets."""
 
 import importlib
 from pathlib import Path

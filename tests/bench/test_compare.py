@@ -1,4 +1,4 @@
-"""``benchmarks/compare.py``, on a repository of its own whose benchmark needs no time."""
+"""``benchmarks/compare.py``, in a temporary repository with an instant benchmark."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""Rows of environments of a made city, with little to do."""
+"""Rows of environments in a synthetic city, with small amounts of work."""
 
 import shutil
 

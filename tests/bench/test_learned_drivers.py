@@ -35,7 +35,7 @@ def place(script, tmp_path):
 
 
 def made_run(row="rules", seed=0, replay=(1.0, 0.5), idm=(0.5, 0.5), *, minutes=None, share=None, facts=None):
-    """What a run of two scenes of one town has measured."""
+    """Results of a run over two scenes of one town."""
     training = minutes and {
         "weights_sha256": f"{row}-{seed}",
         "minutes": minutes,
@@ -57,7 +57,7 @@ def made_run(row="rules", seed=0, replay=(1.0, 0.5), idm=(0.5, 0.5), *, minutes=
 
 
 def keep(script, place, run, **facts):
-    """Write a run as today's, but for some facts."""
+    """Write a run as today's, except for some facts."""
     row = script.row_of(run["row"])
     today = script.facts_of(row, run["seed"], script.FULL, script.pinned(place.results))
     script.write_row(place.file_of(row, run["seed"]), run | {"facts": today | facts})

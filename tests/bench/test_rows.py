@@ -1,4 +1,4 @@
-"""Which rows are measured, and in which order."""
+"""Selection and order of measured rows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The unit of speed, and what is told of machine and process."""
+"""The unit of speed, and the facts of machine and process."""
 
 import itertools
 

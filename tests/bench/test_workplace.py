@@ -1,4 +1,4 @@
-"""What rows are measured on, and the rows themselves on a small made city."""
+"""Workplace of a benchmark, and the rows themselves on a small synthetic city."""
 
 import json
 import shutil
@@ -109,7 +109,7 @@ def test_rows_without_their_maps_are_left_out_with_the_reason(city, tmp_path):
 
 
 def test_each_row_does_what_it_counts(place, city, clock):
-    """All but those of the loader and of other processes, which have tests of their own."""
+    """All rows except those of the loader and of other processes, which have separate tests."""
     pytest.importorskip("gymnasium")
     made = []
     keys = [row.key for row in all_rows() if row.key not in ("copies", "loader-1", "loader-2")]  # without state-idm

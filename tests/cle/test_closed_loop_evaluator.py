@@ -120,7 +120,7 @@ def test_only_the_first_intervention_stays(results, kept):
 
 
 class Seen(SupportsMetricValidate, SupportsCompositeMetricCompute):
-    """A validator and composite metric that tells what it was given."""
+    """A validator and composite metric that records its inputs."""
 
     validator_name = composite_metric_name = "seen"
     requires_metric = ["displacement_error_l2"]  # noqa: RUF012

@@ -111,7 +111,7 @@ def test_c17_speeds_of_different_lengths_are_named(lengths):
 
 
 def test_outputs_of_other_programs_have_ten_frames_a_second_and_the_usual_box(slow):
-    """Mocks have any attribute, ``facts`` too, and times of their own."""
+    """Mocks have any attribute, including ``facts``, and their own times."""
     stand_in = MagicMock()
     for name in ("simulated_ego_states", "recorded_ego_states", "simulated_agents", "simulated_ego"):
         setattr(stand_in, name, getattr(slow, name))
@@ -212,7 +212,7 @@ def test_frames_one_by_one_give_what_all_at_once_give():
         metric = CollisionMetricBase(kind)
         values = metric.compute(scene)
         assert 0 < values.sum() < 100
-        metric._compute_frame = metric._compute_frame  # as one of its own, which is asked frame by frame
+        metric._compute_frame = metric._compute_frame  # as a user metric, called frame by frame
         assert torch.equal(values, metric.compute(scene))
 
 

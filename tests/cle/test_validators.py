@@ -74,7 +74,7 @@ VIOLATED = [1, 1, 0, 1, 1, 1, 0, 0, 1, 1]
     ],
 )
 def test_durations_of_violations(mode, duration_s, expected):
-    """The first frame, at time 0, takes no time; the others a tenth of a second each."""
+    """The first frame, at time 0, has no duration; the others last a tenth of a second each."""
     assert failed_frames(VIOLATED, duration_s, mode, maximum=0) == expected
 
 

@@ -1,4 +1,4 @@
-"""A made city, copies of it to break, and the command in this process."""
+"""A synthetic city, copies of it to break, and the command in this process."""
 
 import shutil
 
@@ -12,7 +12,7 @@ from support.cities import small_city
 
 @pytest.fixture(scope="session")
 def city(tmp_path_factory):
-    """Folder of a small made city, never written to."""
+    """Folder of a small synthetic city, never written to."""
     return small_city(tmp_path_factory.mktemp("cli") / "city").path
 
 
@@ -26,7 +26,7 @@ def drives(city, tmp_path_factory):
 
 @pytest.fixture
 def city_copy(city, tmp_path):
-    """Folder of a small made city that a test may break."""
+    """Folder of a small synthetic city that a test may break."""
     return shutil.copytree(city, tmp_path / "copy")
 
 

@@ -86,7 +86,7 @@ def test_a_folder_that_is_no_training(l5kit, city, tmp_path):
 
 @dataclass
 class Trained:
-    """What commands look at in the outcome of a training."""
+    """The parts of a training result that commands use."""
 
     folder: Path
     weights: str = "planner.safetensors"

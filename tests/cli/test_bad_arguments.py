@@ -1,4 +1,4 @@
-"""What is wrong with a call is told before anything is imported for which one waits."""
+"""Invalid calls are refused before any slow import."""
 
 import errno
 import json
@@ -234,7 +234,7 @@ def test_a_data_folder_in_the_place_of_a_configuration_is_told_its_option(l5kit,
 
 
 def test_help_cuts_nothing_in_a_narrow_terminal(l5kit, monkeypatch):
-    """Eighty columns hold each option and each example; an ellipsis would stand where they do not."""
+    """Eighty columns fit each option and each example; otherwise an ellipsis would appear."""
     monkeypatch.setenv("COLUMNS", "80")
     commands = [(), *((name,) for name in re.findall(r"^│ ([a-z-]+) ", l5kit("--help").stdout, re.MULTILINE))]
     commands += [("artifact", name) for name in re.findall(r"^│ ([a-z-]+) ", l5kit("artifact", "--help").stdout, re.M)]

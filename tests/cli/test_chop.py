@@ -13,7 +13,7 @@ SIZES = ("--frames", 60, "--future", 30)
 
 @pytest.fixture
 def datasets(city, tmp_path):
-    """Two copies of a made dataset, in a folder of their own."""
+    """Two copies of a synthetic dataset, in a temporary folder."""
     return [shutil.copytree(city / "scenes" / "sample.zarr", tmp_path / f"{name}.zarr") for name in ("one", "two")]
 
 

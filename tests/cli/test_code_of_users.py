@@ -29,7 +29,7 @@ class Mine:
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a driver of a user, with lines where they are asked for; returns what --planner takes."""
+    """Write a user's driver, with given lines in it; return the value of --planner."""
 
     def written(**lines):
         file = tmp_path / "mine.py"

@@ -12,7 +12,7 @@ from l5kit.visualization.birdseye.tones import EGO_RGB, tones_of
 
 
 class Page(HTMLParser):
-    """Which elements a page opens and does not close, and where it points to."""
+    """Elements that a page opens and does not close, and its links."""
 
     EMPTY = ("meta", "img", "br", "hr", "link")
 

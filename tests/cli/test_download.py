@@ -1,4 +1,4 @@
-"""``l5kit download``: what it tells without addresses, and a data folder with them."""
+"""``l5kit download``: its output without addresses, and a data folder with them."""
 
 import json
 

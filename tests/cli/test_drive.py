@@ -19,7 +19,7 @@ from support.cities import NUM_FRAMES, NUM_SCENES
 
 @pytest.fixture
 def drive_file(city, tmp_path):
-    """A drive that holds no key, as the page would save it, but for its numbers."""
+    """A drive without keys, as the page would save it, except for its scores."""
     content = {
         "format": "l5kit drive",
         "version": 1,

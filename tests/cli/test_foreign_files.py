@@ -1,4 +1,4 @@
-"""Files of somebody else in the place of an output: no command removes or replaces them, whatever they are called."""
+"""Foreign files at an output path: no command removes or replaces them, whatever their names."""
 
 import random
 import shutil
@@ -25,7 +25,7 @@ OUTPUTS = {
     "tables": {"agents/mine.parquet", "logs/mine.arrow"},
     "py123d": {"logs/mine.arrow", "maps/mine.arrow", "logs/l5kit_train/mine.arrow", "README.md"},
 }
-"""Of each output, places of files that others could have there, names of other outputs among them."""
+"""Paths of foreign files in each output, including names of other outputs."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Calls:
 
 @pytest.fixture(scope="module")
 def calls(city, tmp_path_factory):
-    """What outputs are made of."""
+    """Inputs of the outputs."""
     pytest.importorskip("torch")
     pytest.importorskip("pyarrow")
     from support import argoverse2_files
@@ -80,7 +80,7 @@ def test_a_file_of_somebody_else_in_an_output_is_named_and_stays(l5kit, calls, t
     call = calls.of(kind, out)
     made = l5kit(*call)
     assert made.exit_code == 0, made.stderr
-    # what somebody puts anywhere into it: each case alone, so that it is this file that is named
+    # one foreign file in each case, so that the error names this file
     folders = [path for path in sorted(out.rglob("*")) if path.is_dir()]
     rng = random.Random(kind)
     tried = NAMES[list(OUTPUTS).index(kind) % 4 :: 4]

@@ -25,7 +25,7 @@ SCRIPT = Path(sys.executable).with_name("l5kit")
 
 
 def installed(*arguments, **environment):
-    """Run the installed script in a process of its own."""
+    """Run the installed script in a separate process."""
     return subprocess.run(
         [str(SCRIPT), *map(str, arguments)],
         capture_output=True,
@@ -212,7 +212,7 @@ def test_an_error_that_answers_an_interruption_on_purpose_is_told(l5kit, monkeyp
 
 
 def start_module(*arguments, cwd=None, **environment):
-    """Start the command in a process of its own that Ctrl+C reaches."""
+    """Start the command in a separate process that Ctrl+C reaches."""
     return subprocess.Popen(
         [sys.executable, "-m", "l5kit.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -234,7 +234,7 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(city):
 @pytest.mark.process
 @pytest.mark.parametrize("source", [CTRL_C, f"exec({CTRL_C!r})"], ids=["a module", "text that is executed"])
 def test_an_interruption_while_libraries_are_imported_is_one_line_too(tmp_path, source):
-    """A numba that is interrupted while it is imported stands in for the fingers of a person."""
+    """A numba that interrupts its own import replaces a person's Ctrl+C."""
     (tmp_path / "numba").mkdir()
     (tmp_path / "numba" / "__init__.py").write_text(source)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])

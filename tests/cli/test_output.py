@@ -1,4 +1,4 @@
-"""What commands print for machines."""
+"""Machine-readable output of commands."""
 
 import json
 import math

@@ -321,7 +321,7 @@ def test_a_wrong_call_says_what_is_allowed(l5kit, tmp_path, monkeypatch, argumen
 
 
 def run_apart(*arguments, **options):
-    """Start the command in a process of its own."""
+    """Start the command in a separate process."""
     words = [sys.executable, "-m", "l5kit.cli", *map(str, arguments)]
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, **options)
 

@@ -17,7 +17,7 @@ def main(arguments):
 
 @pytest.fixture
 def clone(tmp_path, monkeypatch):
-    """A clone whose script tells what it is called with, and ends with status 1."""
+    """A clone whose script prints its arguments and exits with status 1."""
     folder = tmp_path / "benchmarks"
     folder.mkdir()
     (folder / "learned_drivers.py").write_text(SCRIPT)

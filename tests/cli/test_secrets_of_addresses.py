@@ -1,4 +1,4 @@
-"""Commands on an address with a password or a signature: it stands in no byte that they write, print or tell."""
+"""Commands on an address with a password or a signature: the secret appears in no file and no output."""
 
 import fsspec
 import pytest
@@ -53,7 +53,7 @@ def calls_of(url, city, folder):
         ("view", url, "--export", folder / "page.html"),
         ("manifest", url, "--out", folder / "manifest.json"),
     ]
-    if url.endswith(LOG):  # the others name a folder, of which an address with a query names none
+    if url.endswith(LOG):  # the others name a folder, which an address with a query cannot
         data = ("--data", url.removesuffix(LOG), "--set", f"val_data_loader.key={LOG[1:]}")
         trained = (
             *("train_data_loader.key=scenes/sample.zarr", "train_data_loader.batch_size=2"),

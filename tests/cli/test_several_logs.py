@@ -81,6 +81,6 @@ def test_a_simulation_has_the_map_of_its_log(l5kit, city, drives, of_folder):
     assert content["files"]["semantic_map"] == str(city / "semantic_map" / "semantic_map.pb")
     assert content["map"]["lanes"] > 0
     done = l5kit("validate", drives / of_folder, "--json")
-    # how it drove on this map is all that is told
+    # only the drive on this map is reported
     told = {each["check"] for each in json.loads(done.stdout)["findings"]}
     assert told <= {"map: route off lanes", "map: drivable area"}

@@ -22,7 +22,7 @@ from support.driver_trainings import compact_config, driver_config
 
 @pytest.fixture(autouse=True, scope="module")
 def _processor_is_known():
-    """Let the library ask another process for the kind of processor, of which its files tell, before tests begin."""
+    """Let the library query the processor in another process before tests begin."""
     platform.processor()
 
 

@@ -172,7 +172,7 @@ def test_a_log_alone_has_no_findings(l5kit, city_copy):
 
 
 def made_map(folder, lanes, *, junction=()):
-    """A map of straight lanes: start and end along x, the lanes after each, and where its light stands."""
+    """A map of straight lanes: start and end along x, the lanes after each, and the position of its light."""
     builder = MapBuilder(WORLD_TO_ECEF)
     for name, (ends_m, after, light_m) in lanes.items():
         controls = []

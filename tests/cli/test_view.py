@@ -49,7 +49,7 @@ def opened(monkeypatch):
 
 @pytest.fixture
 def answers(monkeypatch):
-    """Ends each server as Ctrl+C does once it has been asked for its facts; what it answered."""
+    """Stops each server like Ctrl+C, after it has answered a request for its facts; yields the answer."""
     answered = []
 
     def interrupt(server):
@@ -62,7 +62,7 @@ def answers(monkeypatch):
 
 @pytest.fixture
 def taken_port():
-    """A port of this machine that somebody listens on."""
+    """A port of this machine that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
@@ -387,7 +387,7 @@ SamplePictures.raster_png = lambda *arguments, **options: threading.Event().wait
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("is_drawing", [False, True], ids=["at rest", "while a sample takes long"])
 def test_ctrl_c_ends_it_cleanly(city, is_drawing):
-    """In a process of its own, whose output is a pipe: the address comes at once."""
+    """In a separate process whose output is a pipe: the address is printed at once."""
     start = f"{HOLD if is_drawing else ''}\nfrom l5kit.cli.main import run; run()"
     command = [sys.executable, "-c", start, "view", str(city), "--no-browser", "--port", "0"]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -28,7 +28,7 @@ COMMANDS = {
     "compare": ["compare", "driven", "other", "--draws", "100", "--out", "compared"],
     "demo": ["demo", "--data", "CITY", "--out", "demo"],
 }
-"""Commands that work; CITY stands for the path of the city."""
+"""Commands that work; CITY is a placeholder for the path of the city."""
 
 ON_SAMPLE = [word for name in ("train", "val") for word in ("--set", f"{name}_data_loader.key=scenes/sample.zarr")]
 NEEDS_TORCH = {
@@ -51,7 +51,7 @@ print(json.dumps(outcomes))
 
 
 def run_without_torch(script, *, stdin="", cwd=None):
-    """Run a script in a process of its own, and return what it printed as JSON in its last line."""
+    """Run a script in a separate process, and return the JSON in its last line."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     call = [sys.executable, "-c", script]
     done = subprocess.run(

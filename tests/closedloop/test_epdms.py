@@ -1,4 +1,4 @@
-"""EPDMS of a simulation: in its tables and files, beside the score of nuPlan or alone."""
+"""EPDMS of a simulation: in its tables and files, together with the nuPlan score or alone."""
 
 import json
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_epdms_alone_is_the_score(both, city, tmp_path):
     for alone, with_both in zip(rows_of(result.frames_table), rows_of(both / "frames.csv"), strict=True):
         assert alone == with_both
     with np.load(result.plans) as plans:
-        assert plans.files == ["times_s"]  # plans are needed, but nobody asked to keep them
+        assert plans.files == ["times_s"]  # plans are needed, although nobody requested to keep them
 
 
 def test_any_batch_size_and_any_number_of_workers_give_the_same_files(both, city, tmp_path):

@@ -1,4 +1,4 @@
-"""Scenes that fail: named with frame and track, in no mean, while the others go on."""
+"""Failing scenes: reported with frame and track, left out of means, without effect on the others."""
 
 import json
 import shutil

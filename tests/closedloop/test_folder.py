@@ -77,7 +77,7 @@ def test_a_folder_of_before_data_was_recorded_opens_and_is_taken_for_the_same(ci
         (folder / name).write_text(json.dumps(content))
     (folder / "receipt.json").unlink()
     assert read_result(folder).num_scenes == 1
-    assert run(city, folder).scenes_per_s is not None  # nothing tells that its files are whole
+    assert run(city, folder).scenes_per_s is not None  # nothing shows that its files are whole
     assert json.loads((folder / "run.json").read_text())["data"]["num_scenes"] > 1
 
 

@@ -1,6 +1,6 @@
-"""Planners in made cities that nothing was tuned on: what must hold of their scores, of red lights and of rear hits.
+"""Sanity of planners in held-out synthetic cities: scores, red lights and rear collisions.
 
-In cities with perception noise planners see the noisy boxes and are scored against the true ones, others replayed.
+In cities with perception noise, planners see noisy boxes and are scored against the true ones, with replayed agents.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ NOISY_CITIES = [
 ]
 
 without_noise = pytest.mark.parametrize("city", CITIES, indirect=True)
-"""Marks tests of how others are driven, who have no true boxes, and of what a planner does about boxes that it sees."""
+"""Marks tests of driven agents, which have no true boxes, and tests of reactions to visible boxes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Drive:
 
 @dataclass
 class City:
-    """The scenes of a city, and how planners drove there, each asked once."""
+    """The scenes of a city, and the drives of planners in them, each simulated once."""
 
     batch: SceneBatch
     colors: LaneColors
@@ -78,7 +78,7 @@ class City:
         return self.drives[key]
 
     def road_users(self, driven: DrivenScenes) -> RoadUsers:
-        """Return who is in the way: those of the simulation, or those of the truth."""
+        """Return the road users around the AV: those of the simulation, or the true ones."""
         if self.truth is None:
             return driven.road_users()
         return read_road_users([self.truth[scene] for scene in driven.finished], threshold=self.batch.threshold)
@@ -162,7 +162,7 @@ def drives_of_idm(city: City, *, agents: str) -> list[SceneDrives]:
 
 
 def red_crossings(city: City, drives: list[SceneDrives], braking_mps2: float) -> tuple[int, list]:
-    """Return how often lines with lights were passed, and who passed one at red though it could have stopped."""
+    """Return how often lines with lights were passed, and which AVs passed a red one though they could stop."""
     count, found = 0, []
     for scene, drive in enumerate(drives):
         first_frame = int(city.colors.scene_starts[scene])

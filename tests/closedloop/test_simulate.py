@@ -77,7 +77,7 @@ def test_means_are_those_of_the_table(straight_on):
 
 
 def test_scenes_in_which_nobody_moves_have_no_score(mixed_city, scenes, tmp_path):
-    """Standing where the log stands would get all points, and so would one frame."""
+    """Standing still where the log stands still would get all points, and so would a single frame."""
     one = simulate(mixed_city, tmp_path / "one", options=options(num_frames=1))
     assert (one.score, one.num_scenes, len(one.unscored), one.failed) == (None, 0, 5, ())
     assert set(one.metrics.values()) == {None}
@@ -112,7 +112,7 @@ def test_plans_begin_one_step_ahead_of_the_driven_poses(straight_on):
         assert_allclose(plans["times_s"], 0.1 * np.arange(1, 31))
         assert plans["scene_2"].shape == (35, 30, 3)
         assert plans["scene_2"].dtype == np.float32
-        assert np.isnan(plans["scene_2"][-1]).all()  # nobody plans in the last frame
+        assert np.isnan(plans["scene_2"][-1]).all()  # there is no plan in the last frame
         planned_m = plans["scene_0"][:-1, 0, :2]
     driven = ChunkedDataset(str(straight_on / "simulated.zarr")).open()
     assert_allclose(driven.frames["ego_translation"][1:60, :2], planned_m, atol=0.05)
@@ -159,7 +159,7 @@ def test_the_replayed_log_is_the_log(city, scenes, tmp_path):
 
 
 class Planning:
-    """Stands, and plans longer in each scene; in scene 0 in steps of its own, if it has any."""
+    """Driver that stands still, with longer plans in each scene; in scene 0 optionally with other time steps."""
 
     def __init__(self, step_s=None):
         self.step_s = step_s
@@ -303,7 +303,7 @@ def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
     with pytest.raises(InvalidArgumentError, match=r"planner_cfg is None, but .* is a network"):
         simulate(city, tmp_path / "none", planner=named["planner"], options=few)
 
-    # the same weights are the same planner, others are another one
+    # the same weights are the same planner, different ones are not
     again = simulate(city, tmp_path / "loaded", planner=load_model(checkpoint), options=few)
     assert again.scores == drives["loaded"].scores
     with torch.no_grad():

@@ -81,7 +81,7 @@ def test_p_values_are_corrected_for_as_many_planners(simulations):
 
 
 def test_seeds_are_averaged_within_each_scene(simulations):
-    """Each seed is lost in another half of the scenes; together they are as good as the reference in each."""
+    """Each seed loses a different half of the scenes; together they equal the reference in each."""
     first = {scene: score + (0.2 if scene % 2 else -0.2) for scene, score in EVEN.items()}
     second = {scene: score + (-0.2 if scene % 2 else 0.2) for scene, score in EVEN.items()}
     base, *seeds = simulations(base=EVEN, seed_0=first, seed_1=second)

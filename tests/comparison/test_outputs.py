@@ -1,4 +1,4 @@
-"""What a comparison is written as: tables, pictures, the page, and the folder that has all of them."""
+"""Outputs of a comparison: tables, pictures, the page, and their folder."""
 
 import csv
 import json

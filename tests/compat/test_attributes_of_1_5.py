@@ -1,4 +1,4 @@
-"""What scripts for L5Kit 1.5 read from its objects is there, and has the value that it had."""
+"""Attributes that scripts for L5Kit 1.5 read exist and have their values of 1.5."""
 
 import copy
 import math
@@ -193,7 +193,7 @@ def test_the_root_folder_of_a_data_manager(tmp_path: Any) -> None:
 
 
 def test_a_pickled_model_of_1_5_that_holds_an_attribute_is_read() -> None:
-    """The attribute of its own that a whole module of 1.5 brings along is no obstacle to the property."""
+    """An attribute stored in a pickled module of 1.5 does not break the property."""
     model = VectorizedModel(1, 3, 12, ONES, LOSS, 0.0, *SWITCHES.values())
     old = copy.deepcopy(model)
     old.__dict__["disable_pos_encode"] = False

@@ -1,7 +1,7 @@
-"""What trajdata imports of L5Kit is there, and reads a made city as trajdata does.
+"""The names that trajdata imports from L5Kit exist, and read a synthetic city like trajdata does.
 
-trajdata brings datasets of driving into one form. It takes the seven names below, and no others, which stand in the
-same places since L5Kit 1.5: a reader of logs and of maps, in world coordinates and without rasters.
+trajdata converts datasets into one form. It uses only the seven names below, at their paths of L5Kit 1.5: a reader of
+logs and of maps, in world coordinates and without rasters.
 """
 
 import itertools
@@ -63,7 +63,7 @@ def test_the_av_of_a_scene(log: ChunkedDataset, scene_index: int) -> None:
 
 
 def test_the_agents_of_a_scene_by_track(log: ChunkedDataset) -> None:
-    """One scene at a time, in memory; rows of a track are put together over the frames."""
+    """One scene at a time, in memory; rows of a track are joined over the frames."""
     scene = log.get_scene_dataset(1)
     tracks: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for number, frame in enumerate(scene.frames):

@@ -1,7 +1,7 @@
-"""The real trajdata 1.4.0 reads a made city through l5kit: the same rows and lanes come out.
+"""The real trajdata 1.4.0 reads a synthetic city through l5kit with the same rows and lanes.
 
-Its extra ``lyft`` asks for l5kit 1.5.0, and its own list of libraries for a protobuf that is too old for the rest;
-so it is installed into a folder of its own without what it asks for, beside the libraries that l5kit has.
+Its extra ``lyft`` requires l5kit 1.5.0, and it requires a protobuf that is too old for the rest, so it is installed
+into a separate folder without its dependencies, next to the libraries of l5kit.
 """
 
 import os
@@ -28,7 +28,7 @@ NUM_SCENES, NUM_FRAMES = 100, 30
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    """Folder with trajdata and what it needs beside l5kit's own libraries."""
+    """Folder with trajdata and its further dependencies."""
     folder = tmp_path_factory.mktemp("libraries")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *PACKAGES]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -46,7 +46,7 @@ def city(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def seen(libraries, city, tmp_path_factory):
-    """What trajdata has read."""
+    """Data read by trajdata."""
     out = tmp_path_factory.mktemp("out")
     path = os.pathsep.join([str(Path(l5kit.__file__).parents[1]), str(libraries)])
     done = subprocess.run(

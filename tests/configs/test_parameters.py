@@ -110,7 +110,7 @@ def test_each_map_type_needs_its_keys_only(cfg, map_type):
 @pytest.mark.parametrize("map_type", ["py_lidar", "", None, 3, True, ["py_semantic"], {"py_semantic": 1}], ids=repr)
 @pytest.mark.parametrize("caught_as", [NotImplementedError, ConfigError, UnsupportedValueError, KeyError, ValueError])
 def test_an_unknown_map_type_is_also_a_not_implemented_error(cfg, map_type, caught_as):
-    """L5Kit 1.5 compared and found none, whatever the type: an empty value in YAML is None."""
+    """L5Kit 1.5 compared with None, whatever the type: an empty value in YAML is None."""
     cfg["raster_params"]["map_type"] = map_type
     with pytest.raises(caught_as) as error:
         rasterizer_params(cfg)

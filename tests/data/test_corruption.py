@@ -105,7 +105,7 @@ def test_a_folder_in_the_place_of_a_chunk_is_an_error_that_names_it(folder, tmp_
     dataset = ChunkedDataset(str(folder))
     options = {"cache_folder": tmp_path / "cache"} if cached == "mmap" else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are no decoded files
+        warnings.simplefilter("ignore")  # that decoded files are missing
         dataset.open(cached=cached, **options)
     array = getattr(dataset, name.replace("traffic_light_faces", "tl_faces"))
     with pytest.raises(CorruptedDataError, match=rf"{name}/1 is a folder"):

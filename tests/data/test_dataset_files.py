@@ -169,7 +169,7 @@ def test_a_dataset_folder_on_a_web_server(city, lists):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A folder with an export in columns whose name tells nothing, never written to."""
+    """A folder with an export in columns under an uninformative name, never written to."""
     folder = tmp_path_factory.mktemp("exported")
     export_columns(random_dataset(np.random.default_rng(0), 2), folder / "scenes" / "columns")
     (folder / "semantic_map").mkdir()

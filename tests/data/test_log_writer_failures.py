@@ -1,4 +1,4 @@
-"""The writer of logs when something goes wrong: others who write, full disks, late calls and bad arguments."""
+"""Failures of the log writer: concurrent writers, full disks, late calls and bad arguments."""
 
 import errno
 
@@ -25,7 +25,7 @@ def put_precious(path):
     (path / "precious.txt").touch()
 
 
-# Others who write to the same place
+# concurrent writers of the same path
 
 
 def test_a_log_does_not_replace_what_has_come_to_its_place(tmp_path):

@@ -1,4 +1,4 @@
-"""Where there is no terminal, long work says in lines how far it is."""
+"""Without a terminal, progress is printed as lines."""
 
 from functools import partial
 

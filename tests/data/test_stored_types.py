@@ -1,4 +1,4 @@
-"""Record types on disk that differ from those of the format, and what is made of them."""
+"""Record types on disk that differ from the format, and their conversion."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AgentDatasetVectorized: vector samples around agents, with the AV among the others."""
+"""AgentDatasetVectorized: vector samples around agents, with the AV among the other agents."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""Memory of batches is used again only when nobody refers to it any more."""
+"""Memory of batches is reused only when nobody refers to it any more."""
 
 import multiprocessing
 import os

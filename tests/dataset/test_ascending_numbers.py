@@ -1,4 +1,4 @@
-"""Numbers that are looked up in a file by pieces: what NumPy says of the whole array, whatever the pieces."""
+"""Lookup of numbers in a file by blocks: equal to NumPy on the whole array, whatever the blocks."""
 
 import os
 import pickle

@@ -210,7 +210,7 @@ def test_an_index_outside_the_dataset(wrong: int) -> None:
 
 def test_a_sample_that_cannot_be_made_is_the_error_of_the_single_item() -> None:
     log = make_several_scenes_log()
-    log.agents["label_probabilities"][5] = 0  # passes no label filter, yet is asked for
+    log.agents["label_probabilities"][5] = 0  # fails the label filter, yet is requested
     mask = np.ones(len(log.agents), bool)
     dataset = make_dataset(AgentDataset, make_cfg(), log, agents_mask=mask, strict_mask=True)
     with pytest.raises(SampleError) as single:

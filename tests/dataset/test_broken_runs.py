@@ -222,7 +222,7 @@ def test_whatever_reads_a_scene_gets_it_right_or_refuses_it(damage: str) -> None
 
 
 def test_a_scene_whose_frames_go_back_is_refused_by_name() -> None:
-    """Its frames are without agents; nothing but their place tells that the last of them were shifted with the rest."""
+    """Its frames have no agents; only their position shows that the last of them were shifted with the rest."""
     log = make_whole_log()
     log.frames[AGENTS_OF_FRAME][14:28] = 42
     log.frames[AGENTS_OF_FRAME][28:] -= 42
@@ -272,7 +272,7 @@ def test_windows_beside_damaged_frames_are_right() -> None:
 
 
 def test_a_frame_that_has_lost_agents_before_an_empty_one_of_the_next_scene_is_refused() -> None:
-    """As many as others have: either of the two frames may have had them."""
+    """As many as others have: they may belong to either of the two frames."""
 
     def make() -> ChunkedDataset:
         crowd = [{"track_id": track, "centroid": (0.0, 3.0 * track)} for track in range(1, 7)]

@@ -1,4 +1,4 @@
-"""Processes of a distributed training get samples and perturbations of their own."""
+"""Processes of a distributed training get different samples and perturbations."""
 
 import itertools
 import os
@@ -82,7 +82,7 @@ def run_ranks(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, Any]]]:
-    """What each of two gloo processes got, in each of two runs."""
+    """Samples of each of two gloo processes, in each of two runs."""
     folder = tmp_path_factory.mktemp("ranks")
     return [run_ranks(folder / str(run)) for run in range(2)]
 

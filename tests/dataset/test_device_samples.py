@@ -346,7 +346,7 @@ def test_the_processor_is_no_device_of_its_own() -> None:
 
 @pytest.fixture
 def twin(monkeypatch: pytest.MonkeyPatch) -> Backend:
-    """Have the processor stand in for the GPU that is asked for by its name."""
+    """Let the processor act as the GPU that is requested by name."""
     backend = open_backend("cpu")
     monkeypatch.setattr("l5kit.device.opening.open_backend", lambda device: backend)
     return backend
@@ -537,7 +537,7 @@ def test_vector_samples_are_those_of_the_processor(city: Path, which: str, is_re
 
 
 def test_speeds_of_vector_samples(city: Path, backend: Backend) -> None:
-    """Of the past, where that is asked for; and of agents, by their methods for frames."""
+    """Of the past, if requested; and of agents, by their methods for frames."""
     cfg = VectorWorkload("EgoDatasetVectorized", "urban_driver").config()
     cfg["raster_params"]["semantic_map_key"] = "semantic_map/semantic_map.pb"
     cfg["model_params"]["speed_from_history"] = True
@@ -583,7 +583,7 @@ def test_a_device_without_memory_is_told_at_once(backend: Backend, monkeypatch: 
 def test_what_lies_on_a_device_is_there_before_others_read_it(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads that make batches have streams of their own, which do not wait for that of the constructor."""
+    """Threads that make batches have their own streams, which do not wait for that of the constructor."""
     done: list[str] = []
     upload, wait = type(backend).upload, type(backend).wait
     monkeypatch.setattr(type(backend), "upload", lambda self, arrays: done.append("sent") or upload(self, arrays))

@@ -1,4 +1,4 @@
-"""What the constructors and indices of the datasets take and refuse: other integers, other objects, damaged logs."""
+"""Constructors and indices of the datasets: other integers, other objects, damaged logs."""
 
 from pathlib import Path
 from typing import Any

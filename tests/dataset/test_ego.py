@@ -30,7 +30,7 @@ def make_dataset(log: ChunkedDataset | None = None, **overrides: Any) -> EgoData
 
 
 class RowCounter(BaseEgoDataset):
-    """A dataset of one's own: its samples tell how many rows they were given."""
+    """A user's dataset whose samples report how many rows they were given."""
 
     def _get_sample_function(self) -> Any:
         def count(state_index: int, frames: Any, agents: Any, tl_faces: Any, selected_track_id: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""What is raised when a sample cannot be made: iteration must not end silently."""
+"""Errors of samples that cannot be made: iteration must not end silently."""
 
 import pickle
 from pathlib import Path

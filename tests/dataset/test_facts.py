@@ -1,4 +1,4 @@
-"""The size of the AV that a log tells is the one in samples and pictures, one by one and in batches."""
+"""The AV size in the facts of a log is used in samples and pictures, one by one and in batches."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""Masks that users give: the rows of which there are no samples are left out, and told of."""
+"""Masks of users: rows without samples are left out with a warning."""
 
 import copy
 import pickle
@@ -143,7 +143,7 @@ def test_copies_keep_what_was_left_out_and_warn_no_more(tmp_path: Path) -> None:
 
 
 class OwnFilter(AgentDataset):
-    """Takes agents whatever their labels, as a subclass may whose samples do."""
+    """Accepts agents whatever their labels, as a subclass with other samples may."""
 
     def passes_label_filter(self, rows: Any) -> Any:
         return np.ones(len(rows), np.bool_)

@@ -93,7 +93,7 @@ def test_who_makes_the_files_holds_a_block_of_them(
     assert max(mapped) < 1
     assert megabytes_of_files_below(tmp_path) < 1
     assert_array_equal(dataset.agents_indices, np.flatnonzero(dataset.agents_mask))
-    assert megabytes_of_files_below(tmp_path) > INDEX_MB * 0.9  # which it tells of
+    assert megabytes_of_files_below(tmp_path) > INDEX_MB * 0.9  # with a warning
 
 
 def test_looking_samples_up_takes_no_page_of_a_file(script: ModuleType, log: Path, tmp_path: Path) -> None:

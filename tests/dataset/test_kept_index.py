@@ -87,7 +87,7 @@ def test_others_find_the_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     first = open_agents(path)
     files = kept_files()
     assert len(files) == 3
-    monkeypatch.setattr(AgentDataset, "load_agents_mask", None)  # nobody makes a mask again
+    monkeypatch.setattr(AgentDataset, "load_agents_mask", None)  # the mask is not computed again
     monkeypatch.setattr(kept_index, "_ends_of_frames", None)
     for other in (open_agents(path), pickle.loads(pickle.dumps(first))):
         assert is_mapped(other.agents_indices)

@@ -71,7 +71,7 @@ def draw_in_process(folder: Path, found: Any) -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a spawned process says of its kernels, after this one has drawn the same."""
+    """Report of a spawned process about its kernels, after this one has drawn the same."""
     folder = tmp_path_factory.mktemp("kernels")
     make_several_scenes_log().save(folder / "log.zarr")
     (folder / "map.pb").write_bytes(FIXTURE_S_MAP)

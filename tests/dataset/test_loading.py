@@ -1,4 +1,4 @@
-"""The loader: order, bits, errors, epochs and endings, whatever the numbers of threads and workers are."""
+"""The loader: order, bits, errors, epochs and endings for all numbers of threads and workers."""
 
 import gc
 import os
@@ -299,7 +299,7 @@ class Wrapped(Dataset[Any]):
 
 
 class WrappedTwice(Wrapped):
-    """A dataset that refers to itself and holds others in a tuple and a dictionary."""
+    """A dataset that refers to itself and holds other datasets in a tuple and a dictionary."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__((inner, Subset(inner, range(4))))

@@ -1,4 +1,4 @@
-"""Where AgentDataset finds the agents mask: in the dataset, in the cache folder, or by computing it."""
+"""Sources of the agents mask of AgentDataset: the dataset, the cache folder, or computation."""
 
 import os
 import platform
@@ -120,7 +120,7 @@ def test_a_mask_in_the_dataset_is_read(path: Path, num_computed: Callable[[], in
 
 
 def change_stored(path: Path, name: str = "0.5") -> None:
-    """Make a stored mask tell itself from a computed one."""
+    """Make a stored mask distinguishable from a computed one."""
     array: Any = zarr.open_group(str(path), mode="r+", zarr_format=2)[f"agents_mask/{name}"]
     array[0] = (77, 88)
 

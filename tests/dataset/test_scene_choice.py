@@ -1,4 +1,4 @@
-"""Scenes that are drawn: a share of them, some more often than others, the same in all processes."""
+"""Draws of scenes: a share of them, with weights, the same in all processes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Workers use their shared memory again when nobody refers to it any more, and never before."""
+"""Workers reuse their shared memory when nobody refers to it any more, and never before."""
 
 import copy
 import itertools
@@ -302,7 +302,7 @@ def test_mappings_of_ended_workers_go(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> SharedBlocks:
-    """Blocks of this process, which stands for a worker."""
+    """Blocks of this process, which acts as a worker."""
     blocks = SharedBlocks()
     monkeypatch.setattr(worker_memory, "new_shared", blocks)
     return blocks

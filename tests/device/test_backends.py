@@ -66,7 +66,7 @@ def test_kernels_round_products_and_sums(backend: Backend) -> None:
 
 @njit
 def _count_in_room(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the sum of a row of room, filled before with the number of the item, which others in it would change."""
+    """Write the sum of a row of scratch memory, filled with the item index, which other items in it would change."""
     room, found = arguments
     row = room[item % len(room)]
     for column in range(len(row)):

@@ -55,7 +55,7 @@ def assert_compiled(backend: CompilingBackend, *, has_angles: bool = False) -> N
 
 @pytest.mark.process  # numba-cuda asks the system for libraries
 def test_kernels_are_not_compiled_when_they_are_linked(backend: CompilingBackend) -> None:
-    """Where they would be compiled with products and sums joined, whatever the compiler was told before."""
+    """Whether they would be compiled with fused products and sums, whatever the earlier options of the compiler."""
     from l5kit.device.cuda import launcher_of
     from l5kit.rasterization.row_painting import _paint_row
 

@@ -1,4 +1,4 @@
-"""A made city to drive in, lists of keys, and drives of these by the simulation."""
+"""A synthetic city to drive in, lists of keys, and their drives by the simulation."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ class PythonDrive:
 
 @pytest.fixture(scope="session")
 def city(tmp_path_factory):
-    """Folder of a small made city, never written to."""
+    """Folder of a small synthetic city, never written to."""
     return small_city(tmp_path_factory.mktemp("drive") / "city").path
 
 

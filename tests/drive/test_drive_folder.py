@@ -1,4 +1,4 @@
-"""The folder of the page: whole, small, and without anything of others."""
+"""Folder of the page: complete, small, and without foreign content."""
 
 import dataclasses
 import gzip

@@ -19,7 +19,7 @@ QUIET = ClosedLoopOptions(show_bar=False)
 
 @pytest.fixture(scope="module")
 def saved(city, batches, drive_by_keys):
-    """What the page would save of a drive, computed by the simulation."""
+    """The file that the page would save of a drive, computed by the simulation."""
     keys = key_lists(int(batches[SCENE].stops[0]) - 1)[2]
     drive = drive_by_keys(batches[SCENE], keys)
     scores, states = drive.scored.details.scores, drive.scored.details.states

@@ -31,7 +31,7 @@ SIZES = {"desk": (1280, 800), "tablet": (820, 1180), "phone": (390, 844), "sidew
 
 @pytest.fixture(scope="module")
 def address(city, policy, tmp_path_factory):
-    """Where a plain server of files has the page."""
+    """Address of the page on a plain file server."""
     folder = write_drive_folder(
         tmp_path_factory.mktemp("page") / "drive",
         find_dataset_files(city),

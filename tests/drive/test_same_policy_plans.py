@@ -1,6 +1,6 @@
-"""The plan of the policy that ships, by the page and by l5kit, row by row: what it sees, what it does, and where to.
+"""Plans of the shipped policy, by the page and by l5kit, row by row: observations, actions and poses.
 
-Cities with few and with many road users, and keys that leave the road, come close to others, and stop.
+Cities with few and with many road users, and keys that leave the road, approach others, and stop.
 """
 
 from dataclasses import replace

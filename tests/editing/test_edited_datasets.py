@@ -53,7 +53,7 @@ def fork_dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def city(tmp_path_factory):
-    """A made city with three scenes."""
+    """A synthetic city with three scenes."""
     return small_city(tmp_path_factory.mktemp("cities") / "city").path
 
 
@@ -277,7 +277,7 @@ AHEAD = [
 
 @pytest.fixture(scope="module")
 def on_the_road(tmp_path_factory):
-    """One scene on the way to the fork, in which nobody collides."""
+    """One scene on the way to the fork, without collisions."""
     folder = tmp_path_factory.mktemp("road")
     source = save_dataset(folder / "source", fork_setting(folder), [drive_ahead(num_frames=100)])
     assert not drive(source, folder / "logged", "replay")[0]

@@ -56,7 +56,7 @@ def first_meeting(scene, track):
     return None
 
 
-# --- what stands
+# --- stationary objects
 
 
 def test_a_parked_bus_stands_so_far_ahead_of_the_front_in_all_frames():
@@ -121,7 +121,7 @@ def test_cones_stand_in_a_slanting_row_with_a_trailer_behind():
     )
 
 
-# --- who moves
+# --- moving objects
 
 
 @pytest.mark.parametrize(("side", "sign"), [("right", -1.0), ("left", 1.0)])
@@ -256,7 +256,7 @@ def test_nobody_cuts_in_across_the_lane():
 def test_denser_traffic_has_copies_of_drivers_at_other_times():
     scene = drive_ahead(others=[{"start": (40.0, 4.0), "speed": 10.0}, {"start": (5.0, 9.0)}])
     edited = DenserTraffic(factor=2.0).apply(scene, ALONE)
-    assert np.unique(edited.agents.track_ids).tolist() == [1, 2, 3]  # who stands is not copied
+    assert np.unique(edited.agents.track_ids).tolist() == [1, 2, 3]  # stationary agents are not copied
     logged, copy = track_of(scene, 1), track_of(edited, 3)
     delay = int(copy["frames"][0] - np.flatnonzero(logged["xy"][:, 0] == copy["xy"][0, 0])[0])
     assert delay <= -15  # one that appears later would do so near the AV
@@ -339,7 +339,7 @@ def test_the_av_brakes_as_hard_as_it_must_for_a_bend(fork, start_x, speed_mps, l
     steps_m = np.diff(edited.ego_positions_m[:, :2], axis=0)
     speeds = np.concatenate([[speed_mps], 10.0 * np.linalg.norm(steps_m, axis=1)])
     assert least_mps2 < -10.0 * np.diff(speeds).min() < most_mps2
-    # it points to where it moves, from 0.5 m beside the middle, too
+    # it points in the direction of motion, also when it is 0.5 m off the centre
     slips = np.arctan2(steps_m[:, 1], steps_m[:, 0]) - edited.ego_yaws_rad[:-1]
     assert np.abs(slips[edited.ego_positions_m[:-1, 0] < 96.0]).max() < 0.01
     assert np.abs(slips).max() < 0.07

@@ -90,13 +90,13 @@ def workers(nodes):
 
 
 def begun(folder):
-    """Which scene was begun how often, and by whom."""
+    """How often each scene was started, and by which worker."""
     rows = [path.name.split("-") for path in Path(folder).iterdir()]
     return sorted(int(row[0]) for row in rows), {int(row[1]) for row in rows}
 
 
 def after_some_are_begun(folder, number, act):
-    """Do something in a thread once so many scenes were begun."""
+    """Call a function in a thread once some number of scenes were started."""
 
     def wait():
         while len(list(Path(folder).iterdir())) < number:

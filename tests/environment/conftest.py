@@ -1,4 +1,4 @@
-"""Environments over the small made city, for tests of environments."""
+"""Environments over the small synthetic city."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kinds of actions: spaces, what numbers stand for, and what is refused."""
+"""Kinds of actions: spaces, meaning of the values, and refusals."""
 
 from dataclasses import replace
 

@@ -169,7 +169,7 @@ def test_an_episode_that_has_ended_begins_again_in_the_next_step(make):
     torch.testing.assert_close(
         sum(infos["reward_sums"][name] for name in DrivingReward.terms), infos["reward_sums"]["tot"]
     )
-    obs, rewards, _, truncated, infos = env.step(zeros(env, np.nan))  # nobody looks at it
+    obs, rewards, _, truncated, infos = env.step(zeros(env, np.nan))  # unused
     assert (env.scene_indices.tolist(), env.first_frames.tolist()) != first
     assert (rewards.tolist(), truncated.tolist(), infos["reward_sums"]["tot"].tolist()) == ([0, 0], [False] * 2, [0, 0])
     assert obs.cpu().numpy()[0] in env.single_observation_space
@@ -260,7 +260,7 @@ def test_a_number_in_the_step_that_begins_an_episode_is_not_looked_at(make):
 
 @pytest.mark.parametrize("part", [TrafficSlots, EpisodeRoads, AvSlots, CompactView, EpisodeJudge])
 def test_what_is_made_on_a_device_is_there_before_others_read_it(make, monkeypatch, part):
-    """Whatever is asked for last in a constructor, somebody waits for it."""
+    """Whatever a constructor requests last has a waiter."""
     asked, backend = [], type(make().avs.backend)
     for name in ("upload", "full", "empty", "run", "wait"):
         function = getattr(backend, name)

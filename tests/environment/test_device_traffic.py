@@ -17,7 +17,7 @@ DRIVERS = {
     "replay": None,
 }
 AV_SIZES_M = {0: (4.8, 1.9), 1: (4.8, 1.9), 2: (240.0, 240.0)}
-"""Of slots: one AV is so large that vehicles, which come from where the log ends, appear where it stands."""
+"""Slots with one AV so large that vehicles beyond the end of the log appear inside it."""
 
 
 def egos_of(bank, bank_rows, frames, slots):

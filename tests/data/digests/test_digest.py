@@ -1,4 +1,4 @@
-"""The digest of a dataset: what it is made of, what it refuses, and when it is taken from the cache."""
+"""Digest of a dataset: its inputs, refusals, and use of the cache."""
 
 import dataclasses
 import hashlib
@@ -48,7 +48,7 @@ def by_hand(files):
 
 
 def age(folder, seconds=60):
-    """Let files be written to so long ago that their times tell of a change."""
+    """Make files old enough that their modification times reveal changes."""
     for path in [path for path in Path(folder).rglob("*") if path.is_file()] or [Path(folder)]:
         os.utime(path, ns=(time.time_ns() - seconds * 10**9,) * 2)
 
@@ -381,7 +381,7 @@ def test_a_cached_digest_is_not_taken_after_a_change(folder, change):
 
 
 def test_files_that_have_just_been_written_are_read_again(folder, read_files):
-    """Their times might not tell of a change."""
+    """Their modification times might not reveal a change."""
     age(folder)
     (folder / "frames" / "0").write_bytes(b"abc")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Manifests: what they hold, what they refuse to read, and what they tell of another copy."""
+"""Manifests: their content, refused files, and comparison with another copy."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Verification: what it finds, and how it goes on where it was stopped."""
+"""Verification: its findings, and resuming after an interruption."""
 
 import os
 import time
@@ -50,7 +50,7 @@ class Stop(BaseException):
 
 @pytest.fixture
 def stop_after(monkeypatch):
-    """Function that lets the next verification end as by Ctrl-C when so many files were read."""
+    """Function that interrupts the next verification like Ctrl-C after some number of files."""
 
     def stop(num_files):
         original, count = _Hashing.result_of, [0]

@@ -15,7 +15,7 @@ def running_server():
 
 @pytest.fixture
 def server(running_server, monkeypatch):
-    """The server, without what earlier tests have asked."""
+    """The server, without the requests of earlier tests."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     running_server.files.clear()
     running_server.tricks.clear()
@@ -36,5 +36,5 @@ def retries(waits):
 
 @pytest.fixture(scope="session")
 def content():
-    """The content of a file: 300,000 bytes, none like the others."""
+    """Content of a file: 300,000 distinct bytes."""
     return np.random.default_rng(0).bytes(300_000)

@@ -1,4 +1,4 @@
-"""Archives: what is in a good one comes out, and nothing leaves the folder of a bad one."""
+"""Archives: good ones are unpacked, and bad ones never write outside the folder."""
 
 import bz2
 import gzip

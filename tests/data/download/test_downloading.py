@@ -250,7 +250,7 @@ def test_a_bucket_that_stops_goes_on_with_the_missing_files(bucket, wanted, tmp_
     download_dataset([bucket], tmp_path / "out", workers=1)
     assert files_in(tmp_path / "out") == wanted
     num_left = sum(map(bool, wanted.values())) - sum(map(bool, here.values()))
-    assert len(asked) - 10 in (num_left, num_left - 1)  # one may have come before its thread was told to stop
+    assert len(asked) - 10 in (num_left, num_left - 1)  # one may have arrived before its thread was stopped
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(city, tmp_path, monkeypatch):

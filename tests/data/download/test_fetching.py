@@ -111,7 +111,7 @@ def test_a_file_that_changes_on_the_way_is_begun_anew(fetch, server, content):
 
 
 class Source:
-    """A file whose replies are made one after the other, of the byte that is asked for."""
+    """A file with successive replies, each from the requested byte on."""
 
     name = "FILE"
 
@@ -130,7 +130,7 @@ def test_more_bytes_than_were_told_are_not_taken(tmp_path, retries, waits):
 
 
 def test_bytes_of_two_versions_are_not_put_together(tmp_path, retries, content):
-    """The second version has the bytes that are asked for again, and other ones before them."""
+    """The second version agrees in the re-requested bytes, and differs before them."""
     changed = bytes(30_000) + content[30_000:]
 
     def broken():

@@ -9,7 +9,7 @@ from l5kit.data.index.interval_run import IntervalFault, IntervalRun, RunTitles
 
 TITLES = RunTitles("scene", "frame_index_interval", "frame")
 BORDERS = (0, 14, 28, 42, 56)
-"""Where the scenes of most cases start and end in truth."""
+"""True starts and ends of the scenes in most cases."""
 
 
 def check(bounds, length=56, *, breaks=()):
@@ -297,7 +297,7 @@ def true_runs():
 @given(truth=true_runs(), data=st.data())
 @settings(max_examples=500, deadline=None, derandomize=True)
 def test_whatever_is_written_over_one_interval_the_others_stay_readable(truth, data):
-    """If breaks tell where records start, only what was written over is refused (an empty one may become a twin)."""
+    """If breaks show where records start, only overwritten ones are refused (an empty one may become a duplicate)."""
     length = int(truth[-1, 1])
     record = data.draw(st.sampled_from(np.flatnonzero(truth[:, 0] < truth[:, 1]).tolist()))
     damaged = truth.copy()

@@ -1,4 +1,4 @@
-"""Windows: their shapes are checked, some of them can be taken, and they can be made of arrays at hand."""
+"""Windows: checks of shapes, subsets, and construction from arrays."""
 
 import dataclasses
 

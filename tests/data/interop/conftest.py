@@ -1,4 +1,4 @@
-"""Random logs on disk whose files have few rows, and who reads them."""
+"""Random logs on disk whose files have few rows, and their readers."""
 
 import numpy as np
 import pytest

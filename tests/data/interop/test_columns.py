@@ -335,7 +335,7 @@ def test_an_export_that_was_killed_goes_on_with_the_shards_that_it_has(
 
 
 def test_files_are_the_same_at_any_time(stored, tmp_path, monkeypatch):
-    """Also what gzip makes, which tells the time."""
+    """Including gzip output, which contains the time."""
     zarr.open_group(stored.path, mode="a", zarr_format=2).create_array("agents_mask/0.5", data=np.arange(6))
     for name, now_s in (("a", 1e9), ("b", 1.5e9)):
         monkeypatch.setattr("time.time", lambda now_s=now_s: now_s)

@@ -1,4 +1,4 @@
-"""Scenes as OpenSCENARIO XML: who is there when, on which trajectory, and what the schema says."""
+"""Scenes as OpenSCENARIO XML: presence and trajectories of road users, and validity against the schema."""
 
 from pathlib import Path
 from xml.etree import ElementTree
@@ -70,7 +70,7 @@ def test_who_comes_later_is_added_and_who_goes_is_deleted(log, tmp_path):
     assert not started & added
     assert root.find("RoadNetwork/LogicFile") is None
     leaving = root.findall(".//Event[@name='leaves']")
-    # who is there in the last frame stays
+    # agents of the last frame stay
     assert [event.find(".//EntityAction").get("entityRef") for event in leaving] == ["agent-2"]
     for event in leaving:
         name = event.find(".//EntityAction").get("entityRef")

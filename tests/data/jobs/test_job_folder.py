@@ -1,4 +1,4 @@
-"""Job folders: a job that was killed goes on, does nothing twice, and takes nothing that is damaged."""
+"""Job folders: a killed job resumes, repeats nothing, and uses no damaged part."""
 
 import json
 import os
@@ -26,7 +26,7 @@ FACTS = {"command": "count", "data": ["log", "1"]}
 
 @dataclass
 class Counts:
-    """Squares, and which scenes were asked for; fails at one scene as long as it is told to."""
+    """Squares and the requested scenes; fails at one scene while the test wants it to."""
 
     asked: list
     fails_at: int | None = None

@@ -49,7 +49,7 @@ def test_the_road_is_lanes_and_drivable_areas_but_not_what_is_cut_out(tmp_path):
     points_m = np.array([[0.0, 0.0], [45.0, 8.0], [5.0, 6.0], [0.0, 12.0], [0.0, 9.2]])
     distances_m = driving_map.distances_to_surface_m(points_m)
     assert distances_m[:2].tolist() == [0.0, 0.0]
-    assert np.isinf(distances_m[2:4]).all()  # on the island, which is 2 m wide, and far beside
+    assert np.isinf(distances_m[2:4]).all()  # on the island, which is 2 m wide, and far away
     assert distances_m[4] == pytest.approx(0.2, abs=STATED_M)
     assert driving_map.num_lanes == 1
     assert driving_map.lanes_at(points_m[1:2])[0].tolist() == []  # an area is no lane

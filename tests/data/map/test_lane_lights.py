@@ -1,4 +1,4 @@
-"""Which faces of a map are active in windows of a log."""
+"""Active faces of a map in windows of a log."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Routes of maps: lanes that follow or lie beside each other, the shortest of all ways, and places without one."""
+"""Routes of maps: successive and neighbouring lanes, the shortest route, and positions without one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_the_line_does_not_turn_around_where_a_lane_begins_before_the_end_of_the
 
 
 def fork(folder: Path, detour_m: float) -> MapAPI:
-    """Two lanes beside each other of which the left one goes straight to the goal, the right one with a detour."""
+    """Two neighbouring lanes: the left one leads straight to the goal, the right one on a detour."""
     builder = MapBuilder(WORLD_TO_ECEF)
     height_m = np.sqrt((50 + detour_m / 2) ** 2 - 50**2)
     builder.add_lane("right", *straight_lane((0, 0), (50, 0)), lanes_ahead=["out"], change_left="left")
@@ -224,7 +224,7 @@ def cheapest_m(town: MapAPI, start: np.ndarray, goal: np.ndarray) -> float:
 
 
 def cost_of(town: MapAPI, route: LaneRoute) -> float:
-    """Return what a route of a town costs, in which lanes beside each other are equally long."""
+    """Return the cost of a route of a town, in which neighbouring lanes are equally long."""
     rows = route.lane_rows.tolist()
     lines = [(town.arrays.left_line(row)[:, :2] + town.arrays.right_line(row)[:, :2]) / 2 for row in rows]
     lengths = [float(np.linalg.norm(line[1] - line[0])) for line in lines]
@@ -260,7 +260,7 @@ def test_no_way_is_cheaper(town_folder: Path, seed: int) -> None:
 
 
 def assert_is_driven(town: MapAPI, rows: Sequence[int], is_change: Sequence[bool]) -> None:
-    """Check that each lane follows the one before, or lies beside it where that is allowed."""
+    """Check that each lane follows the previous one, or is its neighbour where that is allowed."""
     network = town.network
     for before, lane, is_beside in zip(rows[:-1], rows[1:], is_change[1:], strict=True):
         beside = (network.left_rows[before], network.right_rows[before])

@@ -97,7 +97,7 @@ def test_arrays_added_to_a_consolidated_group_are_found():
 
 @pytest.fixture
 def stale(tmp_path):
-    """A log to which somebody else has appended, who left the consolidated metadata as it was."""
+    """A log to which another program has appended without updating the consolidated metadata."""
     path = write_with_chunks(random_dataset(np.random.default_rng(3), 2), tmp_path / "a.zarr")
     zarr.consolidate_metadata(path, zarr_format=2)
     agents = zarr.open_group(path, mode="r+", zarr_format=2, use_consolidated=False)["agents"]

@@ -353,7 +353,7 @@ def test_a_set_that_changes_while_it_is_decoded_is_refused(web, tmp_path, monkey
 
 
 class CountingStorage(MemoryFileSystem):
-    """Stands in for a service such as GCS: options are asked for, files are counted, some fail."""
+    """Fake of a service such as GCS: requires options, counts files, and fails for some."""
 
     protocol = "counted"
     store: ClassVar[dict] = {}

@@ -1,4 +1,4 @@
-"""Datasets in a bucket of S3: a server of the same interface in a process of its own."""
+"""Datasets in an S3 bucket, served by a separate process with the same interface."""
 
 import json
 import multiprocessing
@@ -33,7 +33,7 @@ READING = RemoteReading(attempts=3, timeout_s=20.0, first_delay_s=0.01)
 
 
 class Server:
-    """The server, and what it was asked."""
+    """The server, and the requests it has received."""
 
     def __init__(self, url):
         self.url = url

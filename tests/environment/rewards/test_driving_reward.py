@@ -1,4 +1,4 @@
-"""Reward from the closed-loop score: terms of made steps, and whole drives beside the score's own functions.
+"""Driving reward from the closed-loop score: terms of synthetic steps, and whole drives compared with the score.
 
 The AV is 4 x 2 m, and its route goes along x from the origin; a step takes 0.1 s.
 """
@@ -98,7 +98,7 @@ def make_step(
 
 
 def worth_of(step, reward=None):
-    """The terms of a step that are not 0, the worth and what has failed, in an episode that begins far away."""
+    """The non-zero terms of a step, its reward and its failures, in an episode that begins far away."""
     reward = DrivingReward() if reward is None else reward
     reward.begin(SLOT, make_step())
     worth = reward.of_step(SLOT, step)
@@ -168,7 +168,7 @@ def test_backwards_is_not_made_better_by_what_is_wrong():
     ("experts_m", "expected"), [((3.0, 4.0), 0.05), ((3.0, 3.25), 0.1), ((3.0, 3.0), 0.1), ((3.0, 5.0), 0.025)]
 )
 def test_progress_beside_the_expert(experts_m, expected):
-    """Half a metre in a step; an expert who drives less than 4 m/s counts as one with 4 m/s."""
+    """Half a metre in a step; an expert below 4 m/s counts as one with 4 m/s."""
     reward = DrivingReward(DrivingWeights(progress_reference="expert", least_reference_mps=4.0))
     step = make_step(place=(0.5, 0, 0), place_before=(0, 0, 0), experts_m=experts_m)
     assert worth_of(step, reward)[0] == pytest.approx({"progress": expected})
@@ -350,7 +350,7 @@ def test_refusals(make, message):
 
 @pytest.fixture(scope="module")
 def wild_drives(city):
-    """Scenes of a made city, their map, and AVs that leave the log more and more: to both sides and too fast."""
+    """Scenes of a synthetic city, their map, and AVs that increasingly leave the log: to both sides and too fast."""
     log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
     scenes = [read_scene_arrays(log, index) for index in range(len(log.scenes))] * 3
     logged = read_ego_states(scenes)
@@ -414,7 +414,7 @@ def steps_of(states, road_users: RoadUsers, driving_map, expert):
 
 
 def places_along(paths, states):
-    """Where on their paths AVs are: arc length, offset, and heading minus that of the path, (S, F, 3)."""
+    """Positions of AVs on their paths: arc length, offset, and heading relative to the path, (S, F, 3)."""
     places = np.zeros((*states.is_there.shape, 3))
     for scene, frame in np.ndindex(states.is_there.shape):
         points_m = paths.points_of(scene)

@@ -1,4 +1,4 @@
-"""AVs of slots: kernels move them as actions of any kind do, and what leads nowhere moves nobody."""
+"""AVs of slots: kernels move them like actions of any kind, and invalid actions move nobody."""
 
 import numpy as np
 import pytest

@@ -11,7 +11,7 @@ CHOOSE, SET = choose_going.py_func, set_avs.py_func  # in Python, as a loop over
 
 
 def three_avs():
-    """AVs of three slots, which stand at 1, 2 and 3 m and have motions 10, 20 and 30."""
+    """AVs of three slots, at 1, 2 and 3 m with motions 10, 20 and 30."""
     boxes = np.zeros((3, 5))
     boxes[:, 0] = [1.0, 2.0, 3.0]
     motions = np.repeat([[10.0], [20.0], [30.0]], 4, axis=1)
