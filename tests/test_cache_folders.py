@@ -1,4 +1,4 @@
-"""Where kernels and caches are kept for users who can write next to nowhere."""
+"""Cache folders of kernels and data for users with hardly any writable folder."""
 
 import os
 import shutil
@@ -123,7 +123,7 @@ def test_nothing_is_changed_where_kernels_can_be_kept(monkeypatch, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions of folders are those of POSIX")
 def test_the_command_starts_in_a_read_only_installation_without_a_home(tmp_path):
     as_user = []
-    if os.getuid() == 0:  # whom no permission holds back, unless the capabilities are given up
+    if os.getuid() == 0:  # who ignores permissions unless capabilities are dropped
         as_user = [shutil.which("setpriv") or "", "--bounding-set=-all", "--inh-caps=-all"]
         if subprocess.run([*as_user, "true"], capture_output=True, check=False).returncode:
             pytest.skip("the superuser needs setpriv of util-linux to give up its rights")

@@ -15,7 +15,7 @@ from l5kit._compiling import CompilationWatch, interrupted_after_compiling
 
 @pytest.fixture
 def kernel():
-    """A kernel that nobody has compiled."""
+    """A kernel that has not been compiled."""
 
     @njit
     def add_one(x):
@@ -26,7 +26,7 @@ def kernel():
 
 @pytest.fixture
 def watched():
-    """A watch that runs, and what it told."""
+    """A running watch, and its messages."""
     told = []
     watch = CompilationWatch(lambda: told.append(watch.is_compiling))
     watch.start()
@@ -193,7 +193,7 @@ print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=Tr
 
 
 def test_nothing_is_held_for_other_threads(kernel):
-    """Only the main thread gets Ctrl-C: what others compile, or do in such a block, is none of its business."""
+    """Only the main thread gets Ctrl-C: compilations and blocks of other threads do not affect it."""
 
     def compile_in_block():
         with interrupted_after_compiling():

@@ -331,7 +331,7 @@ def test_leftovers_of_all_names_in_a_folder_are_cleared(killed, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 @pytest.mark.parametrize("file", ["owner.txt", "owner.lock"])
 def test_what_another_machine_or_an_older_release_left_is_cleared_after_a_day_only(killed, tmp_path, file):
-    """Where a shared folder does not share its locks, a lock of another machine cannot be seen."""
+    """If a shared folder does not share its locks, a lock of another machine is invisible."""
     left = killed()
     (left / "owner.txt").write_text("another-machine\n0000-1111")
     if file == "owner.lock":
@@ -370,7 +370,7 @@ def test_what_a_killed_writer_had_taken_away_comes_back(killed, tmp_path):
 
 
 def test_a_file_system_without_locks_keeps_what_is_there(tmp_path, monkeypatch):
-    """A writer goes on without a lock, and nobody takes what it writes for a leftover."""
+    """A writer continues without a lock, and its files are not mistaken for leftovers."""
 
     def refuse(*_, **__):
         raise NotImplementedError("no locks here")

@@ -1,4 +1,4 @@
-"""The command that installs an extra works where it is told: in a clone, and where l5kit came from an index."""
+"""The command in errors that installs an extra works: in a clone, and where l5kit came from an index."""
 
 import json
 import re
@@ -15,7 +15,7 @@ SOURCE = Path(errors.__file__).resolve().parent
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Let l5kit be one that lies among installed packages, and tell where it came from."""
+    """Let l5kit be an installed package, and set its origin."""
     site = tmp_path / "lib" / "site-packages" / "l5kit" / "errors.py"
     monkeypatch.setattr(errors, "__file__", str(site))
 

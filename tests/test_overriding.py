@@ -1,4 +1,4 @@
-"""Whether an object has methods of its own."""
+"""Overridden methods of objects."""
 
 import types
 from collections import OrderedDict

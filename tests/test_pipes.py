@@ -1,4 +1,4 @@
-"""Pipes in the place of files: whatever reads a file that a user names refuses them, and waits for nobody."""
+"""Pipes instead of files: every reader of a user's file refuses them without waiting."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Secrets of addresses: users, passwords and signatures stand in nothing that is stored, printed or told."""
+"""Secrets in addresses: users, passwords and signatures are never stored, printed or shown."""
 
 import json
 import random
@@ -95,7 +95,7 @@ def test_what_is_no_secret_stays(text):
 
 @dataclass(frozen=True)
 class Named:
-    """What stands for a planner, traffic and options in a setup."""
+    """Fakes of planner, traffic and options in a setup."""
 
     name: str = "idm"
     fallback: str | None = None

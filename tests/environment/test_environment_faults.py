@@ -64,7 +64,7 @@ def test_wrong_actions_change_nothing(make, observation, actions):
         numbers = {"below": -1, "above": 63, "half": 1.5, "nan": np.nan, "text": "1", "none": None, "flag": True}
         bad = {name: value if num is None else [0, value, 1] for name, value in numbers.items()}
         if num is not None:
-            del bad["flag"]  # NumPy makes a number of it beside numbers
+            del bad["flag"]  # NumPy converts it to a number when mixed with numbers
         bad["deep"] = [[0]] if num is None else [[0, 1, 2]]
     else:
         bad = wrong_actions(env)
@@ -340,7 +340,7 @@ def test_processes_of_stable_baselines_step_environments(city, tmp_path, context
 
 
 class Failing:
-    """Reward of a user that fails when it is told to."""
+    """Reward of a user that fails on request."""
 
     terms = ("none",)
     fails = False

@@ -344,7 +344,7 @@ class Sideways:
 
 
 class Halves:
-    """Reward of a user: 0.5 for each step, and a failure once the AV is 5 m beside the log."""
+    """Reward of a user: 0.5 for each step, and a failure once the AV is 5 m off the logged path."""
 
     terms = ("half",)
 
@@ -535,7 +535,7 @@ def test_an_action_ends_with_its_episode(city, tmp_path):
         assert not infos["is_off_road"].any()
         frames = held.frame_indices.copy()
     assert infos["is_off_road"][terminated].all()
-    assert infos["reward_off_road"][terminated] == pytest.approx(-0.5)  # one frame off the road, whatever is left
+    assert infos["reward_off_road"][terminated] == pytest.approx(-0.5)  # one frame off the road, whatever follows
     assert (driven <= 5).all()
 
 

@@ -20,7 +20,7 @@ NUM_ENVS = 7
 
 @pytest.fixture
 def make(city, tmp_path, monkeypatch):
-    """Function that makes environments whose kernels run in so many threads, however few items there are."""
+    """Function that makes environments whose kernels run in a given number of threads, however few items there are."""
     monkeypatch.setattr(processor, "_LEAST_ITEMS", 1)
 
     def make_env(num_threads, **params):

@@ -133,7 +133,7 @@ def test_scenes_in_which_episodes_fail_are_drawn_more_often():
     draws = EpisodeDraws(choice, 400, failed_share=0.5)
     slots = np.arange(400)
     draws.seed(slots, 3)
-    assert np.bincount(draws.draw(slots, {})[0], minlength=10).max() < 80  # nobody has failed
+    assert np.bincount(draws.draw(slots, {})[0], minlength=10).max() < 80  # no failures
     draws.note(np.array([2, 7, 7, 4]), np.array([True, True, True, False]))
     counts = np.bincount(draws.draw(slots, {})[0], minlength=10)
     assert counts[7] > counts[2] > 70

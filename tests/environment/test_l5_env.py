@@ -268,7 +268,7 @@ def test_scenes_come_in_order_from_a_reset_id_on(make_env):
 
 
 def test_acceleration_may_be_that_of_a_second(make_env):
-    """Row G1 of the defects: in 1.5 the action 1 stands for 60 m/s2."""
+    """Row G1 of the defects: in 1.5 the action 1 means 60 m/s2."""
     old, new = make_env(use_kinematic=True), make_env(use_kinematic=True, acceleration_per_step=True)
     assert old.kin_rescale.acc_scale == pytest.approx(0.6)
     assert new.kin_rescale.acc_scale == pytest.approx(0.06)
@@ -287,7 +287,7 @@ def test_agents_may_be_driven(make_env, tmp_path):
     env = make_env(sim_cfg=sim_cfg, simnet_model_path=path, randomize_start=False)
     env.reset(options={"scene_id": 0})
     with pytest.raises(ValueError, match="finite"):
-        env.step([np.nan, 0, 0])  # moves nobody
+        env.step([np.nan, 0, 0])  # moves nothing
     drive(env)
     (output,) = env.get_episode_outputs()
     assert len(output.agents_ins_outs) == 4
@@ -373,7 +373,7 @@ def test_actions_beyond_the_space_are_scaled_like_others(make_env):
 
 
 def test_steps_outside_of_an_episode_are_refused(make_env):
-    """Row G17 of the defects: 1.5 told of an index."""
+    """Row G17 of the defects: 1.5 raised an index error."""
     env = make_env(render_mode="rgb_array")
     for ask in (lambda: env.step(AHEAD), env.get_episode_outputs, env.render):
         with pytest.raises(RuntimeError, match=r"call reset\(\) before"):

@@ -1,4 +1,4 @@
-"""Parallel environment: PettingZoo's own checks, who acts and when, the same episodes as single ones, and errors."""
+"""Parallel environment: the checks of PettingZoo, acting vehicles, equality with single episodes, and errors."""
 
 import math
 import warnings
@@ -50,7 +50,7 @@ def log(city):
 
 
 def drive(env, action=FASTER):
-    """Give all who act one action."""
+    """Give all actors the same action."""
     return env.step(dict.fromkeys(env.agents, action))
 
 
@@ -329,7 +329,7 @@ def test_who_has_failed_leaves_and_the_av_stands(make):
 
 
 def overlaps(env):
-    """Return who overlaps each actor that acts, by name: tracks, and -1 for the AV."""
+    """Return the tracks that overlap each actor, by name; -1 is the AV."""
     traffic = env.episode.roads.traffic
     rows = traffic.rows(ONE_SCENE)
     is_user = rows.groups != RoadUserGroup.NONE

@@ -93,7 +93,7 @@ def test_a_unicycle_turns_and_then_goes_straight_on(action, speed, turn):
 
 
 def test_a_unicycle_brakes_to_a_least_speed_if_it_has_one():
-    """Row G12 of the defects: in 1.5 who brakes on drives backwards."""
+    """Row G12 of the defects: in 1.5 a vehicle that keeps braking drives backwards."""
     speeds = []
     for least in (None, 0.0):
         model = UnicycleModel(min_speed=least)

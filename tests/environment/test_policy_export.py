@@ -1,4 +1,4 @@
-"""Exported policies: they compute what the policy does, drive as it does, and tell what they are."""
+"""Exported policies: the same actions, the same drives, and descriptions."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""A roundabout that the log drives around once and a half: who begins in the second lap is on the route of that lap."""
+"""A roundabout that the log circles one and a half times: episodes that begin in the second lap follow its route."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def assert_as_in_the_log(columns, samples, frame):
     sample = samples[frame]
     for key in ("route_polyline", "route_lanes", "goal_position"):
         np.testing.assert_allclose(columns[key][0], sample[key], atol=0.02, err_msg=key)
-    places = "all_other_agents_route_places"  # but for speeds, which simulations measure
+    places = "all_other_agents_route_places"  # except for speeds, which simulations measure
     np.testing.assert_allclose(columns[places][0, :, :2], sample[places][:, :2], atol=0.02)
 
 

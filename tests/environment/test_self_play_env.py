@@ -1,4 +1,4 @@
-"""Self-play: each vehicle that acts is a row, rows of those that end go on with others, and refusals."""
+"""Self-play: each actor is a row, rows of finished actors are reused for others, and refusals."""
 
 import json
 from functools import partial
@@ -90,7 +90,7 @@ def test_all_vehicles_act_as_those_of_a_parallel_environment(make, city, tmp_pat
     rng = np.random.default_rng(0)
     for _ in range(6):
         np.testing.assert_array_equal(found, np.stack([seen[name] for name in names]))
-        # each has an action of its own, and others come later, as all rows are taken
+        # each has its own action, and others enter later, as all rows are taken
         values = np.column_stack([rng.uniform(-1, 1, len(names)), np.zeros(len(names))]).astype(np.float32)
         seen, rewards, terminated, truncated, infos = actors.step(
             {**dict.fromkeys(actors.agents, AHEAD), **dict(zip(names, values, strict=True))}

@@ -32,7 +32,7 @@ def random_layers(num_heads):
 
 
 def random_rows(num_samples=6, count=7):
-    """Rows, which of them are there, and values of the AV; nobody is there in the first sample, all in the second."""
+    """Rows, a mask of those present, and values of the AV; none is present in the first sample, all in the second."""
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(num_samples, count, COLUMNS)).astype(np.float32)
     is_there = (rng.random((num_samples, count, 1)) < 0.6).astype(np.float32)
@@ -81,7 +81,7 @@ def test_both_compute_the_same(num_heads):
     found = without(*arrays)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, by_torch(*arrays), atol=1e-6)
-    assert (found[0] == 0).all()  # nobody is there
+    assert (found[0] == 0).all()  # empty set
     assert np.ptp(found[1:], axis=0).min() > 0
     assert without(*(array[:0] for array in arrays)).shape == (0, FEATURES)
     for row in range(len(found)):

@@ -25,7 +25,7 @@ SCENES, FRAMES = [1, 2, 0, 1, 2, 0], [1, 5, 20, 30, 80, 1]
 
 @dataclass
 class Processor:
-    """The steps of a simulation, done by what environments on the processor are made of."""
+    """Steps of a simulation, computed with the parts of environments on the processor."""
 
     bank: SceneBank
     model: object

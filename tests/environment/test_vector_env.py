@@ -39,7 +39,7 @@ def make_both(city, tmp_path):
 
 
 def copy_of_parts(args):
-    """Return arguments with rewards and models of their own, which have a state."""
+    """Return arguments with user-defined rewards and models, which have a state."""
     return {name: copy.deepcopy(value) if name in ("reward", "kin_model") else value for name, value in args.items()}
 
 

@@ -34,7 +34,7 @@ SAMPLE_TOLERANCE_M = 2e-5
 
 @pytest.fixture(scope="module")
 def city(tmp_path_factory):
-    """A made city of three scenes of 100 frames, never written to."""
+    """A synthetic city of three scenes of 100 frames, never written to."""
     return Path(small_city(tmp_path_factory.mktemp("chop") / "city").scenes["sample"])
 
 

@@ -183,7 +183,7 @@ def rounding_decides(ego_corners, agent_corners, found):
 @pytest.mark.parametrize("scale_m", [10.0, 1000.0])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_collisions_are_those_of_1_5(kind, scale_m):
-    """Who collides is equal in all cases, and how unless rounding decides in Shapely: fewer than one in a hundred."""
+    """Collisions agree in all cases, and sides unless rounding decides in Shapely: fewer than one in a hundred."""
     rng = np.random.default_rng([KINDS.index(kind), int(scale_m)])
     others = []
     for _ in range(NUM_CASES):

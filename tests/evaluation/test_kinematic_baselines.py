@@ -17,7 +17,7 @@ STEP_S = 0.1
 
 
 def turning_log(*, acceleration_mps2):
-    """One agent on a circle of 20 m, 5 m/s fast at first; the AV stands beside it."""
+    """One agent on a circle of 20 m, initially at 5 m/s; the AV is stationary next to it."""
     frames = []
     for time_s in STEP_S * np.arange(40):
         angle = (5 * time_s + acceleration_mps2 * time_s**2 / 2) / 20

@@ -86,7 +86,7 @@ def test_chances_of_differences(draws, num_different, expected):
 
 
 def test_draws_that_are_0_count_on_both_sides_whatever_the_seed():
-    """Eight scenes are won and one is lost: a draw in fifty is even, and random numbers do not decide for whom."""
+    """Eight scenes are won and one is lost: one draw in fifty is a tie, which random rounding must not decide."""
     gains = np.repeat([1.0, -1.0, 0.0], [8, 1, 31])
     chances = [chance_of(Resampling(10_000, seed).weights(40) @ gains / 40, num_different=9) for seed in range(20)]
     assert min(chances) > 0.01

@@ -23,7 +23,7 @@ def split_city(tmp_path_factory):
 
 @pytest.fixture
 def examples_on_path(monkeypatch):
-    """Let Python find the scripts, and what they import from beside them."""
+    """Let Python import the scripts and the modules next to them."""
     monkeypatch.syspath_prepend(EXAMPLES)
 
 

@@ -53,7 +53,7 @@ def test_a_planner_drives_as_in_1_5_and_is_scored(train_little, split_city, tmp_
     assert all(re.fullmatch(r"[01] of 1", cell) for (cell,) in failures.values())
     scores = rows_of(printed, "mean over scenes")
     _, replay, _, _ = scores["no_at_fault_collisions"]
-    assert replay == "1.00"  # the log of a made city has none
+    assert replay == "1.00"  # the log of a synthetic city has none
     folders = sorted(path.name for path in (tmp_path / "out" / "planning").iterdir())
     assert folders == ["constant-velocity", "idm", "planner", "replay"]
     driven = ChunkedDataset(tmp_path / "out" / "planning" / "planner" / "simulated.zarr").open()

@@ -1,4 +1,4 @@
-"""What the examples that train share."""
+"""Helpers that the training examples share."""
 
 import runpy
 from pathlib import Path

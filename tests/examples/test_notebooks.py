@@ -26,7 +26,7 @@ def code_cells(notebook):
 
 
 def printed(notebook):
-    """What the cells print on standard output, cell by cell."""
+    """Standard output of the cells, cell by cell."""
     return [
         "".join(output.text for output in cell.outputs if output.output_type == "stream" and output.name == "stdout")
         for cell in code_cells(notebook)
@@ -50,7 +50,7 @@ def first_cell(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_first_cell_takes_the_city_that_is_there(path):
-    """So that a notebook can be run again; what else stands in the folder of the city makes no difference."""
+    """So that a notebook can be run again; other content in the folder of the city does not matter."""
     calls = [
         call
         for call in ast.walk(ast.parse(first_cell(path)))
@@ -107,7 +107,7 @@ def test_there_are_notebooks_for_all_that_people_know():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_stored_with_clean_outputs(path):
-    """All cells were run in order, none printed a warning or a path of somebody's machine."""
+    """All cells were run in order, and none printed a warning or a path of a machine."""
     notebook = read(path)
     nbformat.validate(notebook)
     assert path.stat().st_size < MAX_BYTES

@@ -55,7 +55,7 @@ def test_outlines_are_the_corners_clockwise(num_boxes):
     assert outlines.shape == (num_boxes, 4, 2)
     assert outlines.dtype == np.float64
     corners = compute_box_corners(centroids, yaws_rad, extents)
-    np.testing.assert_allclose(outlines, corners[:, [2, 3, 0, 1]], atol=FLOAT32_LONG)  # float32 beside float64
+    np.testing.assert_allclose(outlines, corners[:, [2, 3, 0, 1]], atol=FLOAT32_LONG)  # float32 against float64
     for index in range(num_boxes):
         alone = compute_box_outline(centroids[index], yaws_rad[index], extents[index])
         np.testing.assert_array_equal(outlines[index], alone)

@@ -19,7 +19,7 @@ TOLERANCE = FLOAT32
 
 
 def fit_straight(num_steps=6, *, start=(0.5, 1.0, 0.1, 1.0), **options):
-    """Fit a start beside a straight road along x; the goal speeds have no weight."""
+    """Fit a start next to a straight road along x; the goal speeds have no weight."""
     ones, zeros = np.ones(num_steps), np.zeros(num_steps)
     goals = (np.arange(1.0, num_steps + 1), zeros, zeros, ones)
     return fit_ackerman_model_exact(*start, *goals, ones, ones, ones, zeros, **options)

@@ -43,7 +43,7 @@ def poses(times_s, *, speed_mps, acceleration_mps2=0.0, yaw_rad=0.0, yaw_rate_ra
 def test_an_exact_motion_is_found_and_gone_on_with(motion, known):
     past, yaws = poses(-STEP_S * np.arange(6), **motion)
     is_known = torch.tensor(known) > 0
-    past[~is_known], yaws[~is_known] = 99.0, 99.0  # nobody looks at these
+    past[~is_known], yaws[~is_known] = 99.0, 99.0  # unused
     wrapped = torch.atan2(torch.sin(yaws), torch.cos(yaws))
     fit = fit_motion(past, wrapped, is_known, STEP_S, "acceleration_mps2" in motion)
     expected = {"acceleration_mps2": 0.0, "yaw_rate_rad_s": 0.0, **motion}

@@ -1,4 +1,4 @@
-"""Highest speeds along paths: bends, limits, braking before them, and a driver who keeps to them."""
+"""Highest speeds along paths: bends, limits, braking before them, and a driver that respects them."""
 
 import math
 
@@ -12,7 +12,7 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS
 
 RADIUS_M = 15.0
 BEND_M = 100.0
-"""Where the straight part ends and a half circle begins, which is followed by another straight part."""
+"""End of the straight part, where a half circle begins that is followed by another straight part."""
 
 LATERAL_MPS2 = 3.0
 BRAKING_MPS2 = 3.0

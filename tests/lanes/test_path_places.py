@@ -36,7 +36,7 @@ def test_a_vehicle_that_drives_laps_comes_by_each_of_them(radius_m, aside_m, pha
 
 
 def test_a_place_beside_two_legs_of_a_path_is_that_of_the_nearer_one():
-    """There and back 2 m beside, as of a U-turn; the other way round does not count as the same line."""
+    """There and back at an offset of 2 m, as in a U-turn; the opposite direction is not the same line."""
     there = np.column_stack([np.arange(0, 40, 2.0), np.zeros(20)])
     points_m = np.concatenate([there, [[41.0, 1.0]], there[::-1] + [0.0, 2.0]])
     arc_m, offset_m, _ = find_on_path(points_m, 0, len(points_m), (10.2, 1.6, np.pi))

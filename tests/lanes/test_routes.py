@@ -1,4 +1,4 @@
-"""Routes of logs: the edges beside them, in lane changes above all."""
+"""Routes of logs: their edges, especially in lane changes."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def routes_of(drives, route_map):
 
 
 def points_on(routes):
-    """Points of each route that lie before its end, and the distances to the edges beside them."""
+    """Points of each route before its end, and their distances to the edges."""
     for route, length_m in enumerate(routes.lengths_m):
         rows = slice(routes.starts[route], routes.starts[route] + int(length_m / PATH_STEP_M))
         yield routes.points_m[rows], routes.widths_m[rows]
@@ -39,7 +39,7 @@ def town(city):
 
 
 def lane_changes(road, part):
-    """Drives along each lane of a map that has one beside it, which go over to that after some of its length."""
+    """Drives along each lane that has a neighbour, which change to it after part of its length."""
     lines_m, lengths_m = road.driving.centre_lines_m, road.driving.arc_lengths_m
     for lane, side in np.argwhere(road.side_rows >= 0):
         change_m = part * lengths_m[lane, -1]

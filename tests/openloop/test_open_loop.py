@@ -75,7 +75,7 @@ def test_who_knows_the_future_errs_by_as_much_as_it_is_told_to(beside_m, motion,
 
 
 def test_metrics_of_several_modes_are_those_by_hand(motion, city):
-    """Two modes: the truth with probability 1/4, and 3 m beside it with 3/4."""
+    """Two modes: the truth with probability 1/4, and a path at an offset of 3 m with 3/4."""
     stub = functools.partial(KnowsTheFuture, offsets_m=[(0.0, 0.0), (3.0, 0.0)], logits=[0.0, math.log(3)])
     result = score_stub(stub, motion, city, max_samples=40, horizons_s=(0.1,))
     (network,), (modes,) = result.network, result.modes
@@ -160,7 +160,7 @@ def test_scores_are_those_of_the_evaluation_in_a_training(city, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:the agents of the test set")
 def test_a_test_set_is_scored_against_its_file(motion, city, test_set):
-    """What is predicted is read from the log that the test set was cut from, the truth from gt.csv."""
+    """Predictions use the log that the test set was cut from, and the truth is gt.csv."""
     stub = functools.partial(KnowsTheFuture, offsets_m=[(0.0, 3.0)], log=open_log(city))
     result = score_stub(stub, motion, city, key=str(test_set))
     mask = np.load(test_set / "mask.npz")["arr_0"]

@@ -1,4 +1,4 @@
-"""Which checkpoints can be evaluated, and what happens to the folder that is written to."""
+"""Checkpoints that can be evaluated, and the output folder."""
 
 import json
 import shutil
@@ -70,7 +70,7 @@ def test_nothing_is_written_where_something_is_wrong(planner, city, tmp_path):
 
 @pytest.fixture
 def old_planner(city, tmp_path_factory):
-    """Folder of files as older versions wrote them, without a configuration, and one of these beside them."""
+    """Folder of files as older versions wrote them, without a configuration, and one such file next to them."""
     folder = tmp_path_factory.mktemp("old")
     file, cfg = save_network("raster_planner", city, folder), small_config("raster_planner")
     model = set_up(file, cfg, data_folder=city, options=FEW).model

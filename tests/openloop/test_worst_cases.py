@@ -1,4 +1,4 @@
-"""Which cases are the worst, and what their pictures show."""
+"""Worst cases: their selection and their pictures."""
 
 import numpy as np
 import pytest

@@ -248,7 +248,7 @@ class Nested(nn.Module):
 
 
 def wrapped_part(model, path):
-    """Wrap the part of a model at a path, as ``torch.compile`` (``_orig_mod``) or others do."""
+    """Wrap the submodule of a model at a path, like ``torch.compile`` (``_orig_mod``) and other wrappers."""
     *parents, name = path.split(".")
     parent = model.get_submodule(".".join(parents))
     setattr(parent, name, compiled(parent.get_submodule(name)))
@@ -387,7 +387,7 @@ def as_class_of(module, name, **contents):
 
 
 def test_modules_of_1_5_with_a_backbone_of_torchvision_are_read(tmp_path, monkeypatch):
-    """A pickle of 1.5 names classes of torchvision, which need not be installed, and may name others that are gone."""
+    """A pickle of 1.5 names classes of torchvision, which need not be installed, and others that may be gone."""
     torch.manual_seed(0)
     theirs = RasterizedPlanningModel("resnet18", 3, 6, [1.0] * 3, nn.MSELoss(reduction="none"), False)
     old = types.ModuleType("torchvision.models.resnet")

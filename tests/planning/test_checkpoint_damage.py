@@ -85,7 +85,7 @@ def test_a_part_without_a_name_is_told_or_harmless(tmp_path):
 
 @pytest.mark.parametrize("is_module", [True, False])
 def test_a_tensor_that_is_marked_as_a_folder_is_told(tmp_path, is_module):
-    """Torch would give whatever is in memory for it."""
+    """Torch would return uninitialized memory for it."""
     path = tmp_path / "a.pt"
     torch.save(small_network() if is_module else small_network().state_dict(), path)
     assert outcome_of(path, is_module) == "right"
@@ -164,7 +164,7 @@ def test_names_of_weights_may_be_any_text(tmp_path):
 
 
 def test_a_number_in_a_pickle_takes_no_memory(tmp_path):
-    """A pickle that keeps an object under the number 2**24 makes a table of so many entries, if one lets it."""
+    """A pickle that stores an object under the memo key 2**24 would create a table of that size."""
     with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
         archive.writestr("a/data.pkl", b"\x80\x02}r\x00\x00\x00\x01.")
         archive.writestr("a/version", b"3\n")

@@ -135,7 +135,7 @@ ARCHITECTURES = {
 
 
 def test_every_architecture_has_every_usual_kind_of_file():
-    """Simnet's is the planner with other outputs; agent motion's was a backbone without a class of its own."""
+    """That of simnet is the planner with other outputs; that of agent motion was a backbone without its own class."""
     found = {name: type(CASES[name].ours()).__name__ for name in CASES if name != "simnet, resnet50"}
     found["simnet, resnet50"] = "ResNet-50 for simnet"
     for kind in theirs.USUAL:

@@ -8,7 +8,7 @@ from support.models import vector_batch
 
 
 def rows_of(embedding, batch):
-    """Which rows of the embedding are used, shape (B, N)."""
+    """Used rows of the embedding, shape (B, N)."""
     with torch.no_grad():
         embedding.embedding.weight.copy_(torch.arange(13.0).unsqueeze(1).expand_as(embedding.embedding.weight))
     return embedding(batch)[..., 0].long().tolist()

@@ -24,7 +24,7 @@ ignore_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.*deprecated:Deprecat
 
 
 class Parrot(nn.Module):
-    """Predicts the targets that it was trained with last, two modes of them; before that, where everybody is now."""
+    """Predicts the last training targets in two modes; before training, the current positions."""
 
     def __init__(self, of_all_agents):
         super().__init__()
@@ -39,7 +39,7 @@ class Parrot(nn.Module):
 
 
 def make_batch():
-    """A batch with the pasts of the agent of interest, which is at the origin, and of others."""
+    """A batch with the pasts of the agent of interest, at the origin, and of other agents."""
     positions = signal((2, 4, 2), 20, 5)
     positions[:, 0] = 0
     yaws = signal((2, 4, 1), 3, 7)

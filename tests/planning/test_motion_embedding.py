@@ -1,4 +1,4 @@
-"""Embeddings of how agents move now, and the networks that are told of it."""
+"""Embeddings of the current motion of agents, and the networks that use them."""
 
 import math
 
@@ -27,7 +27,7 @@ WORKFLOWS = (
 
 
 def past_of(speed_mps, acceleration_mps2, *, num_past=4):
-    """Positions of somebody who drives along x, the current one first, headings and what is known."""
+    """Positions of an agent that drives along x, the current one first, headings and availability."""
     times_s = -STEP_S * torch.arange(num_past + 1, dtype=torch.float32)
     along_m = speed_mps * times_s + 0.5 * acceleration_mps2 * times_s**2
     positions = torch.stack([along_m, torch.zeros_like(along_m)], dim=-1)

@@ -1,4 +1,4 @@
-"""Dropout of the past of the AV: what is hidden, from whom, and how often."""
+"""Dropout of the past of the AV: its extent, its readers, and its rate."""
 
 import pytest
 import torch

@@ -75,7 +75,7 @@ def test_places_of_cars_that_can_be_worked_out_by_hand():
     poses, velocities, expected = (
         torch.tensor(each, dtype=torch.float64)[None] for each in zip(*PLACES.values(), strict=True)
     )
-    # points that are not there are looked past, whatever they hold
+    # unavailable points are ignored, whatever their values
     route = route_of_points([[0, 0], [4, 0], [10, 0], [10, 8], [9, 6]], 4, num_agents=len(PLACES))
     is_there = torch.ones(1, len(PLACES), dtype=torch.bool)
     is_there[0, 3] = False
@@ -156,7 +156,7 @@ def test_without_a_route_the_keys_do_not_matter(kind):
     other["route_polyline"] = torch.full_like(other["route_polyline"], torch.nan)
     torch.testing.assert_close(planned(model, other), before)
     assert not torch.allclose(before, planned(model, batch), atol=1e-4)
-    if kind == "SafePathNet":  # the others add what they see of themselves to what attention gives
+    if kind == "SafePathNet":  # the other elements add their view of themselves to the output of attention
         plain = make(kind, use_route=False)
         plain.load_state_dict({key: model.state_dict()[key] for key in plain.state_dict()})
         torch.testing.assert_close(planned(plain, vector_batch()), before, rtol=NETWORK, atol=NETWORK)

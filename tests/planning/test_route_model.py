@@ -76,7 +76,7 @@ def damaged(batch, generator):
     absent = [(key, ~batch[mask]) for mask, keys in masks.items() for key in keys]
     points = ~batch["lanes_mid_availabilities"]
     lanes, agents = points.all(dim=-1), ~batch["all_other_agents_history_availability"][:, :, 0]
-    xy = points.unsqueeze(-1) & torch.tensor([True, True, False])  # the first point of a lane tells its light
+    xy = points.unsqueeze(-1) & torch.tensor([True, True, False])  # the first point of a lane has its light
     absent += [("lanes_mid", xy), ("lanes_mid", lanes), ("lane_limits", lanes), ("lane_on_route", lanes)]
     absent += [
         (f"all_other_agents_{name}", agents)

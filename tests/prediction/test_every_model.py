@@ -1,4 +1,4 @@
-"""What holds for all models: modes, outputs, scripting, compiling, devices, batches that are left alone."""
+"""Properties of all models: modes, outputs, scripting, compiling, devices, unchanged batches."""
 
 import copy
 import warnings
@@ -238,7 +238,7 @@ def test_compiled_models_are_one_graph_and_give_the_same(name, mode):
 
 
 def test_nothing_is_made_on_another_device_than_that_of_the_model(name):
-    """On the meta device, tensors have no values: whatever reads one, or mixes in one of the CPU, fails."""
+    """On the meta device, tensors have no values: reading one, or mixing in a CPU tensor, fails."""
     model = MAKERS[name](nn.L1Loss(reduction="none")).to("meta")
     batch = {key: value.to("meta") for key, value in batch_for(name).items()}
     assert all(value.device.type == "meta" for value in model.train()(batch).values())

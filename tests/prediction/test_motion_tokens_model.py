@@ -129,7 +129,7 @@ def test_logits_are_of_what_was_before(model, batch):
     assert torch.equal(before[:, :, :4], after[:, :, :4])
     assert (finite(before[:, :, 4]) - finite(after[:, :, 4])).abs().max() > 1e-3
     others = (before[:, 1:, 4] - after[:, 1:, 4]).nan_to_num().abs().amax()
-    assert others > 1e-5  # who sees the agent knows of it
+    assert others > 1e-5  # agents that see it know its token
 
 
 def test_where_scenes_are_seen_from_does_not_matter(model, batch):

@@ -1,4 +1,4 @@
-"""The vector models on samples that L5Kit 1.5 made of a real scene and of a made map."""
+"""The vector models on samples that L5Kit 1.5 made of a real scene and a synthetic map."""
 
 import numpy as np
 import pytest

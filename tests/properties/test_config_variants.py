@@ -65,7 +65,7 @@ DELETED = object()
 
 @pytest.fixture(scope="module")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a map, and an aerial picture whose middle is the origin, where the AV stands."""
+    """Folder with a map, and an aerial image centred at the origin, where the AV is."""
     folder: Path = tmp_path_factory.mktemp("data")
     (folder / "semantic_map.pb").write_bytes(FIXTURE_S_MAP)
     cv2.imwrite(str(folder / "aerial_map.png"), np.full((200, 200, 3), 90, np.uint8))

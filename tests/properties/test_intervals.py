@@ -1,4 +1,4 @@
-"""Interval arithmetic: whatever is joined, split, chopped or copied, each frame keeps its own agents and faces."""
+"""Interval arithmetic: after joining, splitting, chopping and copying, each frame keeps its own agents and faces."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -42,7 +42,7 @@ def materialize(dataset):
 
 
 def content(dataset):
-    """What each frame of each scene shows, free of all row numbers."""
+    """Content of each frame of each scene, independent of all row indices."""
     scenes = []
     for scene in dataset.scenes:
         frames = [dataset.frames[row] for row in range(*scene["frame_index_interval"])]

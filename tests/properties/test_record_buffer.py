@@ -1,4 +1,4 @@
-"""The record buffer against lists of lists: whatever is changed in whatever order, each frame has its own rows."""
+"""The record buffer against lists of lists: after changes in any order, each frame has its own rows."""
 
 from dataclasses import dataclass
 from unittest import mock

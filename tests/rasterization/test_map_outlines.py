@@ -1,4 +1,4 @@
-"""Which outlines are drawn, in which order and colour."""
+"""Outlines of the map: selection, order and colour."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What all rasterizers have in common: planes, dtypes, overrides, and user classes."""
+"""Common properties of all rasterizers: planes, dtypes, overrides, and user classes."""
 
 import dataclasses
 import pickle

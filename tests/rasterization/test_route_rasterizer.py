@@ -97,7 +97,7 @@ def test_the_picture_follows_a_turn(folder):
     channel = sample["image"][-1]
     assert (channel[in_bend & (abs(from_middle_m - 20) < 1.4)] == 1).all()
     assert (channel[in_bend & (abs(from_middle_m - 20) > 3)] == 0).all()
-    assert (channel[(world[..., 0] > 124)] == 0).all()  # where the road goes on to the east
+    assert (channel[(world[..., 0] > 124)] == 0).all()  # the road continues to the east
 
 
 def test_a_route_around_a_roundabout_leaves_no_hole(tmp_path, folder):
@@ -143,7 +143,7 @@ def test_without_a_route_it_is_black(folder):
     assert not beside.get_frame(0, 5, track_id=1)["image"][-1].any()  # an agent is the target
     assert not samples_on(folder, drive_along_x(10.0, y_m=5000.0))[5]["image"][-1].any()  # no lane is near
     window = beside.dataset.frames[4:6][::-1], [beside.dataset.agents[:0]] * 2, []
-    assert not beside.rasterizer.rasterize(*window)[..., -1].any()  # nobody says where it drives
+    assert not beside.rasterizer.rasterize(*window)[..., -1].any()  # its path is unknown
 
 
 @pytest.mark.parametrize(("beside_m", "is_drawn"), [(29.9, True), (30.1, False)])

@@ -1,4 +1,4 @@
-"""Scenarios of Argoverse 2: what is imported is what the files tell, and what is wrong with them is told."""
+"""Scenarios of Argoverse 2: imports agree with the files, and errors name what is wrong with them."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def real_folder(_):
 
 @pytest.fixture(scope="module", params=[made, one_shared, real_folder], ids=lambda source: source.__name__)
 def imported(request, tmp_path_factory):
-    """A source, and what was made of it."""
+    """A source and its import."""
     folder = tmp_path_factory.mktemp("av2")
     source = request.param(folder / "source")
     return source, import_dataset(Argoverse2Reader(source), folder / "out", max_scenes=MOST_REAL)
@@ -450,7 +450,7 @@ def tracks_of(folder):
 
 
 def with_column(folder, name, make):
-    """Write a scenario of which one column holds what is made of its values, and return the scenario."""
+    """Write a scenario with one column mapped by a function, and return the scenario."""
     path = tracks_of(folder)
     table = pq.read_table(path)
     pq.write_table(table.set_column(table.column_names.index(name), name, make(table[name].to_pylist())), path)
@@ -536,7 +536,7 @@ def test_a_table_of_too_many_rows_is_refused_before_it_is_unpacked(tmp_path, mon
     rows = pa.array(np.zeros(5_000_001, np.int8))
     path = tracks_of(tmp_path)
     pq.write_table(pa.table({"timestep": rows}), path)
-    assert path.stat().st_size < 100_000  # which tells nothing of what it becomes
+    assert path.stat().st_size < 100_000  # which does not reveal the result
     refused_unread(tmp_path, monkeypatch, r"it has 5000001 rows of \d+ bytes, but a scenario has 5000000 of 1073741824")
 
 

@@ -1,6 +1,6 @@
-"""Sources of all formats, damaged at random: what cannot be read is told by name, and nothing else suffers.
+"""Random damage to sources of all formats: unreadable scenes are reported by name, and nothing else is affected.
 
-Each seed damages one file of a small source and imports it. To look at one, call :func:`attack` with it.
+Each seed damages one file of a small source and imports it. To inspect one, call :func:`attack` with it.
 """
 
 import json
@@ -33,7 +33,7 @@ PROTOBUF = "table-mcap-protobuf"
 
 SUFFIXES = (".parquet", ".json", ".geojson", ".csv", ".tfrecord", ".pkl", ".arrow", ".feather", ".mcap")
 TABLES = ("summary.pkl", "mapping.pkl", "columns.yaml", "map.geojson", "nuplan_town.arrow")
-"""Ends of the names of files that tell of all scenes: a source is refused that they are damaged of."""
+"""Suffixes of the files that describe all scenes: damage to them makes the whole source unreadable."""
 
 NAMES = [f"0000000{number}-0000-0000-0000-000000000000" for number in range(3)]
 
@@ -202,7 +202,7 @@ def some_column(path, rng):
 
 
 def some_rows(path, rng):
-    """Change, double or swap rows of a column of an Arrow file, or what it tells of itself."""
+    """Change, duplicate or swap rows of a column of an Arrow file, or change its metadata."""
     table, metadata = py123d_roots.read_arrow(path)
     if metadata and rng.random() < 0.2:
         py123d_roots.change_metadata(path, **{rng.choice(list(metadata)): rng.choice([None, -1, "x", [], 1e300])})
@@ -304,14 +304,14 @@ def attack(clean, folder, seed):
         assert any(suffix in each["message"] for suffix in SUFFIXES), each
         assert len(each["message"]) < 3000
     for path in result.scenes.values():
-        findings = validate_path(path)  # which tells of a place that jumped, by its speed
+        findings = validate_path(path)  # a position that jumped, found by its speed
         assert all(each.severity == "warning" for each in findings), findings
     records = records_of(result, folder / "source")
     if kind != "nuscenes" and not damaged.endswith(TABLES):
         for place, whole in expected.items():
             folder_of_scene = place[0].rpartition("/")[0]
             if folder_of_scene != damaged.rpartition("/")[0] and not damaged.startswith(f"{folder_of_scene}/"):
-                # a map of its own for the damaged one moves the others, and by rounding when that is taken off
+                # a separate map for the damaged scene moves the others, up to rounding
                 assert all(np.allclose(*pair, rtol=0, atol=1e-9) for pair in zip(records[place], whole, strict=True)), (
                     place
                 )

@@ -1,4 +1,4 @@
-"""What is imported is a dataset like any other, for pictures, vectors, the mask and simulations."""
+"""Imports are datasets like any other, for pictures, vectors, the mask and simulations."""
 
 import numpy as np
 import pytest

@@ -173,7 +173,7 @@ def test_a_lane_with_the_id_of_one_elsewhere_gets_a_name_of_its_own(tmp_path):
 
 
 def test_lights_go_with_the_lanes_of_their_own_scene(tmp_path):
-    """Each light is that of the lane on which the AV of its scene drives, also where the lane got a name of its own."""
+    """Each light belongs to the lane of the AV in its scene, also if the lane was renamed."""
     result = import_dataset(
         made_source(tmp_path / "source", dict.fromkeys(["val-0", "val-1", "val-2"], "far")), tmp_path / "out"
     )
@@ -303,7 +303,7 @@ FEWER = "the maps of the first 4 scenes have more than 140 bytes, .*--max-scenes
     ids=["while reading", "while writing"],
 )
 def test_a_map_that_is_too_large_is_told_before_logs_are_written(tmp_path, monkeypatch, most, message, num_read):
-    """What is certain while scenes are read is told then; what was read is there for an import of fewer."""
+    """Certain findings are reported while scenes are read; what was read is reused by an import of fewer scenes."""
     from support import source_scenes
 
     contents = {f"val-{number}": "one" if number < 2 else f"own {number}" for number in range(6)}

@@ -1,4 +1,4 @@
-"""Which lanes are in junctions where a source does not tell: lanes that part, merge or cross."""
+"""Lanes in junctions of sources without this fact: lanes that part, merge or cross."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def lane(name, *points_m, **fields):
 
 
 def found(lanes):
-    """The lanes in junctions of a map; who follows whom is what lanes tell."""
+    """The lanes in junctions of a map; lanes list their successors."""
     lanes = {each.lane_id: each for each in lanes}
     inside = with_junctions(lanes, {name: list(each.successors) for name, each in lanes.items()})
     assert list(inside) == list(lanes)

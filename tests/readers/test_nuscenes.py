@@ -1,6 +1,6 @@
-"""The reader of nuScenes against what stands in its tables, which these tests read by themselves.
+"""The nuScenes reader compared with the tables, which these tests read independently.
 
-The same tests run on real files where L5KIT_REAL_NUSCENES names a folder of a version, such as nuscenes/v1.0-mini.
+The same tests run on real files if L5KIT_REAL_NUSCENES names a folder of a version, such as nuscenes/v1.0-mini.
 """
 
 import json
@@ -86,7 +86,7 @@ def rotation_matrix(q):
     )
 
 
-# --- what stands in the tables
+# --- content of the tables
 
 
 def test_scenes_have_the_key_frames_of_the_tables_at_their_times(scenes, truth):
@@ -203,7 +203,7 @@ def test_scenes_are_listed_by_name_with_the_split_of_the_makers(written):
 
 
 def test_scenes_tell_all_files_that_they_are_made_of(written):
-    """So that scenes are read again once a table, or the map of their own city, has changed."""
+    """Scenes are read again once a table, or the map of their city, has changed."""
     of_all = {f"v1.0-mini/{path.name}" for path in written.glob("*.json")}
     for ref in NuscenesReader(written).list_scenes():
         assert {ref.file, *ref.others} == of_all | {f"maps/expansion/{SCENES[ref.name]}.json"}
@@ -304,7 +304,7 @@ def test_a_pickled_reader_reads_the_same(written):
 
 
 def read_all(folder):
-    """The scenes that can be read, and the errors of the others, by name."""
+    """The readable scenes, and the errors of the others, by name."""
     reader = NuscenesReader(folder)
     scenes, errors = {}, {}
     for ref in reader.list_scenes():
@@ -729,7 +729,7 @@ def test_an_area_without_corners_is_left_out_and_told(tmp_path):
 
 
 def settle(folder):
-    """Let the tables be as old as those that somebody has unpacked a while ago."""
+    """Let the tables be as old as ones that were unpacked a while ago."""
     for file in folder.glob("*.json"):
         os.utime(file, (1e9, 1e9))
 

@@ -74,7 +74,7 @@ REAL = [
     path("LSL", (22.380622583127813, 0.18854612175175053, 0.0010839266609007578),
          (391.7142849867393, 1100.464077182952, 2.7365754617298705), 14.473414516079979),
 ]  # fmt: skip
-"""Two paths of singapore-onenorth, which stand in the tests of nuscenes-devkit 1.2."""
+"""Two paths of singapore-onenorth from the tests of nuscenes-devkit 1.2."""
 
 
 def test_real_paths_end_where_the_map_says():

@@ -1,6 +1,6 @@
-"""Imports of nuScenes: what is in the log and on the map is what stands in the tables.
+"""Imports of nuScenes: log and map agree with the tables.
 
-The same tests run on real files where L5KIT_REAL_NUSCENES names a folder of a version, such as nuscenes/v1.0-mini.
+The same tests run on real files if L5KIT_REAL_NUSCENES names a folder of a version, such as nuscenes/v1.0-mini.
 """
 
 import json
@@ -34,7 +34,7 @@ def real_folder(_):
 
 @pytest.fixture(scope="module", params=[written, real_folder], ids=lambda source: source.__name__)
 def imported(request, tmp_path_factory):
-    """A folder of tables, and what was made of it."""
+    """A folder of tables and its import."""
     folder = tmp_path_factory.mktemp("nuscenes")
     source = request.param(folder / "source")
     with pytest.MonkeyPatch.context() as patch:

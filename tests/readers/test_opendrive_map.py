@@ -143,7 +143,7 @@ def test_limits_of_lanes_come_before_those_of_roads(tmp_path):
 
 
 def junction_map():
-    """Road 1 along x into a junction: ahead over 10 to road 2, and left over 11 to road 3, which is met at its end."""
+    """Road 1 along x into a junction: straight on over 10 to road 2, and left over 11 to the end of road 3."""
     to_junction = "<successor elementType='junction' elementId='5'/>"
     link = "<{} elementType='road' elementId='{}' contactPoint='{}'/>"
     ahead = LINE.replace("x='0'", "x='100'").replace("length='100'", "length='20'")

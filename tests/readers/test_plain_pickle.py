@@ -74,7 +74,7 @@ def test_arrays_cannot_be_written_to():
 
 
 class Runs:
-    """What a standard loader would run: it makes a file."""
+    """Code that a standard loader would run: it creates a file."""
 
     def __init__(self, path):
         self.path = path

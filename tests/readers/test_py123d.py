@@ -116,7 +116,7 @@ def _shown_by(faces, lights):
     return shown
 
 
-# --- logs of others
+# --- logs of other origins
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_the_package_reads_what_was_exported(tmp_path):
 
 
 def test_the_package_reads_the_logs_of_these_tests(root):
-    """So they are such as it writes, but for those of l5kit."""
+    """They are like those it writes itself, except for logs of l5kit."""
     pytest.importorskip("py123d")
     from py123d.api.scene.arrow.arrow_scene_builder import ArrowSceneBuilder
     from py123d.api.scene.scene_filter import SceneFilter

@@ -29,7 +29,7 @@ def read_one(folder, table=None, *, name="a.csv", **changes):
     return reader.read(ref)
 
 
-# --- what tables tell
+# --- content of tables
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])

@@ -1,4 +1,4 @@
-"""MCAP files: boxes and poses become scenes, our own recordings come back as they were, and damage is told by name."""
+"""MCAP files: boxes and poses become scenes, our own recordings round-trip, and damage is reported by name."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_a_recording_of_ours_comes_back_as_it_was(city, tmp_path):
     np.testing.assert_allclose(again.facts.ego_extent_m, log.facts.ego_extent_m, atol=1e-6)
     assert len(got.agents) == len(want.agents) > 100
     np.testing.assert_array_equal(got.frames["agent_index_interval"], want.frames["agent_index_interval"])
-    # tracks have new numbers: rows of a frame are told apart by where they are
+    # track ids are new: identify the rows of a frame by position
     for interval in want.frames["agent_index_interval"]:
         rows, wanted = got.agents[slice(*interval)], want.agents[slice(*interval)]
         order, wanted_order = (np.lexsort(np.round(each["centroid"], 3).T) for each in (rows, wanted))

@@ -1,4 +1,4 @@
-"""TFRecord files: records and damage are told apart, by an own writer that knows nothing of the reader."""
+"""TFRecord files: records and damage, with a writer that is independent of the reader."""
 
 import struct
 

@@ -45,7 +45,7 @@ def make_files(folder: Path) -> Path:
 
 
 class Imported(NamedTuple):
-    """An import, and the messages that it was made of in the order of its scenes."""
+    """An import and its source messages, in the order of its scenes."""
 
     folder: Path
     scenes: list
@@ -53,7 +53,7 @@ class Imported(NamedTuple):
 
 
 def vendor_scenarios(folder: Path):
-    """Every message of a folder by file and number of its record, told apart by the lengths alone."""
+    """Every message of a folder by file and record index, split by the lengths alone."""
     found = {}
     for path in sorted(folder.rglob("*.tfrecord*")):
         data, start, number = path.read_bytes(), 0, 0
@@ -250,7 +250,7 @@ def test_lights_have_the_state_and_the_stop_point_of_their_lane(scenario):
     assert lights.states[0].tolist() == [red] * 12 + [green] * 9
     shown = [LightState.UNKNOWN, red, LightState.YELLOW, green, red, LightState.YELLOW, green, red, LightState.YELLOW]
     assert lights.states[1].tolist() == [LightState.ABSENT] * 4 + [shown[step % 9] for step in range(4, 21)]
-    # a light without a stop point holds who enters its lane
+    # a light without a stop point stops vehicles at the entry of its lane
     np.testing.assert_array_equal(lights.positions_m, [[39.0, 0.0, 7.0], [0.0, 3.5, 7.0]])
 
 

@@ -1,4 +1,4 @@
-"""A red light of a source that names no junction stops everybody: drivers, traffic, rewards, observations and tags."""
+"""A red light of a source without junctions stops everyone: drivers, traffic, rewards, observations and tags."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The reader's own schema of scenarios, and the rows that it reads past it, beside the definition of the dataset."""
+"""The reader's own schema of scenarios, and the rows it skips, against the definition of the dataset."""
 
 import base64
 import importlib.util

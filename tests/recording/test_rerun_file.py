@@ -49,7 +49,7 @@ def case(tmp_path):
 
 @pytest.fixture
 def recorded(needs_rerun, case, tmp_path):
-    """What is in a recording of the tiny scene, and the scene."""
+    """Content of a recording of the tiny scene, and the scene."""
     scene, map_api = case
     write_rerun(tmp_path / "scene.rrd", scene, map_api)
     return read_rerun(tmp_path / "scene.rrd"), scene

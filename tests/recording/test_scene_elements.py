@@ -1,4 +1,4 @@
-"""What recordings are made of: trajectories, areas of lanes, changes of lights, and how much is taken."""
+"""Elements of recordings: trajectories, lane areas, changes of lights, and their extent."""
 
 import math
 from dataclasses import replace

@@ -15,5 +15,5 @@ if _IS_POSSIBLE:
 
 @pytest.fixture(autouse=True, scope="module")
 def _processor_is_known():
-    """Let the library ask another process for the kind of processor, of which its files tell, before tests begin."""
+    """Let the library query the processor in another process before tests begin."""
     platform.processor()

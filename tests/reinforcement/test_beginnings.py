@@ -1,4 +1,4 @@
-"""What a training begins with: rules that are imitated, and how near to its beginning a policy stays."""
+"""Initial policies: imitation of rules, and the penalty for leaving the initial policy."""
 
 import numpy as np
 import pytest

@@ -49,7 +49,7 @@ def test_tensors_are_read_as_torch_reads_them(tensor):
     ],
 )
 def test_what_is_no_weight_is_none(tensor):
-    with contextlib.suppress(pickle.UnpicklingError):  # torch has functions of its own for some of them
+    with contextlib.suppress(pickle.UnpicklingError):  # torch has its own functions for some of them
         assert read_arrays(saved({"a": tensor}))["a"] is None
 
 

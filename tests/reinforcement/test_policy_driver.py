@@ -61,7 +61,7 @@ def write_policy(folder, city, *, actions="curvature", gain=30.0, network="layer
 
 @pytest.fixture(scope="module")
 def policy(city, tmp_path_factory):
-    """File of a policy with nothing beside it, never written to."""
+    """File of a policy without its other files, never written to."""
     folder = tmp_path_factory.mktemp("policy")
     file, envs = write_policy(folder, city)
     envs.close()
@@ -157,7 +157,7 @@ def test_a_network_of_road_users_gives_what_torch_does(city, tmp_path, network, 
     file, envs = write_policy(tmp_path, city, network=network, compact=compact)
     driver, model = PolicyDriver.load(file), PPO.load(file)
     seen = envs.reset()
-    seen[0, driver.options.layout.parts["agents"][0]] = 0.0  # nobody is there
+    seen[0, driver.options.layout.parts["agents"][0]] = 0.0  # no actors
     told = driver.network.act(seen)
     expected, _ = model.predict(seen, deterministic=True)
     assert np.isfinite(told).all()
@@ -447,7 +447,7 @@ def test_an_agent_sees_what_the_av_would_in_its_place(policy, make_batch):
     others = rows[:, columns].reshape(len(state), count, width)
     offsets_m = others[..., :2] * layout.reach_m
     is_there = others[..., -1] > 0
-    assert np.linalg.norm(offsets_m, axis=-1)[is_there].min() > 1.0  # nobody sees itself
+    assert np.linalg.norm(offsets_m, axis=-1)[is_there].min() > 1.0  # actors do not see themselves
     nearest = int(np.argmin(np.linalg.norm(state.agents.boxes[state.actors][:, :2] - state.ego.positions_m[0], axis=1)))
     apart_m = np.linalg.norm(state.agents.boxes[state.actors[nearest], :2] - state.ego.positions_m[0])
     assert np.abs(np.linalg.norm(offsets_m[nearest], axis=-1) - apart_m).min() < 0.01
@@ -477,7 +477,7 @@ def test_a_policy_along_the_route_plans_where_it_goes_on_to(city, tmp_path, make
     np.testing.assert_allclose(plan.values[:, 0, :2], first.positions_m, atol=1e-9)
     ways_m = np.linalg.norm(np.diff(plan.values[..., :2], axis=1), axis=-1)
     speeds_mps = np.concatenate([state.ego.speeds_mps[:, None], ways_m / state.step_time_s], axis=1)
-    assert (np.diff(speeds_mps[:, -20:], axis=1) < 0.02).all()  # nobody accelerates to the end
+    assert (np.diff(speeds_mps[:, -20:], axis=1) < 0.02).all()  # nobody accelerates in the last frame
     curvature = PolicyDriver.load(write_policy(tmp_path, city)[0])
     assert curvature.as_planner is None
 

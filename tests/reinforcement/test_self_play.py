@@ -1,4 +1,4 @@
-"""Trainings with self-play: they go on, imitate, and are evaluated and driven with others by IDM."""
+"""Trainings with self-play: resuming, imitation, evaluation, and driving with IDM traffic."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Training of a driver: its files, and how it goes on."""
+"""Training of a driver: its files, and resuming."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def train(city, tmp_path):
-    """Function that trains in a folder and returns the outcome with what was told."""
+    """Function that trains in a folder and returns the result with the printed lines."""
 
     def run(folder="out", *, resume=False, **rl_params):
         told = []
@@ -280,7 +280,7 @@ def test_a_kill_leaves_whole_files(name, place, resumed_at, train, city, tmp_pat
 
 @pytest.mark.parametrize("network", ["agents", "attention"])
 def test_a_driver_is_trained_in_several_towns_along_routes(city, tmp_path, network):
-    """Towns, a network of road users, and a learning rate that falls; the training goes on as any other."""
+    """Towns, a network on sets of road users, and a decreasing learning rate; the training resumes like any other."""
     for name in ("town_a", "town_b"):
         shutil.copytree(city, tmp_path / "towns" / name)
     compact = {"frame": "route", "num_lane_points": 0, "num_agents": 4}

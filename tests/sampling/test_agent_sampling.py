@@ -301,7 +301,7 @@ def test_velocities_of_strided_samples_are_those_of_the_longer_step() -> None:
 
 
 class RowRecorder(StubRasterizer):
-    """Notes the rows that it is asked to draw."""
+    """Records the rows that it is asked to draw."""
 
     def rasterize(self, history_frames: Any, history_agents: Any, history_tl_faces: Any, agent: Any = None) -> Any:
         self.agents = [rows.copy() for rows in history_agents]

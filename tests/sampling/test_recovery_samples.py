@@ -1,4 +1,4 @@
-"""Samples of the AV beside the log, with a way back: their numbers are those of the perturbed state."""
+"""Samples of a displaced AV with a recovery: their values are those of the perturbed state."""
 
 import numpy as np
 import pytest

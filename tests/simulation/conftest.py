@@ -61,7 +61,7 @@ def make_dataset() -> Callable[..., EgoDataset]:
 
 @pytest.fixture(scope="session")
 def log(city: Path) -> ChunkedDataset:
-    """The log of the made city: three scenes of 100 frames."""
+    """The log of the synthetic city: three scenes of 100 frames."""
     return ChunkedDataset(str(find_dataset_files(city).dataset)).open()
 
 

@@ -1,4 +1,4 @@
-"""Dataset of a simulation: who is controlled, what is written, and samples of what the scenes are now."""
+"""Dataset of a simulation: controlled agents, written records, and samples of the current scenes."""
 
 import copy
 import warnings
@@ -208,7 +208,7 @@ def test_the_key_of_an_agent_names_its_scene_only(near_and_far: EgoDataset) -> N
 
 
 def changed_by_user(sim: SimulationDataset, *, is_taken: bool) -> SimulationDataset:
-    """Move things in a simulation, whose arrays somebody may have taken before."""
+    """Move things in a simulation whose arrays may have been handed out before."""
     if is_taken:
         for each in sim.scene_dataset_batch.values():
             _ = each.dataset.agents, each.dataset.frames
@@ -236,7 +236,7 @@ def assert_same_samples(sim: SimulationDataset, other: SimulationDataset) -> Non
 
 
 class OwnRasterizer(StubRasterizer):
-    """A rasterizer of a user, who may do anything: samples are made one by one."""
+    """A rasterizer of a user, which may do anything: samples are made one by one."""
 
     def rasterize(self, *arguments: Any, **options: Any) -> Any:
         return super().rasterize(*arguments, **options)

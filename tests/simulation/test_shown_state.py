@@ -1,4 +1,4 @@
-"""What drivers, rewards and kinds of actions of users are shown: arrays that they cannot write to."""
+"""Read-only arrays for drivers, rewards and kinds of actions of users."""
 
 import dataclasses
 import inspect
@@ -22,7 +22,7 @@ from l5kit.simulation.engine.traffic_state import TrafficState
 
 @pytest.fixture(scope="module")
 def recorded(city):
-    """Two scenes of a made city, never written to."""
+    """Two scenes of a synthetic city, never written to."""
     log = ChunkedDataset(str(city / "scenes" / "sample.zarr")).open()
     return [SceneRecords.read(log, scene).cut(0, 12) for scene in range(2)]
 
@@ -66,7 +66,7 @@ def arrays_in(value, path="state", seen=None):
 
 @pytest.fixture(scope="module")
 def states(recorded):
-    """What the driver of AVs, and that of agents, are shown."""
+    """States shown to the driver of AVs, and to that of agents."""
     ego, agents = Kept(), Kept()
     simulation(recorded, ego, agents).step()
     return {"ego": ego.state, "agents": agents.state}
@@ -78,7 +78,7 @@ def test_no_array_that_a_state_leads_to_can_be_written(states, whose):
     assert len(found) > 40
     for name in ("state.ego.positions_m", "state.agents.boxes", "state.buffer.agents", "state.batch.tracks.starts"):
         assert name in found
-    del found["state.buffer.scenes"]  # made anew for each who asks
+    del found["state.buffer.scenes"]  # a new view for each caller
     assert [path for path, array in found.items() if array.flags.writeable] == []
 
 

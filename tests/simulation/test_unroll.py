@@ -1,4 +1,4 @@
-"""Unrolling of scenes: who is moved when and where to, what is kept of it, and what is refused."""
+"""Unrolling of scenes: moved agents, stored results, and refusals."""
 
 import warnings
 from collections import defaultdict
@@ -131,7 +131,7 @@ def test_several_scenes_are_each_alone(scenes: list[int], several: EgoDataset) -
 
 
 class OwnRasterizer(StubRasterizer):
-    """A rasterizer of a user, who may do anything: samples are made one by one."""
+    """A rasterizer of a user, which may do anything: samples are made one by one."""
 
     def rasterize(self, *arguments: Any, **options: Any) -> Any:
         return super().rasterize(*arguments, **options)

@@ -153,7 +153,7 @@ def test_the_vehicle_of_nuplan_has_its_published_axles():
 
 
 def test_a_bicycle_drives_in_a_circle():
-    """Its rear axle stays at the radius that the steering gives, but for the steps of 1 cm, and comes back."""
+    """Its rear axle keeps the radius of the steering angle, except for steps of 1 cm, and returns."""
     radius_m, num_steps = 20.0, 2000
     rear_m = 2 * math.pi * radius_m / num_steps
     state = states_of(x=REAR_M, speed=rear_m / 0.01, steering=math.atan(BASE_M / radius_m))

@@ -1,13 +1,13 @@
-"""Everything that the documents tell people to type works.
+"""All code and commands in the documents work.
 
-Per document, in order and in a temporary folder that holds a made city under the name ``city``:
+Per document, in order and in a temporary folder with a synthetic city under the name ``city``:
 
 * ``python`` blocks run in one namespace;
-* a block right after ``<!-- file: NAME -->`` is written to that file, too;
-* ``<!-- uses: NAME of DOCUMENT -->`` writes the block of that file in another document, before anything else;
+* a block right after ``<!-- file: NAME -->`` is also written to that file;
+* ``<!-- uses: NAME of DOCUMENT -->`` first writes the block of that file in another document;
 * ``l5kit`` lines of ``bash`` blocks run in this process, the targets of ``make`` lines must exist, and other commands
-  must be among those that need no proof;
-* ``text``, ``yaml``, ``toml`` and ``json`` blocks are for reading;
+  must be in a list of harmless ones;
+* ``text``, ``yaml``, ``toml`` and ``json`` blocks are not run;
 * a block right after ``<!-- not run: REASON -->`` is left out.
 """
 

@@ -1,4 +1,4 @@
-"""Doors: packages that load a name when it is first used, as the ``__init__.pyi`` beside their ``__init__`` says."""
+"""Packages with lazy names: each is loaded on first use, as the ``__init__.pyi`` next to the ``__init__`` says."""
 
 import ast
 import importlib
@@ -46,7 +46,7 @@ HANDS_ON_A_LIBRARY = {"dataset/torch_parts.py", "training/lightning_parts.py"}
 
 
 def test_packages_and_modules_of_1_5_say_what_is_public():
-    """A list in a module inside would promise nobody anything; names without an underscore are for other modules."""
+    """An ``__all__`` in an inner module would promise nothing; names without an underscore are for other modules."""
     of_1_5 = {name.replace(".", "/") for name in SURFACE}
     listing = {
         str(path.relative_to(SOURCE))

@@ -1,4 +1,4 @@
-"""Importing l5kit does nothing else: nothing printed, warned, set or loaded that was not asked for.
+"""Imports of l5kit have no side effects: nothing is printed, warned, set or loaded without need.
 
 Each case runs in a fresh interpreter, in which every warning is an error, and imports some modules one after another.
 """
@@ -14,11 +14,11 @@ from l5kit.errors import install_command
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.process]
 
-# What nobody who opens a dataset should have to load, or even to install.
+# Packages that opening a dataset must not load, or even need.
 PLOTTING = ("PIL", "av", "bokeh", "imageio", "matplotlib")
 LATE = ("torch", "gymnasium", "shapely", "rich", "typer", *PLOTTING)
 
-# Libraries that set warning filters of their own when they are imported; l5kit is not to blame for those.
+# Libraries that set warning filters on import, which is not the fault of l5kit.
 ALLOWED = ("numba", "scipy.optimize", "zarr")
 
 PROBE = """

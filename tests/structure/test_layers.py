@@ -71,7 +71,7 @@ MODULES = {module_name(path) for path in SOURCE.rglob("*.py")}
 
 
 def import_violation(module, imported, *, is_init):
-    """What is wrong with one import, or None."""
+    """The problem of one import, or None."""
     own = module.split(".")
     target = imported.split(".")
     if target[0] != "l5kit" or imported == "l5kit.__version__":
@@ -122,7 +122,7 @@ def circles(imports):
 
 
 LAZY_NAMES = "__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)"
-"""Hands on the names in the ``__init__.pyi`` beside it, each loaded when it is first used."""
+"""Re-exports the names in the ``__init__.pyi`` next to it, each loaded on first use."""
 
 
 def is_handing_on(statement):
@@ -138,7 +138,7 @@ def is_handing_on(statement):
 
 
 def is_lazy_name(statement):
-    """Whether a statement gives ``l5kit.load_model`` when it is asked for: the one name that the root makes so."""
+    """Whether a statement provides ``l5kit.load_model``, the one lazy name of the root package."""
     text = ast.unparse(statement)
     if isinstance(statement, ast.If):
         return text == f"if TYPE_CHECKING:\n    {LAZY_IMPORT} as load_model"
@@ -177,7 +177,7 @@ def test_all_modules_keep_to_the_house():
 
 
 def test_no_modules_of_a_package_import_each_other_in_a_circle():
-    """``__init__`` files are left out: they stand above the modules whose names they hand on."""
+    """``__init__`` files are left out: they are above the modules that they re-export."""
     paths = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
     imports = {module_name(path): imports_of_its_package(module_name(path), path.read_text("utf-8")) for path in paths}
     imports = {module: others & imports.keys() for module, others in imports.items()}

@@ -1,4 +1,4 @@
-"""What documents, docstrings and comments name is there: modules and names of l5kit, files, and targets of roles.
+"""Names mentioned in documents, docstrings and comments exist: modules, names of l5kit, files, and targets of roles.
 
 Scripts of pages name the modules and functions that they mirror.
 """
@@ -22,7 +22,7 @@ FILE = re.compile(r"(?<![\w/.~$}-])((?:[A-Za-z_][\w-]*/)+[\w.-]+\.(?:py|pyi|md|j
 ROLE = re.compile(r":(?:func|class|meth|attr|data|mod|exc):`[~.]*([\w.]+)`")
 MODULE = re.compile(r"([\w/]+\.py)\b`?(?: \(([^)]*)\))?")
 MIRRORED = re.compile(r"[Mm]irrors `((?!np\.)[\w.]+)`(?:,? and `([\w.]+)`)?")
-"""What a script names of Python: a module, with names of it in parentheses, and names of any module."""
+"""Python names in a script: a module, with names of it in parentheses, and names of any module."""
 
 FOLDERS = ("src", "tests", "benchmarks", "examples", "docs", ".ci", "recipe")
 
@@ -88,7 +88,7 @@ def is_there(name):
     module, rest = ".".join(parts[:depth]), parts[depth:]
     if not rest:
         return True
-    # a member of a class may be inherited, so that the class alone is asked for in other cases
+    # a member of a class may be inherited, so only the class is checked in other cases
     known = defined_in(module)
     return rest[0] in known
 

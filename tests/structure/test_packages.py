@@ -1,4 +1,4 @@
-"""The image and the conda package: they are made of what the build file says and of files that are there."""
+"""The image and the conda package: they agree with the build file and with existing files."""
 
 import re
 import shlex

@@ -1,7 +1,7 @@
-"""What scripts for L5Kit 1.5 import is there, and can be called as they call it.
+"""Names that scripts for L5Kit 1.5 import exist, and accept their calls.
 
-``surface.json`` lists the public modules and names of 1.5, ``parameters.json`` the parameters of all that is called,
-in order: ``name``, ``name=`` for one with a default, ``name=0.5`` where it is documented which, ``*`` and ``**``.
+``surface.json`` lists the public modules and names of 1.5, ``parameters.json`` the parameters of all callables, in
+order: ``name``, ``name=`` for one with a default, ``name=0.5`` if the default is documented, ``*`` and ``**``.
 ``kinds.json`` lists bases of its classes, fields of its named tuples and dataclasses, and members of its enumerations.
 """
 
@@ -95,7 +95,7 @@ def class_of(qualified_name):
 
 
 def kind_violations(ours, theirs):
-    """Why a class may not stand for one of 1.5 of a kind, as a row of ``kinds.json`` spells it."""
+    """The reason why a class cannot replace one of 1.5 of a kind, as a row of ``kinds.json`` spells it."""
     found = [f"it must derive from {base}" for base in theirs["bases"] if class_of(base) not in ours.__mro__]
     if "fields" in theirs and list(getattr(ours, "_fields", ())) != theirs["fields"]:
         found.append(f"it must be a named tuple of {theirs['fields']}")
@@ -114,7 +114,7 @@ def test_every_class_is_of_its_kind(qualified_name):
 
 
 def test_the_kinds_of_all_classes_of_the_surface_are_listed():
-    """But for those that stand alone: they derive from nothing that a caller could count on."""
+    """Except for stand-alone classes, whose bases no caller could rely on."""
     alone = {
         "ChunkedDataset", "ClosedLoopEvaluator", "ClosedLoopSimulator", "EvaluationPlan", "MapAPI", "RenderContext",
         "SimulationDataset", "SimulationOutputCLE", "Vectorizer",

@@ -1,8 +1,8 @@
-"""Identifiers speak the field's language: words of our own are in none, but for exceptions in ``words.json``.
+"""Identifiers use the terms of the field: invented words are forbidden, except for those in ``words.json``.
 
-``kept`` are names that stay, by word and file, each with the reason. ``not_yet`` are packages whose names are still to
-be changed, each with its words, or with the identifiers of other packages that it uses. Both lists only shrink, as an
-exception that nothing needs any more fails too.
+``kept`` are names that stay, by word and file, each with its reason. ``not_yet`` are packages whose names are still to
+be changed, each with its words, or with the identifiers of other packages that it uses. Both lists only shrink: an
+exception that is no longer needed fails, too.
 """
 
 import ast

@@ -127,17 +127,17 @@ def made_map():
 
 
 def write_scenario(folder, name, *, rows=None, elements=None, city="austin", columns=None, without=(), dx=0.0):
-    """Write both files of a scenario into a folder of its own.
+    """Write both files of a scenario into a new folder.
 
     Args:
-        folder: Where the folder is made.
+        folder: Parent folder.
         name: Id of the scenario.
-        rows: One for each track and step; those of :data:`TRACKS` by default.
-        elements: The map; :func:`made_map` by default.
+        rows: One for each track and step; default :data:`TRACKS`.
+        elements: The map; default :func:`made_map`.
         city: Its city.
-        columns: Other values of the columns that are the same in all rows.
+        columns: Other values of the columns that are equal in all rows.
         without: Columns that are left out.
-        dx: What is added to all x of the tracks.
+        dx: Offset of all x of the tracks.
     """
     place = folder / name
     place.mkdir(parents=True)
@@ -172,9 +172,9 @@ SENSOR_START_M = (100.0, 50.0)
 
 
 def write_sensor_log(folder, name, *, city="PIT", num_steps=SENSOR_STEPS, boxes=None, has_map=True):
-    """Write a sensor log: the AV drives north at 8 m/s, a car 20 m ahead of it as fast, a cyclist beside it stands.
+    """Write a sensor log: the AV drives north at 8 m/s, a car 20 m ahead does too, a cyclist next to it is stationary.
 
-    Boxes are told in the frame of the AV, whose poses are those of its rear axle, at twice the rate.
+    Boxes are in the frame of the AV, whose poses are those of its rear axle, at twice the rate.
     """
     place = folder / name
     (place / "map").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What tests of stores of artifacts log: folders that look like those of trainings."""
+"""Folders to log as artifacts, similar to those of trainings."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ WEIGHTS = b"weights"
 
 
 def make_training(folder: Path, **result: Any) -> Path:
-    """Make a folder like that of a training; ``result`` stands in its ``result.json``."""
+    """Make a folder similar to that of a training, with ``result`` as its ``result.json``."""
     folder.mkdir()
     (folder / "config.yaml").write_text("workflow: raster_planner\nmodel_params: {size: 3}\n", "utf-8")
     (folder / "result.json").write_text(json.dumps({"num_steps": 5, "minutes": 0.5, **result}), "utf-8")

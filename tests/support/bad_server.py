@@ -10,7 +10,7 @@ LAST_MODIFIED = "Mon, 06 Jan 2020 10:00:00 GMT"
 
 
 class Answer:
-    """An answer under way: who asks, the file, and the range that is wanted (None for all of it)."""
+    """An answer in progress: the client, the file, and the requested range (None for all of it)."""
 
     def __init__(self, handler, content):
         self.handler, self.content = handler, content
@@ -19,7 +19,7 @@ class Answer:
         self.tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
 
     def send(self, body, *, status, length, **headers):
-        """Send headers and a body that need not fit each other; ``content_range`` stands for Content-Range."""
+        """Send headers and a body that may disagree; ``content_range`` is the Content-Range."""
         self.handler.send_response(status)
         if length is not None:
             self.handler.send_header("Content-Length", str(length))
@@ -34,7 +34,7 @@ class Answer:
         self.send(**({"body": self.content, "status": 200, "length": len(self.content)} | changes))
 
     def part(self, **changes):
-        """Send what is asked for, from its start to the end of the file."""
+        """Send the requested bytes, from their start to the end of the file."""
         size, start = len(self.content), self.start
         told = f"bytes {start}-{size - 1}/{size}"
         body = self.content[start:]
@@ -164,11 +164,11 @@ PASSING_TRICKS = (
 
 
 class BadServer:
-    """Files by path, and for each the tricks of its next answers; after them, ``otherwise`` answers.
+    """Files by path, and the tricks of the next answers for each; after them, ``otherwise`` answers.
 
     Attributes:
-        url: Where it is, without a slash at the end.
-        asked: For each request, path and headers.
+        url: Its address, without a trailing slash.
+        asked: Path and headers of each request.
         bytes_of: Bytes of bodies sent for each path.
     """
 

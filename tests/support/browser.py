@@ -53,7 +53,7 @@ class ViewerPage:
         self.page.wait_for_function(condition, arg=argument)
 
     def wait_for_scene(self, scene):
-        """Wait until another scene is shown: its number is told at once, when a message may still cover the player."""
+        """Wait until another scene is shown: its index appears at once, when a message may still cover the player."""
         self.wait_for(
             "(scene) => window.l5kitViewer.state().scene === scene"
             " && document.getElementById('stage').getAttribute('aria-busy') === 'false'",
@@ -84,11 +84,11 @@ class ViewerPage:
         self.settle()
 
     def settle(self):
-        """Wait until what was asked for is drawn."""
+        """Wait until the requested content is drawn."""
         self.page.evaluate("async () => { for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame) }")
 
     def place_of(self, x_m, y_m):
-        """Where a world position is in the window, CSS pixels."""
+        """Position of a world point in the window, CSS pixels."""
         return self.page.evaluate(
             """([x, y]) => {
               const canvas = document.querySelector("canvas").getBoundingClientRect()
@@ -109,13 +109,13 @@ class ViewerPage:
         return picture[row, column].astype(int)
 
     def constant(self, name):
-        """What the module of the colours exports under a name."""
+        """Export of the module of colours under a name."""
         return self.page.evaluate("async (name) => (await import('l5kit/palette'))[name]", name)
 
 
 @contextmanager
 def viewer_page(browser, *, width=1280, height=800, **options):
-    """Give a page in a context of its own; nothing may be wrong in its console."""
+    """Yield a page in a new browser context; its console must stay free of errors."""
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     page = ViewerPage(context.new_page())
     yield page

@@ -1,7 +1,7 @@
-"""Damaged checkpoints from a seed: safetensors, files of torch old and new, TorchScript, states of Lightning.
+"""Damaged checkpoints from a seed: safetensors, old and new torch files, TorchScript, states of Lightning.
 
-What is said of a file starts with ``exact:`` where the file tells by itself that it is broken, by a checksum: whatever
-is loaded from it must then be what was saved.
+The description of a file starts with ``exact:`` if the file itself reveals its damage, by a checksum: anything loaded
+from it must then equal what was saved.
 """
 
 import functools
@@ -42,11 +42,11 @@ def small_network() -> nn.Module:
 
 
 def damaged_checkpoints(rng: Random, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what was done to a checkpoint and its file, each made when it is asked for and removed before the next.
+    """Yield descriptions and files of damaged checkpoints, each written on demand and removed before the next.
 
     Args:
-        rng: Decides where the damage is.
-        folder: Where the files are written; made if it is not there.
+        rng: Decides the damage.
+        folder: Where the files are written; created if missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     seed = rng.random()

@@ -1,4 +1,4 @@
-"""A small made city for the tests of any package, and made scenes of many seeds."""
+"""A small synthetic city for the tests of any package, and synthetic scenes of many seeds."""
 
 from dataclasses import dataclass
 from pathlib import Path

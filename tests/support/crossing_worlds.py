@@ -61,7 +61,7 @@ def _saved(builder: MapBuilder, folder: Path) -> RoadMap:
 
 
 def moving(start: tuple[float, float], speed_mps: float, yaw_rad: float = 0.0, *, label: str = "CAR") -> dict:
-    """Somebody who drives straight on in the log."""
+    """A vehicle that drives straight on in the log."""
     return {"start": start, "speed": speed_mps, "yaw": yaw_rad, "label": label}
 
 

@@ -27,12 +27,12 @@ class _FaultyInOneScene:
 
 
 def drive_city(city: Path, out: Path, *, faulty=(1, 30), drives_agents: bool = True) -> Path:
-    """Drive all scenes of a made city with constant velocity; the AV of one scene breaks in a frame.
+    """Drive all scenes of a synthetic city with constant velocity; the driver fails in one frame of one scene.
 
     Args:
         city: Folder of the city.
-        out: Folder to make.
-        faulty: Scene and frame that break; None for no such scene.
+        out: Folder to create.
+        faulty: Scene and frame of the failure; None for none.
         drives_agents: Whether agents keep their velocity as well.
     """
     agents = AgentSeat(ConstantVelocity(), control=AgentControl(near_m=30.0, far_m=50.0)) if drives_agents else "replay"

@@ -19,7 +19,7 @@ BODY = EgoBody(length_m=4.0, width_m=2.0, rear_axle_to_centre_m=1.0)
 STEP_S = 0.1
 LIMIT_MPS = 10.0
 LINE_M = 150.0
-"""Limit of a road with a light, and where that stands."""
+"""Speed limit of a road with a light, and the position of the light."""
 
 
 def straight_drive(
@@ -30,7 +30,7 @@ def straight_drive(
     yaw_rad: float = 0.0,
     course_rad: float | None = None,
 ) -> EgoStates:
-    """Return one scene of the AV, 4 x 2 m, with one speed; it moves along its heading unless told a course."""
+    """Return one scene of the AV, 4 x 2 m, with one speed; it moves along its heading unless given a course."""
     course = yaw_rad if course_rad is None else course_rad
     ways_m = speed_mps * STEP_S * np.arange(num_frames)[:, None]
     positions_m = np.array(start_m, float) + ways_m * [np.cos(course), np.sin(course)]
@@ -62,7 +62,7 @@ def stacked(*drives: EgoStates) -> EgoStates:
 def road_users_at(frames: Sequence[Sequence[dict[str, Any]]]) -> RoadUsers:
     """Return road users given for each frame of all scenes: ``track``, ``at``, and ``yaw``, ``size``, ``v``, ``group``.
 
-    Without them it is a car of 4 x 2 m that stands along x.
+    By default a stationary car of 4 x 2 m along x.
     """
     rows = [row for frame in frames for row in frame]
     yaws = [row.get("yaw", 0.0) for row in rows]
@@ -149,7 +149,7 @@ def straight_lane(start: Sequence[float], end: Sequence[float]) -> tuple[Any, An
 
 
 def make_lit_road(folder: Path, *, width_m: float) -> MapAPI:
-    """Return a road along x whose light stands at x = 150, where its first lane ends."""
+    """Return a road along x with a light at x = 150, where its first lane ends."""
     builder = MapBuilder(WORLD_TO_ECEF)
     for name, start_m, end_m, ahead in (("first", 0, LINE_M, ["second"]), ("second", LINE_M, 400, [])):
         left, right = (np.array([[start_m, y, 0], [end_m, y, 0]], float) for y in (width_m / 2, -width_m / 2))

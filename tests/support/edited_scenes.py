@@ -59,7 +59,7 @@ def drive_ahead(
     num_frames: int = NUM_FRAMES,
     faces: FaceRows | None = None,
 ) -> SceneArrays:
-    """A scene whose AV drives along x; others are dicts of ``start``, ``speed``, ``label``, ``span`` and ``size``."""
+    """A scene whose AV drives along x; agents are dicts of ``start``, ``speed``, ``label``, ``span`` and ``size``."""
     times_s = 0.1 * np.arange(num_frames)
 
     def line(start: Sequence[float], speed: float) -> np.ndarray:

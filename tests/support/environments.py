@@ -1,4 +1,4 @@
-"""Environments over a small made city, for tests."""
+"""Environments over a small synthetic city."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def write_config(
     route: bool = False,
     **gym_params: Any,
 ) -> str:
-    """Write the configuration of an environment over a made city, and return its path."""
+    """Write the configuration of an environment over a synthetic city, and return its path."""
     cfg = {
         "model_params": {
             "history_num_frames": 1,

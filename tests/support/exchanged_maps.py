@@ -17,7 +17,7 @@ def opened_map(folder):
 
 
 def city_map(folder):
-    """The map of a small made city, with lights, crosswalks and roads of several lanes."""
+    """The map of a small synthetic city, with lights, crosswalks and roads of several lanes."""
     make_city(folder, num_scenes=1, num_frames=2, town_size=400.0, traffic_density=0.0)
     return opened_map(folder)
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks."""
+    """Request of a client."""
 
     method: str
     path: str
@@ -28,7 +28,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What it gets: JSON where ``content`` is no bytes."""
+    """Answer of the server: JSON unless ``content`` is bytes."""
 
     content: Any = field(default_factory=dict)
     status: int = 200

@@ -1,4 +1,4 @@
-"""Lists of keys as somebody might hold them who drives a scene."""
+"""Lists of keys that a person might hold while driving a scene."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ UP, DOWN, LEFT, RIGHT, HARD = (int(key) for key in DrivingKeys)
 
 
 def held_keys(seed, num_steps, among):
-    """Keys that somebody holds who changes them about once a second."""
+    """Keys of a person who changes them about once a second."""
     rng = np.random.default_rng(seed)
     keys, now = [], 0
     for _ in range(num_steps):

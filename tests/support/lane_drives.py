@@ -1,4 +1,4 @@
-"""Checks of drives that know no paths of drivers: who passes red lights, and who hits whom from behind."""
+"""Checks of drives without knowledge of the drivers' paths: red lights passed, and rear collisions."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ FORGIVEN_M = 0.3
 
 @dataclass(frozen=True)
 class SceneDrives:
-    """Boxes of N vehicles in F frames, x, y, yaw, length, width, (F, N, 5), NaN where there is none; who is driven."""
+    """Boxes of N vehicles in F frames, x, y, yaw, length, width, (F, N, 5), NaN for absent ones; which are driven."""
 
     boxes: Float64Array
     is_driven: BoolArray
@@ -38,7 +38,7 @@ class SceneDrives:
 
 
 def drives_of_agents(records: SceneRecords, driven: set[int], states: EgoStates, scene: int) -> SceneDrives:
-    """Return the drives of the agents of a scene, and of the AV behind them, which nobody looks at."""
+    """Return the drives of the agents of a scene, followed by that of the AV, which is not checked."""
     intervals = records.frames["agent_index_interval"] - records.frames["agent_index_interval"][0, 0]
     agents = records.agents
     names, numbers = np.unique(agents["track_id"], return_inverse=True)
@@ -59,10 +59,10 @@ def drives_of_av(records: SceneRecords, states: EgoStates, scene: int) -> SceneD
 def find_red_crossings(
     drives: SceneDrives, driving_map: DrivingMap, colors: LaneColors, first_frame: int, braking_mps2: float
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Return how often a front left a lane whose lights stop, and the names and frames of those who could have stopped.
+    """Return how often a front left a lane with a red light, and names and frames of vehicles that could have stopped.
 
-    A lane that is red in a frame is left where the front lies in it then, and a step later in a lane that follows it.
-    Who brakes at b from the first frame of the red, or from that in which it came, is to stand before that.
+    A red lane is left if the front is in it in that frame, and a step later in a lane that follows it. A vehicle could
+    have stopped if braking at b from the first red frame, or from its own first frame, stops it before the line.
     """
     num_frames = len(drives.boxes)
     red = np.zeros((num_frames, driving_map.num_lanes), np.bool_)
@@ -95,7 +95,7 @@ def find_red_crossings(
 
 
 def _first_speed_mps(ways_m: Float64Array) -> float:
-    """Return the speed in the first of some frames; the mean speed of the step behind it is less for who brakes."""
+    """Return the speed in the first of some frames; the mean speed of the next step is lower for a braking vehicle."""
     steps_mps = np.diff(ways_m[:3]) / STEP_S
     return float(steps_mps[0] + 0.5 * (steps_mps[0] - steps_mps[-1]))
 
@@ -107,11 +107,11 @@ def _first_of_run(is_so: BoolArray) -> int:
 
 
 def find_rear_hits(drives: SceneDrives, braking_mps2: float) -> tuple[int, list[tuple[int, int, int]]]:
-    """Return how often somebody who is driven met another with its front, and names and frames where b was enough.
+    """Return how often a driven vehicle hit another with its front, and names and frames where braking at b sufficed.
 
-    The other is in the way as long as its box meets the boxes that the vehicle drives over from then on, and nobody
-    else's box does before: who drives through somebody hides him from those behind. Braking at b from the first of
-    these frames, the vehicle goes along the same way.
+    The other vehicle is in the way while its box meets the boxes that the vehicle drives over from then on and no other
+    box does so before: a vehicle hides those behind it. Braking at b starts in the first of these frames, along the
+    same path.
     """
     boxes, count, found = drives.boxes, 0, []
     radii_m = 0.5 * np.linalg.norm(boxes[..., 3:], axis=-1)

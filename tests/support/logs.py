@@ -37,10 +37,10 @@ def make_agent(
     probability: float = 1.0,
     labels: Mapping[str | int, float] | None = None,
 ) -> np.void:
-    """Return a record of an agent, a car of 4 by 2 m that stands at the origin unless told otherwise.
+    """Return a record of an agent, by default a stationary car of 4 by 2 m at the origin.
 
-    ``probability`` is that of the column ``label``; what is left to 1 goes to unknown. ``labels``
-    gives the probabilities of classes by name (``CAR``) or column instead, 0 for all others.
+    ``probability`` is that of the column ``label``; the rest to 1 goes to unknown. ``labels`` gives the probabilities
+    of classes by name (``CAR``) or column instead, 0 for all others.
     """
     probabilities = np.zeros(17, np.float32)
     if labels is None:
@@ -118,12 +118,12 @@ def make_log(
 ) -> ChunkedDataset:
     """Return a log in memory from the agents of each frame of each scene, as :func:`make_agents` takes them.
 
-    The AV stands at the origin, and face F1 is on in every frame, unless told otherwise.
+    By default the AV is stationary at the origin, and face F1 is on in every frame.
 
     Args:
         frames_of_scenes: Agents by scene and frame.
         faces: Faces of each frame of all scenes.
-        facts: Facts of the log, if not those of 1.5.
+        facts: Facts of the log; default those of 1.5.
         frames: Further arguments of :func:`make_frames`, for the frames of all scenes.
     """
     lengths = [len(scene) for scene in frames_of_scenes]
@@ -141,7 +141,7 @@ def make_scene(
     facts: LogFacts | None = None,
     **frames: Any,
 ) -> ChunkedDataset:
-    """Return a log of one scene in memory; the AV drives 1 m a frame along x unless told otherwise."""
+    """Return a log of one scene in memory; by default the AV drives 1 m a frame along x."""
     positions_m = np.column_stack([np.arange(len(agents)), np.zeros(len(agents))])
     records = make_frames(agents, faces, **{"positions_m": positions_m, **frames})
     return log_of(scenes_of([len(agents)]), *records, facts=facts)

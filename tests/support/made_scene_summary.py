@@ -1,4 +1,4 @@
-"""What happens in a simulated scene: turns, stops, lane changes, cut-ins, and the bounds of the motion."""
+"""Summary of a simulated scene: turns, stops, lane changes, cut-ins, and the bounds of the motion."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class Manoeuvres:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """What the AV, and all other cars together, did in a scene."""
+    """Events of the AV, and of all other cars together, in a scene."""
 
     av: Manoeuvres
     others: Manoeuvres
@@ -78,7 +78,7 @@ def _count(
     cars = log.vehicles[:, who]
     is_car = (cars.uid >= 0) & (cars.kind == CAR)
     fast = is_car & (cars.speed_mps >= _AT_SPEED_MPS)
-    # stops: cars that come to stand near the line of a connector, or in the queue before it, whose light is not green
+    # stops: cars that stop near the line of a connector with a light that is not green, or in the queue before it
     stops = (cars.speed_mps[1:] < _STANDING_MPS) & (cars.speed_mps[:-1] >= _STANDING_MPS) & _same_car(cars)
     step, slot = np.nonzero(stops & is_car[1:])
     lane, connector = cars.lane[1:][step, slot], cars.connector[1:][step, slot]

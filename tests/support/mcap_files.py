@@ -42,7 +42,7 @@ def box(track, kind, frame, time_ns, position, yaw_rad, size_m=SIZE_M):
 
 
 def messages_of(num_steps, *, objects_frame="map"):
-    """Topics, schemas, times and contents; in the frame ``base`` the car before the AV stands still at (20, 0)."""
+    """Topics, schemas, times and contents; in the frame ``base`` the car ahead of the AV is fixed at (20, 0)."""
     told = []
     for step in range(num_steps):
         time_ns, moved_m = START_NS + step * STEP_NS, 0.8 * step

@@ -1,4 +1,4 @@
-"""Moments of scenes: what an AV would tell a session of the frames of a log or a simulation."""
+"""Moments of scenes: input of a session from the frames of a log or a simulation."""
 
 import numpy as np
 

@@ -59,7 +59,7 @@ class KeepsVelocity(nn.Module):
 
 
 class KnowsTheFuture(nn.Module):
-    """Predicts, for samples of rasters, what happens in a log, some metres beside it, in one or several modes."""
+    """Predicts the logged future for raster samples, at an offset of some metres, in one or several modes."""
 
     def __init__(self, setup, *, offsets_m=((0.0, 0.0),), logits=(0.0,), log=None):
         super().__init__()

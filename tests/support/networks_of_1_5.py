@@ -244,7 +244,7 @@ class MultiheadAttentionGlobalHead(Weights):
 
 
 class VectorWeights(Weights):
-    """What all networks on vectors begin with."""
+    """Base of all networks on vectors."""
 
     def __init__(self, size: int, scale: torch.Tensor) -> None:
         super().__init__()
@@ -371,7 +371,7 @@ def save_script(network, path):
 
 
 def save_module(network, path):
-    """As notebooks did who knew no better."""
+    """As in notebooks that pickle whole modules."""
     with modules_of_1_5():
         torch.save(network, path)
 
@@ -398,9 +398,9 @@ WRITERS = {
 }
 
 USUAL = ("script", "state dict", "module")
-"""What trainings, people and notebooks of 1.5 wrote; the others are rare."""
+"""Formats that trainings, people and notebooks of 1.5 wrote; the others are rare."""
 
 
 def module_paths_of_1_5():
-    """The paths that files of 1.5 may name, but for those of torchvision."""
+    """Paths that files of 1.5 may name, except for those of torchvision."""
     return sorted({(cls.__module__, cls.__name__) for cls in _CLASSES if cls.__module__.startswith("l5kit")})

@@ -1,7 +1,7 @@
-"""Small folders of nuScenes, made by hand after the definitions of nuscenes-devkit 1.2: all tables with all fields.
+"""Small nuScenes folders, written by hand after the definitions of nuscenes-devkit 1.2: all tables with all fields.
 
 Two cities, two scenes of eight key frames each. Between the key frames the lidar has sweeps, and a camera has key
-frames with poses of its own, which no reader may take for those of the lidar.
+frames with other poses, which a reader must not confuse with those of the lidar.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ def tables():
 
 
 def ego_pose_at(scene, time_s):
-    """Where the rear axle is: on a circle of 100 m, at 8 m/s."""
+    """Position of the rear axle: on a circle of 100 m, at 8 m/s."""
     angle = 8.0 * time_s / 100.0
     x0, y0 = (350.0, 1100.0) if scene == "scene-0061" else (1200.0, 700.0)
     return {

@@ -1,4 +1,4 @@
-"""A slow painter, written from the description of draw lists with NumPy and OpenCV alone, to compare others with."""
+"""Slow reference painter, written from the description of draw lists with NumPy and OpenCV alone."""
 
 import math
 from typing import Any

@@ -62,7 +62,7 @@ def change_column(file, name, change):
 
 
 def change_metadata(file, **changes):
-    """Change what a file tells of itself; None takes a key away."""
+    """Change the metadata of a file; None removes a key."""
     table, metadata = read_arrow(file)
     told = {key: value for key, value in (metadata | changes).items() if value is not None}
     changed = table.replace_schema_metadata({b"metadata": pack(told)})

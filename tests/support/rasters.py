@@ -97,9 +97,9 @@ def make_random_window(seed: int, *, num_frames: int, num_agents: int, spread_m:
 
 
 def join_windows(windows: list[Window], *, one_array: bool) -> tuple[Windows, Targets]:
-    """Return windows, and whom they are about, as a batch; frames they do not have are filled with what is no frame.
+    """Return windows and their targets as a batch; missing frames are padded with invalid ones.
 
-    ``one_array`` puts the rows of all windows into one array, else each window has an array of its own.
+    ``one_array`` puts the rows of all windows into one array, otherwise each window has its own array.
     """
     most_frames = max(len(frames) for frames, _, _, _ in windows)
     padded = np.full((len(windows), most_frames, np.dtype(FRAME_DTYPE).itemsize), 255, np.uint8)

@@ -1,4 +1,4 @@
-"""Made traffic for tests of realism: cars along given poses, ten times a second, and scenes where they stand."""
+"""Synthetic traffic for tests of realism: cars along given poses at 10 Hz, and scenes with stationary ones."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ FAR_M = (0.0, -1000.0)
 
 
 def scene_of_cars(cars: Sequence[Any], *, ego_m: Any = FAR_M, labels: Sequence[int] | None = None) -> SceneArrays:
-    """Return a scene of cars of 4 x 2 m, each from its x, y and yaw in every frame (F, 3), NaN where it is not there.
+    """Return a scene of cars of 4 x 2 m, each from its x, y and yaw in every frame (F, 3), NaN while it is absent.
 
-    Track ids are 10, 20 and so on. The AV stands far away unless told otherwise.
+    Track ids are 10, 20 and so on. By default the AV is stationary far away.
     """
     poses = np.array(cars, float)
     num_frames = poses.shape[1]
@@ -40,7 +40,7 @@ def straight_car(num_frames: int, *, start_m: Sequence[float] = (0.0, 0.0), spee
 
 
 def standing(scene: SceneArrays) -> SceneArrays:
-    """Return a scene whose agents stand where they are first seen."""
+    """Return a scene whose agents stay where they first appear."""
     agents = scene.agents
     _, firsts, inverse = np.unique(agents.track_ids, return_index=True, return_inverse=True)
     rows = firsts[inverse]

@@ -34,7 +34,7 @@ FIXTURE_S_CFG: dict[str, Any] = {
 
 
 def make_cfg(**overrides: Any) -> dict[str, Any]:
-    """Return the configuration of the known answers of fixture S with some keys replaced, whatever their section."""
+    """Return the configuration of the known answers of fixture S with some keys replaced, in any section."""
     cfg = copy.deepcopy(FIXTURE_S_CFG)
     for key, value in overrides.items():
         in_model = key in cfg["model_params"] or key in ("history_step_size", "future_step_size", "route")

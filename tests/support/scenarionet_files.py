@@ -1,7 +1,7 @@
-"""Scenarios of ScenarioNet, written as its makers describe them: a pickle for each, a summary and a mapping.
+"""Scenarios of ScenarioNet, written as its authors describe them: a pickle for each, a summary and a mapping.
 
-Nothing of the reader is used. Sets made of nuScenes have length and width exchanged and no limits, those of Waymo name
-boundaries by stretches, and those of nuPlan have polygons of lanes and lights by lane.
+Nothing of the reader is used. Sets from nuScenes have length and width exchanged and no limits, those from Waymo name
+boundaries by segments, and those from nuPlan have polygons of lanes and lights by lane.
 """
 
 import itertools
@@ -54,7 +54,7 @@ def polygon_around(left_y_m, right_y_m, *, start_m, end_m):
 
 
 def make_map(dataset):
-    """A road of two lanes, of which one goes on through a junction, and what lies around."""
+    """A road of two lanes, one of which continues through a junction, and its surroundings."""
     stretch = {"lane_start_index": 0, "lane_end_index": 40, "boundary_type": "UNKNOWN"}
     of_waymo, of_nuplan = dataset == "waymo", dataset == "nuplan"
     lanes = {
@@ -119,7 +119,7 @@ def make_lights(num_steps=NUM_STEPS):
 
 
 def make_scenario(name="a", dataset="waymo", *, num_steps=NUM_STEPS, step_s=STEP_S, start_s=0.0, start_m=(0.0, 0.0)):
-    """The AV at 8 m/s along x, a car before it, a pedestrian who is hidden, a cone, and a light."""
+    """The AV at 8 m/s along x, a car ahead, a pedestrian who is hidden for a while, a cone, and a light."""
     made = {"num_steps": num_steps, "step_s": step_s}
     size_m = (1.73, 4.084, 1.562) if dataset == "nuscenes" else (4.8, 2.0, 1.6)
     car_m = (1.9, 4.5, 1.6) if dataset == "nuscenes" else (4.5, 1.9, 1.6)
@@ -158,7 +158,7 @@ def file_name(scenario):
 
 
 def write_set(folder, scenarios, *, subfolder="", has_summary=True, has_mapping=True, protocol=4):
-    """Write a folder of scenarios, with summary and mapping beside."""
+    """Write a folder of scenarios with summary and mapping."""
     (folder / subfolder).mkdir(parents=True, exist_ok=True)
     for scenario in scenarios:
         (folder / subfolder / file_name(scenario)).write_bytes(pickle.dumps(scenario, protocol))

@@ -15,7 +15,7 @@ STEP_S = 0.1
 
 @dataclass
 class SceneStandIn:
-    """What metrics read of the output of a simulation."""
+    """The attributes of a simulation output that metrics read."""
 
     scene_id: int
     simulated_ego_states: torch.Tensor
@@ -30,9 +30,9 @@ class SceneStandIn:
     def make(
         cls, simulated: Any, recorded: Any = None, agents: Sequence[Any] | None = None, scene_id: int = 0
     ) -> "SceneStandIn":
-        """Return a scene from x, y and yaw of each frame (N, 3), recorded as simulated unless told otherwise.
+        """Return a scene from x, y and yaw of each frame (N, 3), by default recorded as simulated.
 
-        ``agents`` are what :func:`support.logs.make_agents` takes for each frame.
+        ``agents`` are arguments of :func:`support.logs.make_agents` for each frame.
         """
         frames, rows, _ = make_frames(len(simulated) if agents is None else agents)
         states = make_states(simulated)

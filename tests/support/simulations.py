@@ -1,4 +1,4 @@
-"""What simulations give, for tests of what shows them."""
+"""Outputs of simulations, for tests of visualizers."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from l5kit.data.log_facts import LogFacts
 
 @dataclass
 class InOutCase:
-    """What a model got and gave for one track."""
+    """Input and output of a model for one track."""
 
     track_id: int
     inputs: dict
@@ -29,7 +29,7 @@ class InOutCase:
 
 @dataclass
 class SimulationCase:
-    """What a simulation and what an episode of the environment give of a scene."""
+    """Common attributes of the outputs of simulations and environment episodes."""
 
     simulated_ego: np.ndarray
     simulated_agents: np.ndarray

@@ -27,7 +27,7 @@ def line(*points):
 
 
 def made_map(name="town", *, shift_m=0.0):
-    """Two lanes, the second in a junction, and one beside; with a sign, a crosswalk and a drivable area."""
+    """Two lanes, the second in a junction, and a neighbouring one; with a sign, a crosswalk and a drivable area."""
     shift = np.array([shift_m, 0.0, 0.0])
     lanes = (
         SourceLane("in", line((-50, 0), (0, 0), (50, 0)) + shift, successors=("on",), speed_limit_mps=12.5),
@@ -42,7 +42,7 @@ def made_map(name="town", *, shift_m=0.0):
 
 
 def made_scene(name="a", *, source_map=None, shift_m=0.0, ids=("17", "23"), **changes):
-    """The AV at 10 m/s along x, a car before it, a pedestrian who is hidden for a while, and a light that turns red."""
+    """The AV at 10 m/s along x, a car ahead, a pedestrian who is hidden for a while, and a light that turns red."""
     steps = np.arange(NUM_STEPS)
     x_m = steps * 1.0 + shift_m
     is_valid = np.ones((2, NUM_STEPS), bool)
@@ -76,18 +76,18 @@ def made_scene(name="a", *, source_map=None, shift_m=0.0, ids=("17", "23"), **ch
 
 
 def read_once(reader, ref):
-    """Note that a scene was read, in a file beside those of the source."""
+    """Record that a scene was read, in a file next to those of the source."""
     with (reader.source / "read.log").open("a") as log:
         log.write(f"{ref.name}\n")
 
 
 @dataclass(frozen=True)
 class MadeReader:
-    """A reader of files that hold the name of a map; a file that holds an error raises it.
+    """Reader of files that hold the name of a map; a file that holds an error raises it.
 
     Attributes:
         source: The folder.
-        info: What it tells.
+        info: Its information.
     """
 
     source: Path

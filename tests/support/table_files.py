@@ -24,7 +24,7 @@ CLASSES = {"car": "CAR", "man": "PEDESTRIAN"}
 
 @dataclass
 class Table:
-    """The AV at 8 m/s along x, a car before it, and a pedestrian who is hidden for a while."""
+    """The AV at 8 m/s along x, a car ahead, and a pedestrian who is hidden for a while."""
 
     columns: dict = field(default_factory=dict)
 

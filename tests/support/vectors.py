@@ -47,7 +47,7 @@ KNOWN_ANSWERS_CFG: dict[str, Any] = {
 
 
 def make_vector_cfg(**overrides: Any) -> dict[str, Any]:
-    """Return the configuration of the known answers with some keys replaced, whatever their section."""
+    """Return the configuration of the known answers with some keys replaced, in any section."""
     cfg = copy.deepcopy(KNOWN_ANSWERS_CFG)
     generation = cfg["data_generation_params"]
     sections = [cfg["model_params"], cfg["raster_params"], generation["lane_params"], generation]

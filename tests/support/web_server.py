@@ -1,4 +1,4 @@
-"""A web server for tests: it serves a folder, knows ranges of bytes, counts requests, and fails when told to."""
+"""Web server for tests: it serves a folder, supports byte ranges, counts requests, and fails on demand."""
 
 import contextlib
 import hashlib
@@ -15,17 +15,17 @@ from pathlib import Path
 
 @dataclass
 class WebFolder:
-    """A folder that is served, what was asked for, and what goes wrong.
+    """A served folder, its requests, and its failures.
 
     Attributes:
         folder: The folder.
         url: Its URL.
-        requests: Method, path and range of each request that there was.
-        failures: For the end of a path, what happens to the next requests for it: a status, ``reset`` or ``hang``; the
-            last one stays if it is repeated by ``forever``.
-        forever: Ends of paths whose last failure stays.
-        knows_ranges: Whether ranges are answered as such.
-        tells_versions: Whether ETag and time of files are told.
+        requests: Method, path and range of each request.
+        failures: Failures of the next requests for a path with a suffix: a status, ``reset`` or ``hang``; the last one
+            is repeated for suffixes in ``forever``.
+        forever: Suffixes of paths whose last failure is repeated.
+        knows_ranges: Whether ranges are supported.
+        tells_versions: Whether ETag and modification time are sent.
         lists: Whether folders are listed.
         most_at_once: Most requests that were answered at the same time.
     """

@@ -208,12 +208,12 @@ def _add_map(scenario) -> None:
 
 
 def red_light_scenario(name: str = "red", *, num_steps: int = 131):
-    """A junction of which no lane tells that it is one; both lanes to the east are red where they begin, at x = 0.
+    """A junction whose lanes are not marked as such; both lanes to the east are red at their start, x = 0.
 
-    The AV drives up to the line in the right lane and waits 1 m before it; a car in the left one drives through.
-    Lanes 1 and 2 come from the west to the lit lanes 11 and 12 (x = 0 to 25), which lead to 21 and 22; 13 turns from 1
-    to the south, lane 30 crosses from south to north at x = 12, and 40 does so 10 m above. 51 to 53 are a road
-    that widens from one lane to two.
+    The AV drives up to the line in the right lane and waits 1 m before it; a car in the left one drives through. Lanes
+    1 and 2 come from the west to the lit lanes 11 and 12 (x = 0 to 25), which lead to 21 and 22; 13 turns from 1 to the
+    south, lane 30 crosses from south to north at x = 12, and 40 does so 10 m further north. 51 to 53 are a road that
+    widens from one lane to two.
     """
     scenario = Scenario(scenario_id=name, current_time_index=10, sdc_track_index=0)
     scenario.timestamps_seconds.extend(np.arange(num_steps) * 0.1)

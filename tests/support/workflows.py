@@ -1,4 +1,4 @@
-"""Small configurations of every workflow, for a made city of three scenes."""
+"""Small configurations of every workflow, for a synthetic city of three scenes."""
 
 import copy
 
@@ -106,7 +106,7 @@ CHANGES = {
         "raster_params": {"raster_size": [40, 32], "pixel_size": [1.0, 1.0]},
     },
 }
-"""What sets a workflow apart from the others with rasters, or with vectors."""
+"""Settings of each workflow, in addition to those of all with rasters, or with vectors."""
 
 VECTOR_WORKFLOWS = ("vector_planner", "urban_driver", "safepathnet", "motion_tokens", "query_centric", "route_planner")
 

@@ -1,4 +1,4 @@
-"""Parameters of a made city: what is allowed, and what the errors say."""
+"""Parameters of a synthetic city: allowed values, and errors."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The aerial picture of a made city shows the roads where the map has them."""
+"""The aerial image of a synthetic city shows the roads of its map."""
 
 import json
 

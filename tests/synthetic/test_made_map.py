@@ -1,4 +1,4 @@
-"""The semantic map of a made city, read back."""
+"""The semantic map of a synthetic city, read back."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_lanes_have_their_width_and_height(semantic_map: MapAPI, lanes: list[str
 
 
 def test_a_lane_that_nothing_leads_into_begins_as_a_point_and_has_its_width_after_15_m(tmp_path: Path) -> None:
-    """Where a corner leads from a road of few lanes into one of more, the outer one of these is nobody's next lane."""
+    """Where a corner leads from a road of few lanes into one of more, the outer one of these has no predecessor."""
     town = build_town(260.0, seed=2)
     lanes = town.network.lanes
     build_map(town.plan, town.network, world_to_ecef=WORLD_TO_ECEF, ground_z_m=0.0).save(tmp_path / "town.pb")

@@ -66,7 +66,7 @@ def frames_of(scene: SceneRecords) -> Int64Array:
 
 
 def errors_of(true: SceneRecords, noisy: SceneRecords) -> dict[str, Float64Array]:
-    """Return the errors of objects in frames, NaN where they are lost, each (K, F); places tell whose they are."""
+    """Return the errors of objects in frames, NaN where they are lost, (K, F) each; positions identify the objects."""
     frame, row = frames_of(noisy), noisy.agents
     along_m = float(true.agents["velocity"][0, 1]) * 0.1 * frame
     number = np.rint((row["centroid"][:, 1] - along_m) / 30.0).astype(int)

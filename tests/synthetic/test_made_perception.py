@@ -1,4 +1,4 @@
-"""What the log of a made scene holds, everything near the AV, and what a detector makes of it."""
+"""Log of a synthetic scene: everything near the AV, and the output of a detector."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from support.tolerances import FLOAT32
 CAR, UNKNOWN = (PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in ("CAR", "UNKNOWN"))
 NUM_FRAMES = 30
 NEVER_OUT_OF_RANGE_M = 44.0
-"""A road user this near is in range whatever its class."""
+"""A road user this near is in range, whatever its class."""
 
 
 def _near(places: list[tuple[float, float]], av: np.ndarray | None = None) -> Int64Array:
@@ -99,7 +99,7 @@ def test_everything_near_the_av_is_in_the_log_in_every_frame_with_one_id(seed: i
     frames = np.repeat(np.arange(150), np.diff(scene.frames["agent_index_interval"], axis=1)[:, 0])
     away_m = np.hypot(*(scene.agents["centroid"] - scene.frames["ego_translation"][frames, :2]).T)
 
-    # a track begins, ends and has gaps only where it is far from the AV, but for the ends of the scene
+    # a track begins, ends and has gaps only far from the AV, except at the ends of the scene
     for track_id in np.unique(scene.agents["track_id"]):
         rows = np.nonzero(scene.agents["track_id"] == track_id)[0]
         is_there = np.zeros(152, bool)
@@ -109,7 +109,7 @@ def test_everything_near_the_av_is_in_the_log_in_every_frame_with_one_id(seed: i
         on_edge = np.isin(frames[rows], np.concatenate([np.nonzero(changes == 1)[0], np.nonzero(changes == -1)[0] - 1]))
         assert away_m[rows[on_edge]].min(initial=np.inf) > NEVER_OUT_OF_RANGE_M - 1.5, track_id
 
-    # what stands at a place has one id there
+    # a stationary object has one id
     still = (scene.agents["velocity"] == 0).all(axis=1)
     parked = still & (scene.agents["label_probabilities"].argmax(axis=1) == CAR)
     for name, rows in (("parked", parked), ("clutter", scene.agents["label_probabilities"].argmax(axis=1) == UNKNOWN)):

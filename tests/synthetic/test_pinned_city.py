@@ -1,6 +1,6 @@
-"""A made city that stays what it is: scores of tables are of cities of a seed.
+"""A synthetic city that never changes, as scores in tables refer to cities by seed.
 
-What counts and names things is compared to the bit; positions and speeds as sums, whose last bits depend on processors.
+Counts and ids are compared exactly; positions and speeds as sums, whose last bits depend on processors.
 """
 
 import hashlib

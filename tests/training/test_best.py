@@ -28,7 +28,7 @@ def test_what_holds_no_score_gives_none(facts):
 
 @pytest.mark.process
 def test_the_digest_of_an_evaluation_is_that_of_trainings_before():
-    """States and best weights hold it: with another one, a training that goes on would judge its weights anew."""
+    """States and best weights store it: with a different one, a resumed training would judge its weights again."""
     cfg = small_config("raster_planner")
     digest = evaluation_digest(cfg, score="val/ade_m/1.2s")
     assert digest == "858972f5e6273b87"

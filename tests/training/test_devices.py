@@ -1,4 +1,4 @@
-"""Several devices, each with a process of its own."""
+"""Several devices, each with its own process."""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ from support.workflows import small_config
 
 
 def start(city, folder, config, *options, **environment):
-    """Start ``l5kit train``, as on a machine of its own."""
+    """Start ``l5kit train``, as on another machine."""
     call = [sys.executable, "-m", "l5kit.cli", "train", config, "--data", city, "--out", folder, "--json", *options]
     return subprocess.Popen(
         [*map(str, call)],
@@ -34,7 +34,7 @@ def start(city, folder, config, *options, **environment):
 
 
 def facts_of(*processes):
-    """What the first of several processes has told; the others tell nothing."""
+    """Output of the first of several processes; the others print nothing."""
     told = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), told
     assert not any(output for output, _ in told[1:])
@@ -117,7 +117,7 @@ def test_two_processes_train_one_network_and_score_all_samples_once(city, tmp_pa
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)  # told once
+    facts = json.loads(done.stdout)  # printed once
     assert facts["steps"] == 2
     for name in ("ade_m", "fde_m", "miss_rate"):
         assert facts[f"ctra/{name}/0.4s"] == pytest.approx(alone.scores[f"ctra/{name}/0.4s"], abs=NETWORK)
@@ -168,7 +168,7 @@ def test_two_machines_of_which_one_was_killed_go_on_to_the_same_weights(workflow
 
 
 def kill_machine(machine):
-    """Kill ``torchrun`` and the training that it has started, which is in a process group of its own."""
+    """Kill ``torchrun`` and its training, which is in a separate process group."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(machine.pid)
         family = [process, *process.children(recursive=True)]

@@ -1,4 +1,4 @@
-"""A training that is killed at any moment goes on to the same best weights, scores, state and curves."""
+"""A training that is killed at any moment resumes to the same best weights, scores, state and curves."""
 
 import csv
 import hashlib
@@ -67,7 +67,7 @@ def job(city, tmp_path_factory):
 
 
 def facts_of(folder, name="vector_planner"):
-    """What must not depend on how often a training was killed."""
+    """Results that must not depend on how often a training was killed."""
     result = json.loads((folder / "result.json").read_text())
     state = torch.load(folder / "last.ckpt", weights_only=True)
     (table,) = folder.glob("curves/*/metrics.csv")
@@ -91,7 +91,7 @@ def undisturbed(trainings, job, cfg, folder):
 
 
 def killed(trainings, job, cfg, folder, moments):
-    """Kill a training at a moment, and each that goes on at another, but for the last."""
+    """Kill a training at a moment, and each resumed one at another, except for the last."""
     for number, moment in enumerate(moments):
         ended = trainings.run(job(folder, cfg=cfg, resume=number > 0 and has_begun(folder), killed_at=moment))
         assert ended.status in (-signal.SIGKILL, 0), ended.error
@@ -110,7 +110,7 @@ def wholes(trainings, job, tmp_path_factory):
     made = {}
 
     def get(course):
-        if not made:  # the first training on a machine keeps files for those after it, which are moments of its own
+        if not made:  # the first training on a machine writes caches for later ones, which are further moments
             undisturbed(trainings, job, config(**COURSES[course]), tmp_path_factory.mktemp("first") / "out")
         if course not in made:
             folder = tmp_path_factory.mktemp("whole") / "out"

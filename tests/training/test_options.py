@@ -1,4 +1,4 @@
-"""What a training can be told beside its workflow."""
+"""Options of a training besides its workflow."""
 
 import math
 
@@ -103,7 +103,7 @@ def test_gradients_are_clipped(city, tmp_path):
 
 
 def lines_of(city, folder, monkeypatch, *, every_s, **train_params):
-    """Return what is told of a training of four steps, whose speed is of this machine."""
+    """Return the messages of a training of four steps, which contain the speed of this machine."""
     monkeypatch.setattr("l5kit.training.progress.TELL_EVERY_S", every_s)
     cfg = small_config("vector_planner")
     cfg["train_params"] = {"max_num_steps": 4, "log_every_n_steps": 2, "accelerator": "cpu", **train_params}

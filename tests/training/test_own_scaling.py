@@ -174,7 +174,7 @@ def test_files_have_the_averages_of_a_model_and_of_its_loss(city, tmp_path):
 
 
 def train_on_two(folder, cfg, city, *options):
-    """Train with the command, whose second process it starts itself; returns what it told."""
+    """Train with the command, which starts its second process itself; returns its output."""
     config = folder.with_suffix(".yaml")
     save_config_data(cfg, str(config))
     call = [sys.executable, "-m", "l5kit.cli", "train", config, "--data", city, "--out", folder, "--json", *options]

@@ -1,4 +1,4 @@
-"""A training that was killed goes on as if it had not been."""
+"""A killed training resumes as if it had never been interrupted."""
 
 import math
 import re

@@ -133,7 +133,7 @@ def test_several_loggers_go_on_together(city, tmp_path):
 
 def test_services_go_on_with_their_runs(tmp_path, monkeypatch):
     class Service:
-        """Stands for a service, which makes a run unless it is told one."""
+        """Fake of a service, which creates a run unless it is given one."""
 
         def __init__(self, *_, id=None, run_id=None, **__):  # noqa: A002 - as W&B calls it
             self.run_id = id or run_id or "made"

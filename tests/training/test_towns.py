@@ -1,4 +1,4 @@
-"""Trainings on several towns, each with a map of its own, and evaluations in another one."""
+"""Trainings in several towns with a map each, and evaluations in another one."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Every workflow trains: its loss falls, it is scored beside the baseline, and its weights come back."""
+"""Every workflow trains: its loss falls, it is scored against baselines, and its weights can be loaded."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What is around targets, made by the kernels of a device: to the bit what the vectorizer of the processor makes."""
+"""Surroundings of targets from device kernels: the same bits as those of the vectorizer on the processor."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -41,9 +41,9 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> MapAPI:
 
 
 def busy_log(seed: int, *, lengths: tuple[int, ...] = (9, 1, 6), most_agents: int = 24) -> ChunkedDataset:
-    """Return scenes whose tracks come and go, stand twice in a frame and at equal distances, and with lights.
+    """Return scenes with lights, and tracks that come and go, occur twice in a frame, and are at equal distances.
 
-    One frame has no agents; some labels do not pass the filter; faces are on, off and unknown to the map.
+    One frame has no agents; some labels fail the filter; faces are on, off and unknown to the map.
     """
     rng = np.random.default_rng(seed)
     ids = rng.choice(400, size=most_agents, replace=False) * rng.choice([1, 1, 1 << 40], size=most_agents)
@@ -161,7 +161,7 @@ def test_frames_that_lie_apart_and_arrays_for_each_window(street: MapAPI) -> Non
 
 
 def apart_rows(rows: WindowRows) -> WindowRows:
-    """Return the same rows in an array of its own for each window."""
+    """Return the same rows with a separate array for each window."""
     return WindowRows(list(rows.arrays) * len(rows), rows.starts, rows.stops)
 
 

@@ -137,7 +137,7 @@ def test_who_is_on_the_line_of_a_lane_change_is_in_the_corridor(tmp_path, first_
     line_m = samples_on(road, make_scene([[]] * 60, **drive))[10]["route_polyline"][1:14, :2]
     assert np.ptp(line_m[:, 1]) > 3.5
 
-    # narrower than what the line is beside the border of the lanes
+    # narrower than the distance between the line and the border of the lanes
     agents = [
         make_agent(1 + row, (20.0 + x, first_y_m + y), extent=(0.4, 0.2, 1.0)) for row, (x, y) in enumerate(line_m)
     ]
@@ -149,7 +149,7 @@ def test_who_is_on_the_line_of_a_lane_change_is_in_the_corridor(tmp_path, first_
 
 
 PLACES_M = {1: (-12, 0), 2: (30, 4), 3: (25, 0.5), 4: (8, -8), 5: (9, 0), 6: (-5, 6), 7: (40, 3.1), 8: (15, 2.9)}
-"""Agents along and to the left of the route; those of 4 x 2 m reach into its lane up to 3 m beside it."""
+"""Agents along and to the left of the route; those of 4 x 2 m reach into its lane up to an offset of 3 m."""
 
 
 def test_agents_come_in_the_order_of_what_they_matter_to_the_route(road):

@@ -1,4 +1,4 @@
-"""What is around a target, compared with a slow reference and with cases that can be computed by hand."""
+"""Surroundings of a target, compared with a slow reference and with cases that can be computed by hand."""
 
 import copy
 import pickle
@@ -76,8 +76,7 @@ def assert_equals_slow_one(
 
 
 def random_log(seed: int, *, num_frames: int = 7, max_agents: int = 14) -> ChunkedDataset:
-    """Return a scene with ids that come and go and stand twice in a frame, places at equal distances, and unlikely
-    labels."""
+    """Return a scene with ids that come and go and occur twice, equal distances, and unlikely labels."""
     rng = np.random.default_rng(seed)
     ids = rng.choice(400, size=max_agents, replace=False) * rng.choice([1, 1, 1, 1 << 40])
     frames = []
@@ -349,7 +348,7 @@ def test_h6_of_lanes_at_one_distance_the_first_are_kept(tmp_path: Path) -> None:
         twins = MapAPI(str(tmp_path / f"{lanes}.pb"), np.eye(4))
         _, sample = ids_and_sample(make_log([[[]]]), twins, max_num_lanes=1, max_points_per_lane=3)
         found[lanes] = sample["lanes_mid"][0].tolist()
-    assert found["A"] != found["B"]  # the third value tells of the light
+    assert found["A"] != found["B"]  # the third value is the light
     assert (found["AB"], found["BA"]) == (found["A"], found["B"])
 
 

@@ -1,4 +1,4 @@
-"""A made city, copies of it to break, and a reader of what the page is sent, written from its documented form."""
+"""A synthetic city, copies of it to break, and a reader of the data of the page, written from its documentation."""
 
 import importlib.util
 import json
@@ -21,13 +21,13 @@ collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def city(tmp_path_factory):
-    """Folder of a small made city, never written to."""
+    """Folder of a small synthetic city, never written to."""
     return small_city(tmp_path_factory.mktemp("viewer") / "city").path
 
 
 @pytest.fixture(scope="session")
 def city_files(city):
-    """Where its parts lie."""
+    """Paths of its parts."""
     return find_dataset_files(city)
 
 
@@ -63,7 +63,7 @@ def driven_view(drives):
 
 @pytest.fixture
 def city_copy(city, tmp_path):
-    """Folder of a small made city that a test may break."""
+    """Folder of a small synthetic city that a test may break."""
     return shutil.copytree(city, tmp_path / "copy")
 
 
@@ -75,7 +75,7 @@ def lit_map(tmp_path_factory):
 
 @dataclass
 class Unpacked:
-    """What packed bytes hold."""
+    """Content of packed bytes."""
 
     facts: dict
     arrays: dict

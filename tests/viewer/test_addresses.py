@@ -1,4 +1,4 @@
-"""Which ``Host`` lines name this machine."""
+"""``Host`` headers that name this machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the page is sent of a scene and of a map gives the scene and the map back, to the millimetre."""
+"""The data of the page gives scene and map back, to the millimetre."""
 
 import dataclasses
 

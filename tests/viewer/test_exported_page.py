@@ -58,7 +58,7 @@ def test_the_file_holds_the_scene_and_the_map_around_it(tmp_path, log, city_map,
 
 
 def test_lights_shine_on_the_same_lanes_as_on_the_server(tmp_path, log, unpack, content_of):
-    """Lanes are told by their first point, in world metres, since the two maps count them differently."""
+    """Lanes are identified by their first point, in world metres, since the two maps index them differently."""
 
     def lit_places(scene, shapes):
         origin_m, lanes = np.array(shapes.facts["origin_m"]), scene.arrays["light_lanes"]

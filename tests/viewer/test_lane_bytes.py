@@ -1,4 +1,4 @@
-"""What the page is sent of lanes besides their outlines."""
+"""Lane data of the page besides outlines."""
 
 from itertools import pairwise
 

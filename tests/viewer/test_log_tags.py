@@ -1,4 +1,4 @@
-"""Tags of scenes as the page gets them: found in the background, kept, and told as far as they are."""
+"""Tags of scenes for the page: computed in the background, cached, and sent as far as known."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The page put together: its scripts by address or inside it, and texts that must not become markup."""
+"""Assembly of the page: scripts linked or embedded, and texts that must not become markup."""
 
 import base64
 import re

@@ -34,7 +34,7 @@ HIDE_LINES = "() => window.l5kitViewer.birdseye.setOptions({ past: false, future
 
 @pytest.fixture(scope="module")
 def city_view(tmp_path_factory):
-    """A made city, opened."""
+    """A page with a synthetic city."""
     return ViewedLog(find_dataset_files(small_city(tmp_path_factory.mktemp("viewer") / "city").path))
 
 
@@ -58,7 +58,7 @@ def real_url(real_view):
 
 
 def lone_car(scene, frame_index):
-    """Row of a car of a frame with nobody within 6 m, at most 40 m from the AV."""
+    """Row of a car in a frame with no other agent within 6 m, at most 40 m from the AV."""
     rows = np.arange(scene.agents.starts[-1])[scene.agents.rows_of(frame_index)]
     places = scene.agents.centroids_m[rows]
     ego = scene.ego_positions_m[frame_index, :2]
@@ -504,7 +504,7 @@ IS_AT = """([name, x, y]) => Boolean(document.elementFromPoint(x, y)?.closest(`[
 
 @pytest.fixture(scope="module", params=["nobody", "an agent"])
 def page_of_any_size(request, browser, city_view, city_url):
-    """A page whose window may be given another size, with nobody or an agent selected."""
+    """A page with a resizable window, with or without a selected agent."""
     scene = city_view.scene(1)
     track = f"&track={scene.agents.track_ids[lone_car(scene, FRAME)]}" if request.param == "an agent" else ""
     with viewer_page(browser) as page:

@@ -1,4 +1,4 @@
-"""What a person measures, clicks and lays under the picture of the viewer, in headless Chromium."""
+"""Measuring, clicking and layers in the picture of the viewer, in headless Chromium."""
 
 from dataclasses import replace
 
@@ -235,7 +235,7 @@ def place_in(plot, part):
 
 
 def line_of(plot):
-    """Where the line of the frame is, by the part of the width of the plot."""
+    """Position of the line of the frame, as a share of the width of the plot."""
     box, line = plot.locator(".u-over").bounding_box(), plot.locator(".plot-now").bounding_box()
     return (line["x"] + line["width"] / 2 - box["x"]) / box["width"]
 

@@ -24,12 +24,12 @@ pytestmark = [
 
 FRAME, NUM_STEPS = 2, 4
 PROBABLE, OTHER = (20.0, 14.0), (24.0, 10.0)
-"""Where the two ways of the car are after two steps."""
+"""Ends of the two predicted paths of the car after two steps."""
 
 
 @pytest.fixture(scope="module")
 def predicted_view(tmp_path_factory):
-    """A car at (20, 10) that looks north and stands, predicted in one frame: 2 m a step north, or east."""
+    """A stationary car at (20, 10) facing north, predicted in one frame: 2 m a step north, or east."""
     car = make_agents(make_agent(7, (20, 10), yaw=math.pi / 2))
     path = tmp_path_factory.mktemp("predicted") / "a.zarr"
     log = make_scene([car] * 8)

@@ -1,4 +1,4 @@
-"""What a model sees of a frame, as PNG and SVG."""
+"""Model input of a frame, as PNG and SVG."""
 
 import threading
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The server of the page: what it hands out, to whom, and what it says of what it does not."""
+"""The server of the page: its content, its clients, and its refusals."""
 
 import gc
 import http.client
@@ -31,7 +31,7 @@ JSON, PNG, SVG, BYTES = "application/json", "image/png", "image/svg+xml", "appli
 
 @dataclass
 class Answer:
-    """What came back."""
+    """An answer."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -318,7 +318,7 @@ def test_there_is_nothing_to_change(server, path, method):
     assert method == "HEAD" or answer.error == "Method Not Allowed"
 
 
-# To whom
+# clients
 
 PATHS = ["/", "/page/app.js", "/api/dataset", "/api/scenes", "/api/scene/0", "/api/map", "/api/raster/0/0", "/nothing"]
 
@@ -471,7 +471,7 @@ def test_what_the_page_shows_never_waits_for_samples(held, server):
 
 
 def test_of_samples_that_nobody_waits_for_none_is_drawn(held):
-    """As when the slider goes on while kernels are being compiled."""
+    """As when the slider moves while kernels are being compiled."""
     server, sampler = held
     first = ask_and_leave(server, "/api/raster/0/0")
     sampler.wait_for_begin()
@@ -792,7 +792,7 @@ def test_texts_of_the_dataset_stay_texts(tmp_path, unpack, text):
         assert f"<title>{title} - l5kit</title>" in page.content.decode("utf-8")
 
 
-# Two datasets beside each other
+# two datasets side by side
 
 
 @pytest.fixture(scope="module")

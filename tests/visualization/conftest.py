@@ -1,4 +1,4 @@
-"""A made city for tests of pictures."""
+"""A synthetic city for tests of pictures."""
 
 import importlib.util
 
@@ -14,7 +14,7 @@ collect_ignore = [] if importlib.util.find_spec("torch") else ["test_scene_pictu
 
 @pytest.fixture(scope="session")
 def city_files(tmp_path_factory):
-    """Files of a small made city."""
+    """Files of a small synthetic city."""
     return find_dataset_files(small_city(tmp_path_factory.mktemp("visualization") / "city").path)
 
 

@@ -1,4 +1,4 @@
-"""What is in each frame of a log."""
+"""Content of each frame of a log."""
 
 import math
 import pickle
@@ -31,7 +31,7 @@ def small_map(tmp_path_factory):
 
 
 def frame_data(map_api, *agents, faces=None, **kwargs):
-    """What is in a frame with the AV at the origin."""
+    """Content of a frame with the AV at the origin."""
     frames, rows, tl_faces = make_frames([make_agents(*agents)], None if faces is None else [faces], **kwargs)
     return _get_frame_data(map_api, frames[0], rows, tl_faces)
 

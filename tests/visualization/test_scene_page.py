@@ -57,7 +57,7 @@ read_page()
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory):
-    """Five frames; agents come and go, the light changes, the last but one has nobody."""
+    """Five frames; agents come and go, the light changes, the second to last is empty."""
     agents = [
         make_agents(make_agent(1, (5, 0), velocity=(2, 0)), make_agent(2, (7, 3), labels={"CYCLIST": 0.9})),
         make_agents(make_agent(1, (6, 0))),
@@ -278,7 +278,7 @@ def test_a_page_for_a_missing_folder_is_refused(frames, tmp_path):
 
 
 def shown_by_browser(page, tmp_path):
-    """What the page shows at each place of the slider and again at the first."""
+    """Content of the page at each position of the slider, and again at the first."""
     path = tmp_path / "read.html"
     before, end, after = page.rpartition("</body>")
     path.write_text(before + READ_PAGE + end + after, "utf-8")

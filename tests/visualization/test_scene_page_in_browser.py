@@ -86,7 +86,7 @@ def centre(bounds):
 
 
 def assert_scale(figure, *, shorter_m):
-    """As many metres to a pixel along both axes, and so many along the shorter side."""
+    """Equal metres per pixel along both axes, and a fixed number along the shorter side."""
     m_per_px = (figure["x"][1] - figure["x"][0]) / figure["width"]
     assert (figure["y"][1] - figure["y"][0]) / figure["height"] == pytest.approx(m_per_px)
     assert m_per_px * min(figure["width"], figure["height"]) == pytest.approx(shorter_m)

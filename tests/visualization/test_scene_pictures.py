@@ -85,7 +85,7 @@ def test_an_agent_in_the_middle_is_green_and_the_av_among_the_others(city_files,
 
 
 def test_the_av_drives_on_the_road(city_files, city_log):
-    """Under the AV and along its future there is road, whatever the frame: map, boxes and trajectory fit together."""
+    """There is road under the AV and along its future in every frame: map, boxes and trajectory fit together."""
     painter = ScenePainter(city_files, city_log, map_kind="semantic", form=FORM, style="channels")
     for frame_index in range(0, 100, 20):
         sample = painter.samples.get_frame(0, frame_index)

@@ -1,4 +1,4 @@
-"""What is in each frame of a simulation and of an episode of the gym environment."""
+"""Content of each frame of a simulation and of an episode of the gym environment."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Outputs of real simulations in the visualizer of 1.5, beside the hand-made ones of test_simulated_frames."""
+"""Outputs of real simulations in the visualizer of 1.5, in addition to the hand-made ones of test_simulated_frames."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What checkpoints are told to be, from their names and shapes alone."""
+"""Descriptions of checkpoints, from their names and shapes alone."""
 
 import zipfile
 from random import Random

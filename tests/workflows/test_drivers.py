@@ -61,7 +61,7 @@ def whom_of(workflow):
 
 
 def plans_of(driver, batch):
-    """What a driver of the AVs plans in each step."""
+    """Plans of a driver of the AVs in each step."""
     simulation = SceneSimulation(batch, ego=EgoSeat(driver, PlannedPoses()), keeps_plans=True, strict=True)
     return simulation.run().plans[:, : NUM_FRAMES - 1]
 

@@ -1,4 +1,4 @@
-"""Exports of networks: they give what torch gives, tell what they take, and refuse what is broken or another one's."""
+"""Exports of networks: outputs equal to torch, descriptions of inputs, and refusal of broken or foreign files."""
 
 import pickle
 import sys

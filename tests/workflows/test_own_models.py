@@ -1,4 +1,4 @@
-"""Models of users: trained, resumed, loaded and described; what is wrong with their outputs is told."""
+"""Models of users: trained, resumed, loaded and described; errors of their outputs are reported."""
 
 import sys
 

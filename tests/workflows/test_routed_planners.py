@@ -1,4 +1,4 @@
-"""Planners that are given the route by a key: which can be, what weights tell of it, and training to closed loop."""
+"""Planners with a route by a key: support, identification from weights, and training to closed loop."""
 
 import numpy as np
 import pytest
@@ -122,7 +122,7 @@ def test_places_that_an_unroll_finds_are_those_of_samples(city):
     velocities_mps = current_velocities(agents[..., :2], available, 0.1)
     positions, has_position = positions_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
     assert not (route.has_position & ~has_position)[route.available[:, 0, 1]].any()
-    # beside the stretch that samples show; beyond it the route goes on straight
+    # next to the part that samples show; beyond it the route continues straight
     is_beside = route.has_position & has_position & (route.positions[..., 1].abs() < 10)
     reach_m = 2.0 * (route.available[:, 0].sum(dim=1) - 1).clamp(max=10)
     is_beside &= (route.positions[..., 0] > -0.1) & (route.positions[..., 0] < reach_m.unsqueeze(1))

@@ -1,4 +1,4 @@
-"""Which scenes a training draws by what happens in them."""
+"""Scenes that a training draws by their tags."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Scores of trajectories beside those of the kinematic baselines."""
+"""Scores of trajectories compared with those of the kinematic baselines."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Places on routes: along, beside and turned from a path, bends, loops, and what happens without a path."""
+"""Positions on routes: on, off and at an angle to a path, bends, loops, and the case without a path."""
 
 import math
 

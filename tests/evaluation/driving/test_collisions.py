@@ -27,7 +27,7 @@ def places_of(states, *, is_across=False):
 
 
 def meet(other, *, speed_mps=10.0, is_across=False):
-    """Kind, fault and score of one frame with one road user beside the AV at the origin, which looks along x."""
+    """Kind, fault and score of one frame with one road user near the AV at the origin, which faces along x."""
     states = straight_drive(2, speed_mps=speed_mps)
     others = road_users_at([[other], []])
     found = find_collisions(states, others, places_of(states, is_across=is_across))

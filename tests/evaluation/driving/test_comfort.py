@@ -1,4 +1,4 @@
-"""Comfort: the filters beside those of SciPy, polynomials that they leave alone, and the bounds of the score."""
+"""Comfort: filters compared with SciPy, polynomials that they preserve, and the bounds of the score."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Scores of driving do not depend on where the world lies, on numbers and order of rows, the batch, or who is far.
+"""Driving scores are invariant to world position, track ids, row order, batch, and far agents.
 
-And geometry of collisions, distances and times equals what shapely or small steps say.
+Collisions, distances and times agree with shapely or with small steps.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ def wandering_drive(rng):
 
 
 def wandering_users(rng, states):
-    """Road users around the AV of each scene, some of whom it meets."""
+    """Road users around the AV of each scene, some of which it collides with."""
     rows = []
     for scene in range(states.num_scenes):
         at = states.positions_m[scene, rng.integers(0, NUM_FRAMES, NUM_TRACKS)] + rng.normal(
@@ -198,7 +198,7 @@ def test_overlaps_and_gaps_of_boxes_are_those_of_shapely():
     for a, b in zip(first, second, strict=True):
         shape, other = polygon_of(a), polygon_of(b)
         overlap_m2 = shape.intersection(other).area
-        if not 0 < overlap_m2 < 1e-9:  # as good as touching
+        if not 0 < overlap_m2 < 1e-9:  # a rounding error from touching
             assert boxes_overlap(a, b) == (overlap_m2 > 0)
         assert box_gap(a, b) == pytest.approx(shape.distance(other), abs=1e-9)
         num_overlapping += overlap_m2 > 0

@@ -1,4 +1,4 @@
-"""Lanes of the AV on a made road (see ``make_road_map``): the one it drives on, and whether it reaches into others."""
+"""Lanes of the AV on a synthetic road (see ``make_road_map``): its own lane, and those it reaches into."""
 
 import dataclasses
 
@@ -63,7 +63,7 @@ def test_distance_to_the_drivable_surface(road_map, point_m, expected_m):
 def test_the_grid_of_lanes_is_built_once_and_finds_lanes_only(road_map):
     grid = road_map.lane_grid
     assert road_map.lane_grid is grid
-    points_m = np.array([[52, -3.9], [52, -4.1], [52, 2.0]])  # all beside or on the crosswalk, which is no lane
+    points_m = np.array([[52, -3.9], [52, -4.1], [52, 2.0]])  # all next to or on the crosswalk, which is not a lane
     rows, starts = grid.find_near(points_m)
     assert [part.tolist() for part in np.split(rows, starts[1:-1])] == [[RIGHT], [], [RIGHT, LEFT]]
 

@@ -1,4 +1,4 @@
-"""Score of scenes: how metrics are put together, and whole drives on a made road (see ``make_road_map``)."""
+"""Score of scenes: combination of metrics, and whole drives on a synthetic road (see ``make_road_map``)."""
 
 import dataclasses
 

@@ -172,7 +172,7 @@ def test_progress_is_compared_with_rules(crossing, speed_mps, of_rules_mps, othe
 
 
 def test_progress_of_the_log_is_compared_with_rules_too(crossing):
-    """A log that stands where rules drive has no progress, which forgives the plan that comes half as far."""
+    """A stationary log in a window in which the rules drive has no progress, which forgives a plan with half of it."""
     plan, rules, human = (
         details_of(straight_window(speed_mps, (5, 0)), routes=routes_on(crossing)) for speed_mps in (5.0, 10.0, 0.0)
     )
@@ -201,7 +201,7 @@ def test_times_to_collision_look_at_where_others_are_later(crossing, gap_m, lead
 
 
 def test_speeds_of_others_do_not_matter(crossing):
-    """The row says that it stands; nuPlan would see it met in half a second."""
+    """The row says that it is stationary; nuPlan would predict a collision in half a second."""
     users = users_in_each_state({"at": (9, 0), "moves": (10, 0), "v": (0, 0)})
     window = straight_window(start_m=(0, 0))
     assert value_of(leaves_time, window, users=users, routes=routes_on(crossing)) == 1.0
@@ -235,7 +235,7 @@ def test_who_has_hit_the_av_from_behind_is_left_out(crossing):
 
 
 def beside_for(num_states, beside_m, first=3):
-    """A window along the route, beside it for some states."""
+    """A window along the route, off it in some states."""
     y_m = np.zeros(NUM_STATES)
     y_m[first : first + num_states] = beside_m
     return y_m
@@ -255,7 +255,7 @@ def test_states_in_junctions_neither_count_nor_break_it(crossing):
     positions_m = np.column_stack([90.4 + 10.0 * TIMES_S, np.full(NUM_STATES, 0.6)])
     details = details_of(window_along(positions_m), routes=routes_on(crossing))
     assert details.is_centre_in_junction.sum() == 21  # a lane that crosses begins a bit before
-    assert keeps_lane(details) == 0.0  # 9 and 11 states beside it on end
+    assert keeps_lane(details) == 0.0  # 9 and 11 consecutive states off it
     back = positions_m.copy()
     back[20:22, 1] = 0.0  # in the junction it is on the line
     assert value_of(keeps_lane, window_along(back), routes=routes_on(crossing)) == 0.0
@@ -300,7 +300,7 @@ def test_a_plan_and_the_next_one(motion, value):
 
 
 def test_the_next_plan_is_compared_at_the_same_times():
-    """What the first accelerates from 0.5 s on, the second does from its begin on."""
+    """The second window starts with the acceleration that the first has from 0.5 s on."""
     later = np.column_stack([0.5 * np.sin(2 * TIMES_S), 0 * TIMES_S])
     first = straight_window(accelerations_mps2=later)
     shifted = np.column_stack([0.5 * np.sin(2 * (TIMES_S + 0.5)), 0 * TIMES_S])

@@ -1,4 +1,4 @@
-"""Scores of windows depend neither on where the world lies, nor on the other windows, nor on who is far away."""
+"""Scores of windows are invariant to world position, other windows, and far agents."""
 
 import dataclasses
 import itertools
@@ -21,7 +21,7 @@ RED = (("straight", 20, 40), ("straight beside", 0, 30), ("across", 0, 99))
 
 
 def wandering(rng):
-    """A window along the route, beside it, or against it."""
+    """A window along the route, off it, or against it."""
     turn = rng.choice([0.0, 0.0, 0.0, np.pi])
     yaws = turn + np.cumsum(rng.normal(0, rng.choice([0.0, 0.003]), NUM_STATES))
     speeds = np.abs(rng.uniform(0, 12) + np.cumsum(rng.normal(0, rng.choice([0.002, 0.1, 1.0]), NUM_STATES)))
@@ -31,7 +31,7 @@ def wandering(rng):
 
 
 def users_around(rng, windows):
-    """Road users who drive near the AVs of windows."""
+    """Road users that drive near the AVs of windows."""
     rows = []
     for number, window in enumerate(windows):
         at = window.positions_m[0, rng.integers(0, NUM_STATES, NUM_TRACKS)]

@@ -1,4 +1,4 @@
-"""Counts of made traffic: tracks and rows that collide or leave the road, who counts, and runs of scenes."""
+"""Counts of synthetic traffic: colliding and off-road tracks and rows, selection of agents, and runs of scenes."""
 
 import dataclasses
 
@@ -47,7 +47,7 @@ def test_who_counts():
 
 
 def test_which_track_of_several_counts():
-    """Only the second car is fast; the pedestrian between them takes a number but is none who counts."""
+    """Only the second car is fast; the pedestrian between them has an index but does not count."""
     cars = [
         straight_car(3, speed_mps=1),
         straight_car(3, start_m=(0, 9)),

@@ -1,4 +1,4 @@
-"""Values of the features of made traffic: motion, others around, and places on the road."""
+"""Feature values of synthetic traffic: motion, neighbours, and positions on the road."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_who_stands_has_no_time_to_collision():
 
 
 def test_the_av_is_somebody_to_be_near_to():
-    """Its box is 4.87 m long and stands still."""
+    """Its box is 4.87 m long and stationary."""
     values = values_of(scene_of_cars([straight_car(2)], ego_m=(20.0, 0.0)))
     assert_allclose(values.nearest_gaps_m, [20 - 2 - 2.435, 20 - 2 - 2.435 - 1])
     assert_allclose(values.times_to_collision_s, [1.5565, 1.4565])

@@ -18,7 +18,7 @@ DEFAULTS = TagThresholds()
 
 
 def drive_of_speeds(speeds_mps):
-    """Return a drive along x that goes on with each speed for a frame."""
+    """Return a drive along x with a given speed for each frame."""
     way_m = np.concatenate([[0.0], np.cumsum(np.array(speeds_mps[:-1], float) * 0.1)])
     return drive_along(np.column_stack([way_m, 0 * way_m]), 0 * way_m)
 

@@ -1,4 +1,4 @@
-"""Tags of a made city, beside what its map and records say, and of damaged scenes."""
+"""Tags of a synthetic city, compared with its map and records, and of damaged scenes."""
 
 import json
 
@@ -56,7 +56,7 @@ def test_turns_beside_the_headings_of_the_log(log_and_map, tags):
         rotations = log.get_scene_dataset(scene).frames[:]["ego_rotation"]
         yaws = np.unwrap(np.arctan2(rotations[:, 1, 0], rotations[:, 0, 0]))
         turned_deg = np.degrees(yaws[-1] - yaws[0])
-        # in this town roads are straight, and nobody turns back what he turned
+        # in this town roads are straight, and no vehicle reverses a turn
         assert tags.has("left_turn")[scene] == (turned_deg > 60)
         assert tags.has("right_turn")[scene] == (turned_deg < -60)
     assert tags.has("left_turn").any() or tags.has("right_turn").any()

@@ -1,4 +1,4 @@
-"""Planner with a fallback: which plans it overrules, which it leaves alone, and whom it starts."""
+"""Planner with a fallback: plans it overrules, plans it accepts, and stationary AVs that it starts."""
 
 from dataclasses import dataclass
 
@@ -108,14 +108,14 @@ def test_a_given_plan_keeps_0_3_m_from_what_it_passes(road, gap_m, is_overruled)
 def test_plans_without_a_fault_are_driven_to_the_bit(road):
     alone, driven = (run(each, road) for each in (ConstantVelocity(40), FallbackPlanner(ConstantVelocity(40))))
     assert share_of_fallback(driven) == 0.0
-    assert driven.by_fallback[0, -1] == -1  # nobody drives in the last frame
+    assert driven.by_fallback[0, -1] == -1  # no plan in the last frame
     assert (alone.by_fallback == -1).all()
     assert_allclose(driven.ego_states().positions_m, alone.ego_states().positions_m, atol=1e-6)
     assert_allclose(driven.plans, alone.plans, atol=1e-5)
 
 
 def test_the_log_itself_is_hardly_overruled(road):
-    """It follows somebody and passes a car that stands beside the lane."""
+    """It follows a vehicle and passes a car that is parked next to the lane."""
 
     def others(frame):
         leader = {"track_id": 2, "centroid": (START_M + 25.0 + 0.8 * frame, 0.0), "velocity": (8.0, 0.0)}
@@ -124,7 +124,7 @@ def test_the_log_itself_is_hardly_overruled(road):
     driven = run(FallbackPlanner(Replay(40)), road, others)
     assert share_of_fallback(driven) < 0.05
     from_log_m = np.abs(driven.ego_states().positions_m - driven.expert().positions_m)
-    assert from_log_m[:, :-15].max() < 0.5  # its plans stand where the log ends
+    assert from_log_m[:, :-15].max() < 0.5  # its plans stop where the log ends
 
 
 def test_an_av_that_stays_though_the_way_is_free_is_started_and_driven_on(road):
@@ -195,7 +195,7 @@ def test_a_plan_is_read_in_steps_of_0_1_s_and_goes_on_as_it_ends(num_steps, step
 
 @dataclass(frozen=True)
 class Pedals:
-    """Controls of a bicycle: brakes, or goes on."""
+    """Bicycle controls: brake, or continue."""
 
     acceleration_mps2: float
 

@@ -1,4 +1,4 @@
-"""Intelligent drivers in made cities: red lights, who is driven, and the same drive in any batch."""
+"""Intelligent drivers in synthetic cities: red lights, driven agents, and the same drive in any batch."""
 
 from dataclasses import replace
 

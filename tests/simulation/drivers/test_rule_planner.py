@@ -178,7 +178,7 @@ def test_a_scene_does_not_depend_on_its_batch(scenes, city_road, together):
 
 
 class AskedTwice:
-    """A planner that is asked for all scenes, then for each alone, as after an error in one of them."""
+    """Planner that is called for all scenes, then for each alone, as after an error in one of them."""
 
     def drive(self, state):
         first = RulePlanner().drive(state).values

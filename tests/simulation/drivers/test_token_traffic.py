@@ -1,4 +1,4 @@
-"""Token traffic: who gets a token when, where it leads, and that nobody else in the batch matters."""
+"""Token traffic: timing of tokens, their motion, and independence of the rest of the batch."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def simulated(driver, scenes, which=(0, 1, 2), control=None):
 
 
 class Northwards(nn.Module):
-    """Moves everybody to the left of the AV by a metre a step, and notes when it is asked, and for how many scenes."""
+    """Moves all agents to the left of the AV by a metre a step, and records its calls and their numbers of scenes."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ class Northwards(nn.Module):
         assert not [key for key in data_batch if "future" in key or key.startswith("target")]
         now = data_batch["all_other_agents_history_positions"][:, :, 0]
         known = data_batch["all_other_agents_history_availability"][:, :, 0]
-        assert known.any(dim=0).all()  # rows of nobody are left out
+        assert known.any(dim=0).all()  # empty rows are left out
         self.asked.append((data_batch["scene_index"].tolist(), int(known.sum())))
         yaws = data_batch["all_other_agents_history_yaws"][:, :, 0]
         steps = torch.arange(1.0, 4.0)[:, None] * torch.tensor([0.0, 1.0])

@@ -1,4 +1,4 @@
-"""Mixes of traffic: whom each driver gets, the same in any batch, and members that are as they are alone."""
+"""Traffic mixes: assignment of agents, the same in any batch, and members that drive as they do alone."""
 
 from dataclasses import replace
 
@@ -85,7 +85,7 @@ def test_who_is_replayed_is_where_the_log_has_it(scenes, city_road):
 
 
 def test_members_keep_their_vehicle_models(scenes, city_road):
-    """A bicycle without controls that goes straight on, beside intelligent drivers."""
+    """A bicycle without controls that goes straight on, among intelligent drivers."""
 
     class Coasting:
         def drive(self, state):

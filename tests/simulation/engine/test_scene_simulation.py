@@ -106,7 +106,7 @@ def test_agents_of_traffic_keep_their_class_and_end_with_their_track(scenes):
 
 
 class Faulty:
-    """Goes straight on but where it is told to fail."""
+    """Goes straight on, and fails on request."""
 
     def __init__(self, **faults):
         self.faults = faults

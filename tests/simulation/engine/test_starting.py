@@ -61,7 +61,7 @@ def test_a_vehicle_waits_until_there_is_room():
     driven = SceneSimulation(SceneBatch.of_scenes([scene]), agents=seat).run().records(0)
     counts = np.diff(driven.frames["agent_index_interval"], axis=1)[:, 0]
     assert counts.tolist() == [1, 1, 1, 1, 1, 1, 1, 2]
-    assert driven.agents["centroid"][-1].tolist() == [4.0, 4.0]  # 4 m ahead of the one that stands: bumpers touch
+    assert driven.agents["centroid"][-1].tolist() == [4.0, 4.0]  # 4 m ahead of the stationary one: bumpers touch
 
 
 def test_gaps_of_a_track_are_bridged():

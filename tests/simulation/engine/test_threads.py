@@ -1,4 +1,4 @@
-"""Blocks of scenes in threads: the same bits as one after the other, whatever drives."""
+"""Blocks of scenes in threads: the same bits as one after the other, for all drivers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Giving way: at a crossing, to whom, and to whom not; each case can be computed by hand."""
+"""Giving way at a crossing, in cases that can be computed by hand."""
 
 import numpy as np
 import pytest
@@ -51,12 +51,12 @@ def test_it_lets_the_av_pass_that_the_published_driver_hits(road):
     boxes = boxes_of(records, 1)
     assert not frames_in_contact(boxes, av_boxes_of(records))
     assert speeds_of(boxes).min() < 6.0
-    assert boxes[-1, 0] > 10.0  # and goes on behind it
+    assert boxes[-1, 0] > 10.0  # and continues after it
 
 
 @pytest.mark.parametrize("speed_mps", [0.0, 8.0])
 def test_who_is_alone_drives_as_the_published_driver_with_its_parameters(road, speed_mps):
-    """An AV that stands before the crossing, or that has passed it long before, is nobody to wait for."""
+    """No vehicle waits for an AV that stands before the crossing, or has passed it long before."""
     batch = batch_of(road, moving((0.0, -12.0), speed_mps, NORTH), [moving((-60.0, 0.0), 8.0)])
     alone = driven(batch, IntelligentDriver(params=YIELDING.params))
     assert boxes_of(driven(batch), 1).tobytes() == boxes_of(alone, 1).tobytes()

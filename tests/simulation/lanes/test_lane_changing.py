@@ -11,7 +11,7 @@ from l5kit.simulation.lanes.lane_changing import LaneChangeParams
 from support.crossing_worlds import batch_of, boxes_of, moving, two_lane_map
 
 AV = moving((5.0, 0.0), 0.0)
-"""It stands at the beginning of the right lane, behind everybody."""
+"""It is stationary at the beginning of the right lane, behind all others."""
 ROUNDED_M = 0.01
 """Maps have whole centimetres."""
 PARKED = moving((120.0, 0.0), 0.0)
@@ -106,7 +106,7 @@ def test_it_does_not_change_into_somebody_beside_it(road):
 
 
 def test_two_do_not_change_into_the_same_gap_at_once(road):
-    """Both think of it in their own frames, and who is second sees where the first will be."""
+    """Each decides in its own frames, and the second one sees the planned position of the first."""
     agents = [moving((60.0, 0.0), 9.0), moving((50.0, 0.0), 9.0), PARKED]
     driver = IntelligentDriver(lane_changes=LaneChangeParams())
     batch = batch_of(road, AV, agents, num_frames=120)

@@ -1,4 +1,4 @@
-"""Steps along paths: red and yellow lights, ends of paths, leaders that brake, and vehicles beside their path."""
+"""Steps along paths: red and yellow lights, ends of paths, braking leaders, and vehicles off their path."""
 
 import math
 
@@ -15,7 +15,7 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 STEP_S = 0.1
 DRIVE = (AGENT_DRIVER.kernel_parameters, 1.0, STEP_S, np.zeros(0))
 LINE_M = 100.0
-"""Where the first lane of the path ends, whose lights stop there."""
+"""End of the first lane of the path, the stop line of its lights."""
 
 
 def path_of(length_m=400.0, limit_mps=10.0):

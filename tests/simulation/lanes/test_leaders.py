@@ -1,4 +1,4 @@
-"""Leaders on paths: gaps and speeds by hand, and who is none."""
+"""Leaders on paths: gaps and speeds by hand, and vehicles that are no leaders."""
 
 import math
 
@@ -37,7 +37,7 @@ def leader(objects, *, points_m=STRAIGHT, arc_m=20.0, offset_m=0.0, reach_m=60.0
         pytest.param((23.0, 0.0, 0.0, 4.0, 2.0), -1.0, id="overlaps ahead"),
         pytest.param((84.0, 0.0, 0.0, 4.0, 2.0), math.inf, id="beyond the reach"),
         pytest.param((40.0, 0.0, math.pi / 2, 20.0, 2.0), 17.0, id="longer than the path is wide"),
-        # the corner at (40 - sqrt 2, 2 - 1) lies 1 m beside the path: (half diagonal of a square of 2 m is sqrt 2)
+        # the corner at (40 - sqrt 2, 2 - 1) is 1 m off the path (half diagonal of a square of 2 m is sqrt 2)
         pytest.param((40.0, 0.0, math.pi / 4, 2.0, 2.0), 18 - math.sqrt(2), id="oblique, a corner ahead"),
         # its lowest corner is at y = 2 - sqrt 2, so that the edge meets y = 1 at 40 - (sqrt 2 - 1)
         pytest.param((40.0, 2.0, math.pi / 4, 2.0, 2.0), 18 - (math.sqrt(2) - 1), id="oblique, cut by the side"),
@@ -68,7 +68,7 @@ def test_a_vehicle_beside_its_path_looks_where_it_drives():
 
 
 def test_a_leader_round_a_bend():
-    """A standing car a quarter of a circle of 20 m ahead; across the chord a parked one is in nobody's way."""
+    """A stationary car a quarter of a circle of 20 m ahead; a parked one across the chord is in no path."""
     ahead = (20.0, 20.0, math.pi / 2, 4.0, 2.0)
     across = (8.0, 12.0, math.pi / 4, 4.0, 2.0)
     gap_m, speed = leader(objects_at(across, ahead, velocities=[(0, 0), (0, 6)]), points_m=CIRCLE, arc_m=0.0)

@@ -1,4 +1,4 @@
-"""Tracking of routes: straight on, around bends, back from beside it, within the bounds of comfort."""
+"""Tracking of routes: straight on, around bends, back onto the route, within the bounds of comfort."""
 
 import math
 

@@ -90,7 +90,7 @@ def test_the_past_is_a_step_apart_at_any_rate(rate_hz):
     np.testing.assert_allclose(last[:, 0], now_s + 0.1 * np.arange(-10, 1), atol=1.1e-3)
     np.testing.assert_allclose(last[:, 1], SPEED_MPS * last[:, 0], atol=1.1e-3 * SPEED_MPS)
     np.testing.assert_allclose(last[:, 2], 20 + 5 * last[:, 0], atol=1e-2)
-    # planners that count frames count steps: asked within one, they are asked again in the same frame
+    # planners that count frames count steps: called within a step, they are called again in the same frame
     assert abs(driver.frames[-1] - 10 * now_s) <= 1
     assert max(np.diff(driver.frames)) == 1
 
@@ -277,7 +277,7 @@ def test_a_route_that_is_elsewhere_is_refused_and_can_be_replaced():
 
 
 def test_a_route_begins_where_it_leads_the_way_that_the_av_heads():
-    """It comes by the AV against its heading first, and once more 2 m beside it, along its heading."""
+    """It passes the AV against its heading first, and again at an offset of 2 m, along its heading."""
     poses, driver = [(5.0, 0.0, np.pi), (0.0, 0.0, np.pi), (0.0, 2.0, 0.0), (5.0, 2.0, 0.0)], Looks()
     Session(driver, route=poses).step(moment_at(0.0))
     assert driver.frames == [2]
@@ -314,7 +314,7 @@ def drive(session, lights, num_steps, start_m):
 
 
 def test_a_planner_drives_a_route_of_the_map_and_waits_at_a_red_light_of_a_lane(tmp_path):
-    """The light stands at x = 150, where the lane "first" ends."""
+    """The light is at x = 150, where the lane "first" ends."""
     road = RoadMap(make_lit_road(tmp_path, width_m=4.0))
     route = road.api.find_route((100.0, 0.0), (300.0, 0.0)).line_m
     reached = {

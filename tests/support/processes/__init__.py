@@ -1,1 +1,1 @@
-"""What the processes do that tests start; modules, so that spawned processes can import them."""
+"""Modules that test processes run, importable by spawned ones."""

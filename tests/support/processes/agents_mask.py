@@ -1,4 +1,4 @@
-"""What the processes do that build one agents mask at once; a module, so that spawned ones can import it."""
+"""Processes that build one agents mask at the same time; a module, so that spawned ones can import it."""
 
 import time
 import warnings

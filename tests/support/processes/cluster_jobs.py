@@ -1,4 +1,4 @@
-"""Functions for jobs on clusters: slow ones, that tell who did what, and one that takes all memory."""
+"""Functions for jobs on clusters: slow ones that report their worker, and one that exhausts memory."""
 
 import os
 import time

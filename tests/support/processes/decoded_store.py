@@ -1,4 +1,4 @@
-"""What the processes do that build one fast store at once; a module, so that spawned ones can import it."""
+"""Processes that build one fast store at the same time; a module, so that spawned ones can import it."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def stop_in_the_middle(path: str, is_building: Event) -> None:
 
 
 def build_and_read(path: str, is_ready: Event, result: str) -> None:
-    """Build the store unless it is there, read it, and write who built it and a digest of its rows to a file."""
+    """Build the store unless it exists, read it, and write the builder and a digest of its rows to a file."""
     chunks_decoded = 0
 
     def count(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What a process does that is sent a dataset: it reads all of it."""
+"""Process that receives a dataset and reads all of it."""
 
 import hashlib
 from multiprocessing.queues import Queue

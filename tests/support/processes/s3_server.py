@@ -1,7 +1,7 @@
-"""A server of the interface of S3, in a process of its own: moto's, with a count of requests and failures to order.
+"""S3-compatible server in a separate process: that of moto, with a log of requests and failures on demand.
 
-``GET /__requests`` gives all requests so far as JSON, method and path of each; ``GET /__fail?end=E&statuses=503,503``
-lets the next requests whose path ends in E fail.
+``GET /__requests`` returns all requests so far as JSON, method and path of each; ``GET /__fail?end=E&statuses=503,503``
+makes the next requests whose path ends in E fail.
 """
 
 import json

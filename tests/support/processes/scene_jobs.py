@@ -28,12 +28,12 @@ def squares(scenes: Any) -> list[int]:
 
 
 def process_id(scenes: Any) -> int:
-    """Return who was asked."""
+    """Return the process that was called."""
     return os.getpid()
 
 
 def with_lock(scenes: Any) -> int:
-    """Return who was asked, and keep a lock, as numcodecs does, which a process that is killed leaves behind."""
+    """Return the process that was called, and hold a lock, like numcodecs, which a killed process leaves behind."""
     _LOCKS.append(multiprocessing.Lock())
     return os.getpid()
 
@@ -46,7 +46,7 @@ def late_first(scenes: Any) -> int:
 
 @dataclass(frozen=True)
 class FailsAt:
-    """A function that fails at some scenes, each with a message of its own."""
+    """A function that fails at some scenes, each with a different message."""
 
     scenes: tuple[int, ...]
 
@@ -113,7 +113,7 @@ class HoldsALock:
 
 @dataclass(frozen=True)
 class Hangs:
-    """A function that tells that it has begun, and does not end."""
+    """A function that reports its start and does not end."""
 
     folder: str
 

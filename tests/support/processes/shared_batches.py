@@ -1,4 +1,4 @@
-"""What workers make in the tests of shared batches; a module, so that spawned ones can import it."""
+"""Dataset of the tests of shared batches; a module, so that spawned workers can import it."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ PICTURE_SHAPE = (3, 500, 400)
 
 
 class Pictures(Dataset[Any]):
-    """Pictures that are full of their index, with where and by whom they were drawn.
+    """Pictures filled with their index, with the memory and process that drew them.
 
     Args:
         length: Number of samples.
@@ -68,9 +68,9 @@ def doubled(samples: Any) -> dict[str, torch.Tensor]:
 
 
 def lose_a_worker(by: str, strategy: str) -> None:
-    """Print "survived" if batches outlive the worker that was killed.
+    """Print "survived" if batches outlive their killed worker.
 
-    torch raises an error from the handler of the signal, wherever this process is; so it is one of its own.
+    torch raises an error from the signal handler, wherever this process is, hence a separate process.
     """
     torch.multiprocessing.set_sharing_strategy(strategy)
     dataset = Pictures(deadly=21)

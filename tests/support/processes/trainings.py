@@ -1,8 +1,8 @@
-"""Trainings that are killed at a named moment and go on, each in a process of its own.
+"""Trainings that are killed at a given moment and resumed, each in a separate process.
 
-``python -m support.processes.trainings`` reads jobs as JSON, one a line, and forks a process for each, so that
-libraries are loaded once. A moment is something that changes the disk or takes time; moments are counted as they come,
-and the process kills itself with SIGKILL at the one it was told.
+``python -m support.processes.trainings`` reads jobs as JSON, one per line, and forks a process for each, so libraries
+are loaded once. A moment is an operation that changes the disk or takes time; moments are counted, and the process
+kills itself with SIGKILL at the requested one.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ class Job:
 
     Attributes:
         cfg: The configuration.
-        folder: Where it writes.
+        folder: Output folder.
         city: The data.
-        resume: Whether it goes on.
-        killed_at: Number of the moment at which it is killed; None to let it end.
-        signal: What it is ended with.
-        cache: Where the agents masks and decoded logs are.
+        resume: Whether it resumes.
+        killed_at: Index of the moment at which it is killed; None to let it end.
+        signal: The signal that ends it.
+        cache: Folder of the agents masks and decoded logs.
     """
 
     cfg: dict[str, Any]
@@ -44,12 +44,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended.
+    """End of a process.
 
     Attributes:
         status: Exit status, or minus the number of a signal.
-        moments: Names of the moments that it came to.
-        told: Lines for people.
+        moments: Names of the moments that it reached.
+        told: Printed lines.
         error: Traceback, if there was one.
     """
 

@@ -1,4 +1,4 @@
-"""What a process does in which the real trajdata reads a made city through l5kit; it writes what it got as .npz.
+"""Process in which the real trajdata reads a synthetic city through l5kit; it writes the result as .npz.
 
 Usage: ``python trajdata_run.py ZARR CACHE OUT``.
 """

@@ -60,11 +60,11 @@ def test_boxes_apart_are_opaque_and_the_av_has_a_rim():
     assert count(canvas.picture, CAR_RGB) > 400
     assert tuple(canvas.picture[98, 138]) == EGO_RGB
     assert tuple(canvas.picture[87, 150]) == TONES.mark
-    assert tuple(canvas.picture[98, 230 + 12]) == TONES.ground  # beside the car
+    assert tuple(canvas.picture[98, 230 + 12]) == TONES.ground  # next to the car
 
 
 def test_of_boxes_that_overlap_both_are_seen():
-    """The car stands across the front of the AV: where they overlap, the picture has the colour of neither."""
+    """The car is across the front of the AV: where they overlap, the picture has neither colour."""
     canvas = Canvas(VIEW, TONES.ground)
     paint_boxes(canvas, boxes_with_car_at(2, 0), TONES)
     common = canvas.picture[94:106, 160:171].reshape(-1, 3).astype(int)
@@ -72,7 +72,7 @@ def test_of_boxes_that_overlap_both_are_seen():
     assert np.abs(common - CAR_RGB).max(axis=1).min() > 10
     edge = canvas.picture[92:108, 159:161].astype(int)
     is_blue = (edge[..., 2] > edge[..., 0] + 10).any(axis=1)
-    assert is_blue.mean() > 0.5  # the edge of the car goes on over the AV, but for its mark
+    assert is_blue.mean() > 0.5  # the edge of the car continues over the AV, except at its mark
 
     covered = Canvas(VIEW, TONES.ground)
     paint_boxes(covered, boxes_with_car_at(2, 0), TONES, shows_overlaps=False)

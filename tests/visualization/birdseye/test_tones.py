@@ -1,4 +1,4 @@
-"""Colours of scenes from above: those of the viewer, and such as people without red or green cones can tell apart."""
+"""Colours of scenes from above: those of the viewer, distinguishable for people with red-green colour blindness."""
 
 import importlib.resources
 import itertools
@@ -23,7 +23,7 @@ WHITE = (0.95047, 1.0, 1.08883)
 
 
 def lab(rgb, sight):
-    """CIELAB of sRGB from 0 to 255, as somebody sees it."""
+    """CIELAB of sRGB from 0 to 255, with simulated colour vision."""
     share = np.asarray(rgb, np.float64) / 255
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     seen = np.clip(np.asarray(SIGHTS[sight]) @ linear, 0, 1)

@@ -16,7 +16,7 @@ from l5kit.data.progress import in_notebook, show_progress
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What a notebook shows, one after the other, in a process that takes itself for a kernel."""
+    """Outputs of a notebook in order, in a process that acts as a kernel."""
     values = []
 
     def display(value, *, display_id):

@@ -1,4 +1,4 @@
-"""Cards of datasets, maps and configurations: what they tell, that they escape, stay small and never raise."""
+"""Cards of datasets, maps and configurations: their content, escaping, size, and that they never raise."""
 
 import re
 import sys

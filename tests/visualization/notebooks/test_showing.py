@@ -49,7 +49,7 @@ def test_a_frame_is_what_l5kit_render_draws(city, log):
 def test_a_log_in_memory_has_the_map_that_is_named(city, log):
     scene = log.get_scene_dataset(1)
     with_map, without = show(scene, 0, 30, data_folder=city).image, show(scene, 0, 30).image
-    np.testing.assert_array_equal(with_map[60:], show(log, 1, 30).image[60:])  # but for the caption
+    np.testing.assert_array_equal(with_map[60:], show(log, 1, 30).image[60:])  # except for the caption
     assert (with_map != without).any()
 
 

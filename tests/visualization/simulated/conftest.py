@@ -1,4 +1,4 @@
-"""A made city that was driven through, never written to."""
+"""A simulated synthetic city, never written to."""
 
 import pytest
 

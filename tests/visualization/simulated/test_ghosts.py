@@ -1,4 +1,4 @@
-"""Ghosts of the log beside a simulated scene."""
+"""Ghosts of the log next to a simulated scene."""
 
 import dataclasses
 
