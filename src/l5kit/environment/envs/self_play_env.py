@@ -1,4 +1,4 @@
-"""Self-play: AVs of logged scenes and the vehicles around them, each of which is a row that one policy drives."""
+"""Self-play environment: AVs and vehicles of logged scenes as rows that one policy drives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ from l5kit.environment.traffic.traffic_slots import TrafficSlots
 from l5kit.errors import EpisodeEndedError
 
 _NO_TRACK = -1
-"""The track of AVs."""
+"""Track of AVs."""
 
 
 @dataclass(frozen=True, eq=False)
 class _SceneStep:
-    """What became of K vehicles of a scene in a step.
+    """Result of a step for K vehicles of a scene.
 
     Attributes:
         rows: Their rows, int64 (K,).
-        outcome: The reward of the step of each.
-        is_cut: Which have ended, without a failure, as their log or their scene goes no further, (K,).
-        seen: What they see, float32 (K, D).
+        outcome: Their rewards and infractions.
+        is_cut: Vehicles truncated at the end of their log or scene, without a failure, (K,).
+        seen: Their observations, float32 (K, D).
     """
 
     rows: Int64Array
@@ -42,11 +42,11 @@ class _SceneStep:
 
 @dataclass(frozen=True, eq=False)
 class _Scene:
-    """A scene that is driven.
+    """A running scene.
 
     Attributes:
         episode: Its AV and vehicles.
-        rows: The row of each of them that acts, int64 (1 + P,).
+        rows: Row of each actor, int64 (1 + P,).
     """
 
     episode: ActorEpisode
@@ -54,11 +54,11 @@ class _Scene:
 
     @property
     def goes_on(self) -> bool:
-        """Whether its AV acts, with which it ends."""
+        """Whether its AV acts; the scene ends with it."""
         return bool(self.episode.is_acting[0])
 
     def drive(self, values: NumericArray) -> _SceneStep:
-        """Drive its vehicles by the actions of their rows, of all rows (N, ...); those that fail leave it."""
+        """Drive the actors by the actions of their rows, out of all rows (N, ...); failed ones leave the scene."""
         episode, actors = self.episode, self.episode.acting
         rows = self.rows[actors]
         done = episode.step(values[rows], most=0)
@@ -69,26 +69,26 @@ class _Scene:
 
 
 class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
-    """N vehicles in shared scenes, all of which step in one call, by the rules of Gymnasium's vector environments.
+    """N vehicles in shared scenes that step together, by the rules of Gymnasium's vector environments.
 
-    A vehicle is the AV of a scene or, as in :class:`~l5kit.environment.envs.parallel_env.L5ParallelEnv`, one that
-    follows lanes and has come within 100 m of its AV. Each is a row of observations, actions and rewards, from then
-    until it fails (terminated), or its log or its scene ends (truncated). A scene ends with its AV.
+    A row is the AV of a scene or, as in :class:`~l5kit.environment.envs.parallel_env.L5ParallelEnv`, a vehicle that
+    follows lanes and has come within 100 m of its AV. It has an observation, action and reward from then until it fails
+    (terminated), or its log or scene ends (truncated). A scene ends with its AV.
 
-    All rows act in every step: in the step in which a vehicle ends, its row goes on with another one
-    (``autoreset_mode="SameStep"``). This is a vehicle that waits in a scene that goes on, the scene that began first
-    before others; where nobody waits, the AV of a new scene, whose vehicles take the rows that are left. A vehicle
-    that waits for a row is driven as by ``others="idm"``, as are those beyond ``gym_params.max_vehicles`` in a scene.
+    All rows act in every step: when a vehicle ends, its row is reused in the same step (``autoreset_mode="SameStep"``),
+    for a vehicle that waits in a running scene, older scenes first; if none waits, for the AV of a new scene, whose
+    vehicles take the remaining rows. A vehicle that waits for a row is driven as by ``others="idm"``, as are those
+    beyond ``gym_params.max_vehicles`` in a scene.
 
     Args:
         num_envs: Number of rows, N.
-        env_config_path: YAML file, whose observations and actions are those of several actors.
+        env_config_path: YAML file whose observations and actions support several actors.
         dmg: The data manager.
-        train: Whether episodes are of the training data.
+        train: Whether episodes are drawn from the training data.
 
     Attributes:
-        scene_indices: The scene of each row, int64 (N,).
-        track_ids: Its track, -1 for the AV, int64 (N,).
+        scene_indices: Scene of each row, int64 (N,).
+        track_ids: Track of each row, -1 for the AV, int64 (N,).
 
     Raises:
         InvalidArgumentError: An argument is not possible.
@@ -125,16 +125,16 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         """Start scenes until all rows have a vehicle.
 
         Args:
-            seed: One for each row, a number for the first one and those that follow it, or None to go on. The row of
-                an AV draws its scene.
+            seed: One for each row, a number from which rows count up, or None to continue the sequence. The row of an
+                AV draws its scene.
             options: ``scene_id`` and ``start_frame_index`` of all these scenes.
 
         Returns:
-            What is seen, float32 (N, D), and an empty dictionary.
+            Observations, float32 (N, D), and an empty dictionary.
 
         Raises:
-            InvalidArgumentError: There are other numbers of seeds, or an option is not possible.
-            CorruptedDataError: The scene that is wanted is damaged, or all are.
+            InvalidArgumentError: The number of seeds is wrong, or an option is not possible.
+            CorruptedDataError: The requested scene is damaged, or all scenes are.
         """
         wanted, rows = read_options(options), np.arange(self.num_envs)
         self._draws.seed(rows, seed)
@@ -144,18 +144,18 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         return self._seen.copy(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Float32Array, Float64Array, BoolArray, BoolArray, Infos]:
-        """Drive each vehicle for the frames of an action, and give the rows of those that have ended to others.
+        """Drive each vehicle for the frames of an action, and reuse the rows of those that have ended.
 
         Args:
-            actions: (N, A), or (N,) for numbers of actions.
+            actions: (N, A), or (N,) for indices of actions.
 
         Returns:
-            What is seen, rewards float64 (N,), terminated and truncated (N,), and infos as arrays (N,) and masks, with
+            Observations, rewards float64 (N,), terminated and truncated (N,), and infos as arrays (N,) and masks, with
             ``final_obs`` and ``final_info``.
 
         Raises:
-            EpisodeEndedError: Nothing has begun.
-            InvalidArgumentError: The actions have another shape, a value is not finite, or no action of the space.
+            EpisodeEndedError: No episode has started.
+            InvalidArgumentError: The actions have a wrong shape, a value is not finite, or is not in the space.
         """
         if not self._scenes:
             raise EpisodeEndedError("there is no episode yet; call reset() before step()")
@@ -181,7 +181,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         return self._seen.copy(), rewards, terminated, truncated, infos
 
     def _fill(self, free: Int64Array, wanted: Mapping[str, int]) -> None:
-        """Give rows (B,) to vehicles that wait for one, and to new scenes."""
+        """Assign rows (B,) to waiting vehicles and to new scenes."""
         self._idle += [scene for scene in self._scenes[::-1] if not scene.goes_on]
         self._scenes = [scene for scene in self._scenes if scene.goes_on]
         for scene in self._scenes:
@@ -195,7 +195,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
             free = self._give(scene, scene.episode.acting, free)
 
     def _give(self, scene: _Scene, actors: Int64Array, free: Int64Array) -> Int64Array:
-        """Give the first of free rows to new actors (K,) of a scene, and return the others."""
+        """Assign the first free rows to new actors (K,) of a scene, and return the remaining ones."""
         rows, episode = free[: len(actors)], scene.episode
         scene.rows[actors] = rows
         self._seen[rows] = episode.seen_by(actors)
@@ -207,7 +207,7 @@ class SelfPlayEnv(VectorEnv[Float32Array, NumericArray, NumericArray]):
         return free[len(actors) :]
 
     def _make_scene(self, slot: int) -> _Scene:
-        """Return room for a scene, whose road users have a slot of all."""
+        """Return the surroundings for a scene, whose road users are a slot of the shared traffic."""
         params = self._parts.params
         episode = self._parts.actor_episode(
             self._kind,
