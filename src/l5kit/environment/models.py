@@ -1,4 +1,4 @@
-"""Networks of policies: the small network with group normalisation, and what looks at compact observations."""
+"""Networks of policies: the small network with group normalisation, and layers for compact observations."""
 
 from collections.abc import Mapping
 
@@ -13,19 +13,19 @@ __all__ = ["SimpleCNN_GN"]
 
 
 class SetFeatures(nn.Module):
-    """Features of rows in any order, (B, K, columns) to (B, features).
+    """Features of a set of rows, (B, K, columns) to (B, features), independent of their order.
 
-    Each row goes through two layers that are the same for all. Of what comes out, either the largest value of each
-    feature counts, or the AV and its route attend to the rows (scaled dot-product attention, Vaswani et al., NeurIPS
-    2017), with several heads that have keys and values in common (multi-query attention, Shazeer 2019): the rows
-    themselves. As there is one query, matrices of keys and values of each head would be no gain: they could be
-    multiplied into ``query`` and ``mix``.
+    Each row goes through two layers with shared weights. Their outputs are combined either by the maximum of each
+    feature, or by attention of the AV and its route to the rows (scaled dot-product attention, Vaswani et al., NeurIPS
+    2017), with several heads that share keys and values, the rows themselves (multi-query attention, Shazeer 2019).
+    With a single query, key and value matrices of each head would be redundant: they could be multiplied into ``query``
+    and ``mix``.
 
     Args:
-        first: Layer that each row goes through.
-        second: The one after it, of W outputs.
-        mix: Mixes what counts, (B, W), or what all heads have attended to, (B, heads x W).
-        query: Makes the queries of all heads, (B, heads x W), of the AV and its route; None for the largest values.
+        first: First layer of each row.
+        second: Second layer, with W outputs.
+        mix: Output layer, of the maximum (B, W), or of the outputs of all heads (B, heads x W).
+        query: Layer of the queries of all heads, (B, heads x W), from the AV and its route; None for the maximum.
     """
 
     def __init__(self, first: nn.Linear, second: nn.Linear, mix: nn.Linear, *, query: nn.Linear | None = None) -> None:
@@ -35,21 +35,22 @@ class SetFeatures(nn.Module):
         self.query = query
 
     def forward(self, rows: torch.Tensor, is_there: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-        """Return their features, (B, features).
+        """Return the features of the rows, (B, features).
 
         Args:
             rows: The rows, (B, K, columns).
-            is_there: 1 for those that are there, else 0, (B, K, 1).
+            is_there: 1 for present rows, else 0, (B, K, 1).
             own: Values of the AV and its route, (B, C).
         """
         features = self.each(rows)
         if self.query is None:
             counting = (features * is_there).amax(dim=1)
         else:
-            # one more row of zeros is always there: it is what is seen where nobody is, and lets heads look away
+            # an additional zero row is always present: the result for an empty set, and a row that heads can attend to
+            # instead
             keys = F.pad(features, (0, 0, 0, 1)).unsqueeze(1)
             is_seen = F.pad(is_there > 0, (0, 0, 0, 1), value=True).transpose(1, 2).unsqueeze(1)
-            # heads take the axis of queries, (B, 1, heads, W), as all of them have the same keys
+            # heads use the query axis, (B, 1, heads, W), as they share the keys
             queries = self.query(own).unflatten(1, (1, -1, keys.shape[3]))
             counting = F.scaled_dot_product_attention(queries, keys, keys, attn_mask=is_seen).flatten(1)
         mixed: torch.Tensor = self.mix(counting)

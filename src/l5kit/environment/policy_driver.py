@@ -1,4 +1,4 @@
-"""Policy driver: a policy of reinforcement learning drives AVs or agents of a simulation as it does in environments."""
+"""Policy driver: a policy of reinforcement learning drives AVs or agents of a simulation as in environments."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ _HELD_S: Final = 1.5
 
 
 class ActingNetwork(Protocol):
-    """What decides for a policy; :class:`~l5kit.environment.policy_file.PolicyNetwork` is one."""
+    """Protocol of a policy network; :class:`~l5kit.environment.policy_file.PolicyNetwork` is one."""
 
     @property
     def num_inputs(self) -> int:
@@ -41,15 +41,15 @@ class ActingNetwork(Protocol):
 
     @property
     def num_outputs(self) -> int:
-        """Values of an action, or the number of actions that it chooses from, A."""
+        """Values of an action, or number of actions to choose from, A."""
 
     def act(self, seen: Float32Array) -> NumericArray:
-        """Return means of actions, or a logit of each action, (R, A), of observations (R, D)."""
+        """Return means of actions, or a logit of each action, (R, A), for observations (R, D)."""
 
 
 @dataclass(frozen=True, eq=False)
 class _FunctionNetwork:
-    """A function of the user, whose results are checked."""
+    """A user function, whose results are checked."""
 
     function: Callable[[Float32Array], NumericArray]
     num_inputs: int
@@ -67,20 +67,20 @@ class _FunctionNetwork:
 
 @dataclass(frozen=True, eq=False)
 class PolicyDriver:
-    """A policy that drives AVs or agents without noise: it sees compact observations and gives controls of a model.
+    """Policy that drives AVs or agents without noise: it sees compact observations and returns controls of a model.
 
-    In the same states it sees and does what it would in an environment, up to rounding in float32. Its actions are
-    controls, so that it has a seat of its own: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
+    In the same states it sees and does the same as in an environment, up to float32 rounding. Its actions are controls
+    of its own vehicle model, so pass its seat: ``simulate(..., planner=PolicyDriver.load("driver").seat)``.
 
     Attributes:
-        network: Takes observations and gives actions.
-        options: What it was trained with.
+        network: Network from observations to actions.
+        options: Its training options.
         digest: SHA-256 of its file and options; empty for a function.
-        actions: The kind of its actions.
+        actions: Its kind of actions.
 
     Raises:
-        UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
-        InvalidArgumentError: The network takes or gives other numbers of values than the options say.
+        UnsupportedValueError: It was trained with observations or actions that simulations do not support.
+        InvalidArgumentError: The sizes of the network disagree with the options.
     """
 
     network: ActingNetwork = field(repr=False)
@@ -102,9 +102,9 @@ class PolicyDriver:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PolicyDriver":
-        """Return the driver of a file that ``l5kit train-rl`` has written.
+        """Return the driver of a file written by ``l5kit train-rl``.
 
-        Weights and options are all that is read; nothing that the file may have pickled is loaded.
+        Only weights and options are read; pickled objects in the file are never loaded.
 
         Args:
             path: A ``.zip``, an exported ``.onnx``, the folder of a training, for its ``driver.zip``, or the name of a
@@ -112,13 +112,13 @@ class PolicyDriver:
 
         Raises:
             FileNotFoundError: There is no such file, or the training has not ended.
-            InvalidArgumentError: The file is broken, no such policy, or does not say what it was trained with.
-            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+            InvalidArgumentError: The file is broken, not a policy, or lacks its training options.
+            UnsupportedValueError: It was trained with observations or actions that simulations do not support.
         """
         file = find_policy_file(path)
         network: ActingNetwork
         if is_onnx(file):
-            from l5kit.environment.policy_export import ExportedPolicy  # here, as it brings torch
+            from l5kit.environment.policy_export import ExportedPolicy  # imported here, as it needs torch
 
             network = ExportedPolicy(file)
             options = network.options
@@ -133,12 +133,12 @@ class PolicyDriver:
         """Return the driver of a policy of any library.
 
         Args:
-            function: Takes observations, float32 (R, D), and gives actions without noise, (R, A), scaled as those of
+            function: Takes observations, float32 (R, D), and returns actions without noise, (R, A), scaled as those of
                 the environments; for a grid, a logit of each of its actions.
-            options: What it was trained with.
+            options: Its training options.
 
         Raises:
-            UnsupportedValueError: It was trained with observations or actions that it cannot drive with here.
+            UnsupportedValueError: It was trained with observations or actions that simulations do not support.
         """
         options.require_simulated()
         return cls(
@@ -149,7 +149,7 @@ class PolicyDriver:
 
     @property
     def seat(self) -> EgoSeat:
-        """The driver with the vehicle model that it was trained with."""
+        """The driver with the vehicle model of its training."""
         model = self.actions.model
         return EgoSeat(self, Controls(model, has_motion=not isinstance(model, PoseChange)))
 
@@ -157,13 +157,13 @@ class PolicyDriver:
         """Return controls of the vehicle model for AVs or agents, (K, A).
 
         Raises:
-            InvalidArgumentError: Steps have another length than in its training, or it is to drive agents without a
+            InvalidArgumentError: The step time differs from that of its training, or it should drive agents without a
                 map.
         """
         actions, routes = self._decide(state)
         if isinstance(self.actions, RouteActions):
             controls = self.actions.steered(actions, state.actor_states, routes, state.step_time_s)
-            # with the jerk of drives that begin, as episodes do: a simulation goes on from a log
+            # limit the jerk like at the start of an episode, as a simulation continues a log
             since_start = (state.frame_indices - state.batch.starts[state.scenes])[state.actor_scenes]
             since_start_s, before_mps2 = since_start * state.step_time_s, state.actor_states.accelerations_mps2
             controls[:, 0] = begin_gently(controls[:, 0], before_mps2, since_start_s, step_s=state.step_time_s)
@@ -177,7 +177,7 @@ class PolicyDriver:
 
     @property
     def as_planner(self) -> "RoutePolicyPlanner | None":
-        """The same driver as one that plans poses; None where its actions are not along the route."""
+        """The same policy as a driver that plans poses; None if its actions are not along the route."""
         return RoutePolicyPlanner(self) if isinstance(self.actions, RouteActions) else None
 
     def _decide(self, state: TrafficState) -> tuple[NumericArray, RouteRows]:
@@ -204,13 +204,13 @@ class PolicyDriver:
 
 @dataclass(frozen=True, eq=False)
 class RoutePolicyPlanner:
-    """A policy along the route that plans: where it comes to if it goes on as it does now.
+    """Policy along the route that plans: the path that its current action leads to.
 
-    An acceleration is held for 1.5 s, after which the speed stays; braking is held to the end, as who brakes goes on as
-    long as there is reason to. What limits and bends allow bounds all of it. In the next step it decides anew.
+    An acceleration is held for 1.5 s, after which the speed is constant; braking is held to the end, since vehicles
+    usually keep braking. Speed limits and bends limit the plan. The policy decides again in the next step.
 
     Attributes:
-        policy: Decides.
+        policy: The policy.
     """
 
     policy: PolicyDriver

@@ -1,4 +1,4 @@
-"""Export of policies: what a policy computes from observations, as ONNX or a program of torch, and such files read."""
+"""Export of policies as ONNX or torch programs, and reading of such files."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ _SIZES: Final = (1, 3, 8)
 
 
 class PolicyModule(nn.Module):
-    """What :class:`~l5kit.environment.policy_file.PolicyNetwork` computes, in torch.
+    """Torch module of what :class:`~l5kit.environment.policy_file.PolicyNetwork` computes.
 
     Args:
         network: The policy.
@@ -66,20 +66,20 @@ class PolicyModule(nn.Module):
 
 
 class ExportedPolicy:
-    """A policy of an ONNX file, run by onnxruntime.
+    """Policy of an ONNX file, run by onnxruntime.
 
     Args:
         file: The file.
 
     Attributes:
-        options: What it was trained with.
+        options: Its training options.
         num_inputs: Values of an observation.
-        num_outputs: Values of an action, or the number of actions that it chooses from.
+        num_outputs: Values of an action, or number of actions to choose from.
 
     Raises:
-        MissingDependencyError: onnxruntime is not there.
-        CheckpointError: The file is broken, or none of l5kit.
-        InvalidArgumentError: It is no policy.
+        MissingDependencyError: onnxruntime is missing.
+        CheckpointError: The file is broken, or not from l5kit.
+        InvalidArgumentError: It is not a policy.
     """
 
     def __init__(self, file: Path) -> None:
@@ -91,7 +91,7 @@ class ExportedPolicy:
         self.options = PolicyOptions.of_json(facts.config)
 
     def act(self, seen: Float32Array) -> Float32Array:
-        """Return means of actions, or a logit of each action, (R, outputs), of observations (R, inputs)."""
+        """Return means of actions, or a logit of each action, (R, outputs), for observations (R, inputs)."""
         actions: Float32Array = self._network({_SEEN: torch.from_numpy(np.ascontiguousarray(seen))})[_ACTIONS].numpy()
         return actions
 
@@ -106,22 +106,22 @@ def export_policy(
 ) -> NetworkExport:
     """Write the network of a policy as ONNX, or as a program of ``torch.export``.
 
-    The input ``observations`` (B, D) are compact ones, whose columns and scales the options in the metadata give; the
-    output ``actions`` (B, O) are means of actions, or logits of the actions of a grid. The file is checked on
-    observations of a log against torch, to 1e-5.
+    The input ``observations`` (B, D) are compact ones, whose columns and scales follow from the options in the
+    metadata; the output ``actions`` (B, O) are means of actions, or logits of the actions of a grid. The file is
+    compared with torch on observations of a log, to 1e-5.
 
     Args:
         policy: As for :meth:`~l5kit.environment.policy_driver.PolicyDriver.load`.
-        target: The file to write, which ends in ``.onnx`` or ``.pt2``.
+        target: Output file, which ends in ``.onnx`` or ``.pt2``.
         log: Path of a log with its map.
-        licence: Of the weights; None for that on their card.
+        licence: Licence of the weights; None for that of their card.
         overwrite: Replace an older file.
 
     Raises:
         InvalidArgumentError: The target has another suffix, or the policy is broken.
-        FileExistsError: The target is there and not to be replaced.
+        FileExistsError: The target exists and ``overwrite`` is not set.
         MissingDependencyError: A library of the extra ``onnx`` is missing.
-        NetworkExportError: The file does not give what torch gives.
+        NetworkExportError: The file disagrees with torch.
     """
     written = Path(target)
     require_target(written, suffixes=(".onnx", ".pt2"), overwrite=overwrite)
@@ -151,7 +151,7 @@ def export_policy(
 
 
 def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, size: int) -> Float32Array:
-    """Return what the AV of the first scene of a log sees in frames, (size, D)."""
+    """Return observations of the AV in the frames of the first scene of a log, (size, D)."""
     files = find_dataset_files(log_path)
     log, map_api = ChunkedDataset(str(files.dataset)).open(), open_map(files)
     road = None if map_api is None else RoadMap(map_api)
@@ -169,7 +169,7 @@ def _observations_of(log_path: str | os.PathLike[str], options: PolicyOptions, s
 
 
 def _linear(layer: "Layer | tuple[Float32Array, None]") -> nn.Linear:
-    """Return a layer of given weights and offsets."""
+    """Return a layer with given weights and offsets."""
     weights, offsets = layer
     linear = nn.Linear(weights.shape[1], weights.shape[0], bias=offsets is not None)
     with torch.no_grad():

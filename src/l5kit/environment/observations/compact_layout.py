@@ -1,4 +1,4 @@
-"""Layout of compact observations: which column holds what, in which frame, unit and scale."""
+"""Layout of compact observations: content, frame, unit and scale of each column."""
 
 import math
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
 BOUND = 5.0
-"""All values are between -BOUND and BOUND: what is beyond is clipped."""
+"""Bound of all values; larger ones are clipped."""
 
 SPEED_SCALE_MPS = 20.0
 ACCELERATION_SCALE_MPS2 = 5.0
@@ -73,19 +73,19 @@ ROUTE_FRAME_AGENT_COLUMNS = (
 """Columns of each road user of the part ``agents`` in the frame of the route."""
 
 FRAMES = ("vehicle", "route")
-"""Frames that road users and points of the route are described in."""
+"""Frames of road users and of route points."""
 
 FORECASTS = ("velocity", "lanes")
-"""How road users are thought to go on until they are on the route: with their velocity, or vehicles along lanes."""
+"""Forecasts of road users until they are on the route: constant velocity, or vehicles along lanes."""
 
 LANE_COLUMNS = ("x", "y", "cos", "sin", "speed_limit", "is_red", "is_yellow", "is_there")
 """Columns of each point of the part ``lanes``."""
 
 MOST_NORMALISED = 5.0
-"""Networks that normalise observations cut them to this."""
+"""Networks that normalise observations clip them to this."""
 
 SET_PARTS = ("agents", "lanes")
-"""Parts that are rows of things in any order, whose last column is 1 where there is one."""
+"""Parts that are sets of rows, whose last column is 1 for a present row."""
 
 _MOST_COLUMNS = 1_000_000
 
@@ -179,7 +179,7 @@ class CompactLayout:
             )
 
     def __reduce__(self) -> tuple[type["CompactLayout"], tuple[Any, ...]]:
-        """Return class and numbers, as what else is kept cannot be pickled."""
+        """Return class and sizes, as cached values cannot be pickled."""
         return type(self), tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
@@ -189,7 +189,7 @@ class CompactLayout:
 
     @cached_property
     def parts(self) -> MappingProxyType[str, tuple[slice, tuple[int, ...]]]:
-        """Columns and shape of each part, by name, in their order."""
+        """Columns and shape of each part, by name, in order."""
         shapes: dict[str, tuple[int, ...]] = {
             "ego": (len(EGO_COLUMNS),),
             "route": (self.num_route_points, len(ROUTE_COLUMNS)),
