@@ -1,4 +1,4 @@
-"""Options of a policy: what it was trained to see and to do, which the file of the policy holds."""
+"""Options of a policy: its observations and actions in training, stored in the policy file."""
 
 import math
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from l5kit.environment.observations.compact_layout import CompactLayout
 from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 
 POLICY_OPTIONS: Final = "l5kit_options"
-"""Attribute of an algorithm of stable-baselines3 that its file keeps."""
+"""Attribute of a stable-baselines3 algorithm that its file stores."""
 
 
 @dataclass(frozen=True)
 class PolicyOptions:
-    """What a policy was trained to see and to do.
+    """Observations and actions that a policy was trained with.
 
     Attributes:
         observation: Kind of observations, as in ``gym_params``.
         actions: Kind of actions, as in ``gym_params``.
-        step_time_s: Seconds of a step.
-        threshold: What the probability of a label must be above for an agent to be of its class.
+        step_time_s: Duration of a step, seconds.
+        threshold: Agents count if the probability of their label is above this.
         layout: Sizes of compact observations.
     """
 
@@ -52,10 +52,10 @@ class PolicyOptions:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> "PolicyOptions":
-        """Return options that :meth:`as_json` has written.
+        """Return options from the result of :meth:`as_json`.
 
         Raises:
-            InvalidArgumentError: They are of another version of l5kit, or a value is wrong.
+            InvalidArgumentError: They are from another version of l5kit, or a value is wrong.
         """
         try:
             read = cls(**{**content, "layout": CompactLayout(**content["layout"])})
@@ -72,7 +72,7 @@ class PolicyOptions:
         """Refuse options with which a policy cannot drive in a simulation.
 
         Raises:
-            UnsupportedValueError: A policy cannot drive with these options; the message says which can.
+            UnsupportedValueError: Simulations do not support these options; the message lists those they support.
         """
         if self.observation != "compact" or self.actions not in MODEL_ACTIONS:
             raise UnsupportedValueError(
@@ -82,9 +82,9 @@ class PolicyOptions:
             )
 
     def as_json(self) -> JsonObject:
-        """Return the options as JSON holds them."""
+        """Return the options as JSON."""
         return asdict(self)
 
     def keep_in(self, model: object) -> None:
-        """Let the file of an algorithm hold them."""
+        """Store the options in an algorithm, and so in its file."""
         setattr(model, POLICY_OPTIONS, self.as_json())

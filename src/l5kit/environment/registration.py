@@ -1,4 +1,4 @@
-"""Registration of the environment with Gymnasium, done on import where it is installed, and what ``make_vec`` makes."""
+"""Registration of the environment with Gymnasium on import, if installed, and the factory of ``make_vec``."""
 
 import importlib.util
 import inspect
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
 ENVIRONMENT_ID = "L5-CLE-v0"
-"""What ``gymnasium.make`` takes, as in L5Kit 1.5."""
+"""The id for ``gymnasium.make``, as in L5Kit 1.5."""
 
 
 def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "VectorEnv[Any, Any, Any]":
-    """Return many environments that step in one call.
+    """Return environments that step together.
 
     Args:
-        *args: Those of the class of the environments.
+        *args: Arguments of the class of the environments.
         device: ``cuda`` or ``cpu`` for a :class:`~l5kit.environment.device.device_env.DeviceVectorEnv`, with tensors in
-            and out; None for a :class:`~l5kit.environment.envs.vector_env.L5VectorEnv`, with arrays of NumPy.
-        **kwargs: Those of the class of the environments.
+            and out; None for a :class:`~l5kit.environment.envs.vector_env.L5VectorEnv`, with NumPy arrays.
+        **kwargs: Arguments of the class of the environments.
 
     Raises:
-        UnsupportedValueError: Something is asked for that environments on a device do not have.
+        UnsupportedValueError: An option is requested that environments on a device do not have.
     """
-    from l5kit.environment.envs.vector_env import L5VectorEnv  # here, as the package imports this module
+    from l5kit.environment.envs.vector_env import L5VectorEnv  # imported here, as the package imports this module
 
     if device is None:
         return L5VectorEnv(*args, **kwargs)
@@ -33,7 +33,7 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "Vector
 
     from l5kit.environment.device.device_env import DeviceVectorEnv
 
-    # arguments of the other class are left out where they have its usual value, and refused where they ask for more
+    # drop arguments of the other class with their default value, and refuse other values
     known = inspect.signature(DeviceVectorEnv).parameters
     elsewhere = inspect.signature(L5VectorEnv).parameters
     for name in [name for name in kwargs if name in elsewhere and name not in known]:
@@ -50,7 +50,7 @@ def make_vector_env(*args: Any, device: object = None, **kwargs: Any) -> "Vector
 if importlib.util.find_spec("gymnasium") is not None:
     import gymnasium
 
-    # unless somebody has
+    # unless it is registered already
     if ENVIRONMENT_ID not in gymnasium.registry:
         gymnasium.register(
             id=ENVIRONMENT_ID,

@@ -1,4 +1,4 @@
-"""Rewards of the environment, from how far the AV is from where the log had it."""
+"""Rewards of the environment, from the distance between the AV and its logged pose."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _DISPLACEMENT, _YAW = "displacement_error_l2", "yaw_error_closest_angle"
 
 
 class SimulatedStates(Protocol):
-    """What a reward reads of an episode: the states of the AV as simulated and as recorded, (N, 7)."""
+    """Protocol of the episode data that rewards read: simulated and recorded states of the AV, (N, 7)."""
 
     simulated_ego_states: torch.Tensor
     recorded_ego_states: torch.Tensor
@@ -32,7 +32,7 @@ class SimulatedStates(Protocol):
 
 @dataclass(frozen=True)
 class StatesOfScene:
-    """The AV of a scene in some frames; all else is read from the output, for metrics that need more than states.
+    """The AV of a scene in some frames; other attributes are read from the output, for metrics that need more.
 
     Attributes:
         scene_id: The scene.
@@ -51,13 +51,13 @@ class StatesOfScene:
         return self.scene_id
 
     def __getattr__(self, name: str) -> Any:
-        if name == "output" or name.startswith("__"):  # not there yet while an object is copied or unpickled
+        if name == "output" or name.startswith("__"):  # missing while an object is copied or unpickled
             raise AttributeError(name)
         return getattr(self.output, name)
 
 
 class Reward(ABC):
-    """The reward of a step of an episode.
+    """Protocol of the reward of a step of an episode.
 
     Attributes:
         reward_prefix: Name of the reward.
@@ -74,12 +74,12 @@ class Reward(ABC):
         """Return the reward of the step from a frame to the next.
 
         Args:
-            frame_index: The frame that the step was taken in; the AV is in the next one now.
-            simulated_outputs: The episode so far, as the one item; see
-                :class:`l5kit.environment.envs.l5_env.EpisodeOutputGym` for what it has.
+            frame_index: The frame in which the step started; the AV is now in the next one.
+            simulated_outputs: The episode so far, as the only item; its attributes are those of
+                :class:`l5kit.environment.envs.l5_env.EpisodeOutputGym`.
 
         Returns:
-            ``total`` and, for this environment's ``info``, ``distance`` and ``yaw``; more may be there.
+            ``total`` and, for the ``info`` of this environment, ``distance`` and ``yaw``; further keys are allowed.
         """
 
 
@@ -124,7 +124,7 @@ class L2DisplacementYawReward(Reward):
 
     @staticmethod
     def slice_simulated_output(index: int, simulated_outputs: Sequence[SimulatedStates]) -> list[StatesOfScene]:
-        """Return the states of one frame of the first output; the output stays as it is.
+        """Return the states of one frame of the first output, which is not changed.
 
         Raises:
             InvalidArgumentError: There is no output, or no such frame.
@@ -141,7 +141,7 @@ class L2DisplacementYawReward(Reward):
         return [StatesOfScene(output.get_scene_id(), simulated, recorded, output)]
 
     def get_reward(self, frame_index: int, simulated_outputs: Sequence[SimulatedStates]) -> dict[str, float]:
-        """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, none of them above 0."""
+        """Return ``total``, ``distance`` and ``yaw`` of the frame after a step, all at most 0."""
         sliced = self.slice_simulated_output(frame_index + 1, simulated_outputs)
         self.metric_set.evaluate(sliced)
         if self.has_usual_metrics:
@@ -174,7 +174,7 @@ class L2DisplacementYawReward(Reward):
             recorded_m: World x and y as recorded.
             recorded_yaws_rad: Headings as recorded.
         """
-        # in float32, as the metrics compute them on tensors
+        # in float32, like the metrics on tensors
         offsets_m = (simulated_m - recorded_m).astype(np.float32)
         displacements_m = np.sqrt(offsets_m[:, 0] * offsets_m[:, 0] + offsets_m[:, 1] * offsets_m[:, 1])
         turn = np.float32(2 * np.pi)  # as in closest_angle_error, which takes tensors
@@ -183,7 +183,7 @@ class L2DisplacementYawReward(Reward):
         return self._weighted(displacements_m.astype(np.float64), turns_rad.astype(np.float64))
 
     def _weighted(self, displacements_m: Float64Array, turns_rad: Float64Array) -> dict[str, Float64Array]:
-        """Return rewards and their terms of errors (N,)."""
+        """Return rewards and their terms from errors (N,)."""
         distance = -displacements_m
         if self.enable_clip:
             distance = np.maximum(distance, -float(self.rew_clip_thresh))

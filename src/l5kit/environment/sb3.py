@@ -1,4 +1,4 @@
-"""Adapter to stable-baselines3: a vector environment of Gymnasium as the ``VecEnv`` that its algorithms step."""
+"""Adapter to stable-baselines3: a Gymnasium vector environment as the ``VecEnv`` of its algorithms."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,15 @@ _Observation: TypeAlias = NumericArray | dict[str, NumericArray]
 _VectorEnv: TypeAlias = VectorEnv[Any, NumericArray, NumericArray]
 
 _DIGITS = 6
-"""Of returns and times of episodes, as in the monitor of stable-baselines3."""
+"""Digits of returns and times of episodes, as in the monitor of stable-baselines3."""
 
 
 class StableBaselinesVecEnv(VecEnv):
-    """Vector environment of Gymnasium by the rules of stable-baselines3, which takes no other one.
+    """Gymnasium vector environment with the interface of stable-baselines3.
 
-    Nothing is done for one environment after the other but at the ends of episodes. There, ``infos[i]`` has
-    ``terminal_observation``; ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the
-    seconds since the adapter was made ``t``, so that no ``Monitor`` is needed; and what the environment tells of the
-    last step. The other infos are empty.
+    Environments are only handled one by one at the ends of episodes. There, ``infos[i]`` has ``terminal_observation``;
+    ``TimeLimit.truncated``; ``episode``, with the return ``r``, the steps ``l`` and the seconds since the adapter was
+    made ``t``, so no ``Monitor`` is needed; and the infos of the last step. Other infos are empty.
 
     Args:
         env: Environments with ``autoreset_mode="SameStep"``. Observations are arrays or dictionaries of arrays.
@@ -35,10 +34,10 @@ class StableBaselinesVecEnv(VecEnv):
     Attributes:
         env: Environments with ``autoreset_mode="SameStep"``.
         step_infos: Infos of the last step, arrays (N,) and masks by name.
-        stepped_s: Seconds that steps of the environments have taken in all.
+        stepped_s: Total seconds of steps of the environments.
 
     Raises:
-        InvalidArgumentError: The environments start their next episodes in another step.
+        InvalidArgumentError: The environments have another autoreset mode.
     """
 
     def __init__(self, env: _VectorEnv) -> None:
@@ -59,7 +58,7 @@ class StableBaselinesVecEnv(VecEnv):
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        """Start all episodes, with the seeds and options that were set since the last time.
+        """Start all episodes, with the seeds and options set since the last time.
 
         Raises:
             InvalidArgumentError: Environments were given different options.
@@ -74,14 +73,14 @@ class StableBaselinesVecEnv(VecEnv):
         return self._owned(observations)
 
     def step_async(self, actions: NumericArray) -> None:
-        """Take the actions of the next step, one for each environment: (N, A), or (N,) of discrete ones."""
+        """Set the actions of the next step, one for each environment: (N, A), or (N,) for discrete ones."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all environments.
 
         Returns:
-            What is seen, of the next episode where one has ended; rewards float32 (N,); ends (N,); infos.
+            Observations, of the next episode if one has ended; rewards float32 (N,); ends (N,); infos.
 
         Raises:
             EpisodeEndedError: There are no actions.
@@ -93,7 +92,7 @@ class StableBaselinesVecEnv(VecEnv):
         observations, rewards, terminated, truncated, step_infos = self.env.step(actions)
         self.stepped_s += time.perf_counter() - start_s
         self.step_infos = step_infos
-        # infos are made only for the few whose episodes have ended
+        # infos are built only for the few environments whose episodes have ended
         self._returns += rewards
         self._lengths += 1
         is_over = terminated | truncated
@@ -109,14 +108,14 @@ class StableBaselinesVecEnv(VecEnv):
         self.env.close()
 
     def render(self, mode: str | None = None) -> NumericArray | None:  # noqa: ARG002
-        """Return None: many environments are not drawn."""
+        """Return None, as many environments are not rendered."""
         return None
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute once for each environment; of an array (N, ...), the row of each.
+        """Return an attribute for each environment; of an array (N, ...), its row.
 
         Raises:
-            AttributeError: There is none.
+            AttributeError: There is no such attribute.
         """
         value = _getattr_of(self.env, attr_name)
         has_rows = isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == self.env.num_envs
@@ -126,7 +125,7 @@ class StableBaselinesVecEnv(VecEnv):
         """Set an attribute that all environments share.
 
         Raises:
-            InvalidArgumentError: It is to be that of some environments only.
+            InvalidArgumentError: Only some environments are given.
         """
         require_all(self, indices, f"set_attr({attr_name!r})")
         setattr(self.env.unwrapped, attr_name, value)
@@ -134,11 +133,11 @@ class StableBaselinesVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call a method of the vector environment once, and return what it returns once for each environment.
+        """Call a method of the vector environment once, and return its result for each environment.
 
         Raises:
-            AttributeError: There is none.
-            InvalidArgumentError: It is to be called for some environments only.
+            AttributeError: There is no such method.
+            InvalidArgumentError: Only some environments are given.
         """
         require_all(self, indices, f"env_method({method_name!r})")
         return [_getattr_of(self.env, method_name)(*method_args, **method_kwargs)] * self.num_envs
@@ -146,7 +145,7 @@ class StableBaselinesVecEnv(VecEnv):
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Any = None
     ) -> list[bool]:
-        """Return True for ``Monitor``, whose work is done here, and False for other wrappers."""
+        """Return True for ``Monitor``, whose function is built in, and False for other wrappers."""
         return [issubclass(wrapper_class, Monitor) for _ in self._indices_of(indices)]
 
     def _end_of(self, index: int, step_infos: Mapping[str, Any], *, is_cut: bool) -> JsonObject:
@@ -168,7 +167,7 @@ class StableBaselinesVecEnv(VecEnv):
         }
 
     def _owned(self, observations: _Observation) -> VecEnvObs:
-        """Return observations that the next step leaves alone: algorithms keep them beyond it."""
+        """Return copies of observations that the next step would overwrite, as algorithms keep them."""
         if not self._is_shared:
             return observations
         if isinstance(observations, dict):
@@ -180,10 +179,10 @@ class StableBaselinesVecEnv(VecEnv):
 
 
 def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None:
-    """Refuse a call for some environments of one object only.
+    """Refuse a call for some environments, as all of them are one object.
 
     Raises:
-        InvalidArgumentError: It is one.
+        InvalidArgumentError: It is such a call.
     """
     if set(environments._get_indices(indices)) != set(range(environments.num_envs)):
         raise InvalidArgumentError(
@@ -192,12 +191,12 @@ def require_all(environments: VecEnv, indices: VecEnvIndices, call: str) -> None
 
 
 def _getattr_of(env: _VectorEnv, name: str) -> Any:
-    """Return an attribute of an environment, or else of what it wraps."""
+    """Return an attribute of an environment, or of what it wraps."""
     return getattr(env if hasattr(env, name) else env.unwrapped, name)
 
 
 def _info_of(infos: Mapping[str, Any], index: int) -> JsonObject:
-    """Return what infos of Gymnasium, arrays (N,) and masks, tell of one environment."""
+    """Return the infos of one environment from those of Gymnasium, arrays (N,) and masks."""
     info: JsonObject = {}
     for name, value in infos.items():
         mask = infos.get(f"_{name}")

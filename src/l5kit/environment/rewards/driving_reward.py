@@ -1,4 +1,4 @@
-"""Reward from the closed-loop score: progress along the route, less what the score punishes, step by step."""
+"""Driving reward: progress along the route minus the penalties of the closed-loop score, step by step."""
 
 import math
 from collections.abc import Iterable
@@ -28,41 +28,41 @@ _NAMES = {"progress_reference": ("limit", "expert"), "combines": ("sum", "produc
 """Weights that are names."""
 
 _FEW_TRACKS = 32
-"""Road users that there is room for in any case."""
+"""Minimum number of road users for which memory is allocated."""
 
 _SIGNS = np.array([1.0, *[-1.0] * (len(TERMS) - 1)])
 
 
 @dataclass(frozen=True)
 class DrivingWeights:
-    """Weights of the terms of the reward of a step; dt are the seconds of a step.
+    """Weights of the terms of the reward of a step; dt is the duration of a step in seconds.
 
     Attributes:
         progress: Per second at the pace of the reference: + w x dt x clip(gain / reference, -1, 1), both in metres
-            along the route. 0 beside the route.
-        collision: Per road user that the AV collides with at fault, once in an episode: - w x n.
-        contact: The same for those that it is not at fault for.
+            along the route. 0 off the route.
+        collision: Per road user with which the AV collides at fault, once in an episode: - w x n.
+        contact: The same for collisions not at fault.
         off_road: Per second with a corner 0.3 m or more off the drivable surface: - w x dt.
-        time_to_collision: Per second in which the AV would collide within 0.9 s if all went on as they are, or collides
-            at fault: - w x dt.
-        off_route: Per second more than ``most_offset_m`` beside the route, or turned by more than 90 degrees against
-            it: - w x dt.
+        time_to_collision: Per second in which the AV would collide within 0.9 s at constant velocities, or collides at
+            fault: - w x dt.
+        off_route: Per second more than ``most_offset_m`` off the route, or turned by more than 90 degrees against it:
+            - w x dt.
         speed: Per second at 2.23 m/s above the limit of the route: - w x dt x min(excess / 2.23 m/s, 3).
         comfort: Per second with all six signals of the score twice as large as their bounds: - w x dt x mean of
             clip(signal / bound - 1, 0, 1). The signals are differences of two motions here, not filtered ones.
         red_light: Per red line that the front of the AV passes on its route: - w x n.
-        end: Where a failure ends the task: - w. Without it, a policy that cannot avoid costs learns to end at once.
-        most_offset_m: Distance from the route up to which the AV is on it, metres.
-        progress_reference: ``"limit"`` for the way at the speed limit, ``"expert"`` for the way of the logged AV in
-            the same step.
-        least_reference_mps: The least that a reference counts as, metres per second.
-        combines: ``"sum"``: the terms are added. ``"product"``: what lasts, which are ``off_road``,
-            ``time_to_collision``, ``off_route``, ``speed`` and ``comfort``, scales the progress of the step instead,
+        end: When a failure ends the task: - w. Without it, a policy that cannot avoid penalties learns to end at once.
+        most_offset_m: Largest distance from the route that counts as on it, metres.
+        progress_reference: ``"limit"`` for driving at the speed limit, ``"expert"`` for the progress of the logged AV
+            in the same step.
+        least_reference_mps: Lower bound of the reference, metres per second.
+        combines: ``"sum"``: the terms are added. ``"product"``: the lasting terms, which are ``off_road``,
+            ``time_to_collision``, ``off_route``, ``speed`` and ``comfort``, scale the progress of the step instead,
             each by 1 - w x its share of the step, at least 0 (route completion scaled by infractions: CaRL, Jaeger et
             al. 2025, arXiv 2504.17838).
 
     Raises:
-        InvalidArgumentError: A number is negative or not finite, or the reference is neither.
+        InvalidArgumentError: A number is negative or not finite, or the reference is unknown.
     """
 
     progress: float = DrivingParams.progress
@@ -95,27 +95,27 @@ class DrivingWeights:
 
 
 class DrivingReward:
-    """Rewards of many environments by what the closed-loop score looks at, with a memory of each slot.
+    """Rewards of many environments from the quantities of the closed-loop score, with state for each slot.
 
-    Collisions, their faults, times to collisions and distances off the road are those of
-    :mod:`l5kit.evaluation.driving`. Progress is along the one path that is the route. The speed limit is that of the
-    route where the AV is, 10 m/s where the map says none. Road users that overlap the AV where an episode begins have
-    collided already. Without a map nothing is off the road, and no lateral collision is at fault.
+    Collisions, fault, times to collision and distances off the road are those of :mod:`l5kit.evaluation.driving`.
+    Progress is along the single path of the route. The speed limit is that of the route at the AV, 10 m/s if the map
+    has none. Road users that overlap the AV at the start of an episode count as collided already. Without a map nothing
+    is off the road, and no lateral collision is at fault.
 
     Args:
         weights: Weights of the terms.
-        ends_at: Which of :data:`FAILURES` end the task.
+        ends_at: The :data:`FAILURES` that end the task.
 
     Attributes:
         terms: Names of the terms, in the order of the columns of ``StepOutcome.terms``.
-        failures: Names of what may go wrong, :data:`FAILURES`.
+        failures: Names of the failures, :data:`FAILURES`.
         weights: Weights of the terms.
-        ends_at: Which of :data:`FAILURES` end the task.
-        factors: What the terms are multiplied by, float64 (number of terms,).
-        backend: What runs its kernels; environments set that of their own.
+        ends_at: The :data:`FAILURES` that end the task.
+        factors: Factors of the terms, float64 (number of terms,).
+        backend: Backend of its kernels; environments set their own.
 
     Raises:
-        InvalidArgumentError: ``ends_at`` has another name.
+        InvalidArgumentError: ``ends_at`` has an unknown name.
     """
 
     terms = TERMS
@@ -133,7 +133,7 @@ class DrivingReward:
         self._bounds = np.array(list(COMFORT_BOUNDS.values()))
 
     def rules(self, step_time_s: float) -> StepRules:
-        """Return what the reward of a step is computed with."""
+        """Return the parameters of the reward for kernels."""
         weights = self.weights
         ends = np.array([name in self.ends_at for name in FAILURES])
         return StepRules(
@@ -148,7 +148,7 @@ class DrivingReward:
         )
 
     def begin(self, slots: Int64Array, step: DrivenStep) -> None:
-        """Begin episodes in slots (B,); who overlaps the AV there is remembered as having collided."""
+        """Begin episodes in slots (B,); road users that overlap the AV count as collided."""
         self._judge(slots, step, begins=True)
 
     def of_step(self, slots: Int64Array, step: DrivenStep) -> StepOutcome:
@@ -157,11 +157,11 @@ class DrivingReward:
         return StepOutcome(totals, terms, is_failed, dict(zip(FAILURES, failures.T, strict=True)))
 
     def _judge(self, slots: Int64Array, step: DrivenStep, *, begins: bool) -> OutcomeArrays:
-        """Return the reward of steps of slots (B,), or begin to judge there, and remember collisions."""
+        """Return the reward of steps of slots (B,), or begin their episodes, and remember collisions."""
         backend, size = self.backend, len(slots)
         self._memory = self._memory.with_room(slots, step.rows.starts, forgets=begins)
         outcome, room = OutcomeArrays.make(backend, size), JudgeRoom.make(backend, size, step.driving_map)
         own = (self._memory, surface_arrays(step.driving_map), self.rules(step.step_time_s), room, outcome)
-        # slots as their simulation has them, for which the kernel is compiled
+        # all slots, in the form of their simulation, for which the kernel is compiled
         backend.run(judge_step, size, np.array(slots), np.full(size, begins), step_for_kernel(step), *own)
         return outcome

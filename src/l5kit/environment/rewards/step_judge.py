@@ -1,4 +1,4 @@
-"""Judge of steps: the driving reward of steps of AVs, one item an AV, on the processor or a device."""
+"""Step judge: the driving reward of steps of AVs, one item per AV, on the processor or a device."""
 
 import math
 from typing import NamedTuple
@@ -20,8 +20,9 @@ from l5kit.lanes.road_surface import farthest_corner, named_surface, write_corne
 from l5kit.simulation.lanes.lane_following import SceneRows, limit_at
 
 FAILURES = ("collision", "contact", "off_road", "red_light", "time_to_collision")
-"""What can go wrong in a step: a collision at fault, one that is not, a corner off the road, a red line passed, or too
-little time to a collision."""
+"""Failures of a step: a collision at fault, one not at fault, a corner off the road, a passed red line, or a short
+time to collision.
+"""
 
 TERMS = (
     *("progress", "collision", "contact", "off_road", "time_to_collision"),
@@ -30,7 +31,7 @@ TERMS = (
 """The terms of the reward, in the order of their columns."""
 
 _MOST_EXCESS = 3.0
-"""More than so many times the excess over the limit that counts as one in the score count as that many."""
+"""Upper bound of the excess over the speed limit, in units of the excess that counts as 1 in the score."""
 
 _LARGEST_TURN_RAD = math.pi / 2
 
@@ -45,17 +46,17 @@ _Pair = tuple[Float64Array, Float64Array]
 
 
 class StepRules(NamedTuple):
-    """What steps are judged by.
+    """Parameters of the reward.
 
     Attributes:
-        step_s: Seconds of a step.
-        tolerated_m: Most metres beside the route.
-        least_mps: Least m/s of a reference.
+        step_s: Duration of a step, seconds.
+        tolerated_m: Largest distance from the route that counts as on it.
+        least_mps: Lower bound of the reference, m/s.
         by_expert: Whether the reference is the logged AV.
-        bounds: Least and most of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
-        factors: What the terms are multiplied by, (number of terms,).
+        bounds: Lower and upper bounds of six signals in the order of ``COMFORT_BOUNDS``, (6, 2).
+        factors: Factors of the terms, (number of terms,).
         ends: Which failures end the task, (number of failures,).
-        is_product: Whether what lasts scales the progress.
+        is_product: Whether lasting terms scale the progress.
     """
 
     step_s: float
@@ -70,13 +71,13 @@ class StepRules(NamedTuple):
 
 @kernel_jit
 def _is_on_route(position: Float64Array, tolerated_m: float) -> bool:
-    """Return whether an AV is near its route and looks along it; what is no number is not."""
+    """Return whether an AV is near its route and faces along it; NaN is neither."""
     return bool(abs(position[1]) <= tolerated_m and abs(position[2]) <= _LARGEST_TURN_RAD)
 
 
 @kernel_jit
 def _excess(value: float, bounds: Float64Array) -> float:
-    """Return how far a value is beyond its bounds, as a part of the bound, 0 to 1."""
+    """Return the relative excess of a value over its bounds, 0 to 1."""
     bound: float = bounds[1] if value > 0 else bounds[0]
     return min(max(value / bound - 1.0, 0.0), 1.0)
 
@@ -93,25 +94,25 @@ def write_amounts(
     rules: StepRules,
     terms: Float64Array,
 ) -> None:
-    """Write how much a step of an AV has of those terms that follow from how it moves.
+    """Write the terms of a step of an AV that follow from its motion.
 
     Args:
         box: The AV, (5,).
-        motions: Speed, acceleration along, yaw rate, and more, (3 or more,).
-        route_positions: Where on its route it is, (3,).
-        expert_arcs_m: Where the logged AV was, and is.
+        motions: Speed, longitudinal acceleration, yaw rate, and more, (3 or more,).
+        route_positions: Position on its route, (3,).
+        expert_arcs_m: Previous and current arc length of the logged AV.
         paths: All paths.
         route: Its path.
         ranks: The lights of its scene.
-        rules: What the step is judged by.
-        terms: Takes seconds times a share, and red lines that were passed, (number of terms,).
+        rules: Parameters of the reward.
+        terms: Receives seconds times a share, and the number of passed red lines, (number of terms,).
     """
     (before, position), (motion_before, motion), step_s = route_positions, motions, rules.step_s
     has_path = paths.piece_starts[route] < paths.piece_starts[route + 1]
     limit_mps = limit_at(paths, route, position[0]) if has_path else UNKNOWN_LIMIT_MPS
     is_on = has_path and _is_on_route(position, rules.tolerated_m) and _is_on_route(before, rules.tolerated_m)
 
-    # progress as a part of the way of the reference, which is that at the limit, or that of the logged AV
+    # progress relative to the reference: driving at the limit, or the logged AV
     reference_m = limit_mps * step_s
     if rules.by_expert:
         reference_m = expert_arcs_m[1] - expert_arcs_m[0]
@@ -120,13 +121,14 @@ def write_amounts(
         gain = (position[0] - before[0]) / max(reference_m, rules.least_mps * step_s)
     terms[_PROGRESS] = step_s * min(max(gain, -1.0), 1.0)
 
-    # what lasts counts in seconds, by how much of it there is
+    # lasting terms count in seconds, scaled by their size
     terms[_OFF_ROUTE] = 0.0 if _is_on_route(position, rules.tolerated_m) or not has_path else step_s
     excess = (abs(motion[0]) - limit_mps) / MOST_EXCESS_MPS
     terms[_SPEED] = step_s * min(max(excess, 0.0), _MOST_EXCESS)
 
-    # the mean excess of six signals over their bounds, 0 to 1: accelerations along and across (v times the yaw rate),
-    # jerks of the size of both and along, yaw rate and yaw acceleration; jerks and the last are differences of motions
+    # Mean excess of six signals over their bounds, 0 to 1: longitudinal and lateral acceleration (v times the yaw
+    # rate), absolute and longitudinal jerk, yaw rate and yaw acceleration. Jerks and yaw acceleration are differences
+    # of motions.
     bounds, along, across = rules.bounds, motion[1], motion[0] * motion[2]
     size = math.sqrt(along * along + across * across)
     across_before = motion_before[0] * motion_before[2]
@@ -139,7 +141,7 @@ def write_amounts(
 
     terms[_RED_LIGHT] = 0.0
     if is_on:
-        # lines that the front has passed in the step, and that were red when it began
+        # lines that the front has passed in the step, and that were red at its start
         front_before_m, front_m = before[0] + 0.5 * box[3], position[0] + 0.5 * box[3]
         for piece in range(paths.piece_starts[route], paths.piece_starts[route + 1]):
             is_passed = front_before_m <= paths.piece_arcs_m[piece] < front_m
@@ -156,17 +158,17 @@ def write_outcome(
     terms: Float64Array,
     failures: BoolArray,
 ) -> tuple[float, bool]:
-    """Write what went wrong in a step, and all terms; return their sum and whether the task has ended.
+    """Write the failures of a step and all terms; return the reward and whether the task has ended.
 
     Args:
         counts: Collisions at fault and others, as ``find_faults`` writes them, (2,).
-        off_road_m: How far the farthest corner is off the drivable surface.
-        is_close: Whether the AV would soon meet somebody.
-        rules: What the step is judged by.
-        terms: The terms, of which :func:`write_amounts` has written its own, (number of terms,).
-        failures: Takes what went wrong, (number of failures,).
+        off_road_m: Distance of the farthest corner from the drivable surface.
+        is_close: Whether a collision is imminent.
+        rules: Parameters of the reward.
+        terms: The terms; :func:`write_amounts` has written its own, (number of terms,).
+        failures: Receives the failures, (number of failures,).
     """
-    # what went wrong, and whether any of it ends the task
+    # failures, and whether any of them ends the task
     is_off = off_road_m >= MOST_OFF_ROAD_M
     failures[_COLLISION], failures[_CONTACT] = counts[0] > 0, counts[1] > 0
     failures[_OFF], failures[_RED], failures[_CLOSE] = is_off, terms[_RED_LIGHT] > 0, is_close
@@ -174,18 +176,18 @@ def write_outcome(
     for failure in range(len(failures)):
         is_failed = is_failed or (failures[failure] and rules.ends[failure])
 
-    # the other terms, collisions and red lines as numbers, all others as seconds
+    # the other terms: collisions and red lines as counts, all others in seconds
     terms[_AT_FAULT], terms[_NOT_AT_FAULT] = float(counts[0]), float(counts[1])
     terms[_OFF_ROAD], terms[_TIME_LEFT] = rules.step_s if is_off else 0.0, rules.step_s if is_close else 0.0
     terms[_END] = 1.0 if is_failed else 0.0
     if rules.is_product:
-        # the others become 0, so that the terms still add up to the reward; going backwards is never made better
+        # the scaling terms become 0, so the terms still add up to the reward; negative progress is never scaled down
         for term in _LASTING:
             if terms[_PROGRESS] > 0:
                 terms[_PROGRESS] *= max(1.0 + rules.factors[term] * terms[term] / rules.step_s, 0.0)
             terms[term] = 0.0
     terms[0] *= rules.factors[0]
-    total = terms[0]  # added from left to right, so that one step has the bits of many
+    total = terms[0]  # added from left to right, so that a single step has the same bits as many
     for column in range(1, len(terms)):
         terms[column] *= rules.factors[column]
         total += terms[column]
@@ -193,13 +195,13 @@ def write_outcome(
 
 
 class JudgeRoom(NamedTuple):
-    """Room for what is looked up of R slots that are judged at the same time; item n has the row n modulo R.
+    """Scratch memory of R slots that are judged at the same time; item n uses row n modulo R.
 
     Attributes:
         counts: Collisions, (R, 2).
         lanes: Lanes of the map, (R, any).
         corners_m: Corners of AVs, (R, 4, 2).
-        rear_axles_m: Middles of their rear axles, (R, 2).
+        rear_axles_m: Centres of their rear axles, (R, 2).
     """
 
     counts: Int64Array
@@ -209,7 +211,7 @@ class JudgeRoom(NamedTuple):
 
     @classmethod
     def make(cls, backend: Backend, size: int, driving_map: DrivingMap | None) -> "JudgeRoom":
-        """Return room on a device, of one slot for each that is judged at the same time."""
+        """Return scratch memory on a device, one row for each slot that is judged at the same time."""
         size = backend.rows_at_once(size)
         return cls(
             counts=backend.empty((size, 2), np.int64),
@@ -220,13 +222,13 @@ class JudgeRoom(NamedTuple):
 
 
 class OutcomeArrays(NamedTuple):
-    """Rewards of steps of B slots with T terms, and what went wrong in them, K failures.
+    """Rewards and failures of steps of B slots, with T terms and K failures.
 
     Attributes:
         totals: The reward, float64 (B,).
-        terms: Its parts, float64 (B, T).
-        failures: What went wrong, bool (B, K).
-        is_failed: Whether that ends the task, bool (B,).
+        terms: Its terms, float64 (B, T).
+        failures: The failures, bool (B, K).
+        is_failed: Whether they end the task, bool (B,).
     """
 
     totals: DeviceArray
@@ -246,16 +248,16 @@ class OutcomeArrays(NamedTuple):
 
 
 def step_for_kernel(step: DrivenStep) -> tuple[object, ...]:
-    """Return a step as :func:`judge_step` takes it, with nothing in the place of its map."""
+    """Return a step in the form of :func:`judge_step`, with nothing in place of its map."""
     return as_kernel_tuple((*step[:-1], False))
 
 
 @kernel_jit
 def judge_step(item: int, arguments: KernelArguments) -> None:
-    """Write the reward of a step of an AV, nothing where an episode begins: who overlaps the AV there has collided.
+    """Write the reward of a step of an AV, 0 at the start of an episode, when road users that overlap it are collided.
 
     Arguments: slots (B,), -1 for none, and whether their episodes begin; the step of :func:`step_for_kernel`;
-    FaultArrays of all slots, with room for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;
+    FaultArrays of all slots, with memory for all rows, changed; the map, as :func:`named_surface` takes it; StepRules;
     JudgeRoom; OutcomeArrays, which are written.
     """
     slots, is_new, step, memory, surface, rules, room, outcome = arguments
@@ -263,12 +265,12 @@ def judge_step(item: int, arguments: KernelArguments) -> None:
     room, outcome, slot = JudgeRoom(*room), OutcomeArrays(*outcome), slots[item]
     if slot < 0:
         return
-    # on a device each slot has room of its own, on the processor each thread
+    # scratch row of the slot on a device, of the thread on the processor
     own = item % len(room.counts)
     if is_new[item]:
         memory.num_tracks[slot] = 0
 
-    # collisions of an episode count once, so that those of its first frame are remembered, too
+    # collisions count once in an episode, so those of its first frame are remembered, too
     box, corners_m, rear_axle_m = step.boxes[item], room.corners_m[own], room.rear_axles_m[own]
     write_corners(box, corners_m)
     write_rear_axle(box, rear_axle_m)

@@ -1,4 +1,4 @@
-"""AV slots: where the AVs of many scenes are, and the step that moves them, and who is around them, by a frame."""
+"""AV slots: positions of the AVs of many scenes, and the step that moves them and their surroundings by a frame."""
 
 import functools
 from typing import Protocol, TypeAlias, TypeGuard, get_args
@@ -29,39 +29,39 @@ MovingModel: TypeAlias = Unicycle | InvertibleBicycle | KinematicBicycle
 
 
 class AvMover(Protocol):
-    """Who moves AVs: any object with this method."""
+    """Protocol of an object that moves the AVs."""
 
     def moved(self, avs: "AvSlots", slots: DeviceArray, actions: DeviceArray) -> DeviceArray:
-        """Return the AVs of slots (B,) one step later, as :func:`as_columns` has them; nothing moves yet.
+        """Return the AVs of slots (B,) one step later, in the form of :func:`as_columns`, without moving anything.
 
         Args:
             avs: All AVs.
-            slots: Which ones, each with a next frame; -1 for none.
-            actions: What they do, (B, ...).
+            slots: The slots, each with a next frame; -1 for none.
+            actions: Their actions, (B, ...).
 
         Raises:
-            InvalidArgumentError: An action leads to a state that is not finite.
+            InvalidArgumentError: An action leads to a non-finite state.
         """
 
 
 class AvSlots:
-    """The AVs of N scenes, each at a frame of its own, with who is around them, on the processor or a device.
+    """The AVs of N scenes, each in its own frame, with their surroundings, on the processor or a device.
 
     Args:
         num_slots: N.
         mover: Moves the AVs.
         size_m: Length and width of an AV.
-        step_time_s: Seconds of a step.
-        roads: Road users and routes; None where nobody asks for them.
-        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
+        step_time_s: Duration of a step, seconds.
+        roads: Road users and routes; None if they are not needed.
+        backend: Where kernels run, opened by :func:`l5kit.device.opening.open_backend`.
 
     Attributes:
         mover: Moves the AVs.
-        step_time_s: Seconds of a step.
+        step_time_s: Duration of a step, seconds.
         roads: Road users and routes.
-        backend: Where, as :func:`l5kit.device.opening.open_backend` opens it.
-        arrays: The AVs, as kernels take them.
-        is_new: Which AVs have done no step, bool (N,).
+        backend: Where kernels run.
+        arrays: The AVs, in the form of kernels.
+        is_new: AVs without a step so far, bool (N,).
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class AvSlots:
             motions_before=backend.zeros((num_slots, 4)),
         )
         self.is_new: DeviceArray = backend.zeros(num_slots, np.bool_)
-        backend.wait()  # for what other streams may read
+        backend.wait()  # for readers in other streams
 
     def __len__(self) -> int:
         return int(self.is_new.shape[0])
 
     def start(self, slots: Int64Array, before: Float64Array, now: Float64Array) -> None:
-        """Put the AVs of slots (B,) where the log has them, with the speeds and the turns of the step before.
+        """Place the AVs of slots (B,) at their logged poses, with the speeds and yaw rates of the step before.
 
         Args:
-            slots: The slots, none of them twice; their road users stand in the same frames.
+            slots: The slots, without duplicates; their road users are in the same frames.
             before: World x, y and yaw in the frames before, metres and radians, (B, 3).
             now: The same in the current frames.
         """
@@ -100,14 +100,14 @@ class AvSlots:
         self.put(slots, as_columns(states, yaw_rates))
 
     def put(self, slots: Int64Array, columns: Float64Array) -> None:
-        """Put the AVs of slots (B,) somewhere, as :func:`as_columns` has them, (B, ``NUM_COLUMNS``)."""
+        """Place the AVs of slots (B,), given in the form of :func:`as_columns`, (B, ``NUM_COLUMNS``)."""
         self._set(*self.backend.upload([slots, columns]), begins=True)
 
     def move(self, slots: DeviceArray, actions: DeviceArray) -> None:
-        """Move the AVs of slots (B,) by actions (B, ...), and who is around them, to the next frames.
+        """Move the AVs of slots (B,) by actions (B, ...), and their surroundings, to the next frames.
 
         Raises:
-            InvalidArgumentError: An action leads to a state that is not finite; nothing has moved.
+            InvalidArgumentError: An action leads to a non-finite state; nothing has moved.
         """
         moved = self.mover.moved(self, slots, actions)
         if self.roads is not None:
@@ -115,7 +115,7 @@ class AvSlots:
         self._set(slots, moved, begins=False)
 
     def states_of(self, slots: Int64Array | slice) -> VehicleStates:
-        """Return the AVs of some slots, checked as they moved, as vehicle models take them, on the processor."""
+        """Return the AVs of some slots as vehicle states on the processor; they were checked when they moved."""
         boxes, motions = self.arrays.boxes[slots], self.arrays.motions[slots]
         return VehicleStates(
             positions_m=boxes[:, :2],
@@ -128,11 +128,11 @@ class AvSlots:
         )
 
     def choose_going(self, states: DeviceArray, *, begins: bool = True) -> DeviceArray:
-        """Return numbers of slots that go on, -1 for others, int64 (N,), in memory that is used again.
+        """Return indices of slots that continue, -1 for others, int64 (N,), in reused memory.
 
         Args:
-            states: How slots stand, 0 where they may go on, (N,).
-            begins: Whether those may that have done no step.
+            states: States of slots, 0 for those that may continue, (N,).
+            begins: Whether slots without a step may continue.
         """
         assert self.roads is not None
         self.backend.run(choose_going, len(self), states, self.is_new, begins, self.roads.going)
