@@ -62,7 +62,7 @@ OTHERS = ("log", *POPULATIONS_BY_PARAMETERS)
 SELF_PLAY = "policy"
 """Setting of configurations of trainings for road users that are driven by the trained policy."""
 BESIDE_POLICY = "idm"
-"""Driver with ``SELF_PLAY`` of vehicles that the policy does not drive: in scenes with only the AV, and while waiting."""
+"""Driver with ``SELF_PLAY`` of vehicles not driven by the policy: in scenes with only the AV, or while waiting."""
 ENDS = get_args(EndName)
 _NO_PICTURE = {
     "raster_size": [1, 1],

@@ -1,4 +1,4 @@
-"""Imitation of rules: a policy learns what a planner by rules would do where the policy comes to (DAgger)."""
+"""Imitation of rules: a policy learns what a rule planner would do in states that the policy reaches (DAgger)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,26 +25,26 @@ from l5kit.simulation.engine.scene_simulation import EgoSeat, SceneSimulation
 from l5kit.simulation.engine.traffic_state import TrafficState
 
 RULES: Final = "rules"
-"""What ``rl_params.init`` calls the imitation of rules."""
+"""Value of ``rl_params.init`` for the imitation of rules."""
 
 _ROUNDS: Final = 3
 
 _MOST_SCENES: Final = 12
-"""Scenes of a town that a round drives at most."""
+"""Maximum number of scenes of a town in one round."""
 
 _EPOCHS: Final = 8
 _BATCH_SIZE: Final = 512
 _LEARNING_RATE: Final = 1e-3
 
 _LOOK_S: Final = 1.0
-"""The acceleration of a plan is the one that comes as far in so many seconds."""
+"""The action of a plan is the acceleration that covers the same distance in this many seconds."""
 
 
 def require_imitable(options: PolicyOptions) -> RouteActions:
     """Return the actions of a policy that can imitate rules.
 
     Raises:
-        ConfigError: It has others than along the route, or does not see compact observations.
+        ConfigError: The actions are not along the route, or the observations are not compact.
     """
     if options.observation == "compact" and options.actions in ROUTE_ACTIONS:
         kind = model_actions(options.actions)
@@ -65,22 +65,22 @@ def imitate_rules(
     seed: int,
     tell: Callable[[str], None],
 ) -> None:
-    """Let the policy of an algorithm learn to do what a planner by rules does, in three rounds.
+    """Train the policy of an algorithm to imitate a rule planner, in three rounds.
 
-    In the first one the decisions of the rules are carried out, in the others those of the policy, while the rules say
-    what they would do (DAgger, Ross et al., AISTATS 2011): so it learns how to get out of what it gets into. Each round
-    drives other scenes where there are enough, at most twelve of each town, and learns from all that was seen so far.
-    Rules plan along the route only, as the policy does.
+    The rules drive in the first round, the policy in the others, while the rules say what they would do (DAgger, Ross
+    et al., AISTATS 2011), so the policy learns to recover from its own mistakes. Each round drives other scenes if
+    there are enough, at most twelve of each town, and learns from all data so far. The rules plan along the route only,
+    like the policy.
 
     Args:
         model: The algorithm, changed.
-        towns: Data of the towns of the training.
-        options: What the policy sees and does.
-        seed: Of the order in which it learns.
+        towns: Data of the training towns.
+        options: Observations and actions of the policy.
+        seed: Seed of the order of samples.
         tell: Called with each line of progress, human-readable.
 
     Raises:
-        ConfigError: The policy has other actions or observations than those along the route.
+        ConfigError: The actions or observations of the policy are not those along the route.
     """
     kind, generator = require_imitable(options), np.random.default_rng(seed)
     seen: list[Float32Array] = []
@@ -89,8 +89,8 @@ def imitate_rules(
     for number in range(_ROUNDS):
         pupil = model.policy if number else None
         for town, sound_scenes in zip(towns, sound, strict=True):
-            # each round drives scenes that no other one does; a town of fewer scenes than rounds drives them again, as
-            # the policy must see what it gets into itself
+            # Each round drives different scenes. A town with fewer scenes than rounds repeats them, as the policy must
+            # see its own mistakes.
             scenes = (sound_scenes[number::_ROUNDS] or sound_scenes)[:_MOST_SCENES]
             lesson = _drive(town, scenes, options, kind=kind, pupil=pupil)
             seen += lesson.seen
@@ -101,16 +101,16 @@ def imitate_rules(
 
 @dataclass(frozen=True, eq=False)
 class _Lesson:
-    """Driver of a batch of AVs along routes, by rules or by the policy that imitates them; notes what rules want.
+    """Driver of a batch of AVs along routes, by rules or by the policy that imitates them; records what the rules want.
 
     Attributes:
-        kind: What actions are.
-        num_held: Frames that an action holds.
-        pupil: Decides; None for the rules.
-        sight: What the AVs of the batch see.
-        held: The action that each AV of the batch holds, (S, 1), changed.
-        seen: What was seen at each decision, (R, D).
-        wanted: What the rules wanted, (R, 1).
+        kind: Kind of the actions.
+        num_held: Frames for which an action holds.
+        pupil: The policy; None for the rules.
+        sight: Observations of the AVs of the batch.
+        held: Current action of each AV of the batch, (S, 1), changed.
+        seen: Observations at each decision, (R, D).
+        wanted: Actions of the rules, (R, 1).
     """
 
     kind: RouteActions
@@ -126,8 +126,7 @@ class _Lesson:
         """Return controls of the vehicle model, (R, 2)."""
         seen, routes = self.sight.look(state)
         if (state.frame_indices[0] - FIRST_FRAME) % self.num_held == 0:
-            # the action whose acceleration comes as far ahead as the plan of the rules: s = v t + a t^2 / 2, along the
-            # heading of now
+            # the acceleration that covers the distance of the plan along the current heading: s = v t + a t^2 / 2
             plans, ego, step = self._rules.plan_anew(state), state.ego, round(_LOOK_S / state.step_time_s) - 1
             offsets_m = plans[:, step, :2] - ego.positions_m
             ahead_m = offsets_m[:, 0] * np.cos(ego.yaws_rad) + offsets_m[:, 1] * np.sin(ego.yaws_rad)
@@ -149,7 +148,7 @@ def _drive(
     kind: RouteActions,
     pupil: ActorCriticPolicy | None,
 ) -> _Lesson:
-    """Drive scenes of a town to their ends, with others as in its environments; return the lesson."""
+    """Drive scenes of a town to their ends, with the traffic of its environments; return the recorded lesson."""
     batch = SceneBatch.of_scenes(
         [SceneRecords.read(town.log, scene) for scene in scenes],
         scene_indices=scenes,
@@ -168,12 +167,12 @@ def _drive(
 def _learn(
     policy: ActorCriticPolicy, seen: Float32Array, wanted: Float32Array, generator: np.random.Generator
 ) -> float:
-    """Let a policy make what is wanted (N, 1) likely where it was seen (N, D); return how far it is off on average."""
+    """Train a policy to take wanted actions (N, 1) for observations (N, D); return the mean error."""
     optimiser = torch.optim.Adam(policy.parameters(), lr=_LEARNING_RATE)
     observations, actions = torch.from_numpy(seen), torch.from_numpy(wanted)
     policy.set_training_mode(True)
     for _ in range(_EPOCHS):
-        # as many batches as none is larger than the size
+        # batches of equal size, at most the batch size
         for rows in np.array_split(generator.permutation(len(seen)), -(-len(seen) // _BATCH_SIZE)):
             _, log_probabilities, _ = policy.evaluate_actions(observations[rows], actions[rows])
             optimiser.zero_grad()

@@ -1,4 +1,4 @@
-"""The algorithm that trains a driver: PPO of stable-baselines3, new or out of a checkpoint."""
+"""Algorithm that trains a driver: PPO of stable-baselines3, new or from a checkpoint."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -22,35 +22,35 @@ from l5kit.reinforcement.compact_features import CompactFeatures, measure_scales
 from l5kit.reinforcement.near_start import NearStartPolicy
 
 _CONVOLVED_SIDES_PX = (107, 122)
-"""Sides of pictures that the feature extractor takes; others have that of stable-baselines3."""
+"""Image sizes for which the feature extractor of l5kit is used; others use that of stable-baselines3."""
 
 _LEAST_SIDE_PX = 36
-"""Least side of pictures that the latter takes; smaller ones are looked at pixel by pixel."""
+"""Smallest image size for the latter; smaller images are flattened."""
 
 _NUM_FEATURES = 128
 
 _NUM_HEADS = {"agents": 0, "attention": 4}
-"""Heads of the networks for compact observations; 0 for that of the largest values."""
+"""Number of heads of each network for compact observations; 0 for max pooling."""
 
 _JUDGING = ("value_net.", "mlp_extractor.value_net.", "vf_features_extractor.", "pi_features_extractor.", "log_std")
-"""Weights that do not say what to do; policies that ship are without them."""
+"""Weights that do not affect actions; shipped policies lack them."""
 
 
 def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactLayout | None = None) -> PPO:
-    """Return the algorithm of a new training, with the first weights of its seed.
+    """Return the algorithm of a new training, with the initial weights of its seed.
 
     Args:
         params: The training.
-        env: Its environments, which begin anew where observations are normalised.
+        env: Its environments, which are reset if observations are normalised.
         layout: Layout of compact observations; None for others.
 
     Raises:
-        ConfigError: The network is one for compact observations, and these are others.
+        ConfigError: The network is one for compact observations, but the observations are others.
     """
     space = env.observation_space
     extractor: JsonObject = {}
     if params.network == "layers":
-        # pictures are looked at with convolutions, where these fit
+        # convolutions for images of suitable size
         picture = space.spaces.get("image") if isinstance(space, spaces.Dict) else None
         sides_px = () if picture is None else (picture.shape or ())[1:]
         if picture is not None and min(sides_px) >= _LEAST_SIDE_PX:
@@ -92,11 +92,11 @@ def make_algorithm(params: ReinforcementParams, env: VecEnv, *, layout: CompactL
 
 
 def find_beginning(path: str) -> Path:
-    """Return the file of the policy that a training is to begin with.
+    """Return the file of the initial policy of a training.
 
     Raises:
-        FileNotFoundError: There is none; the message names the key of the configuration.
-        InvalidArgumentError: The folder is not what its training has left there.
+        FileNotFoundError: There is no such file; the message names the key of the configuration.
+        InvalidArgumentError: The folder was changed after its training.
     """
     try:
         return find_policy_file(path)
@@ -108,12 +108,12 @@ def find_beginning(path: str) -> Path:
 
 
 def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
-    """Let an algorithm begin with the weights of a policy; those that only judge stay new where it has none.
+    """Load the weights of a policy as initial ones; the critic stays new if the file has none.
 
     Args:
         model: The algorithm, changed.
         path: A ``.zip``, the folder of a training, or the name of a policy that ships.
-        options: What the algorithm is to be trained with.
+        options: Training options of the algorithm.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -129,11 +129,11 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
             f"rl_params.init: {file} was trained with {', '.join(f'{name} {was[name]!r}' for name in names)}; the "
             f"training has {', '.join(f'{name} {has[name]!r}' for name in names)}"
         )
-    # damage is told before a network that does not fit, as it may be the reason
+    # report damage before a mismatch of the network, as it may be the cause
     own = model.policy.state_dict()
     broken = []
     for name, value in weights.items():
-        # weights are finite numbers in memory; deviations, which values are divided by, are above 0
+        # weights must be finite; deviations, which values are divided by, must be above 0
         is_usable = isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type == "cpu"
         is_usable = is_usable and bool(value.isfinite().all())
         if not is_usable or (name.endswith(".deviations") and bool((value <= 0).any())):
@@ -155,6 +155,6 @@ def take_weights(model: PPO, path: str, options: PolicyOptions) -> None:
 
 
 def _options_by_name(options: PolicyOptions) -> dict[str, object]:
-    """Return options by name, those of the layout each by its own."""
+    """Return options by name, with those of the layout one by one."""
     by_name = options.as_json()
     return {**by_name, **{f"compact.{name}": value for name, value in by_name.pop("layout").items()}}

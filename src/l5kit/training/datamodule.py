@@ -1,4 +1,4 @@
-"""Data modules: the batches of a configuration, for trainings on Lightning of one's own."""
+"""Data modules: the batches of a configuration, for your own trainings with Lightning."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 
 
 class SampleDataModule(pl.LightningDataModule):
-    """The samples of a configuration as batches for a Lightning module of your own.
+    """The samples of a configuration as batches for your own Lightning module.
 
-    ``train_data_loader`` and ``val_data_loader`` say which logs, how many samples at once, in which order and with
-    which perturbation, as for ``l5kit train``. Each epoch has another order, that depends on ``train_params.seed`` and
-    the epoch only; each process of a distributed training gets samples of its own, so that Lightning's samplers are not
-    needed: pass ``use_distributed_sampler=False`` to its trainer.
+    ``train_data_loader`` and ``val_data_loader`` define logs, batch size, order and perturbation, as for ``l5kit
+    train``. The order of each epoch depends only on ``train_params.seed`` and the epoch. Each process of a distributed
+    training gets its own samples, so Lightning's samplers are not needed: pass ``use_distributed_sampler=False`` to its
+    trainer.
 
     Args:
         config: The configuration.
@@ -37,8 +37,8 @@ class SampleDataModule(pl.LightningDataModule):
 
     Attributes:
         config: The configuration.
-        train_samples: The samples that are trained on; after :meth:`setup`.
-        val_samples: Those of evaluations; None without a ``val_data_loader``.
+        train_samples: Training samples; after :meth:`setup`.
+        val_samples: Samples of evaluations; None without a ``val_data_loader``.
     """
 
     def __init__(self, config: TrainingConfig, data_folder: str | os.PathLike[str] | None = None) -> None:
@@ -51,7 +51,7 @@ class SampleDataModule(pl.LightningDataModule):
 
     @classmethod
     def from_cfg(cls, cfg: Config, data_folder: str | os.PathLike[str] | None = None) -> Self:
-        """Return the data module of a configuration, such as one that ``l5kit train`` takes.
+        """Return the data module of a configuration, such as those of ``l5kit train``.
 
         Raises:
             ConfigError: A key is missing, unknown, of the wrong type or out of range.
@@ -60,7 +60,7 @@ class SampleDataModule(pl.LightningDataModule):
 
     @property
     def train_samples(self) -> Samples:
-        """The samples that are trained on.
+        """Training samples.
 
         Raises:
             InvalidArgumentError: :meth:`setup` was not called.
@@ -85,14 +85,14 @@ class SampleDataModule(pl.LightningDataModule):
         self._train_samples = open_samples(self.config, params.train_loader, self._data_manager, perturbed=True)
 
     def make_network(self) -> nn.Module:
-        """Return the network of the configuration, untrained: losses in train mode, trajectories in eval mode.
+        """Return the untrained network of the configuration: losses in train mode, trajectories in eval mode.
 
         Weights are drawn from torch's global generator.
         """
         return make_model(self.config, self._train_samples)
 
     def train_dataloader(self) -> BatchLoader:
-        """Return the batches of an epoch, as many in all processes."""
+        """Return the batches of an epoch, the same number in all processes."""
         loader = self.config.params.train_loader
         return make_loader(
             self.train_samples,
@@ -126,10 +126,10 @@ class SampleDataModule(pl.LightningDataModule):
         device: torch.device,
         dataloader_idx: int,  # noqa: ARG002
     ) -> dict[str, torch.Tensor]:
-        """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+        """Return the tensors of a batch on a device, as float32 if it does not support float64."""
         return tensors_on(device, batch)
 
 
 def _device_of(loader: LoaderParams) -> str | None:
-    """Return where batches are made that are to be made on a GPU: the current one, if there is one."""
+    """Return the device for batches that should be made on a GPU: the current one, if there is one."""
     return "cuda" if loader.on_device and torch.cuda.is_available() else None

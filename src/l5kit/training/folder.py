@@ -1,4 +1,4 @@
-"""The folder of a training: what may be in it at the start, and whether the training in it can go on."""
+"""Folder of a training: its allowed content at the start, and whether its training can be resumed."""
 
 import glob
 import hashlib
@@ -20,13 +20,13 @@ from l5kit.training.state_file import LAST_CHECKPOINT, ResumePoint, read_resume_
 from l5kit.workflows.workflow import TrainingConfig
 
 CONFIG_FILE: Final = "config.yaml"
-"""The configuration, as it was given."""
+"""The configuration as given."""
 
 CURVES: Final = "curves"
 """Folder of the curves."""
 
 RESULT_FILE: Final = "result.json"
-"""Steps and scores at the end; where it is, a training had come to its end."""
+"""Final steps and scores; it marks a finished training."""
 
 _FIXED_SECTIONS: Final = ("workflow", "model_params", "raster_params", "data_generation_params", "train_data_loader")
 _FIXED_RUN_KEYS: Final = (
@@ -39,7 +39,7 @@ _LENGTH_KEYS: Final = ("max_num_steps", "num_epochs")
 
 
 def training_digest(cfg: Config) -> str:
-    """Return a text that a training has in common with those that it may go on from."""
+    """Return a text that is equal for a training and those from which it can resume."""
     params = cfg.get("train_params") or {}
     fixed = [{key: cfg.get(key) for key in _FIXED_SECTIONS}, {key: params.get(key) for key in _FIXED_RUN_KEYS}]
     text = json.dumps(with_integers(fixed), sort_keys=True, default=str)
@@ -47,26 +47,27 @@ def training_digest(cfg: Config) -> str:
 
 
 def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> ResumePoint | None:
-    """Make the folder of a new training, or return where the training in it goes on.
+    """Create the folder of a new training, or return where its training is resumed.
 
     Args:
         folder: The folder.
         config: The configuration.
-        resume: Whether the training in the folder is to go on.
+        resume: Whether to resume the training in the folder.
 
     Raises:
-        InvalidArgumentError: A new training is to be written to a folder that holds files.
-        FileNotFoundError: There is nothing to go on from, or a file that it needs is gone.
-        ConfigError: The training in the folder is another one.
-        CheckpointError: The state to go on from is broken, or that of another training.
+        InvalidArgumentError: A new training should be written to a folder that holds files.
+        FileNotFoundError: There is nothing to resume from, or a required file is gone.
+        ConfigError: The training in the folder is a different one.
+        CheckpointError: The state to resume from is broken, or that of another training.
     """
     checkpoint = folder / LAST_CHECKPOINT
     resumed = None
-    # all processes of a training look, and one of them changes something
+    # all processes of a training check, and one of them makes changes
     if is_main_process():
         clear_leftovers_in(folder)
     if resume:
-        # a folder without a configuration is refused, and one whose state is gone, as other files in it prove
+        # refuse a folder without a configuration, and one whose state is gone although other files prove that there was
+        # one
         advice = "put it back, or start a new training in another folder"
         if not (folder / CONFIG_FILE).is_file():
             if checkpoint.exists():
@@ -74,7 +75,7 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
                     f"there is no {folder / CONFIG_FILE}, the configuration of the training that is to go on; {advice}"
                 )
             raise FileNotFoundError(f"there is no {checkpoint} to go on from; start without resume")
-        # the state of a step is written before the weights of the next checkpoint are
+        # the state of a step is written before the weights of the next checkpoint
         num_weights = len(list(folder.glob(f"{glob.escape(config.params.run.output_name)}_*_steps.safetensors")))
         has_ended = (folder / RESULT_FILE).exists()
         if not checkpoint.exists() and (num_weights > 1 or has_ended):
@@ -84,7 +85,7 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
             )
         stored = load_config_data(str(folder / CONFIG_FILE))
         _require_same_training(config.mapping, stored)
-        # longer is well, unless the state of a schedule of a class depends on the number of steps
+        # a longer training is fine, unless the state of a schedule class depends on the number of steps
         given, before = config.mapping["train_params"], stored["train_params"]
         changed = [key for key in _LENGTH_KEYS if given.get(key) != before.get(key)]
         argument = length_of_course(config.params) if changed else None
@@ -110,11 +111,11 @@ def prepare_folder(folder: Path, config: TrainingConfig, *, resume: bool) -> Res
 
 @contextmanager
 def freed_by_errors(folder: Path, *, has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Take back what a training has written where an error comes before its first step, so that its folder is free.
+    """Remove the files of a training after an error before its first step, so that its folder can be used again.
 
     Args:
         folder: The folder of a new training.
-        has_begun: Tells whether a step was made.
+        has_begun: Returns whether a step was made.
     """
     try:
         yield
@@ -127,12 +128,12 @@ def freed_by_errors(folder: Path, *, has_begun: Callable[[], bool]) -> Iterator[
 
 
 def _require_same_training(given: Config, stored: Config) -> None:
-    """Refuse to go on with another network, other data or another order: configurations are compared as given."""
+    """Refuse to resume with another network, data or order: configurations are compared as given."""
     for section in _FIXED_SECTIONS:
         now, before = given.get(section), stored.get(section)
         if now != before:
             difference = f"{before!r} became {now!r}"
-            # of a section with keys, the first of them that differs says more
+            # for a section with keys, name the first one that differs
             if isinstance(now, Mapping) and isinstance(before, Mapping):
                 different = [key for key in {**before, **now} if now.get(key) != before.get(key)]
                 if different:

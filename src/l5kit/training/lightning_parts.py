@@ -1,4 +1,4 @@
-"""Parts of Lightning that trainings are built on; the error where it is missing names the extra that brings it."""
+"""Parts of Lightning that trainings use; the error if it is missing names the extra that installs it."""
 
 from l5kit.errors import MissingDependencyError, install_command
 

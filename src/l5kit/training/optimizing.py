@@ -1,4 +1,4 @@
-"""Optimisers and courses of the learning rate: the steps of a training, Adam and others of l5kit, or named classes."""
+"""Optimizers and learning rate schedules: those of l5kit, or named classes."""
 
 import inspect
 import math
@@ -15,26 +15,26 @@ from l5kit.errors import ConfigError
 from l5kit.training.lightning_parts import Checkpoint, EarlyStopping, pl
 
 _LENGTHS: Final = ("total_steps", "T_max")
-"""Arguments of schedules that are the steps of the training, unless the configuration gives them."""
+"""Arguments of schedules that are set to the steps of the training, unless the configuration gives them."""
 
 _KEYS_INSTEAD: Final[dict[type[pl.Callback], str]] = {
     Checkpoint: "train_params.checkpoint_every_n_steps and save_top_k",
     EarlyStopping: "train_params.early_stopping_patience",
 }
-"""Callbacks whose work l5kit does itself, and the keys for it."""
+"""Callbacks whose function is built into l5kit, and the keys for it."""
 
 
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """The course of a training in steps.
+    """Schedule of a training in steps.
 
     Attributes:
         num_steps: Steps of the whole training.
-        steps_per_epoch: Steps after which samples come anew.
+        steps_per_epoch: Steps of an epoch.
         checkpoint_every: Steps between two checkpoints.
         eval_every: Steps between two evaluations.
-        warmup_num_steps: Steps in which the learning rate rises.
-        is_cosine: Whether it falls like half a cosine after them.
+        warmup_num_steps: Steps of the learning rate warmup.
+        is_cosine: Whether a cosine decay follows.
     """
 
     num_steps: int
@@ -46,12 +46,12 @@ class TrainingSchedule:
 
     @classmethod
     def of(cls, params: TrainingParams, *, num_batches: int, schedule: str) -> "TrainingSchedule":
-        """Return the course of a training whose epochs have so many batches, each for a step.
+        """Return the schedule of a training.
 
         Args:
             params: The training.
             num_batches: Batches of an epoch on each device; those whose gradients are averaged count as one.
-            schedule: That of the workflow, where the configuration names none.
+            schedule: Schedule of the workflow, if the configuration names none.
         """
         run, optimizer = params.run, params.optimizer
         if run.num_epochs is None:
@@ -76,7 +76,7 @@ class TrainingSchedule:
 
 
 def learning_rate_factor(step: int, schedule: TrainingSchedule) -> float:
-    """Return the learning rate of a step, counted from 0, as a share of its peak."""
+    """Return the learning rate of a step, counted from 0, relative to its peak."""
     if step < schedule.warmup_num_steps:
         return (step + 1) / schedule.warmup_num_steps
     if not schedule.is_cosine:
@@ -88,23 +88,24 @@ def learning_rate_factor(step: int, schedule: TrainingSchedule) -> float:
 
 
 def _interval(num_steps: int | None, num_epochs: int | None, steps_per_epoch: int, end: int) -> int:
-    """Return an interval in steps, of at most the whole training."""
+    """Return an interval in steps, at most the whole training."""
     if num_steps is None:
         num_steps = end if num_epochs is None else num_epochs * steps_per_epoch
     return min(num_steps, end)
 
 
 def make_optimizer(params: TrainingParams, weights: Iterable[nn.Parameter]) -> Optimizer:
-    """Return the optimiser of a training: Adam, AdamW with a weight decay, or the class that is named.
+    """Return the optimizer of a training: Adam, AdamW with a weight decay, or the named class.
 
-    A class gets the weights first. It may ask for ``lr``, which is ``learning_rate``, and for ``weight_decay``.
+    A class gets the weights first. It may have parameters ``lr``, set to ``learning_rate``, and ``weight_decay``.
 
     Args:
         params: The training.
-        weights: What it changes.
+        weights: The weights to optimize.
 
     Raises:
-        ConfigError: The class cannot be imported or made, is no optimiser, or knows no ``weight_decay`` that is given.
+        ConfigError: The class cannot be imported or created, is not an optimizer, or does not support a given
+            ``weight_decay``.
     """
     rate, decay, named = params.optimizer.learning_rate, params.optimizer.weight_decay, params.own.optimizer
     if named is None:
@@ -116,14 +117,13 @@ def make_optimizer(params: TrainingParams, weights: Iterable[nn.Parameter]) -> O
 
 
 def make_course(params: TrainingParams, optimizer: Optimizer, schedule: TrainingSchedule) -> LRScheduler:
-    """Return what sets the learning rate after each step: a course of l5kit, or the class that is named.
+    """Return the learning rate schedule after each step: one of l5kit, or the named class.
 
-    A class gets the optimiser first. It may ask for ``max_lr``, which is ``learning_rate``, and for ``total_steps`` or
-    ``T_max``, which are the steps of the training.
+    A class gets the optimizer first. It may have parameters ``max_lr``, set to ``learning_rate``, and ``total_steps``
+    or ``T_max``, set to the steps of the training.
 
     Raises:
-        ConfigError: The class cannot be imported or made, is no schedule that goes by steps, or ends before the
-            training.
+        ConfigError: The class cannot be imported or created, is not a schedule by steps, or ends before the training.
     """
     named = params.optimizer.own_schedule
     if named is None:
@@ -131,7 +131,7 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
     loaded = named.load(LRScheduler)
     if issubclass(loaded, ReduceLROnPlateau):
         raise ConfigError(f"{named.key}: {named.class_path} goes by scores; take a schedule that goes by steps")
-    # a cycle that ends early raises in the middle of the training, whose steps nobody could go on from
+    # a cycle that ends early would raise in the middle of the training, which could not be resumed either
     steps = schedule.num_steps
     context = {"max_lr": params.optimizer.learning_rate, **dict.fromkeys(_LENGTHS, steps)}
     made = named.make(LRScheduler, context, optimizer)
@@ -144,7 +144,7 @@ def make_course(params: TrainingParams, optimizer: Optimizer, schedule: Training
 
 
 def length_of_course(params: TrainingParams) -> str | None:
-    """Return the argument of the named schedule that is the steps of the training, so that they cannot be changed.
+    """Return the parameter of the named schedule that depends on the number of steps, which then must not change.
 
     Raises:
         ConfigError: The class cannot be imported.
@@ -157,10 +157,10 @@ def length_of_course(params: TrainingParams) -> str | None:
 
 
 def make_callbacks(params: TrainingParams) -> list[pl.Callback]:
-    """Return the callbacks that a configuration names.
+    """Return the callbacks of a configuration.
 
     Raises:
-        ConfigError: One cannot be imported or made, is no callback, or does what l5kit does itself.
+        ConfigError: One cannot be imported or created, is not a callback, or duplicates a function of l5kit.
     """
     made = []
     for named in params.own.callbacks:

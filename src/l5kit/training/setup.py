@@ -1,4 +1,4 @@
-"""Setup of a training: its data, its course and its network, before the first step."""
+"""Setup of a training: data, schedule and network, before the first step."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from l5kit.workflows.workflow import Samples, TrainingConfig, make_model, open_s
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """A training as it is before its first step.
+    """A training before its first step.
 
     Attributes:
         config: The configuration.
-        num_devices: How many devices of each machine are trained on.
-        world_size: How many processes train, each on a device of its own.
-        samples: What it is trained on.
-        batches: Those of its steps.
-        evaluation: Those of an evaluation, never perturbed; None without evaluations.
-        schedule: Its course.
-        module: The network with the first weights of the seed, and how it is trained.
+        num_devices: Number of training devices of each machine.
+        world_size: Number of training processes, each on its own device.
+        samples: Training samples.
+        batches: Batches of its steps.
+        evaluation: Batches of an evaluation, never perturbed; None without evaluations.
+        schedule: Its schedule.
+        module: The network with the initial weights of the seed, and its training.
     """
 
     config: TrainingConfig
@@ -44,16 +44,16 @@ class TrainingSetup:
 
 
 def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSetup:
-    """Open the data of a training and make its network; torch's global generator is seeded.
+    """Open the data of a training and create its network; torch's global generator is seeded.
 
     Args:
         config: The configuration.
-        data_manager: Finds logs and map.
+        data_manager: Data manager of logs and map.
 
     Raises:
-        FileNotFoundError: A log, the map, or ImageNet weights that are asked for are missing.
-        ConfigError: There is not one batch, or nothing to evaluate or to drive, datasets miss a key, no scene has a
-            weight above 0, or a class that is named cannot be used.
+        FileNotFoundError: A log, the map, or requested ImageNet weights are missing.
+        ConfigError: There is not a single batch, or nothing to evaluate or to drive, datasets miss a key, no scene has
+            a weight above 0, or a named class cannot be used.
     """
     params, loader = config.params, config.params.train_loader
     batches_per_step = params.scaling.accumulate_grad_batches
@@ -81,16 +81,16 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     num_samples = choice.num_samples_of(samples)
     num_batches = steps_per_epoch(num_samples, loader, world_size=world_size, batches_per_step=batches_per_step)
     schedule = TrainingSchedule.of(params, num_batches=num_batches, schedule=config.workflow.schedule)
-    # right before the weights are drawn, which so do not depend on what was opened before
+    # right before the weights are drawn, which then do not depend on anything opened before
     torch.manual_seed(params.run.seed)
     network = make_model(config, samples)
     require_outputs(network, samples)
     if params.scaling.strategy == "fsdp":
         require_parts(network)
     if params.scaling.compile:
-        from torch import _dynamo  # here, since it takes a second
+        from torch import _dynamo  # imported here, as it takes a second
 
-        # in place: when the network is called first, and again for inputs of other shapes
+        # compiled in place: at the first call of the network, and again for inputs of other shapes
         backend, names = params.scaling.compile_backend, sorted(_dynamo.list_backends(exclude_tags=()))
         if backend not in names:
             raise ConfigError(
@@ -101,7 +101,7 @@ def set_up(config: TrainingConfig, data_manager: LocalDataManager) -> TrainingSe
     driving = None if params.val_driving is None else DrivingEvaluation(config, params.val_driving, data_manager)
     module = TrainingModule(network, config, schedule, driving=driving)
     if params.own_classes():
-        module.configure_optimizers()  # now, before anything is written: they may not be there
+        module.configure_optimizers()  # before anything is written, as they may be missing
     batches = StepBatches(
         samples,
         loader,

@@ -1,4 +1,4 @@
-"""Networks of which each device has a part of the weights (FSDP2 of torch): which can be such, and which are."""
+"""Sharded networks, of which each device has a part of the weights (FSDP2 of torch)."""
 
 from torch import nn
 
@@ -6,7 +6,7 @@ from l5kit.errors import ConfigError
 
 
 def require_parts(model: nn.Module) -> None:
-    """Refuse a network with weights that cannot be parted.
+    """Refuse a network with weights that cannot be sharded.
 
     Raises:
         ConfigError: A weight has no axes.
@@ -20,5 +20,5 @@ def require_parts(model: nn.Module) -> None:
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Return whether each device has a part of the weights of a network, also while they are gathered."""
+    """Return whether the weights of a network are sharded, also while they are gathered."""
     return any(base.__name__ == "FSDPModule" for base in type(model).__bases__)

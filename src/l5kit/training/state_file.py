@@ -1,4 +1,4 @@
-"""The state of a training on disk: what Lightning takes a training up from, written whole and read without its code."""
+"""State file of a training, from which Lightning resumes: written atomically, and read without running code."""
 
 import warnings
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from l5kit.planning.torch_files import CheckpointError
 from l5kit.training.lightning_parts import CheckpointIO
 
 LAST_CHECKPOINT = "last.ckpt"
-"""File of Lightning that a training is taken up from."""
+"""Lightning checkpoint from which a training is resumed."""
 
 LightningState: TypeAlias = dict[str, Any]
-"""The state of a training, or of a part of it, as Lightning keeps it: plain values and tensors by name."""
+"""State of a training, or of a part of it, in Lightning's form: plain values and tensors by name."""
 
 _WRITER = "CheckpointWriter"
-"""Under which name :class:`~l5kit.training.checkpoint_writer.CheckpointWriter` keeps its part of the state."""
+"""Key of the state of :class:`~l5kit.training.checkpoint_writer.CheckpointWriter`."""
 
 _ADVICE = (
     "The training cannot go on from it: take another copy of the file, or start a new training in another folder; "
@@ -30,14 +30,14 @@ _ADVICE = (
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """The step at which a training goes on.
+    """The step at which a training is resumed.
 
     Attributes:
-        step: Steps that are done.
-        evaluated_step: Steps that were done at the last evaluation in the state; None for a state without evaluations.
-        minutes: Minutes that the training had taken.
-        training: What tells the training from others; None in states of earlier versions.
-        data: What was recorded of its data; nothing in states of earlier versions.
+        step: Finished steps.
+        evaluated_step: Steps at the last evaluation in the state; None for a state without evaluations.
+        minutes: Minutes of the training so far.
+        training: Identity of the training; None in states of earlier versions.
+        data: Record of its data; empty in states of earlier versions.
     """
 
     step: int = 0
@@ -48,10 +48,10 @@ class ResumePoint:
 
 
 def read_resume_point(path: Path) -> ResumePoint:
-    """Return where the training of a state goes on.
+    """Return where the training of a state is resumed.
 
     Raises:
-        CheckpointError: The file is broken, or no state of a training.
+        CheckpointError: The file is broken, or not the state of a training.
     """
     state = StateFiles().load_checkpoint(path)
     step = state["global_step"]
@@ -73,10 +73,10 @@ def _are_dicts(parts: object) -> bool:
 
 
 class StateFiles(CheckpointIO):
-    """Writes states so that a file appears whole or not at all, and reads them without running code in them."""
+    """Checkpoint reader and writer that writes states atomically and reads them without running code."""
 
     def save_checkpoint(self, checkpoint: LightningState, path: str | Path, storage_options: object = None) -> None:  # noqa: ARG002
-        """Write a state, replacing the file; a warning names what could not be read again without running code."""
+        """Write a state, replacing the file; a warning names values that could not be read without running code."""
         with replaced_when_complete(path, argument="path") as temporary:
             torch.save(checkpoint, temporary)
             find = getattr(torch.serialization, "get_unsafe_globals_in_checkpoint", None)  # from torch 2.6 on
@@ -98,7 +98,7 @@ class StateFiles(CheckpointIO):
         """Return a state, on the CPU.
 
         Raises:
-            CheckpointError: The file is broken, or no state of a training.
+            CheckpointError: The file is broken, or not the state of a training.
         """
         file = Path(path)
         try:
