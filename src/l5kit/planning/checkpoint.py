@@ -1,4 +1,4 @@
-"""Weights on disk: saved as safetensors with their configuration, loaded from these and from the files of L5Kit 1.5."""
+"""Weights on disk: saved as safetensors with their configuration, loaded from these and from files of L5Kit 1.5."""
 
 import copy
 import difflib
@@ -36,31 +36,31 @@ from l5kit.planning.torch_files import CheckpointError, is_archive, is_torchscri
 from l5kit.planning.weights_file import is_onnx
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")
-"""What ``torch.compile`` and others that wrap modules put between the names of attributes, and nobody else."""
+"""Name parts that only ``torch.compile`` and other wrappers of modules insert."""
 
 _HOLDERS = ("module.", "model.")
-"""What ``DistributedDataParallel`` and Lightning put before the names; networks may have such attributes too."""
+"""Prefixes of ``DistributedDataParallel`` and Lightning; networks may have such attributes, too."""
 
 _BACKBONE_PREFIX = "model."
-"""What networks on rasters put before the names of their backbone, which 1.5 trained on its own to predict agents."""
+"""Prefixes of the backbone in raster networks; 1.5 trained backbones alone to predict agents."""
 
 _MAX_LISTED = 10
-"""Names of one kind that a message lists."""
+"""Maximum number of names of one kind in a message."""
 
 
 class CheckpointMismatchError(L5KitError, RuntimeError):
-    """Weights do not fit a model; the message lists what is missing, unexpected or of another shape."""
+    """Weights do not fit a model; the message lists missing, unexpected and reshaped ones."""
 
 
 @dataclass(frozen=True)
 class WeightMismatch:
-    """Differences between the weights of a file and those of a model; false when everything fits.
+    """Differences between the weights of a file and those of a model; false if there are none.
 
     Attributes:
         missing: Names that the model has and the file lacks.
         unexpected: Names that the file has and the model lacks.
         reshaped: Name, shape in the file and shape in the model of weights whose shapes differ.
-        nearest: For a missing name the most similar unexpected one, and the other way round.
+        nearest: For a missing name the most similar unexpected one, and vice versa.
     """
 
     missing: tuple[str, ...] = ()
@@ -87,15 +87,15 @@ class WeightMismatch:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights that were read from a file.
+    """Weights read from a file.
 
     Attributes:
         path: The file.
-        kind: In which form the weights were stored.
+        kind: Format of the file.
         state_dict: The weights on the CPU.
-        config: The configuration that was saved with them; empty for files of L5Kit 1.5.
-        model_class: Module and name of the class of the model, if the file says so.
-        facts: What was saved about the weights, such as the step of their training and their score.
+        config: The configuration saved with them; empty for files of L5Kit 1.5.
+        model_class: Module and name of the class of the model, if the file has it.
+        facts: Facts saved about the weights, such as the step of their training and their score.
     """
 
     path: Path
@@ -106,17 +106,17 @@ class Checkpoint:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def load_into(self, model: nn.Module, *, strict: bool = True) -> WeightMismatch:
-        """Load the weights into a model, in place; warn of those that are not finite.
+        """Load the weights into a model, in place, with a warning for non-finite ones.
 
         Args:
             model: The model; it keeps its device. One wrapped by ``torch.compile`` or for several devices is unwrapped.
-            strict: Raise when anything does not fit. Otherwise what fits is loaded.
+            strict: Raise if anything does not fit. Otherwise the weights that fit are loaded.
 
         Returns:
-            What did not fit.
+            The differences.
 
         Raises:
-            CheckpointMismatchError: ``strict``, and something does not fit; the model is as it was.
+            CheckpointMismatchError: ``strict``, and something does not fit; the model is unchanged.
         """
         inner = _unwrapped(model)
         wanted = inner.state_dict()
@@ -143,18 +143,18 @@ class Checkpoint:
         return mismatch
 
     def mismatch_with(self, model: nn.Module) -> WeightMismatch:
-        """Return what does not fit a model, which may be on the device ``meta``; nothing is loaded."""
+        """Return the differences to a model, which may be on the device ``meta``, without loading anything."""
         wanted = _unwrapped(model).state_dict()
         return _compare(self.named_as(wanted), wanted)
 
     def named_as(self, wanted: Mapping[str, object]) -> dict[str, torch.Tensor]:
-        """Return the weights under the names that a model has for them, where these only have other prefixes.
+        """Return the weights under the names of a model, if these only differ in prefixes.
 
         Args:
             wanted: The state dict of the model.
         """
         named, num_fitting = _fitting_names(self.state_dict, wanted)
-        # a `module` inside of names, of a part for several devices, is a wrapper's where more weights fit without it
+        # an inner `module`, of a part for several devices, is treated as a wrapper if more weights fit without it
         if num_fitting < len(wanted):
             others, num_others = _fitting_names(self.state_dict, wanted, _HOLDERS[0].rstrip("."))
             named = others if num_others > num_fitting else named
@@ -171,15 +171,15 @@ def save_checkpoint(
 ) -> None:
     """Save the weights of a model as a safetensors file, with a configuration and a checksum in its metadata.
 
-    The file appears complete or not at all; an older one is replaced. Equal weights, configurations and facts make
-    equal files.
+    The file is written atomically; an older one is replaced. Equal weights, configurations and facts give equal files.
 
     Args:
-        path: The file to write, such as ``planner.safetensors``.
+        path: Output file, such as ``planner.safetensors``.
         model: The model, on any device.
-        config: What JSON can hold, such as the configuration of the training.
-        facts: Likewise, what is to be known of the weights, such as their step and score.
-        weights: The weights by name, where the model has others, or but a part of them; None for those that it has.
+        config: JSON values, such as the configuration of the training.
+        facts: JSON values about the weights, such as their step and score.
+        weights: The weights by name, if they differ from those of the model or are only a part; None for those of the
+            model.
 
     Raises:
         InvalidArgumentError: ``config`` or ``facts`` holds something that JSON cannot.
@@ -203,19 +203,19 @@ def save_weights(
     config: Mapping[str, object] | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> None:
-    """Save weights without their model as :func:`save_checkpoint` does.
+    """Save weights without their model, like :func:`save_checkpoint`.
 
     Args:
-        path: The file to write.
+        path: Output file.
         weights: The weights by name, on any device.
         model_class: Module and name of the class of the model.
-        config: What JSON can hold, such as the configuration of the training.
-        facts: Likewise, what is to be known of the weights, such as their step and score.
+        config: JSON values, such as the configuration of the training.
+        facts: JSON values about the weights, such as their step and score.
 
     Raises:
         InvalidArgumentError: ``config`` or ``facts`` holds something that JSON cannot.
         FileNotFoundError: The folder of ``path`` does not exist.
-        CheckpointError: The header in order is longer than it was.
+        CheckpointError: The sorted header is longer than the original one.
     """
     metadata = {
         "format": "pt",
@@ -225,14 +225,14 @@ def save_weights(
     }
     on_cpu = {name: value.detach().cpu() for name, value in weights.items()}
     with replaced_when_complete(path, argument="path") as temporary:
-        # copies, because safetensors takes neither strided tensors nor two names of one memory
+        # copies, because safetensors accepts neither strided tensors nor shared memory
         copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in on_cpu.items()}
         temporary.touch()
         permissions = stat.S_IMODE(temporary.stat().st_mode)
         save_file(copies, temporary, {**metadata, CHECKSUM_KEY: checksum_of(copies, metadata)})
-        temporary.chmod(permissions)  # safetensors makes files that their owner alone can read
+        temporary.chmod(permissions)  # safetensors creates files that only their owner can read
 
-        # the keys of the header get an order, so that equal contents are equal files
+        # sort the keys of the header, so that equal contents give equal files
         with temporary.open("r+b") as file:
             length = int.from_bytes(file.read(LENGTH_BYTES), "little")
             header = json.loads(file.read(length))
@@ -254,11 +254,11 @@ def read_checkpoint(path: str | os.PathLike[str], *, allow_pickle: bool = False)
 
     Args:
         path: The file.
-        allow_pickle: Also read whole modules and other pickled objects, which can run any code that is in the file.
+        allow_pickle: Also read whole modules and other pickled objects, which can run any code in the file.
 
     Raises:
         FileNotFoundError: There is no such file.
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
     """
     file = Path(path)
     if not file.is_file():
@@ -288,16 +288,16 @@ def load_checkpoint(
     Args:
         model: The model; it keeps its device.
         path: The file.
-        strict: Raise when anything does not fit. Otherwise what fits is loaded.
-        allow_pickle: Also read whole modules and other pickled objects, which can run any code that is in the file.
+        strict: Raise if anything does not fit. Otherwise the weights that fit are loaded.
+        allow_pickle: Also read whole modules and other pickled objects, which can run any code in the file.
 
     Returns:
-        What did not fit; false when everything did.
+        The differences; false if there are none.
 
     Raises:
         CheckpointMismatchError: ``strict``, and something does not fit; the message lists it with the nearest names.
         FileNotFoundError: There is no such file.
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
     """
     return read_checkpoint(path, allow_pickle=allow_pickle).load_into(model, strict=strict)
 
@@ -305,18 +305,18 @@ def load_checkpoint(
 def export_torchscript(path: str | os.PathLike[str], model: nn.Module) -> None:
     """Save a model as a TorchScript archive that ``torch.jit.load`` opens without l5kit.
 
-    The archive is on the CPU and in the mode (train or eval) of the model, which stays as it is. The file appears
-    complete or not at all.
+    The archive is on the CPU and in the mode (train or eval) of the model, which is not changed. It is written
+    atomically.
 
     Args:
-        path: The file to write.
+        path: Output file.
         model: One of the models of l5kit, on any device.
 
     Raises:
         FileNotFoundError: The folder of ``path`` does not exist.
     """
     with replaced_when_complete(path, argument="path") as temporary, warnings.catch_warnings():
-        # Who requests TorchScript by name needs no advice to request something else.
+        # TorchScript was requested by name, so suppress the advice to use something else
         warnings.filterwarnings("ignore", message=".*torch.jit.*deprecated", category=DeprecationWarning)
         torch.jit.save(torch.jit.script(copy.deepcopy(_unwrapped(model)).cpu()), temporary)
 
@@ -333,17 +333,17 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 
 
 def class_path_of(model: nn.Module) -> str:
-    """Return module and name of the class of a model; of a model of a user, as its configuration names it."""
+    """Return module and name of the class of a model; for a user model, as its configuration names it."""
     own = own_network_in(model)
 
-    # the class of a model, not the one that fully_shard derives of it
+    # the class of a model, not the one that fully_shard derives from it
     bases = type(model).__bases__
     kind = bases[-1] if any(base.__name__ == "FSDPModule" for base in bases) else type(model)
     return f"{kind.__module__}.{kind.__qualname__}" if own is None else own.class_path
 
 
 def _as_json(value: Mapping[str, object], argument: str) -> str:
-    """Return JSON with keys in order; they are sorted as the texts that JSON makes of them."""
+    """Return JSON with sorted keys, as JSON spells them."""
     try:
         return json.dumps(json.loads(json.dumps(value)), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
@@ -353,11 +353,11 @@ def _as_json(value: Mapping[str, object], argument: str) -> str:
 
 
 def without_wrappers(name: str, *others: str) -> str:
-    """Return the name of a weight without the parts that ``torch.compile`` and other wrappers put into it.
+    """Return the name of a weight without the parts that ``torch.compile`` and other wrappers insert.
 
     Args:
         name: The name, its parts separated by dots.
-        others: Further parts that are left out.
+        others: Further parts to leave out.
     """
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS and part not in others)
 
@@ -367,17 +367,17 @@ def _fitting_names(
 ) -> tuple[dict[str, torch.Tensor], int]:
     """Return the weights under other names, with or without prefixes, and how many of them a model has.
 
-    The prefixes that are taken off are those under which most names fit, of several the longest.
+    The removed prefixes are those with which most names fit, the longest of several.
     """
     own_names = {without_wrappers(name, *wrappers): name for name in wanted}
     named = {without_wrappers(name, *wrappers): value for name, value in weights.items()}
-    if len(named) < len(weights) or len(own_names) < len(wanted):  # names that are the same without wrappers
+    if len(named) < len(weights) or len(own_names) < len(wanted):  # names that are equal without wrappers
         named, own_names = dict(weights), {name: name for name in wanted}
-    # prefixes of wrappers with which all names start, one after the other
+    # prefixes of wrappers that all names share, one after the other
     candidates = [named]
     while prefixes := [each for each in _HOLDERS if named and all(name.startswith(each) for name in candidates[-1])]:
         candidates.append({name.removeprefix(prefixes[0]): value for name, value in candidates[-1].items()})
-    # a backbone that was trained alone fits where none of the others does
+    # if nothing else fits, try it as a backbone that was trained alone
     backbones = [{f"{_BACKBONE_PREFIX}{name}": value for name, value in each.items()} for each in candidates]
     best, num_best = named, 0
     for each in (*candidates, *([] if any(each.keys() & own_names.keys() for each in candidates) else backbones)):

@@ -1,4 +1,4 @@
-"""Weights as they are stored: safetensors, state dicts, pickled modules, TorchScript archives."""
+"""File formats of weights: safetensors, state dicts, pickled modules, TorchScript archives."""
 
 import hashlib
 import json
@@ -23,31 +23,31 @@ MODEL_KEY = "l5kit_model"
 """Metadata key of a safetensors file: module and name of the model's class."""
 
 FACTS_KEY = "l5kit_facts"
-"""Metadata key of a safetensors file: what is known of the weights, such as their step and score, as JSON."""
+"""Metadata key of a safetensors file: facts about the weights, such as their step and score, as JSON."""
 
 CHECKSUM_KEY = "l5kit_sha256"
 """Metadata key of a safetensors file: SHA-256 of the weights and of the other metadata."""
 
 _FORMAT_KEY = "format"
 _KEYS_WITHOUT_CHECKSUM = ({_FORMAT_KEY, MODEL_KEY, CONFIG_KEY},)
-"""Metadata keys of files that were written before there was a checksum."""
+"""Metadata keys of files written before there was a checksum."""
 
 LENGTH_BYTES = 8
-"""A safetensors file starts with the length of its header in so many bytes, in little endian."""
+"""Bytes of the length of the header at the start of a safetensors file, little endian."""
 
 _MAX_NESTING = 8
-"""Dicts around a state dict."""
+"""Keys of dicts that contain a state dict."""
 
 _MOVED_MODULES = {"torchvision.models.resnet": "l5kit.planning.rasterized.backbones"}
-"""Modules whose classes pickled models of L5Kit 1.5 name, and where the same classes are here."""
+"""Modules named in pickled models of L5Kit 1.5, and where their classes are now."""
 
 
 class PickleRefusedError(CheckpointError):
-    """A file holds more than plain weights, or is broken; loading it could run code that is in it."""
+    """A file holds more than plain weights, or is broken; loading it could run code in it."""
 
 
 def is_safetensors(path: Path) -> bool:
-    """Return whether a file starts like a safetensors file, or is called one and starts like no other checkpoint."""
+    """Return whether a file starts like a safetensors file, or has its suffix and starts like no other checkpoint."""
     with path.open("rb") as file:
         start = file.read(LENGTH_BYTES + 1)
     if start[LENGTH_BYTES:] == b"{":
@@ -56,10 +56,10 @@ def is_safetensors(path: Path) -> bool:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Return the tensors and the metadata of a safetensors file, whose checksum is right if it has one.
+    """Return the tensors and the metadata of a safetensors file, after verifying its checksum if it has one.
 
     Raises:
-        CheckpointError: The file is cut short, its header is broken, or its content is not what was written.
+        CheckpointError: The file is truncated, its header is broken, or its content was changed.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -67,9 +67,9 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
             metadata = dict(file.metadata() or {})
     except PermissionError:
         raise
-    except Exception as error:  # what it raises is not documented: SafetensorError, but also errors of torch
+    except Exception as error:  # its errors are undocumented: SafetensorError, but also errors of torch
         raise CheckpointError(f"{path} is a broken safetensors file: {one_line(error)}; {ANOTHER_COPY}") from error
-    # files of l5kit hold a checksum, but for those of versions that wrote none, which are known by their keys
+    # files of l5kit have a checksum, except for those of old versions, which are recognised by their keys
     is_ours = any("l5kit" in key for key in metadata)
     if CHECKSUM_KEY in metadata:
         is_whole = metadata[CHECKSUM_KEY] == checksum_of(tensors, metadata)
@@ -81,7 +81,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str
 
 
 def checksum_of(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
-    """Return the SHA-256 of tensors and metadata, whatever their order; in hex digits."""
+    """Return the SHA-256 of tensors and metadata, in hex digits, independent of their order."""
     digest = hashlib.sha256()
     entries = sorted((key, value) for key, value in metadata.items() if key != CHECKSUM_KEY)
     digest.update(json.dumps(entries).encode())
@@ -93,10 +93,10 @@ def checksum_of(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
 
 
 def object_of(metadata: Mapping[str, str], key: str, path: Path) -> JsonObject:
-    """Return what the metadata of a safetensors file has under a key, an empty dict if that is nothing.
+    """Return the metadata of a safetensors file under a key, an empty dict if there is none.
 
     Raises:
-        CheckpointError: It is no JSON object.
+        CheckpointError: It is not a JSON object.
     """
     try:
         value = json.loads(metadata.get(key, "{}"))
@@ -116,12 +116,12 @@ def read_torchscript(path: Path) -> dict[str, torch.Tensor]:
         CheckpointError: The archive is broken.
     """
     with warnings.catch_warnings():
-        # The archives of 1.5 have no other reader; whoever loads one cannot do anything about the warning.
+        # archives of 1.5 have no other reader, so the deprecation warning is of no use to callers
         warnings.filterwarnings("ignore", message=".*torch.jit.load.*deprecated", category=DeprecationWarning)
         try:
             module = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
             weights = dict(module.state_dict())
-        except Exception as error:  # torch raises what its parser stumbles over
+        except Exception as error:  # torch raises any error of its parser
             raise CheckpointError(
                 f"{path} is a broken TorchScript archive: {one_line(error)}; {ANOTHER_COPY}"
             ) from error
@@ -134,7 +134,7 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
     Raises:
         CheckpointError: The file is broken, holds no weights, or holds more than weights and ``allow_pickle`` is False.
     """
-    # torch takes a module with the two names that it uses of ``pickle``
+    # torch accepts a module with the two names of ``pickle`` that it uses
     reader = types.SimpleNamespace(
         Unpickler=_OldNamesUnpickler,
         load=lambda file, **options: _OldNamesUnpickler(file, **options).load(),
@@ -145,7 +145,7 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
     )
     try:
         content: object = torch.load(path, map_location="cpu", **options)
-    except Exception as error:  # torch raises what its parser stumbles over, pickles what the code in them does
+    except Exception as error:  # torch raises any error of its parser, pickles any error of their code
         if allow_pickle and isinstance(error, (ImportError, AttributeError)):
             raise CheckpointError(
                 f"{path} needs a class or module that is not there: {one_line(error)}. Install or import what it was "
@@ -165,7 +165,7 @@ def read_pickle(path: Path, *, allow_pickle: bool) -> tuple[dict[str, torch.Tens
 
 
 def read_plain_objects(path: Path) -> Any:
-    """Return the tensors, dicts, lists, texts and numbers in a file of torch, on the CPU; no code in it runs.
+    """Return the tensors, dicts, lists, texts and numbers in a torch file, on the CPU, without running code in it.
 
     Raises:
         CheckpointError: The file is broken, or holds more than tensors, dicts, lists, texts and numbers.
@@ -174,7 +174,7 @@ def read_plain_objects(path: Path) -> Any:
         check_archive(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises what its parser stumbles over
+    except Exception as error:  # torch raises any error of its parser
         raise CheckpointError(f"{path} cannot be read: {_reason(error)}") from error
 
 
@@ -183,12 +183,12 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the part of a message of torch that says something about the file."""
+    """Return the part of a torch message that is about the file."""
     return one_line(str(error).split("WeightsUnpickler error:")[-1].strip() or type(error).__name__)
 
 
 class _OldNamesUnpickler(pickle.Unpickler):
-    """Finds the classes of old modules where they are now, and a plain module in place of those that are gone."""
+    """Unpickler that maps old modules to their new paths, and missing classes to a plain module."""
 
     def find_class(self, module: str, name: str, /) -> object:
         try:
@@ -222,7 +222,7 @@ def _weights_in(content: object, path: Path) -> dict[str, torch.Tensor]:
 def _weights_of_module(module: nn.Module, path: Path) -> dict[str, torch.Tensor]:
     try:
         weights = dict(module.state_dict())
-    except Exception as error:  # a module that was unpickled from a broken file may lack any of its parts
+    except Exception as error:  # a module unpickled from a broken file may lack any attribute
         raise _unreadable(path, error) from error
     return _checked_weights(weights, path)
 

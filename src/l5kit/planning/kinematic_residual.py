@@ -1,4 +1,4 @@
-"""Networks that predict how trajectories differ from those of a kinematic baseline."""
+"""Kinematic residual networks: predictions of the difference between trajectories and a kinematic baseline."""
 
 from typing import Final
 
@@ -9,33 +9,32 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.kinematic.baselines import Baseline, baseline_displacements
 
 _FIRST_OUTPUTS = 0.01
-"""What the weights of the last layer are multiplied by."""
+"""Factor on the initial weights of the last layer."""
 
 LEAST_UNIT_M: Final = 0.5
-"""Unit of differences at the last step, for agents that stand."""
+"""Unit of differences at the last step, for stationary agents."""
 
 UNIT_PER_METRE: Final = 0.1
-"""What the unit at the last step grows by, for each metre that the baseline gets far."""
+"""Growth of the unit at the last step for each metre that the baseline moves."""
 
 
 class KinematicResidual(nn.Module):
-    """Takes the easier half of its task from a network: what it learns is added to a kinematic baseline.
+    """Wrapper of a network that learns the difference to a kinematic baseline.
 
     For new trainings; L5Kit 1.5 has no such thing. It suits every network that predicts positions in one go, from
     rasters or vectors. A new network starts near the baseline, as its last linear layer starts with small weights.
-    Differences are learned in units that grow with time, because so does what may happen. The unit at the last step is
-    given, or grows with speed: half a metre and a tenth of the baseline's distance. Those of the steps before are less
-    in proportion to time. In one unit for everybody errors of fast agents count as in metres, and averages in metres
-    come out smaller. Yaws stay as they are.
+    Differences are learned in units that grow with time, as possible deviations do. The unit at the last step is given,
+    or grows with speed: half a metre plus a tenth of the baseline's distance. Units of earlier steps are proportional
+    to time. With one unit for all agents, errors of fast agents dominate, and mean errors in metres come out smaller.
+    Yaws are not changed.
 
     Args:
         model: The network.
-        num_steps: Steps T that it predicts.
-        baseline: What its trajectories are differences to.
-        step_time_s: Seconds between two of them.
-        past_step_time_s: Seconds between two past ones.
-        of_all_agents: Whether it predicts all agents of a sample, as SafePathNet does, instead of the agent of
-            interest.
+        num_steps: Number of predicted steps, T.
+        baseline: The kinematic baseline.
+        step_time_s: Time between two predicted steps, seconds.
+        past_step_time_s: Time between two past steps, seconds.
+        of_all_agents: Whether it predicts all agents of a sample, like SafePathNet, instead of the agent of interest.
         unit_m: Unit at the last step in metres; None for one that grows with the distance.
 
     Raises:
@@ -57,7 +56,7 @@ class KinematicResidual(nn.Module):
         if unit_m is not None and not unit_m > 0:
             raise InvalidArgumentError(f"unit_m is {unit_m!r}; give metres above 0, or None")
 
-        # let the outputs of a network start near 0, if its last layer is linear
+        # scale the last layer, if it is linear, so that outputs start near 0
         layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
         if layers:
             with torch.no_grad():
@@ -82,14 +81,14 @@ class KinematicResidual(nn.Module):
         """Return the losses in train mode, the trajectories in eval mode; the batch is not changed.
 
         Args:
-            data_batch: What the network takes, with the past: ``history_positions`` (B, H + 1, 2) in metres, the
-                current one first, and ``history_availabilities`` (B, H + 1), H >= 1; for all agents
+            data_batch: Inputs of the network, with the past: ``history_positions`` (B, H + 1, 2) in metres, the current
+                one first, and ``history_availabilities`` (B, H + 1), H >= 1; for all agents
                 ``all_other_agents_history_positions`` (B, A, H + 1, 2) and ``all_other_agents_history_availability``
-                (B, A, H + 1). Where the baseline is fitted also the yaws there, ``history_yaws`` (B, H + 1, 1) or
+                (B, A, H + 1). For a fitted baseline also the yaws there, ``history_yaws`` (B, H + 1, 1) or
                 ``all_other_agents_history_yaws`` (B, A, H + 1, 1).
 
         Returns:
-            What the network gives, with the displacements of the baseline added to ``positions`` (B, T, 2) and
+            Outputs of the network, with the displacements of the baseline added to ``positions`` (B, T, 2) and
             ``positions_all`` (B, M, T, 2), or to ``agent_positions`` (B, A, T, 2) and ``all_agent_positions``
             (B, A, K, T, 2).
         """
@@ -108,13 +107,13 @@ class KinematicResidual(nn.Module):
         unit_m = units_of_steps(
             baseline_m, num_steps=self.num_steps, least_m=self.least_unit_m, per_metre=self.unit_per_metre
         )
-        # the network sees and gives what is left of the baseline, in units, as if these were displacements
+        # the network gets and returns the differences to the baseline, in units, as if they were displacements
         batch = data_batch.copy()
         if self.training:
             batch[self.target_key] = now_m + (batch[self.target_key] - now_m - baseline_m) / unit_m
         outputs: dict[str, torch.Tensor] = self.residual(batch)
         if self.likeliest_key in outputs:
-            num_agents = outputs[self.likeliest_key].shape[1]  # SafePathNet may leave the last ones out
+            num_agents = outputs[self.likeliest_key].shape[1]  # SafePathNet may lack the last ones
             now_m, baseline_m, unit_m = now_m[:, :num_agents], baseline_m[:, :num_agents], unit_m[:, :num_agents]
             outputs[self.likeliest_key] = now_m + baseline_m + (outputs[self.likeliest_key] - now_m) * unit_m
         if self.all_key in outputs:
@@ -126,13 +125,13 @@ class KinematicResidual(nn.Module):
 def units_of_steps(baseline_m: torch.Tensor, *, num_steps: int, least_m: float, per_metre: float) -> torch.Tensor:
     """Return the unit of differences to a baseline at each step, metres, (..., T, 1).
 
-    What is left of a baseline grows with time, and with how far it gets, so that its differences in units do not.
+    Deviations from a baseline grow with time and with its distance, so that differences in units do not.
 
     Args:
         baseline_m: Displacements, (..., T, 2).
         num_steps: T.
-        least_m: Unit at the last step, for agents that stand.
-        per_metre: What that grows by, for each metre that the baseline gets far.
+        least_m: Unit at the last step, for stationary agents.
+        per_metre: Its growth for each metre that the baseline moves.
     """
     time = torch.arange(1, num_steps + 1, device=baseline_m.device).to(baseline_m.dtype) / num_steps
     distance_m = torch.linalg.vector_norm(baseline_m[..., -1:, :], dim=[-1], keepdim=True)

@@ -1,4 +1,4 @@
-"""Losses of planning models: mean errors, and modes, several trajectories of which one is likeliest."""
+"""Losses of planning models: mean errors, and winner-takes-all losses of several modes."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ def mean_over_steps(errors: torch.Tensor, available: torch.Tensor, available_onl
 
 
 def missing_criterion(model: str) -> str:
-    """Return the message of the error for a model that was made without a criterion and is to compute a loss."""
+    """Return the error message for a loss of a model without a criterion."""
     return (
         f"{model} has no criterion, so it cannot compute a loss; give it an element-wise one such as"
         " torch.nn.MSELoss(reduction='none'), or call eval() for predictions"
@@ -33,10 +33,10 @@ def missing_criterion(model: str) -> str:
 
 
 class WinnerLosses(NamedTuple):
-    """What trains several modes, of which the winner takes all.
+    """Winner-takes-all losses of several modes.
 
     Attributes:
-        trajectories: Mean cost of the modes that come nearest to the truth, a scalar.
+        trajectories: Mean cost of the modes that are nearest to the truth, a scalar.
         modes: Mean cross entropy of these, a scalar.
     """
 
@@ -60,13 +60,13 @@ def mode_costs(errors: torch.Tensor, available: torch.Tensor, available_only: bo
 
 
 def losses_of_winners(costs: torch.Tensor, logits: torch.Tensor, is_known: torch.Tensor | None = None) -> WinnerLosses:
-    """Return the losses of the modes that come nearest to the truth, the first of them where several do.
+    """Return the losses of the modes that are nearest to the truth, the first one of ties.
 
     Args:
-        costs: Of each mode, (B, M).
-        logits: Of each mode, (B, M).
+        costs: Costs of each mode, (B, M).
+        logits: Logits of each mode, (B, M).
         is_known: Samples that count, those with a known step, bool (B,); None for all of them, as in L5Kit 1.5, where
-            the first mode wins wherever nothing is known.
+            the first mode wins for samples without a known step.
     """
     nearest = costs.argmin(dim=-1)
     winning = costs.gather(1, nearest.unsqueeze(1)).squeeze(1)
@@ -78,11 +78,11 @@ def losses_of_winners(costs: torch.Tensor, logits: torch.Tensor, is_known: torch
 
 
 def mode_outputs(trajectories: torch.Tensor, logits: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return what planners with several modes predict.
+    """Return the predictions of planners with several modes.
 
     Args:
         trajectories: x, y and yaw of each step, (B, M, T, 3).
-        logits: Of each mode, (B, M).
+        logits: Logits of each mode, (B, M).
 
     Returns:
         ``positions`` (B, T, 2) and ``yaws`` (B, T, 1) of the likeliest mode, ``positions_all`` (B, M, T, 2),

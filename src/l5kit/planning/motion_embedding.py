@@ -13,27 +13,27 @@ _SPEED_MPS, _ACCELERATION_MPS2, _YAW_RATE_RAD_S = 5.0, 1.0, 0.2
 """Units of the features."""
 
 _MAX_FEATURE = 8.0
-"""Limit of the features, which noise may drive far."""
+"""Bound of the features, which noise may make large."""
 
 _NUM_FEATURES = 6
 _DIM_HIDDEN = 64
 
 DIM_IMAGE: Final = 256
-"""Features of a raster that the head takes."""
+"""Number of raster features for the head."""
 
 _DIM_MOTION = 64
-"""Features of the motion beside those of a raster."""
+"""Number of motion features, in addition to those of a raster."""
 
 
 class MotionEmbedding(nn.Module):
-    """Embeds how agents move now, fitted to their past.
+    """Embedding of the current motion of agents, fitted to their past.
 
-    For new trainings; L5Kit 1.5 has no such thing. Its networks see a past as points some metres apart, in which an
+    For new trainings; L5Kit 1.5 has no such thing. Its networks see the past as points some metres apart, in which an
     acceleration is a matter of centimetres, and rasters do not show it at all.
 
     Args:
         dim: Features of the embedding.
-        past_step_time_s: Seconds between two past steps.
+        past_step_time_s: Time between two past steps, seconds.
 
     Raises:
         InvalidArgumentError: The time is not above 0.
@@ -55,7 +55,7 @@ class MotionEmbedding(nn.Module):
         Args:
             positions: Past positions in metres, the current one first, (..., H + 1, 2), H >= 1.
             yaws: Headings at these in radians, (..., H + 1).
-            is_known: Where they are known, bool (..., H + 1).
+            is_known: Mask of the known ones, bool (..., H + 1).
         """
         motion = fit_motion(positions, yaws, is_known, self.past_step_time_s, True)
         speed = motion.speed_mps / self.speed_mps
@@ -69,11 +69,11 @@ class MotionEmbedding(nn.Module):
 
 
 class MotionHead(nn.Module):
-    """Makes predictions of the features of a raster and of how its agent moves now.
+    """Head that predicts from the features of a raster and the current motion of its agent.
 
     Args:
-        num_outputs: Values to predict.
-        past_step_time_s: Seconds between two past steps.
+        num_outputs: Number of predicted values.
+        past_step_time_s: Time between two past steps, seconds.
     """
 
     def __init__(self, num_outputs: int, past_step_time_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Networks in evaluations and simulations: the part of a batch that they see, on their device, in eval mode."""
+"""Inputs of networks in evaluations and simulations: the visible part of a batch, device, and eval mode."""
 
 import warnings
 from collections.abc import Mapping
@@ -10,23 +10,23 @@ from l5kit.errors import InvalidArgumentError
 
 _TRUTH_PREFIXES = ("target_", "all_other_agents_future_", "future_")
 _TRUTH_KEYS = ("speed",)
-"""Keys of a batch that a model does not get in evaluations; ``speed`` of vector samples is that of the next step."""
+"""Keys that a model does not see in evaluations; ``speed`` of vector samples is that of the next step."""
 
 
 def network_inputs(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return what a network gets of a batch in evaluations: nothing of the future, of the target or of others."""
+    """Return the inputs of a network in evaluations: without the future of the target and of other agents."""
     return {
         key: value for key, value in batch.items() if not key.startswith(_TRUTH_PREFIXES) and key not in _TRUTH_KEYS
     }
 
 
 def warn_of_training(name: str, model: nn.Module, *, stacklevel: int) -> None:
-    """Warn of a model with weights that is to drive and is in training mode, in which it is left.
+    """Warn of a driving model with weights in training mode; its mode is not changed.
 
     Args:
-        name: What the argument is called.
+        name: Name of the argument.
         model: The model.
-        stacklevel: Whose line the ``RuntimeWarning`` names, 2 for that of whoever calls this.
+        stacklevel: Level of the line that the ``RuntimeWarning`` names, 2 for the caller.
     """
     if model.training and any(True for _ in model.parameters()):
         warnings.warn(
@@ -38,10 +38,10 @@ def warn_of_training(name: str, model: nn.Module, *, stacklevel: int) -> None:
 
 
 def find_device(requested: str | torch.device) -> torch.device:
-    """Return a device, for ``auto`` CUDA where it is there and else the CPU.
+    """Return a device; ``auto`` is CUDA if available, otherwise the CPU.
 
     Raises:
-        InvalidArgumentError: There is no such device, or it is one of CUDA and there is none.
+        InvalidArgumentError: There is no such device, or CUDA is not available.
     """
     has_cuda = torch.cuda.is_available()
     if requested == "auto":
@@ -58,7 +58,7 @@ def find_device(requested: str | torch.device) -> torch.device:
 
 
 def tensors_on(device: torch.device, batch: Mapping[str, object]) -> dict[str, torch.Tensor]:
-    """Return the tensors of a batch on a device, in float32 where that knows no float64."""
+    """Return the tensors of a batch on a device, as float32 if it does not support float64."""
     tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
     if device.type == "mps":
         tensors = {key: value.float() if value.dtype == torch.float64 else value for key, value in tensors.items()}

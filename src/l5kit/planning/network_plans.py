@@ -1,4 +1,4 @@
-"""Plans of networks: what a network says of each sample of a batch, read from its outputs and checked."""
+"""Plans of networks, read from their outputs and checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from l5kit._types import Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 
 Headings = Literal["network", "path"]
-"""Where headings are from: the network, or the path between the positions, for networks that give none."""
+"""Source of headings: the network, or the path through the positions, for networks without headings."""
 
 _CHORD_M = 1.0
-"""Way after which a path has a direction; what stays within it does not turn."""
+"""Distance from which a path has a direction; shorter paths do not turn."""
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkPlans:
-    """Plans for B samples of T steps, as seen from their targets.
+    """Plans for B samples of T steps, in the frames of their targets.
 
     Attributes:
         positions_m: x and y, (B, T, 2) float64.
@@ -50,14 +50,14 @@ class NetworkPlans:
 def read_plans(outputs: object, num_samples: int, *, headings: Headings = "network") -> NetworkPlans:
     """Return the plans among the outputs of a network.
 
-    They are ``positions`` (B, T, 2) and ``yaws`` (B, T, 1); else the likeliest of ``positions_all`` (B, M, T, 2) and
-    ``yaws_all`` (B, M, T, 1) by ``mode_logits`` (B, M); else the first row, the AV's, of ``agent_positions``
-    (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1), which SafePathNet gives.
+    They are ``positions`` (B, T, 2) and ``yaws`` (B, T, 1); otherwise the likeliest of ``positions_all`` (B, M, T, 2)
+    and ``yaws_all`` (B, M, T, 1) by ``mode_logits`` (B, M); otherwise the first row, that of the AV, of
+    ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1), the outputs of SafePathNet.
 
     Args:
         outputs: Tensors by name.
         num_samples: B.
-        headings: ``path`` for headings along the positions; yaws are not read then.
+        headings: ``path`` for headings along the positions, in place of the yaws.
 
     Raises:
         InvalidArgumentError: A key is missing, or its value has another shape; the message names it.
@@ -97,10 +97,10 @@ def read_plans(outputs: object, num_samples: int, *, headings: Headings = "netwo
 
 
 def headings_of_paths(positions_m: Float64Array) -> Float64Array:
-    """Return headings along paths that begin in the origin, heading 0.
+    """Return headings along paths that begin at the origin with heading 0.
 
-    A step heads from the position before it to the first one from there on that is 1 m or more away from that. Where
-    there is none, as at the end and for agents that stand, the heading stays.
+    The heading of a step is the direction from the previous position to the first later one that is at least 1 m away.
+    If there is none, as at the end and for stationary agents, the heading is kept.
 
     Args:
         positions_m: x and y, (B, T, 2).
@@ -112,7 +112,7 @@ def headings_of_paths(positions_m: Float64Array) -> Float64Array:
     points_m = np.concatenate([np.zeros((num_paths, 1, 2)), positions_m], axis=1)
     headings_rad, current = np.zeros((num_paths, num_steps)), np.zeros(num_paths)
     for step in range(num_steps):
-        # a chord of a metre, as the direction of a shorter one is that of the noise of a vehicle that stands
+        # use chords of a metre, as the direction of shorter ones is dominated by noise of stationary vehicles
         offsets_m = points_m[:, step + 1 :] - points_m[:, step : step + 1]
         is_away = (offsets_m**2).sum(axis=-1) >= _CHORD_M**2
         chord_m = offsets_m[np.arange(num_paths), is_away.argmax(axis=1)]
@@ -125,7 +125,7 @@ def headings_of_paths(positions_m: Float64Array) -> Float64Array:
 def _values_of(
     outputs: Mapping[str, object], key: str, num_samples: int, *, width: int, rows: Int64Array | None
 ) -> Float64Array:
-    """Return an output as (B, T, width); of one with rows in between the chosen one of each sample."""
+    """Return an output as (B, T, width), with the chosen row of each sample if it has rows."""
     tensor = _tensor_of(outputs, key)
     shape = tuple(tensor.shape)
     num_axes = 3 if rows is None else 4

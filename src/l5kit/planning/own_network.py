@@ -1,4 +1,4 @@
-"""Networks of users as l5kit trains them: their model, perhaps with a loss, whose first outputs are checked."""
+"""User networks in trainings: a model, optionally with a loss, whose first outputs are checked."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,17 +16,17 @@ _PAST_OF_ALL: Final = "all_other_agents_history_positions"
 
 
 class OwnNetwork(nn.Module):
-    """A model that l5kit does not know.
+    """Wrapper of a user model.
 
     In train mode the model gets a whole batch. Without a loss it returns losses by name, scalars, of which ``loss`` is
     minimised; with one it returns predictions as in eval mode, and the loss, called with these and the batch, returns
     the losses, or ``loss`` alone. In eval mode the model gets the batch without the future, and returns predictions.
-    The first outputs of each mode are checked, and what the first call of each mode raises is reported with its key.
+    The first outputs of each mode are checked, and errors of the first call of each mode are reported with its key.
 
     Args:
         model: The model.
         loss: Its loss, or None.
-        outputs: What it predicts: axes of each key, letters for sizes: B samples, T steps, A agents of a sample, M any.
+        outputs: Its predictions: axes of each key, letters for sizes: B samples, T steps, A agents of a sample, M any.
         optional: Keys of these that may be missing.
         num_steps: T.
         class_path: Module and name of the class of the model.
@@ -55,8 +55,7 @@ class OwnNetwork(nn.Module):
         """Return losses in train mode, predictions in eval mode; see the class.
 
         Raises:
-            ConfigError: The first call of a mode raises an exception, or keys, shapes or types of its outputs are
-                others than they must be.
+            ConfigError: The first call of a mode raises an exception, or its outputs have wrong keys, shapes or dtypes.
         """
         is_first = not self._is_checked[self.training]
         given = self._given_by(self.model, dict(data_batch), is_first=is_first)
@@ -65,7 +64,7 @@ class OwnNetwork(nn.Module):
         if self.training and self.loss is not None:
             given = self._given_by(self.loss, given, dict(data_batch), is_first=is_first)
             given = {"loss": given} if isinstance(given, torch.Tensor) else given
-        # the first losses of a training, of the model or of its loss, have to be such that weights can learn from them
+        # check the first losses of the model or its loss, which must be differentiable scalars
         if is_first and self.training:
             where = self._where if self.loss is None else f"{_KEY_OF_LOSS}: {type(self.loss).__qualname__}.forward"
             if not isinstance(given, dict) or "loss" not in given:
@@ -86,12 +85,12 @@ class OwnNetwork(nn.Module):
         return given
 
     def _given_by(self, module: nn.Module, *inputs: object, is_first: bool) -> object:
-        """Return what a module of the user gives; what its first call raises is reported with its key."""
+        """Return the outputs of a user module; errors of its first call are reported with its key."""
         if not is_first:
             return module(*inputs)
         try:
             return module(*inputs)
-        except (Exception, SystemExit) as error:  # whatever a class of a user raises
+        except (Exception, SystemExit) as error:  # any error of a user class
             key = _KEY if module is self.model else _KEY_OF_LOSS
             mode, hint = ("train", "") if self.training else ("eval", "; it gets nothing of the future there")
             raise ConfigError(f"{key}: forward fails in {mode} mode: {describe_error(error)}{hint}") from error
@@ -107,8 +106,8 @@ class OwnNetwork(nn.Module):
         missing = [name for name in self._outputs if name not in given and name not in self._optional]
         if missing:
             raise ConfigError(f"{self._where}: lacks {', '.join(missing)}; it gives {', '.join(map(str, given))}")
-        # sizes by the letter of their axis; one that nobody knows before, such as that of modes, is what the first
-        # output has there, and all others must have the same
+        # Sizes by the letter of their axis. Free ones, such as the number of modes, are set by the first output and
+        # must then agree.
         sizes = {**_NUMBERS, "B": len(batch["history_positions"]), "T": self._num_steps}
         if _PAST_OF_ALL in batch:
             sizes["A"] = batch[_PAST_OF_ALL].shape[1]
@@ -128,7 +127,7 @@ class OwnNetwork(nn.Module):
 
 
 def own_network_in(model: nn.Module) -> OwnNetwork | None:
-    """Return the network of a user that a network is or has inside; None for those of l5kit."""
+    """Return the user network that a network is or contains; None for those of l5kit."""
     return next((module for module in model.modules() if isinstance(module, OwnNetwork)), None)
 
 

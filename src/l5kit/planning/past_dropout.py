@@ -1,4 +1,4 @@
-"""Dropout of the past of the AV, so that planners drive by what is around them and not by what they did before."""
+"""Dropout of the past of the AV, so that planners react to their surroundings instead of their own past."""
 
 from typing import Final
 
@@ -15,27 +15,26 @@ _PAST_OF_AV: Final = (
     "agent_trajectory_polyline",
     "agent_polyline_availability",
 )
-"""Keys that say where the AV was, the current step first."""
+"""Keys with the past of the AV, the current step first."""
 
 _FIRST_HIDDEN = 2
-"""Steps before this one tell where the AV is and how fast: now, and one step ago."""
+"""Number of visible steps, which show position and speed: the current one, and the one before."""
 
 
 class PastDropout(nn.Module):
-    """Hides the past of the AV from a planner, but for the last step, which tells how fast it is.
+    """Wrapper that hides the past of the AV from a planner, except for the last step, which shows its speed.
 
-    New in 2.0. A planner that sees how the AV moved learns to go on like that, and in closed loop it goes on with its
-    own errors. A sample with a hidden past looks like one of a scene that has just begun. In train mode it is drawn for
-    each sample, from torch's global generator, whether its past is hidden; in eval mode no past is hidden, or all are
-    with probability 1.
+    New in 2.0. A planner that sees the past motion of the AV learns to continue it, and in closed loop continues its
+    own errors. A sample with a hidden past looks like the start of a scene. In train mode, the past is hidden at random
+    for each sample, by torch's global generator; in eval mode no past is hidden, unless the probability is 1.
 
     Args:
         network: The planner, which takes a batch as a dictionary.
-        probability: How often a past is hidden, from 0 to 1.
+        probability: Probability to hide a past, from 0 to 1.
         is_in_first_row: Whether the AV is also the first of the other agents, as in ``EgoAgentDatasetVectorized``.
 
     Raises:
-        InvalidArgumentError: The probability is none.
+        InvalidArgumentError: It is not a probability.
     """
 
     def __init__(self, network: nn.Module, probability: float, *, is_in_first_row: bool = False) -> None:
@@ -47,10 +46,10 @@ class PastDropout(nn.Module):
         self.is_in_first_row = is_in_first_row
 
     def forward(self, data_batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return what the network gives; the batch is not changed.
+        """Return the outputs of the network; the batch is not changed.
 
         Args:
-            data_batch: What the network takes.
+            data_batch: Inputs of the network.
         """
         batch = data_batch.copy()
         num_samples = len(batch["history_availabilities"])
@@ -68,7 +67,7 @@ class PastDropout(nn.Module):
 
 
 def _without_past(values: torch.Tensor, is_hidden: torch.Tensor) -> torch.Tensor:
-    """Return values (B, h + 1, ...) with 0 in the earlier steps of the hidden samples, (B,)."""
+    """Return values (B, h + 1, ...) with zeros in the earlier steps of the hidden samples, (B,)."""
     is_earlier = torch.arange(values.shape[1], device=values.device) >= _FIRST_HIDDEN
     gone = is_hidden.to(values.device).unsqueeze(1) & is_earlier
     return torch.where(gone.view(gone.shape + (1,) * (values.ndim - 2)), torch.zeros_like(values), values)

@@ -1,4 +1,4 @@
-"""Files of torch: whether they are whole, and their weights without values, read without running code in them."""
+"""Torch files: checks that they are complete, and their weights without values, read without running code."""
 
 import functools
 import io
@@ -19,36 +19,36 @@ from l5kit.data.unpack_limits import USUAL_LIMITS
 from l5kit.errors import L5KitError
 
 _PICKLES = {"data.pkl": "data", "constants.pkl": "constants"}
-"""Pickles in an archive of torch, and the folders of their storages."""
+"""Pickles in a torch archive, and the folders of their storages."""
 
 _MARK_OF_FOLDER = 0x10
-"""Of a part with this attribute, torch reads nothing, and leaves the tensor as memory happens to be."""
+"""Torch reads no data for a record with this attribute, and leaves the tensor uninitialized."""
 
 NESTED_KEYS = ("state_dict", "model_state_dict", "model")
-"""Where training scripts keep the weights inside a larger dict."""
+"""Keys under which training scripts store the weights inside a larger dict."""
 
 ANOTHER_COPY = "take another copy of the file, or write it again"
 
 _MAGIC_NUMBER: Final = 0x1950A86A20F9469CFC6C
-"""First pickle of a file of torch that is no archive."""
+"""First pickle of a torch file that is not an archive."""
 
 _COUNT_BYTES = 8
-"""Such a file has the number of values in so many bytes before those of each storage."""
+"""Bytes of the number of values before each storage of such a file."""
 
 _MAX_OBJECTS = 200_000
-"""Modules and dicts in a file; more are no network, but an attempt to keep the reader busy."""
+"""Maximum number of modules and dicts in a file; more would only serve to keep the reader busy."""
 
 _MAX_DEPTH = 100
 _MANGLED = re.compile(r"___torch_mangle_\d+\.")
 
 
 class CheckpointError(L5KitError, ValueError):
-    """A file is no checkpoint, is broken, or cannot be read without a permission that the message names."""
+    """A file is not a checkpoint, is broken, or cannot be read without a permission that the message names."""
 
 
 @dataclass(frozen=True)
 class CheckpointOutline:
-    """What a file of ``torch.save`` or ``torch.jit.save`` holds.
+    """Content of a file of ``torch.save`` or ``torch.jit.save``.
 
     Attributes:
         weights: Tensors without values (on the device ``meta``) by name, as in the state dict.
@@ -62,21 +62,21 @@ class CheckpointOutline:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a zip archive, as torch writes them, or what is left of one."""
+    """Return whether a file is a zip archive, as torch writes them, or a truncated one."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path)
 
 
 def is_torchscript(path: Path) -> bool:
-    """Return whether a zip archive is one of TorchScript; see :func:`check_archive` for what it may raise."""
+    """Return whether a zip archive is TorchScript; errors are those of :func:`check_archive`."""
     return any(name.endswith("/constants.pkl") for name in check_archive(path))
 
 
 def check_archive(path: Path) -> list[str]:
-    """Return the names in a zip archive of torch, all of whose parts are whole and as long as its tensors need.
+    """Return the names in a torch zip archive, after checking that all records are complete and fit their tensors.
 
     Raises:
-        CheckpointError: A part is broken or missing.
+        CheckpointError: A record is broken or missing.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -84,11 +84,11 @@ def check_archive(path: Path) -> list[str]:
             broken = archive.testzip()
             names = archive.namelist()
             short = None if broken else _short_storage(archive)
-            # torch reads nothing of a file that is marked as a folder; folders themselves, which other tools write,
-            # may be (not ``ZipInfo.is_dir``, which raises an IndexError in Python 3.11 for a damaged empty name)
+            # Torch reads no data of a file that is marked as a folder. Folders themselves, which other tools write, are
+            # allowed (not ``ZipInfo.is_dir``, which raises an IndexError in Python 3.11 for a damaged empty name).
             parts = (part for part in archive.infolist() if not part.filename.endswith("/"))
             unread = next((part.filename for part in parts if part.external_attr & _MARK_OF_FOLDER), None)
-    # zipfile raises these where headers contradict each other
+    # zipfile raises these if headers contradict each other
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError, OSError) as error:
         if isinstance(error, PermissionError):
             raise
@@ -103,14 +103,14 @@ def check_archive(path: Path) -> list[str]:
 
 
 def _short_storage(archive: zipfile.ZipFile) -> str | None:
-    """Return a part of an archive that is shorter than its pickle says, which torch would read beyond its end."""
+    """Return a record of an archive that is shorter than its pickle says, which torch would read beyond its end."""
     sizes = {part.filename: part.file_size for part in archive.infolist()}
     for name in sizes:
         folder, _, pickled = name.rpartition("/")
         if pickled not in _PICKLES:
             continue
         reader = _OutlineReader(io.BytesIO(archive.read(name)))
-        # the reader stops at what it does not understand; torch says what is wrong with the pickle
+        # ignore what the reader does not understand; torch reports errors of the pickle
         with suppress(Exception):
             reader.load()
         for key, stored in reader.storages.items():
@@ -121,13 +121,13 @@ def _short_storage(archive: zipfile.ZipFile) -> str | None:
 
 
 def outline_of(path: Path) -> CheckpointOutline:
-    """Return what a pickled file holds; no class or function that it names is looked up, let alone called.
+    """Return the content of a pickled file without looking up or calling any class or function that it names.
 
     Args:
         path: File of ``torch.save``, old or new, or TorchScript archive.
 
     Raises:
-        CheckpointError: The file is none, is broken, or holds neither a module nor a state dict.
+        CheckpointError: The file is none of these, is broken, or holds neither a module nor a state dict.
     """
     archived = is_archive(path)
     if archived:
@@ -143,8 +143,8 @@ def outline_of(path: Path) -> CheckpointOutline:
                 first = _OutlineReader(file).load()
                 if first != _MAGIC_NUMBER or type(first) is not int:
                     raise CheckpointError(f"{path} is a pickle that torch did not write; save model.state_dict()")
-                # five pickles one after the other: magic number, protocol, system, content, keys of the storages; then
-                # each storage, behind the number of its values
+                # five pickles in sequence: magic number, protocol, system, content, keys of the storages; then each
+                # storage, preceded by the number of its values
                 for _ in ("protocol", "system"):
                     _OutlineReader(file).load()
                 reader = _OutlineReader(file)
@@ -162,12 +162,12 @@ def outline_of(path: Path) -> CheckpointOutline:
                 return _outline(_OutlineReader(part).load(), path)  # type: ignore[arg-type]
     except CheckpointError:
         raise
-    except Exception as error:  # pickles raise what their opcodes stumble over
+    except Exception as error:  # pickles raise any error of their opcodes
         raise CheckpointError(f"{path} cannot be read as a checkpoint: {one_line(error)}; {ANOTHER_COPY}") from error
 
 
 class _Inert:
-    """Stands for an object of any class, or for what any function returns, and keeps its state."""
+    """Placeholder for an object of any class, or for the result of any function, which keeps its state."""
 
     name = ""
 
@@ -190,7 +190,7 @@ class _Inert:
 
 
 class _Dict(dict[Any, Any]):
-    """Stands for an ordered dict, which may have attributes."""
+    """Placeholder for an ordered dict, which may have attributes."""
 
     def __setstate__(self, state: object) -> None:
         pass
@@ -210,9 +210,9 @@ class _Storage:
 
 
 class _OutlineReader(pickle._Unpickler):
-    """Reads a pickle into plain dicts, tensors without values and inert objects.
+    """Unpickler into plain dicts, tensors without values and inert objects.
 
-    It is the one that is written in Python, whose memory does not grow with the numbers in the file.
+    It is the Python implementation, whose memory does not grow with the numbers in the file.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -220,7 +220,7 @@ class _OutlineReader(pickle._Unpickler):
         self.storages: dict[str, _Storage] = {}
 
     def find_class(self, module: str, name: str, /) -> Any:
-        """Return something harmless in place of a class or function."""
+        """Return a harmless placeholder for a class or function."""
         known: dict[tuple[str, str], Callable[..., Any]] = {
             ("collections", "OrderedDict"): _Dict,
             ("__builtin__", "set"): _texts,
@@ -239,7 +239,7 @@ class _OutlineReader(pickle._Unpickler):
         kind, key, num_values = pid[1].name.rpartition(".")[2], str(pid[2]), pid[4]
         if not isinstance(num_values, int) or num_values < 0:
             raise ValueError(f"storage {key} has {num_values!r} values")
-        with warnings.catch_warnings():  # the classes in old files are deprecated
+        with warnings.catch_warnings():  # suppress the deprecation of the classes in old files
             warnings.simplefilter("ignore", UserWarning)
             dtype = getattr(getattr(torch, kind, None), "dtype", torch.uint8)
         return self.storages.setdefault(key, _Storage(key, dtype, num_values))
@@ -258,7 +258,7 @@ def _tensor(storage: _Storage, offset: int, shape: tuple[int, ...], *_: object) 
 
 
 def _texts(values: object = ()) -> set[str]:
-    """Return the texts of a set, such as the names of buffers that are not saved."""
+    """Return the strings of a set, such as the names of buffers that are not saved."""
     return {value for value in values if isinstance(value, str)} if isinstance(values, list) else set()
 
 
@@ -296,7 +296,7 @@ def _weights_of_module(module: _Inert) -> dict[str, torch.Tensor]:
         num_seen += 1
         if num_seen > _MAX_OBJECTS or depth > _MAX_DEPTH:
             raise ValueError("it has more modules than any network, or one that holds itself")
-        # a pickled module has its parts in dicts by kind, a script all side by side
+        # a pickled module has dicts of its parts by kind, a script has them side by side
         own, inner = at.state, at.state
         if "_modules" in at.state:
             left_out = at.state.get("_non_persistent_buffers_set") or ()
@@ -304,7 +304,7 @@ def _weights_of_module(module: _Inert) -> dict[str, torch.Tensor]:
             own = {name: value for name, value in own.items() if name not in left_out}
             inner = at.state["_modules"]
         weights |= {f"{prefix}{name}": value for name, value in own.items() if isinstance(value, torch.Tensor)}
-        # the last one that is put here is the next one that is taken, so in reverse
+        # a stack, so push in reverse order
         modules = {str(name): value for name, value in inner.items() if isinstance(value, _Inert)}
         todo += [(f"{prefix}{name}.", module, depth + 1) for name, module in reversed(modules.items())]
     return weights

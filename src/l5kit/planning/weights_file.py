@@ -1,6 +1,6 @@
-"""Which file holds the weights of a training, and what a path is that holds none; found by names, without torch.
+"""Files of weights: the weights of a training, shipped weights, and descriptions of other paths, without torch.
 
-Weights that ship with l5kit lie in ``l5kit/weights``, in one folder for each name, and are found by their names.
+Weights that ship with l5kit are in ``l5kit/weights``, in one folder for each name, and are found by their names.
 """
 
 import os
@@ -20,19 +20,19 @@ CONFIG_FILE: Final = "config.yaml"
 """The configuration in the folder of a training."""
 
 CARD_FILE: Final = "card.json"
-"""The facts of weights that ship, beside them: licence, data, scores, and the format that they are of."""
+"""Card of shipped weights, next to them: licence, data, scores, and format."""
 
 CARD_FORMAT: Final = 1
-"""The newest format of weights that this version reads: it grows when older versions would misread newer weights."""
+"""Newest format of weights that this version reads; it grows when older versions would misread newer weights."""
 
 EXPORT_FORMAT: Final = 1
-"""Format of exported networks: it grows when older versions would misread newer files."""
+"""Format of exported networks; it grows when older versions would misread newer files."""
 
 _POLICIES: Final = ("driver.zip", "best.zip", "first.zip", "step_*.zip")
-"""Files of a training by reinforcement learning, or of its checkpoints, that tell its folder apart from others."""
+"""Files that identify the folder of a reinforcement training or its checkpoints."""
 
 POLICY_PARTS: Final = frozenset({"policy.pth", "_stable_baselines3_version"})
-"""What the file of a policy has in any case, which is a zip archive of stable-baselines3."""
+"""Entry that every policy file has, a zip archive of stable-baselines3."""
 
 _SHIPPED: Final = Path(__file__).resolve().parents[1] / "weights"
 
@@ -43,12 +43,12 @@ _ADVICE: Final = "name a file of weights, or a folder of l5kit train"
 
 
 def shipped_weights() -> tuple[str, ...]:
-    """Return the names of the networks that ship with l5kit; wherever a checkpoint is named, a name takes them."""
+    """Return the names of the networks that ship with l5kit; they are accepted wherever a checkpoint is named."""
     return tuple(name for name in _shipped() if name not in shipped_policies())
 
 
 def shipped_policies() -> tuple[str, ...]:
-    """Return the names of the policies that ship with l5kit, which drive wherever a planner is named."""
+    """Return the names of the policies that ship with l5kit; they are accepted wherever a planner is named."""
     return tuple(name for name in _shipped() if (_SHIPPED / name / _POLICIES[0]).is_file())
 
 
@@ -57,11 +57,11 @@ def _shipped() -> list[str]:
 
 
 def checkpoint_path(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return where a checkpoint lies: the folder of shipped weights for their name, else the path that is given.
+    """Return the path of a checkpoint: the folder of shipped weights for their name, otherwise the given path.
 
     Args:
-        checkpoint: A name of :func:`shipped_weights` or :func:`shipped_policies`, or a path, which may lead to nothing.
-            What has such a name in the working directory is named by more (``./route_planner``), or by a
+        checkpoint: A name of :func:`shipped_weights` or :func:`shipped_policies`, or a path, which need not exist. To
+            refer to a file of such a name in the working directory, use ``./route_planner`` or a
             :class:`~pathlib.Path`.
     """
     is_name = isinstance(checkpoint, str) and checkpoint in (*shipped_weights(), *shipped_policies())
@@ -82,7 +82,7 @@ def is_policy(path: str | os.PathLike[str]) -> bool:
 
 
 def is_onnx(file: Path) -> bool:
-    """Return whether a file is a network that ``l5kit checkpoint export`` wrote for ONNX, by its name only."""
+    """Return whether a file is an ONNX network of ``l5kit checkpoint export``, by its name only."""
     return file.suffix == ".onnx"
 
 
@@ -90,7 +90,7 @@ def network_of(checkpoint: str | os.PathLike[str]) -> Path:
     """Return the file with the weights of a network; see :func:`weights_of`.
 
     Raises:
-        FileNotFoundError: As there, and where the file is a policy; the message says which command takes it.
+        FileNotFoundError: As there, and if the file is a policy; the message names the command for it.
     """
     file = weights_of(checkpoint)
     if zipfile.is_zipfile(file):
@@ -102,15 +102,15 @@ def network_of(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return the file with the weights: what is given, those of a shipped name, or the final ones of a training.
+    """Return the file with the weights: the given one, those of a shipped name, or the final ones of a training.
 
-    A name means the shipped weights also where the working directory has a file or folder of that name, of which a
-    ``UserWarning`` tells; callers that need the file more than once keep it, so that it tells once.
+    A name means the shipped weights even if the working directory has a file or folder of that name, which gives a
+    ``UserWarning``; callers that need the file more than once keep it, so that it warns once.
 
     Raises:
-        FileNotFoundError: There is nothing, no final weights in the folder, or the folder is another one; the message
-            says what it is and which command takes it, or lists the weights that are there.
-        UnsupportedValueError: The card beside the weights says that only a newer l5kit reads them.
+        FileNotFoundError: There is nothing, no final weights in the folder, or the folder is of another kind; the
+            message says of which kind and names the command for it, or lists the available weights.
+        UnsupportedValueError: The card next to the weights requires a newer l5kit.
     """
     path, named = checkpoint_path(checkpoint), os.fspath(checkpoint)
     if path != Path(named) and os.path.exists(named):
@@ -128,7 +128,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     if path.is_file():
         _require_known_format(path)
         return path
-    # what a folder is that is none of a training of a network, and what takes it
+    # describe a folder that is not of a network training, and the command for it
     other = None
     if is_policy(path):
         other = _POLICY.format(path.name if is_shipped(path) else path)
@@ -145,7 +145,7 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
     if other is not None:
         raise FileNotFoundError(f"checkpoint {named!r} is {other}; {_ADVICE}")
     cfg = load_config_data(str(path / CONFIG_FILE))
-    read_workflow(cfg)  # the name of the files, unless another is configured
+    read_workflow(cfg)  # the default name of the files
     file = path / f"{WeightsName.from_cfg(cfg).output_name}.safetensors"
     if not file.is_file():
         weights = ", ".join(sorted(str(other) for other in path.glob("*.safetensors"))) or "none"
@@ -157,11 +157,11 @@ def weights_of(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def _require_known_format(file: Path) -> None:
-    """Refuse weights of a newer format, by the card that lies beside them; those without a card are of any training.
+    """Refuse weights of a newer format, by the card next to them; those of trainings have no card.
 
     Raises:
         UnsupportedValueError: The weights have a newer format.
-        ConfigError: The card is no JSON.
+        ConfigError: The card is not JSON.
     """
     card_file = file.parent / CARD_FILE
     card = parse_json(read_text(card_file, called="card"), called=f"card {card_file}") if card_file.is_file() else None

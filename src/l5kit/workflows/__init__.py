@@ -1,4 +1,4 @@
-"""Workflows: the samples, the network and the scored trajectories that a configuration names."""
+"""Workflows: the samples, network and scored trajectories of a configuration."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Architectures of networks, read from the names and shapes of their weights."""
+"""Architectures of networks, identified by the names and shapes of their weights."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,8 +11,10 @@ from l5kit.planning.checkpoint import without_wrappers
 Shapes = Mapping[str, tuple[int, ...]]
 
 _PREFIXES = ("model.", "network.", "residual.")
-"""What wrappers put before the names of weights; the last is that of :class:`KinematicResidual`, the one before it also
-that of :class:`PastDropout`."""
+"""Prefixes that wrappers add to names of weights.
+
+The last is that of :class:`KinematicResidual`, the one before it also that of :class:`PastDropout`.
+"""
 
 _BUFFERS = (
     *("running_mean", "running_var", "num_batches_tracked"),
@@ -21,7 +23,7 @@ _BUFFERS = (
 )
 _BACKBONE = "model."
 _MOTION_HEAD = "motion_head.layers.layers.2.weight"
-"""Last layer of networks on rasters that are given how the agent moves."""
+"""Last layer of raster networks that are given the motion of the agent."""
 
 _NUM_MAP_CHANNELS = 3
 _NUM_VALUES = 3
@@ -31,19 +33,19 @@ _NUM_QUERY_VALUES = 5
 """Values of a step of the query-centric model: x, y, their scales and yaw."""
 
 _MODES, _LEAST_STEPS = range(2, 11), 5
-"""Numbers of modes, and least number of steps, that outputs are taken to be of."""
+"""Assumed numbers of modes, and least number of steps, of outputs."""
 
 _DIM_FEATURES = 256
-"""Features of an element of the planners on vectors, unless they are configured."""
+"""Default number of features of an element of the vector planners."""
 
 _OF_VECTOR_INPUTS = (
     *("history_num_frames_ego", "history_num_frames_agents"),
     *("use_agent_labels", "agents_in_own_frame", "disable_map", "disable_lane_boundaries", "disable_other_agents"),
 )
-"""Keys that change what a network on vectors is given, but not its weights."""
+"""Keys that change the inputs of a vector network, but not its weights."""
 
 _RESNETS: Final = {(False, 2): "resnet18", (False, 6): "resnet34", (True, 6): "resnet50", (True, 23): "resnet101"}
-"""Names by whether blocks are bottlenecks and the blocks of the third layer."""
+"""Names of ResNets by whether blocks are bottlenecks and the blocks of the third layer."""
 
 _PLANNER = "l5kit.planning.rasterized.model.RasterizedPlanningModel"
 _MULTIMODAL = "l5kit.planning.rasterized.multimodal_model.RasterizedMultiModalPlanningModel"
@@ -58,15 +60,15 @@ _SAFEPATHNET = "l5kit.prediction.vectorized.safepathnet_model.SafePathNetModel"
 
 @dataclass(frozen=True)
 class Architecture:
-    """What weights are those of.
+    """Architecture that weights belong to.
 
     Attributes:
-        model_class: Module and name of the class that takes them.
-        workflows: Workflows that train such a network; empty for a class that no workflow has.
-        settings: What a configuration must say for them, by key; ``num_channels`` is that of the rasters.
-        readings: Other settings that have the same shapes.
-        not_in_weights: Keys that matter and that no shape of a weight tells.
-        is_residual: Whether they predict what is added to a kinematic baseline.
+        model_class: Module and name of its class.
+        workflows: Workflows that train such a network; empty for a class without a workflow.
+        settings: Required settings of a configuration, by key; ``num_channels`` is that of the rasters.
+        readings: Other settings with the same shapes.
+        not_in_weights: Keys that matter but do not affect any shape.
+        is_residual: Whether the network predicts differences to a kinematic baseline.
     """
 
     model_class: str
@@ -78,18 +80,18 @@ class Architecture:
 
 
 def is_buffer(name: str) -> bool:
-    """Return whether a weight of this name is a buffer, which no optimiser changes, in the networks of l5kit."""
+    """Return whether a name is that of a buffer of the networks of l5kit, which no optimizer changes."""
     return name.rpartition(".")[2] in _BUFFERS
 
 
 def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architecture | None:
-    """Return what network has weights of these names and shapes; None for one that l5kit does not know.
+    """Return the architecture of weights with these names and shapes; None for one that l5kit does not know.
 
     Args:
         shapes: Shapes by name, with or without the prefixes of wrappers.
-        model_class: Module and name of the class, where a file tells it; it decides between several readings.
+        model_class: Module and name of the class, if the file has it; it decides between several readings.
     """
-    # names without the prefixes of wrappers, which all of them have, one inside the other
+    # remove the prefixes of nested wrappers, which all names share
     stripped, is_residual = {without_wrappers(name, "module"): shape for name, shape in shapes.items()}, False
     while stripped:
         prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in stripped)), None)
@@ -97,7 +99,7 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
             break
         stripped = {name.removeprefix(prefix): shape for name, shape in stripped.items()}
         is_residual |= prefix == "residual."
-    # rasters last, as weights of other networks could be taken for those of a backbone
+    # rasters last, as weights of other networks could be mistaken for those of a backbone
     architecture = (
         _of_tokens(stripped)
         or _of_queries(stripped)
@@ -112,7 +114,7 @@ def architecture_of(shapes: Shapes, model_class: str | None = None) -> Architect
 
 
 def _of_tokens(shapes: Shapes) -> Architecture | None:
-    """Return a motion token model, which holds its tokens: three values of each, by class of agents."""
+    """Return a motion token model, which stores its tokens: three values of each, by class of agents."""
     vocabulary, tokens = shapes.get("tokeniser.vocabulary", ()), shapes.get("token_own", ())
     if len(vocabulary) != 3 or len(tokens) != 3:
         return None
@@ -128,7 +130,7 @@ def _of_tokens(shapes: Shapes) -> Architecture | None:
 
 
 def _of_queries(shapes: Shapes) -> Architecture | None:
-    """Return a query-centric model, which proposes five values of a step for each of its modes."""
+    """Return a query-centric model, which predicts five values of a step for each of its modes."""
     modes, last = shapes.get("decoder.modes", ()), shapes.get("decoder.proposals.3.weight", ())
     if len(modes) != 2 or len(last) != 2 or last[0] % _NUM_QUERY_VALUES:
         return None
@@ -149,7 +151,7 @@ def _of_queries(shapes: Shapes) -> Architecture | None:
 
 
 def _of_routes(shapes: Shapes) -> Architecture | None:
-    """Return a route planner, whose last layers are named after what they make: controls or poses, and modes."""
+    """Return a route planner, whose last layers are named after their outputs: controls or poses, and modes."""
     modes = shapes.get("decoder.heads.modes.weight", ())
     decoder, num_values = ("kinematic", 2) if "decoder.heads.controls.weight" in shapes else ("poses", 3)
     last = shapes.get(f"decoder.heads.{'controls' if decoder == 'kinematic' else 'poses'}.weight", ())
@@ -170,7 +172,7 @@ def _of_routes(shapes: Shapes) -> Architecture | None:
 
 
 def _of_vectors(shapes: Shapes) -> Architecture | None:
-    """Return a network on vectors, whose first layer takes three values of a point."""
+    """Return a vector network, whose first layer takes three values of a point."""
     local, scale = shapes.get("input_embed.weight", ()), shapes.get("xy_scale", ())
     if len(local) != 2 or len(scale) != 2:
         return None
@@ -179,7 +181,7 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
     known: JsonObject = {"model_params.motion_features": True} if "motion_embedding.norm.weight" in shapes else {}
     if "route_embedding.norm.weight" in shapes:
         known = {**known, "model_params.route": True}
-    # SafePathNet has an embedding for each trajectory; the others differ by how many steps their outputs have
+    # SafePathNet has an embedding for each trajectory; the others differ in the number of steps of their outputs
     trajectories = shapes.get("global_head.transformer.agents_embedding", ())
     if len(trajectories) == 2 and len(shapes.get(last, ())) == 2:
         graph = "global_head.transformer.transformer_global_graph."
@@ -206,10 +208,10 @@ def _of_vectors(shapes: Shapes) -> Architecture | None:
 
 
 def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
-    """Return a network on rasters; its backbone may stand under ``model.`` or alone."""
+    """Return a raster network, whose backbone has the prefix ``model.`` or none."""
     has_scaling = "weights_scaling" in shapes
     backbone = {name.removeprefix(_BACKBONE): shape for name, shape in shapes.items() if name != "weights_scaling"}
-    # a backbone by what only it has, with the names of its first and last weights
+    # identify a backbone by its unique weights, with the names of its first and last layer
     first, last = "conv1.weight", "fc.weight"
     if {"0.weight", "4.weight", "9.weight"} <= backbone.keys():
         name: str | None = "simple_cnn"
@@ -227,14 +229,15 @@ def _of_rasters(shapes: Shapes, class_name: str) -> Architecture | None:
         num_outputs = shapes[_MOTION_HEAD][0]
         common["model_params.motion_features"] = True
 
-    # the past frames of a raster of a map and boxes, or of boxes alone: two channels for each and now
+    # past frames of a raster of map and boxes, or of boxes alone: two channels for each frame, including the current
+    # one
     num_of_boxes = num_channels if num_channels % 2 == 0 else num_channels - _NUM_MAP_CHANNELS
     num_past = num_of_boxes // 2 - 1 if num_of_boxes >= 2 else None
     if num_past is not None:
         common["model_params.history_num_frames"] = num_past
 
-    # V T outputs of one trajectory, or (V T + 1) M of several and how likely they are; both where both divide them.
-    # Planners weigh their values (V = 3 with the yaw), predictions of agents have no weights for theirs (V = 2)
+    # V T outputs for one trajectory, or (V T + 1) M for M trajectories with logits; both if both divide. Planners weigh
+    # their values (V = 3 with the yaw), predictions of agents do not (V = 2).
     num_values = _NUM_VALUES if has_scaling else 2
     several: tuple[JsonObject, ...] = tuple(
         {"model_params.future_num_frames": (each - 1) // num_values, "model_params.num_modes": modes}

@@ -1,4 +1,4 @@
-"""Conversion of checkpoints of any kind to safetensors with the configuration of their training inside."""
+"""Conversion of checkpoints of any kind to safetensors that contain the configuration of their training."""
 
 import contextlib
 import os
@@ -28,15 +28,15 @@ _UNKNOWN_CLASS = "torch.nn.Module"
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was converted.
+    """Result of a conversion.
 
     Attributes:
-        source: The file that was read.
-        file: The file that was written.
-        kind: Form in which the weights were stored.
+        source: The input file.
+        file: The output file.
+        kind: Format of the input.
         model_class: Module and name of the class of the network.
-        num_tensors: Weights that were written, read again and found equal.
-        has_config: Whether the file holds the configuration, so that :func:`load_model` needs nothing else.
+        num_tensors: Number of weights that were written, read again and found equal.
+        has_config: Whether the file contains the configuration, so that :func:`load_model` needs nothing else.
     """
 
     source: Path
@@ -55,26 +55,26 @@ def convert_checkpoint(
     allow_pickle: bool = False,
     overwrite: bool = False,
 ) -> Conversion:
-    """Write the weights of a checkpoint as safetensors, with a configuration, and compare them with what was read.
+    """Write the weights of a checkpoint as safetensors, with a configuration, and compare them with the source.
 
-    With a configuration its network is made and the weights are loaded into it, so that what does not fit is found
-    now, and their names become those of that network. The facts in the file name the source by name and SHA-256.
+    With a configuration, its network is built and the weights are loaded into it, which detects mismatches and gives
+    the weights the names of that network. The facts in the file name the source and its SHA-256.
 
     Args:
         source: A file of weights of any kind, or the folder of a training, for its final weights.
-        target: The file to write, which ends in ``.safetensors``.
-        cfg: The configuration of the training; None for that in the file or beside it. Where there is none the
-            weights are written without.
-        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        target: Output file, which ends in ``.safetensors``.
+        cfg: The configuration of the training; None for that in the file or next to it. Without any, the weights are
+            written without configuration.
+        allow_pickle: Also read whole pickled modules, which can run any code in the file.
         overwrite: Replace an older file.
 
     Raises:
         FileNotFoundError: There is no such file, or no folder for the target.
         InvalidArgumentError: The target has another suffix.
-        FileExistsError: The target is there and not to be replaced.
+        FileExistsError: The target exists and ``overwrite`` is not set.
         ConfigError: A key of the configuration is unknown, missing, of the wrong type or out of range.
-        CheckpointError: The source is no checkpoint or broken, or needs ``allow_pickle``.
-        CheckpointMismatchError: The weights are those of another network than the configuration's.
+        CheckpointError: The source is not a checkpoint, is broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights do not fit the network of the configuration.
     """
     file, written = weights_of(source), Path(target)
     require_target(written, suffixes=_SUFFIXES, overwrite=overwrite)
@@ -86,7 +86,7 @@ def convert_checkpoint(
     kept = read_checkpoint(file, allow_pickle=allow_pickle)
     config: JsonObject = dict(cfg or {})
     if cfg is None:
-        with contextlib.suppress(ConfigError):  # of files that have none in them and none beside them
+        with contextlib.suppress(ConfigError):  # files without a configuration inside or next to them
             config = configuration_of(file, allow_pickle=allow_pickle)
     weights, model_class = kept.state_dict, kept.model_class
     if config:
@@ -97,7 +97,7 @@ def convert_checkpoint(
     facts = {**kept.facts, "converted_from": {"name": file.name, "sha256": file_digest(file), "l5kit": __version__}}
     with replaced_when_complete(written, argument="target") as temporary:
         save_weights(temporary, weights, model_class=model_class, config=config, facts=facts)
-        # read again and compared bit by bit, with what was written and, in its types, with the source
+        # read again and compare the bits with what was written and, in its dtypes, with the source
         again, theirs = read_checkpoint(temporary).state_dict, kept.named_as(weights)
         different = [name for name, value in weights.items() if name not in again or not _is_equal(again[name], value)]
         different += [name for name, value in theirs.items() if not _is_equal(weights[name].to(value.dtype), value)]
@@ -110,16 +110,16 @@ def convert_checkpoint(
 
 
 def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) -> None:
-    """Refuse a file that is not to be written, before any work is done.
+    """Refuse an output file before any work is done.
 
     Args:
         target: The file.
-        suffixes: Which its name may have.
-        overwrite: Whether an older file is replaced.
+        suffixes: Allowed suffixes.
+        overwrite: Whether an older file may be replaced.
 
     Raises:
         InvalidArgumentError: It has another suffix.
-        FileExistsError: It is there and not to be replaced.
+        FileExistsError: It exists and ``overwrite`` is not set.
     """
     if target.suffix not in suffixes:
         endings = " or ".join(suffixes)
@@ -131,7 +131,7 @@ def require_target(target: Path, *, suffixes: Sequence[str], overwrite: bool) ->
 
 
 def _is_equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Return whether two tensors have the same type, shape and bits, of values that are no numbers too."""
+    """Return whether two tensors have the same dtype, shape and bits, including NaN."""
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
         return False
     return torch.equal(_bits(ours), _bits(theirs))

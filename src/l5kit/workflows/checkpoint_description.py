@@ -1,4 +1,4 @@
-"""Descriptions of checkpoints: what a file is, which network its weights are of, and which configurations they fit."""
+"""Descriptions of checkpoints: format, architecture of the weights, and matching configurations."""
 
 import dataclasses
 import os
@@ -39,18 +39,18 @@ _DRIVER_VERSION = "_stable_baselines3_version"
 
 @dataclass(frozen=True)
 class CheckpointDescription:
-    """What a checkpoint is.
+    """Description of a checkpoint.
 
     Attributes:
         file: The file with the weights.
-        kind: Form of the file, in words.
-        needs_pickle: Whether it can be loaded only by running code that is in it.
-        weights: Weights by name; those of a file whose code was not run have shapes and types, but no values.
+        kind: Format of the file, in words.
+        needs_pickle: Whether loading it runs code in the file.
+        weights: Weights by name; without values if the code of the file was not run.
         model_class: Module and name of the class of the network, if the file has it.
         config: The configuration in the file; empty if there is none.
         facts: Facts in the file about its weights, such as their step and score.
-        architecture: What the weights are those of; None for a network that l5kit does not know.
-        fits: Configurations that ship with l5kit which the weights fit.
+        architecture: Architecture of the weights; None for a network that l5kit does not know.
+        fits: Configurations that ship with l5kit and fit the weights.
     """
 
     file: Path
@@ -65,22 +65,22 @@ class CheckpointDescription:
 
     @property
     def num_parameters(self) -> int:
-        """Values that training changes."""
+        """Number of trainable values."""
         return sum(value.numel() for name, value in self.weights.items() if not is_buffer(name))
 
     @property
     def num_buffer_values(self) -> int:
-        """Values that training does not change, such as scales and averages."""
+        """Number of values that training does not change, such as scales and averages."""
         return sum(value.numel() for name, value in self.weights.items() if is_buffer(name))
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """How many tensors have which type, the most frequent first."""
+        """Number of tensors by dtype, the most frequent first."""
         counts = Counter(str(value.dtype).removeprefix("torch.") for value in self.weights.values())
         return dict(counts.most_common())
 
     def as_dict(self) -> JsonObject:
-        """Return all but the values of the weights, as JSON holds it."""
+        """Return everything except the values of the weights, as JSON."""
         architecture = self.architecture
         return {
             "file": str(self.file),
@@ -109,22 +109,22 @@ class CheckpointDescription:
 
 
 def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> CheckpointDescription:
-    """Return what a checkpoint is; unless it is allowed, nothing in it is run or imported.
+    """Return a description of a checkpoint, without running or importing anything in it unless allowed.
 
     Args:
-        checkpoint: A safetensors file, a file of ``torch.save`` or TorchScript, a checkpoint of Lightning, a driver of
+        checkpoint: A safetensors file, a file of ``torch.save`` or TorchScript, a Lightning checkpoint, a driver of
             stable-baselines3, or the folder of a training, for its final weights.
-        allow_pickle: Load whole modules and other pickled objects, which can run any code that is in the file, instead
-            of reading their outlines.
+        allow_pickle: Load whole modules and other pickled objects, which can run any code in the file, instead of
+            reading their structure.
 
     Raises:
         FileNotFoundError: There is no such file, or no final weights in the folder.
-        CheckpointError: The file is no checkpoint or broken.
+        CheckpointError: The file is not a checkpoint, or is broken.
     """
     file = weights_of(checkpoint)
     is_zip = not is_safetensors(file) and file.suffix != ".pt2" and is_archive(file)
     if is_zip and is_driver(file):
-        # a driver has the weights of its policy in a zip file within its own
+        # a driver has the weights of its policy in a nested zip file
         try:
             with zipfile.ZipFile(file) as archive:
                 part = archive.getinfo(_DRIVER_WEIGHTS)
@@ -135,7 +135,7 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
                 USUAL_LIMITS.require_readable(archive)
             weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
             weights = {str(name): value for name, value in weights.items() if isinstance(value, torch.Tensor)}
-        except Exception as error:  # torch raises what its parser stumbles over
+        except Exception as error:  # torch raises any error of its parser
             raise CheckpointError(f"{file} is a broken driver of stable-baselines3: {one_line(error)}") from error
         kind = f"driver of stable-baselines3 {version} (l5kit train-rl)"
         return CheckpointDescription(file, kind, True, weights, None, {}, {}, None)
@@ -145,7 +145,7 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
         return _described(kept, "TorchScript archive")
     try:
         kept = read_checkpoint(file)
-    except PickleRefusedError:  # loading it runs code in it
+    except PickleRefusedError:  # loading it runs code in the file
         outline = outline_of(file)
         kept = Checkpoint(file, "module", outline.weights, model_class=outline.model_class)
         if allow_pickle:
@@ -157,21 +157,21 @@ def describe_checkpoint(checkpoint: str | os.PathLike[str], *, allow_pickle: boo
 
 
 def is_driver(file: Path) -> bool:
-    """Return whether a file is a driver that stable-baselines3 wrote, as l5kit train-rl has them.
+    """Return whether a file is a driver of stable-baselines3, as written by l5kit train-rl.
 
     Raises:
-        CheckpointError: It is a zip archive, and broken.
+        CheckpointError: It is a broken zip archive.
     """
     return is_archive(file) and set(check_archive(file)) >= POLICY_PARTS
 
 
 def mismatch_with_config(description: CheckpointDescription, cfg: Config) -> WeightMismatch:
-    """Return what of the weights of a checkpoint does not fit the network of a configuration; nothing is loaded.
+    """Return the mismatch between the weights of a checkpoint and the network of a configuration, without loading them.
 
     Raises:
-        ConfigError: A key is unknown, missing, of the wrong type or out of range, or names a class of a user.
+        ConfigError: A key is unknown, missing, of the wrong type or out of range, or names a user class.
     """
-    # looked at first, as the channels of some networks are those of a rasterizer that is made
+    # checked first, as the channels of some networks need a rasterizer
     named = own_map_type(cfg)
     if named is not None:
         raise _not_imported("raster_params.map_type", named)
@@ -209,13 +209,13 @@ def _kind_of_pickle(keys: tuple[str, ...], *, has_weights_only: bool = False) ->
 def _described(kept: Checkpoint, kind: str, *, needs_pickle: bool = False) -> CheckpointDescription:
     shapes = {name: tuple(value.shape) for name, value in kept.state_dict.items()}
     model_params = kept.config.get("model_params")
-    # a class of a user may have weights of any names
+    # a user class may have weights of any name
     is_own = isinstance(model_params, Mapping) and model_params.get("model") is not None
     architecture = None if is_own else architecture_of(shapes, kept.model_class)
     description = CheckpointDescription(
         kept.path, kind, needs_pickle, kept.state_dict, kept.model_class, kept.config, kept.facts, architecture
     )
-    # of the shipped configurations of its workflows, those whose networks take the weights
+    # shipped configurations of its workflows whose networks accept the weights
     names = [name for name in shipped_config_names() if architecture is not None and name in architecture.workflows]
     fits = tuple(name for name in names if not mismatch_with_config(description, load_training_config(name)))
     return dataclasses.replace(description, fits=fits)

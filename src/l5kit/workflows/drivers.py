@@ -27,14 +27,14 @@ from l5kit.workflows.vector_recipes import MotionTokenRecipe
 from l5kit.workflows.workflow import TrainingConfig
 
 Whom = Literal["ego", "agents"]
-"""Whom a network is to drive."""
+"""Vehicles that a network drives."""
 
 _OPTION_OF: Final[dict[Whom, str]] = {"ego": "--planner", "agents": "--agents"}
 _NAME_OF: Final[dict[Whom, str]] = {"ego": "the AV", "agents": "agents"}
 
 _WHOLE_SCENE: Final = {"other_agents_num": 200, "max_agents_distance": 250, "order_agents_by_distance": True}
 _WHOLE_MAP: Final = {"max_num_lanes": 200, "max_num_crosswalks": 40, "max_retrieval_distance_m": 150}
-"""What the samples of token traffic hold: all agents that are driven, and the map around them."""
+"""Samples of token traffic: all driven agents, and the map around them."""
 
 
 def load_driver(
@@ -60,30 +60,30 @@ def load_driver(
 
 @dataclass(frozen=True)
 class DriverCheckpoint:
-    """A trained network that is to drive: small, to be sent to other processes, where :meth:`load` makes the driver.
+    """A trained network as a driver: small enough to send to other processes, where :meth:`load` makes the driver.
 
     Planners (``raster_planner``, ``vector_planner``, ``urban_driver``, ``safepathnet``, ``query_centric``,
     ``route_planner``) drive the AV; ``simnet``, ``agent_motion`` and ``agent_motion_multimodal`` drive agents, the
-    latter two with headings along their paths.
-    ``motion_tokens`` drives either: the AV by its likeliest path, agents by tokens that are sampled for all together.
+    latter two with headings along their paths. ``motion_tokens`` drives either: the AV by its likeliest path, agents by
+    jointly sampled tokens.
 
     Attributes:
         checkpoint: A file of weights that :func:`l5kit.planning.checkpoint.load_checkpoint` reads, the folder of a
             training, for its final weights, or the name of a network that ships with l5kit, such as ``route_planner``.
-        whom: Whom it is to drive.
+        whom: Whether it drives the AV or the agents.
         data_folder: Folder that the keys of the map are relative to; None for the environment's ``L5KIT_DATA_FOLDER``.
-        cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml``
-            beside it.
-        device: ``auto``, for CUDA where it is there, or a device of torch.
-        max_batch: Samples at once; see :class:`NetworkDriver`. Token traffic has one scene at once, so that a scene is
-            driven alike in any batch.
-        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml`` next
+            to it.
+        device: ``auto`` for CUDA if available, or a torch device.
+        max_batch: Batch size; see :class:`NetworkDriver`. Token traffic uses one scene per batch, so that a scene is
+            driven the same way in any batch.
+        allow_pickle: Also read whole pickled modules, which can run any code in the file.
 
     Raises:
         ConfigError: There is no configuration, or a key is unknown, missing, of the wrong type or out of range.
         FileNotFoundError: There is no such checkpoint.
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
-        InvalidArgumentError: The network drives others than those, or there is no such device.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
+        InvalidArgumentError: The network cannot drive ``whom``, or there is no such device.
     """
 
     checkpoint: str | os.PathLike[str]
@@ -116,7 +116,7 @@ class DriverCheckpoint:
 
     @cached_property
     def config(self) -> TrainingConfig:
-        """The configuration, checked; of one without a training, as for simulations of 1.x, the rest."""
+        """The checked configuration; missing training sections, as in simulations of 1.x, are added."""
         given = configuration_of(self.file, allow_pickle=self.allow_pickle) if self.cfg is None else self.cfg
         return TrainingConfig.from_cfg({**WITHOUT_TRAINING, **given})
 
@@ -124,13 +124,13 @@ class DriverCheckpoint:
         """Return the driver.
 
         Args:
-            facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
+            facts: Facts of the simulated log; default those of L5Kit 1.5.
 
         Raises:
             FileNotFoundError: The map is missing.
-            CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
-            CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
-            UnsupportedValueError: Samples of the configuration can be made one by one only.
+            CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
+            CheckpointMismatchError: The weights are those of another network; the message lists the mismatches.
+            UnsupportedValueError: The configuration does not support batches of samples.
         """
         samples = samples_to_drive(
             self.config, LocalDataManager(self.data_folder), facts, has_whole_scenes=self._is_token_traffic
@@ -155,10 +155,10 @@ class DriverCheckpoint:
 
 
 def require_whom(config: TrainingConfig, whom: Whom, *, name: str) -> None:
-    """Refuse a network of a workflow that drives others than it is to.
+    """Refuse a network of a workflow that cannot drive the requested vehicles.
 
     Raises:
-        InvalidArgumentError: It does; the message says how to pass it instead.
+        InvalidArgumentError: It cannot; the message says how to pass it instead.
     """
     drives: Whom = "agents" if config.params.is_of_agents else "ego"
     if drives != whom:
@@ -174,15 +174,15 @@ def network_driver(
     """Return a network as a driver.
 
     Args:
-        network: Takes a batch of the samples, and gives what networks of the workflow do.
+        network: Takes a batch of the samples, and returns the outputs of networks of the workflow.
         config: The configuration of its training.
-        samples: Makes them; see :func:`samples_to_drive`.
-        device: ``auto``, for CUDA where it is there, or a device of torch.
-        max_batch: Samples at once; see :class:`NetworkDriver`.
+        samples: Dataset that makes them; see :func:`samples_to_drive`.
+        device: ``auto`` for CUDA if available, or a torch device.
+        max_batch: Batch size; see :class:`NetworkDriver`.
 
     Raises:
         InvalidArgumentError: There is no such device.
-        UnsupportedValueError: Samples of the configuration can be made one by one only.
+        UnsupportedValueError: The configuration does not support batches of samples.
     """
     return NetworkDriver(
         network,
@@ -200,15 +200,15 @@ def samples_to_drive(
     *,
     has_whole_scenes: bool = False,
 ) -> BaseEgoDataset:
-    """Return what makes the samples of a network that drives: a dataset of a log of nothing, without the future.
+    """Return the dataset that makes the samples of a network while driving: of an empty log, without the future.
 
     Args:
         config: The configuration of its training.
-        data_manager: Finds the map.
-        facts: Facts of the log that is driven; those of L5Kit 1.5 by default.
-        has_whole_scenes: Whether samples are of all agents near the AV, for traffic by tokens.
+        data_manager: Data manager of the map.
+        facts: Facts of the simulated log; default those of L5Kit 1.5.
+        has_whole_scenes: Whether samples contain all agents near the AV, for token traffic.
     """
-    # there is no future to be looked up while driving, and a log of nothing has none
+    # there is no future while driving
     mapping = {**config.mapping, "model_params": {**config.mapping["model_params"], "future_num_frames": 0}}
     if has_whole_scenes:
         given = mapping["data_generation_params"]

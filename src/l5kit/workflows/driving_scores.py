@@ -1,4 +1,4 @@
-"""Scores of the driving of a network in training, in scenes of a log that it is not trained on."""
+"""Driving scores of a network in training, in scenes of a held-out log."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -26,29 +26,29 @@ from l5kit.workflows.samples import spread_indices, with_files_of
 from l5kit.workflows.workflow import TrainingConfig, make_model
 
 DRIVING_SCORE: Final = "driving/score"
-"""Name of the mean score of scenes, 0 to 1, of which the largest is the best."""
+"""Name of the mean score of scenes, 0 to 1; larger is better."""
 
 _FAILED: Final = "driving/failed_scenes"
 _NAMES: Final = (DRIVING_SCORE, *(f"driving/{metric.name}" for metric in METRICS))
 _MOST_SCENES: Final = 32
-"""Scenes that step at once, which bounds memory."""
+"""Scenes that step together, which bounds memory."""
 
 
 class DrivingEvaluation:
     """Lets a network in training drive scenes of a log, and scores it as ``l5kit simulate`` does.
 
-    The network that drives is a copy in eval mode, as it is loaded from a file, so that neither the precision of the
-    training nor a compiler changes what it does, and the training draws nothing else for it.
+    The driving network is a copy in eval mode, as if loaded from a file, so neither the precision of the training nor
+    compilation changes the result, and the random state of the training is unaffected.
 
     Args:
         config: The configuration of the training.
-        params: Which scenes are driven.
-        data_manager: Finds the data folder.
+        params: Selection of the scenes.
+        data_manager: Data manager of the data folder.
 
     Raises:
         FileNotFoundError: There is no such log or map.
-        ConfigError: The network drives others than the AV, or no scene has the first frame and one more.
-        UnsupportedValueError: Samples of the configuration can be made one by one only.
+        ConfigError: The network cannot drive the AV, or no scene has the first frame and one more.
+        UnsupportedValueError: The configuration does not support batches of samples.
     """
 
     def __init__(self, config: TrainingConfig, params: DrivingParams, data_manager: LocalDataManager) -> None:
@@ -61,7 +61,7 @@ class DrivingEvaluation:
         self._params = params
         self._batches: list[SceneBatch] | None = None
         self._log = ChunkedDataset(files.dataset).open()
-        # scenes that end before or with the first frame have nothing to drive
+        # scenes that end with the first frame or earlier have nothing to drive
         lengths = np.diff(self._log.scenes[FRAME_INTERVAL], axis=1)[:, 0]
         is_long = lengths > params.start_frame + 1
         if not is_long.any():
@@ -77,26 +77,26 @@ class DrivingEvaluation:
         self._samples = samples_to_drive(here, folder, self._log.facts)
         with torch.random.fork_rng():
             self._network = make_model(here.without_own_loss().from_scratch(), self._samples).eval()
-        self._driver_on(torch.device("cpu"))  # refuses samples that are made one by one before the training starts
+        self._driver_on(torch.device("cpu"))  # refuses configurations without batches before the training starts
 
     def sums_of(
         self, weights: Mapping[str, torch.Tensor], device: torch.device, *, rank: int = 0, world_size: int = 1
     ) -> Float64Array:
-        """Drive the scenes of this process, and return what adds up over processes: see :func:`means_of_driving`.
+        """Drive the scenes of this process, and return sums that add up over processes: see :func:`means_of_driving`.
 
-        A scene that the network cannot drive to its end, as where its plans are not finite, has the score 0.
+        A scene that the network cannot drive to its end, for example because of a non-finite plan, has the score 0.
 
         Args:
-            weights: Those of the network, by name.
-            device: Where it runs.
-            rank: Number of this process.
-            world_size: How many processes share the scenes.
+            weights: Weights of the network, by name.
+            device: Device of the network.
+            rank: Rank of this process.
+            world_size: Number of processes that share the scenes.
         """
         own = self._network.state_dict()
-        self._network.load_state_dict({name: weights[name] for name in own})  # a loss with weights is left out
+        self._network.load_state_dict({name: weights[name] for name in own})  # without the weights of a loss
         driver = self._driver_on(device)
         sums = np.zeros((len(_NAMES) + 1, 2))
-        if self._batches is None:  # nothing changes them, so that they are read once
+        if self._batches is None:  # nothing changes them, so read them once
             scenes = self._scenes[rank::world_size]
             self._batches = [
                 SceneBatch.of_scenes(
@@ -121,28 +121,28 @@ class DrivingEvaluation:
 
 
 def means_of_driving(sums: Float64Array) -> dict[str, float]:
-    """Return the mean score of scenes, and of each metric where it applies, by name, and how many scenes failed.
+    """Return mean score and metrics by name, each over the scenes it applies to, and the number of failed scenes.
 
     Args:
-        sums: Of all processes, (len(METRICS) + 2, 2): for the score and each metric the sum and the number of scenes,
-            and for scenes that failed how many there were, and how many in all.
+        sums: Sums over all processes, (len(METRICS) + 2, 2): for the score and each metric the sum and the number of
+            scenes, then the numbers of failed and of all scenes.
     """
     means = {name: float(total / count) for name, (total, count) in zip(_NAMES, sums, strict=False) if count > 0}
     return means | {_FAILED: float(sums[-1, 0])}
 
 
 def _sums_of(driven: DrivenScenes) -> Float64Array:
-    """Return the sums of a batch, as :func:`means_of_driving` takes them."""
+    """Return the sums of a batch, in the form of :func:`means_of_driving`."""
     sums = np.zeros((len(_NAMES) + 1, 2))
     num_failed = len(driven.faults)
-    sums[0, 1] = num_failed  # each has 0
+    sums[0, 1] = num_failed  # each scores 0
     sums[-1] = num_failed, len(driven.batch)
-    with np.errstate(over="ignore"):  # what is infinite is a failure
+    with np.errstate(over="ignore"):  # an infinite value is a failure
         for drives in score_drives(driven):
             scores = drives.details.scores
             names = ("score", *(metric.name for metric in METRICS))
             values = np.stack([getattr(scores, name) for name in names])[:, drives.has_score]
-            # NaN is a metric that does not apply, and counts for nothing; a score that is none counts as 0
+            # NaN is a metric that does not apply and is left out; a missing score counts as 0
             values[0] = np.where(np.isfinite(values[0]), values[0], 0.0)
             sums[:-1, 0] += np.nansum(values, axis=1)
             sums[:-1, 1] += np.count_nonzero(~np.isnan(values), axis=1)

@@ -1,4 +1,4 @@
-"""Exported networks: ONNX files that ``l5kit checkpoint export`` writes, with what they say of themselves, and run."""
+"""Exported networks: ONNX files written by ``l5kit checkpoint export``, with their facts, and their execution."""
 
 import hashlib
 import json
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 POLICY: Final = "policy"
-"""What stands for the workflow of a policy of ``l5kit train-rl``."""
+"""Workflow name of a policy of ``l5kit train-rl``."""
 
 CHECKSUM_KEY: Final = "l5kit.checksum"
-"""The key of the metadata that holds a SHA-256 of all the rest."""
+"""Metadata key of a SHA-256 of everything else."""
 
 _PREFIX: Final = "l5kit."
 
@@ -36,10 +36,10 @@ class ExportedArray:
 
     Attributes:
         name: The key of samples, or of predictions.
-        shape: Numbers, and names of sizes that are free: ``B`` samples, ``A`` agents.
-        dtype: NumPy's name of the type.
-        unit: Of its numbers; empty where they have none.
-        text: What the value is; empty for what is not of samples.
+        shape: Sizes, with names for free ones: ``B`` samples, ``A`` agents.
+        dtype: NumPy's name of the dtype.
+        unit: Unit of the values; empty if they have none.
+        text: Description of the value; empty for keys that are not of samples.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ExportedArray:
 
 @dataclass(frozen=True)
 class TokenDraws:
-    """What makes the uniform numbers of a network that samples motion tokens, where a batch has none.
+    """Source of the uniform numbers of a network that samples motion tokens, for batches without them.
 
     Attributes:
         seed: At least 0.
@@ -66,21 +66,21 @@ class TokenDraws:
 
 @dataclass(frozen=True)
 class ExportFacts:
-    """What an exported network says of itself.
+    """Facts of an exported network.
 
     Attributes:
         version: Format of these facts.
         l5kit: Version of l5kit that wrote it.
-        workflow: What was trained.
+        workflow: Workflow of its training.
         network: Class of the network.
-        licence: Of the weights.
+        licence: Licence of the weights.
         weights_sha256: Digest of the file of weights.
-        opset: Of ONNX; 0 for a program of torch.
-        inputs: What it takes.
-        outputs: What it gives.
-        checked: What was compared with torch before the file was written.
+        opset: Opset of ONNX; 0 for a torch program.
+        inputs: Its inputs.
+        outputs: Its outputs.
+        checked: Results of the comparison with torch before the file was written.
         config: The configuration of the training.
-        draws: Of a network that samples; None for others.
+        draws: Random numbers of a network that samples; None for others.
     """
 
     version: int
@@ -97,7 +97,7 @@ class ExportFacts:
     draws: TokenDraws | None = None
 
     def as_metadata(self) -> dict[str, str]:
-        """Return the facts as texts of JSON, by keys that begin with ``l5kit.``."""
+        """Return the facts as JSON texts, under keys that begin with ``l5kit.``."""
         return {
             f"{_PREFIX}{each.name}": msgspec.json.encode(getattr(self, each.name)).decode() for each in fields(self)
         }
@@ -127,20 +127,20 @@ class ExportFacts:
 
 
 class ExportedNetwork(nn.Module):
-    """A network of an ONNX file, run by onnxruntime on the CPU, with as many threads as torch has.
+    """A network of an ONNX file, run by onnxruntime on the CPU, with as many threads as torch.
 
-    It takes and gives tensors as the network does that was exported, and has no weights of its own for torch.
+    It has the inputs and outputs of the exported network as tensors, but no torch weights.
 
     Args:
         file: The file.
 
     Attributes:
         file: The file.
-        facts: What it says of itself.
+        facts: Its facts.
 
     Raises:
-        MissingDependencyError: onnxruntime is not there.
-        CheckpointError: The file is broken, or none of l5kit.
+        MissingDependencyError: onnxruntime is missing.
+        CheckpointError: The file is broken, or not from l5kit.
     """
 
     def __init__(self, file: Path) -> None:
@@ -148,7 +148,7 @@ class ExportedNetwork(nn.Module):
         self.file = file
         content = file.read_bytes()
         self._open(content)
-        # tells networks apart that have the same name, where one asks for weights
+        # distinguishes networks with the same name, where their weights are needed as an identity
         digest = np.frombuffer(hashlib.sha256(content).digest(), np.uint8).copy()
         self.register_buffer("digest", torch.from_numpy(digest))
         self.eval()
@@ -159,17 +159,17 @@ class ExportedNetwork(nn.Module):
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 3  # errors: the notes of its optimiser help nobody here
+        options.log_severity_level = 3  # log errors only, without the notes of its optimizer
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
     def forward(self, data_batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return what the network gives for a batch, on the device of the batch.
+        """Return the outputs of the network for a batch, on the device of the batch.
 
         Raises:
-            InvalidArgumentError: A key is missing, or a value has another shape or type; the message names it.
+            InvalidArgumentError: A key is missing, or a value has another shape or dtype; the message names it.
         """
         batch = dict(data_batch)
-        # the numbers that decide what is sampled are an input of the file; drawn here, unless they are given
+        # random numbers of the sampling are an input of the file, drawn here unless they are given
         draws = self.facts.draws
         if draws is not None and UNIFORMS_KEY not in batch and "all_other_agents_history_availability" in batch:
             counts = {"num_rollouts": draws.num_rollouts, "num_tokens": draws.num_tokens}
@@ -188,7 +188,7 @@ class ExportedNetwork(nn.Module):
         return {name: torch.from_numpy(value).to(device) for name, value in zip(names, given, strict=True)}
 
     def extra_repr(self) -> str:
-        """Return what is shown between the brackets."""
+        """Return the text between the brackets of the representation."""
         return f"{self.facts.network}, weights {self.facts.weights_sha256[:12]}"
 
     def __getstate__(self) -> dict[str, object]:
@@ -200,7 +200,7 @@ class ExportedNetwork(nn.Module):
 
 
 def read_facts(content: bytes, file: Path) -> ExportFacts:
-    """Return what a file says of itself; raises as :class:`ExportedNetwork`.
+    """Return the facts of a file; raises as :class:`ExportedNetwork`.
 
     Args:
         content: Its bytes.
@@ -213,7 +213,7 @@ def read_facts(content: bytes, file: Path) -> ExportFacts:
         raise MissingDependencyError(f"{file} needs onnx and onnxruntime: {install_command('onnx')}") from error
     try:
         model = onnx.load_model_from_string(content)
-    except Exception as error:  # protobuf's own, which has two homes
+    except Exception as error:  # an error class of protobuf, which has two locations
         raise CheckpointError(f"{file} is no ONNX file, or cut off: {error}") from error
     metadata = {each.key: each.value for each in model.metadata_props}
     facts = ExportFacts.from_metadata(metadata, file)
@@ -235,7 +235,7 @@ def checksum_of_model(model: "ModelProto") -> str:
 
 
 def _array_of(value: torch.Tensor, wanted: ExportedArray, sizes: dict[str, tuple[int, str]]) -> NumericArray:
-    """Return an input as an array; sizes by name, with the input that had them first, are looked up and kept."""
+    """Return an input as an array; named sizes are checked against the inputs before, and recorded."""
     actual = tuple(value.shape)
     fits = len(actual) == len(wanted.shape)
     for size, name in zip(actual, wanted.shape, strict=False):

@@ -1,4 +1,4 @@
-"""Export of networks: files that other programs run, checked against torch on samples before they get their names."""
+"""Export of networks to files for other programs, compared with torch on samples before they are published."""
 
 import copy
 import dataclasses
@@ -57,19 +57,19 @@ _FACTS_IN_PROGRAM: Final = "l5kit.json"
 
 _TRACED: Final = 4
 _BATCHES: Final = (1, 3, 8)
-"""Samples with which a network is traced, and with which the file is checked."""
+"""Number of samples to trace a network with, and batch sizes to check the file with."""
 
 _TOLERANCE: Final = 1e-5
-"""How far values of the file may be from those of torch, absolutely and of the value."""
+"""Tolerance between values of the file and of torch, absolute and relative."""
 
 _MOST_BY_ROUNDING: Final = 1e-3
-"""The most that is allowed where torch's own values move further than that by rounding."""
+"""Upper bound of the tolerance where rounding moves torch's own values further than that."""
 
 _OF_SUMS: Final = 32
-"""How much further sums of a thousand terms move in another order than by the last bit of one: the root of these."""
+"""Factor on torch's own rounding: sums of a thousand terms in another order differ by up to its square root."""
 
 _UNITS: Final = (("positions", "m"), ("positions_all", "m"), ("yaws", "rad"), ("yaws_all", "rad"), ("scales", "m"))
-"""How keys of predictions end, and their units."""
+"""Suffixes of keys of predictions, and their units."""
 
 _SYMBOL: Final = re.compile(r"\bs\d+\b")
 
@@ -80,11 +80,11 @@ _Run = Callable[[dict[str, torch.Tensor]], Mapping[str, torch.Tensor]]
 
 @dataclass(frozen=True)
 class NetworkExport:
-    """An export that was written.
+    """A written export.
 
     Attributes:
         file: The file.
-        facts: What it says of itself.
+        facts: Its facts.
     """
 
     file: Path
@@ -101,26 +101,25 @@ def export_network(
 ) -> NetworkExport:
     """Write a trained network as ONNX, or as a program of ``torch.export``, that runs without l5kit.
 
-    Inputs have the names of the keys of samples, outputs those of predictions; what the network computes with samples
-    (units, differences to kinematic baselines, poses) is inside. The number of samples is free, and that of agents
-    where the network allows it. A network that samples motion tokens takes the uniform numbers as an input,
-    ``token_uniforms``. The file is run on samples of a log, of other numbers than it was traced with, and gets its name
-    when it gives what torch gives: to 1e-5, or where that of torch moves further by rounding (when samples come one
-    by one, or inputs and weights change in their last bit), as far as 32 times that, as sums are in another
-    order, and at most 1e-3.
+    Inputs have the names of the keys of samples, outputs those of predictions; processing of samples (units,
+    differences to kinematic baselines, poses) is included. The number of samples is free, and that of agents if the
+    network allows it. A network that samples motion tokens takes the uniform numbers as an input, ``token_uniforms``.
+    The file is run on samples of a log, in other batch sizes than it was traced with, and only published if it agrees
+    with torch: to 1e-5, or where torch itself varies more by rounding (when samples come one by one, or inputs and
+    weights change in their last bit), to 32 times that variation, as sums have another order, and at most 1e-3.
 
     Args:
         model: A trained network; or its weights, as :func:`load_model` takes them.
-        target: The file to write, which ends in ``.onnx`` or ``.pt2``.
-        log: A log with samples for the network, for tracing and checking: opened, or its path.
-        licence: Of the weights; None for that on their card, which those have that ship.
+        target: Output file, which ends in ``.onnx`` or ``.pt2``.
+        log: A log with samples for tracing and checking: opened, or its path.
+        licence: Licence of the weights; None for that on the card of shipped weights.
         overwrite: Replace an older file.
 
     Raises:
         InvalidArgumentError: The target has another suffix, the log has no samples, or the network is an export.
-        FileExistsError: The target is there and not to be replaced.
+        FileExistsError: The target exists and ``overwrite`` is not set.
         MissingDependencyError: A library of the extra ``onnx`` is missing.
-        NetworkExportError: The network cannot be exported, or the file does not give what torch gives.
+        NetworkExportError: The network cannot be exported, or the file disagrees with torch.
     """
     written = Path(target)
     require_target(written, suffixes=(_ONNX, _PROGRAM), overwrite=overwrite)
@@ -133,9 +132,9 @@ def export_network(
 
     whole = batches.of(_TRACED)
     with torch.no_grad():
-        network(dict(whole))  # what is wrong with network or samples is reported as ever
+        network(dict(whole))  # errors of network or samples are reported as usual
         taken = inputs_that_count(network, whole)
-        # whether other numbers of agents go than those of samples; one size more of all that are 1 cannot be told apart
+        # whether other numbers of agents than those of samples work; sizes of 1 could be confused with other sizes of 1
         num_agents = _num_agents(taken)
         has_free_agents = num_agents > 1
         if has_free_agents:
@@ -171,19 +170,19 @@ def export_module(
     facts: ExportFacts,
     has_free_agents: bool = False,
 ) -> NetworkExport:
-    """Write a network as ONNX or as a program, and give the file its name when it gives what torch gives.
+    """Write a network as ONNX or as a program, and publish the file if it agrees with torch.
 
     Args:
-        network: Takes a batch of tensors by name, and gives one; in eval mode, on the CPU.
+        network: Takes and returns a dictionary of tensors; in eval mode, on the CPU.
         target: The file, which ends in ``.onnx`` or ``.pt2``.
-        taken: A batch that it is traced with, of at least two samples.
-        sizes: Batches that the file is checked with, and their names.
-        facts: What the file says of itself; inputs, outputs, opset and what was checked are filled in here.
+        taken: A batch to trace with, of at least two samples.
+        sizes: Batches to check the file with, and their names.
+        facts: Facts of the file; inputs, outputs, opset and results of the check are filled in here.
         has_free_agents: Whether the number of agents is free.
 
     Raises:
         MissingDependencyError: A library of the extra ``onnx`` is missing.
-        NetworkExportError: The network cannot be exported, or the file does not give what torch gives.
+        NetworkExportError: The network cannot be exported, or the file disagrees with torch.
     """
     program = trace(network, taken, has_free_agents=has_free_agents)
     with torch.no_grad():
@@ -194,7 +193,7 @@ def export_module(
             proto = onnx_of(network, program, list(taken), list(outputs))
             given = {each.name: taken[each.name] for each in proto.graph.input}
 
-        # what inputs are, with the names of their free sizes
+        # inputs with the names of their free sizes
         keys = {key.name: key for of_dataset in KEYS_BY_DATASET.values() for key in of_dataset}
         inputs = []
         for name, value in given.items():
@@ -208,7 +207,7 @@ def export_module(
                 )
             inputs.append(ExportedArray(name, tuple(shape), _dtype_of(value), unit, text))
 
-        # and outputs, whose sizes may follow from the number of agents: the trace has them as sums with it
+        # outputs, whose sizes may depend on the number of agents: the trace has them as sums with it
         (end,) = (node for node in program.graph.nodes if node.op == "output")
         described = []
         for (name, value), node in zip(outputs.items(), end.args[0], strict=True):
@@ -219,7 +218,7 @@ def export_module(
 
         opset = 0 if proto is None else OPSET
         facts = dataclasses.replace(facts, opset=opset, inputs=tuple(inputs), outputs=tuple(described))
-        # written twice: the file is checked as it was read back, and then tells what that gave
+        # written twice: the file is checked after reading it back, and then stores the result
         _write(temporary, proto or program, facts)
         run = torch.export.load(temporary).module() if proto is None else ExportedNetwork(temporary)
         facts = dataclasses.replace(facts, checked=_compare(network, run, sizes))
@@ -236,7 +235,7 @@ class _Batches:
         self._samples, self._draws = samples, _draws_of(network)
 
     def of(self, num_samples: int) -> dict[str, torch.Tensor]:
-        """Return a batch, of the same samples again where the log has fewer."""
+        """Return a batch, repeating samples if the log has fewer."""
         rows = np.linspace(0, len(self._samples) - 1, num_samples + 2)[1:-1].round().astype(int)
         made = collate([self._samples[row] for row in rows.tolist()])
         batch = network_inputs(tensors_on(torch.device("cpu"), made))
@@ -248,7 +247,7 @@ class _Batches:
     def sizes(
         self, keys: Mapping[str, torch.Tensor], *, has_free_agents: bool
     ) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-        """Yield batches of several sizes with their names; in each of them the keys that a network takes."""
+        """Yield batches of several sizes with their names, with the keys that a network takes."""
         for num_samples in _BATCHES:
             batch = {key: value for key, value in self.of(num_samples).items() if key in keys}
             yield f"{num_samples} samples", batch
@@ -260,14 +259,14 @@ class _Batches:
 
 
 def _num_agents(batch: Mapping[str, torch.Tensor]) -> int:
-    """Return the number of agents of a batch; 0 where it has no rows for agents."""
+    """Return the number of agents of a batch; 0 if it has no agent rows."""
     return next((value.shape[agent_axis(key)] for key, value in batch.items() if key.startswith(AGENT_KEYS)), 0)
 
 
 def _with_agents(batch: Mapping[str, torch.Tensor], num_agents: int) -> dict[str, torch.Tensor]:
-    """Return a batch with another number of agents; those that come are the first ones again, those that go the last.
+    """Return a batch with another number of agents, by repeating the first ones or dropping the last ones.
 
-    Rows behind each other are of several agents, so that every one that comes is there.
+    Successive rows are of different agents, so that repeated ones are present, too.
     """
     taken = torch.arange(num_agents) % max(_num_agents(batch), 1)
     return {
@@ -283,7 +282,7 @@ def _draws_of(network: nn.Module) -> TokenDraws | None:
 
 
 def licence_of(weights: Path) -> str:
-    """Return the licence on the card beside weights."""
+    """Return the licence on the card next to weights."""
     card_file = weights.parent / CARD_FILE
     card = parse_json(read_text(card_file, called="card"), called=f"card {card_file}") if card_file.is_file() else None
     is_theirs = isinstance(card, dict) and card.get("weights") == weights.name
@@ -309,23 +308,23 @@ def _write(file: Path, content: "ModelProto | torch.export.ExportedProgram", fac
 
 @torch.no_grad()
 def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[str, torch.Tensor]]]) -> JsonObject:
-    """Compare a file with its network, and return how far they differ.
+    """Compare a file with its network, and return their largest difference.
 
     Raises:
-        NetworkExportError: It gives other values; the message names the output and the size of the batch.
+        NetworkExportError: The values differ; the message names the output and the size of the batch.
     """
     sizes, largest, by_rounding = [], 0.0, 0.0
     for name, batch in batches:
         wanted = network(dict(batch))
         try:
             outputs = run(batch)
-        except Exception as error:  # of the runtime, which has kinds of its own
+        except Exception as error:  # errors of the runtime, which has its own classes
             raise NetworkExportError(
                 f"{type(network).__name__} does not export: for {name} it fails: {error}"
             ) from error
         for key, value in wanted.items():
             difference = _difference(outputs[key], value)
-            # only where it is needed, how far torch's own values move: that takes the network four times more
+            # only if needed, measure the rounding of torch itself, which takes four more runs
             if difference > _TOLERANCE:
                 moved = _moved(network, batch, wanted)[key]
                 by_rounding = max(by_rounding, moved)
@@ -340,7 +339,7 @@ def _compare(network: nn.Module, run: _Run, batches: Iterator[tuple[str, dict[st
 
 
 def _difference(actual: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Return the largest difference, of values above 1 as a share of them; infinite where one is no number alone."""
+    """Return the largest difference, relative for values above 1; infinite if only one of them is NaN."""
     if actual.shape != wanted.shape or actual.dtype != wanted.dtype:
         return np.inf
     if torch.equal(actual, wanted):
@@ -353,10 +352,10 @@ def _difference(actual: torch.Tensor, wanted: torch.Tensor) -> float:
 def _moved(
     network: nn.Module, batch: Mapping[str, torch.Tensor], wanted: Mapping[str, torch.Tensor]
 ) -> dict[str, float]:
-    """Return how far the outputs of a network move by rounding, in torch alone.
+    """Return how much the outputs of a network vary by rounding, in torch alone.
 
-    That is when samples come one by one, for which torch takes other convolutions, and when inputs and weights change
-    in their last bit, up and down.
+    This is measured with samples one by one, for which torch uses other convolutions, and with the last bit of inputs
+    and weights changed up and down.
     """
     num_samples = len(next(iter(batch.values())))
     singles = [network({key: value[row : row + 1] for key, value in batch.items()}) for row in range(num_samples)]
@@ -372,6 +371,6 @@ def _moved(
 
 
 def _changed(values: torch.Tensor, first: int) -> torch.Tensor:
-    """Return values with their last bit changed, up and down in turns, from 1 for up or -1 for down on."""
+    """Return values with their last bit changed, alternately up and down, starting with up for 1 and down for -1."""
     signs = first * (1 - 2 * (torch.arange(values.numel()) % 2)).reshape(values.shape)
     return torch.nextafter(values, signs.to(values.dtype) * torch.inf)

@@ -1,4 +1,4 @@
-"""Tracing of networks: what one computes for a batch, as a program of torch or as a model of ONNX."""
+"""Tracing of networks: their computation for a batch, as a torch program or an ONNX model."""
 
 import contextlib
 import logging
@@ -20,17 +20,17 @@ OPSET: Final = 20
 """The set of operators of ONNX that exports use."""
 
 AGENT_KEYS: Final = ("all_other_agents_", "other_agents_polyline", "token_uniforms")
-"""How keys begin that have a row for each agent; in uniform numbers of tokens it is the third axis, else the second."""
+"""Prefixes of keys with a row for each agent: the third axis for uniform numbers of tokens, otherwise the second."""
 
 _LOGGERS: Final = ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")
 
 
 class NetworkExportError(L5KitError, RuntimeError):
-    """A network cannot be exported, or the export gives other numbers; the message names the layer or the output."""
+    """A network cannot be exported, or the export disagrees; the message names the layer or the output."""
 
 
 class _OfBatch(nn.Module):
-    """A network with all it takes as one argument, whose tensors get the names of their keys."""
+    """A network with a single argument for all inputs, whose tensors get the names of their keys."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _OfBatch(nn.Module):
 
 
 def inputs_that_count(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the part of a batch that a network takes: what it computes with, and what it asks for only.
+    """Return the part of a batch that a network uses: keys of its computation, and keys that it only requires.
 
     Raises:
         NetworkExportError: The network cannot be traced.
@@ -51,7 +51,7 @@ def inputs_that_count(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> 
         program = torch.export.export(_OfBatch(network), (dict(batch),))
     inputs = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
     used = [key for key in batch if f"batch_{key}" in inputs]
-    while True:  # a network may ask for a key whose value it leaves alone
+    while True:  # a network may require a key without using its value
         try:
             network({key: batch[key] for key in used})
         except KeyError as error:
@@ -65,15 +65,15 @@ def inputs_that_count(network: nn.Module, batch: Mapping[str, torch.Tensor]) -> 
 def trace(
     network: nn.Module, batch: Mapping[str, torch.Tensor], *, has_free_agents: bool
 ) -> torch.export.ExportedProgram:
-    """Return what a network computes, for any number of samples.
+    """Return the computation of a network for any number of samples.
 
     Args:
         network: In eval mode, on the CPU.
-        batch: What it takes, of at least two samples.
+        batch: Its inputs, of at least two samples.
         has_free_agents: Whether the number of agents is free, too.
 
     Raises:
-        NetworkExportError: The network cannot be traced so; the message names the layer, if one is known.
+        NetworkExportError: The network cannot be traced; the message names the layer, if known.
     """
     free = torch.export.Dim.DYNAMIC
     axes = {key: {0: free} for key in batch}
@@ -84,24 +84,24 @@ def trace(
 
 
 def agent_axis(key: str) -> int:
-    """Return the axis of agents of one of :data:`AGENT_KEYS` in a batch."""
+    """Return the axis of agents in one of :data:`AGENT_KEYS` of a batch."""
     return 2 if key == "token_uniforms" else 1
 
 
 def onnx_of(
     network: nn.Module, program: torch.export.ExportedProgram, keys: list[str], names: list[str]
 ) -> "ModelProto":
-    """Return a traced network as a model of ONNX, without what its steps tell of the machine that made it.
+    """Return a traced network as an ONNX model, without metadata of the machine that made it.
 
     Args:
         network: The network, for the names of layers in errors.
-        program: What :func:`trace` gave.
+        program: Result of :func:`trace`.
         keys: Names of its inputs.
         names: Names of its outputs.
 
     Raises:
-        MissingDependencyError: onnx or onnxscript is not there.
-        NetworkExportError: A step has no counterpart in ONNX; the message names it and its layer.
+        MissingDependencyError: onnx or onnxscript is missing.
+        NetworkExportError: An operation has no counterpart in ONNX; the message names it and its layer.
     """
     try:
         import onnx  # noqa: F401
@@ -119,7 +119,7 @@ def onnx_of(
         )
         assert exported is not None
         model: ModelProto = exported.model_proto
-    # steps and weights tell in which lines of which files they were made
+    # operations and weights store the lines of the files that made them
     for node in model.graph.node:
         del node.metadata_props[:]
         node.doc_string = ""
@@ -127,7 +127,7 @@ def onnx_of(
         del weight.metadata_props[:]
     del model.graph.metadata_props[:]
     del model.graph.value_info[:]
-    # inputs that no step takes would still be asked for
+    # unused inputs would still be required
     used = {name for node in model.graph.node for name in node.input} | {each.name for each in model.graph.output}
     kept = [each for each in model.graph.input if each.name in used]
     del model.graph.input[:]
@@ -137,7 +137,7 @@ def onnx_of(
 
 
 def _cummin(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the least values so far, and where they are, in steps that ONNX knows: each is one over a row of those."""
+    """Return cumulative minima and their indices with operations that ONNX has: one reduction per row over its past."""
     rows = values.movedim(dim, -1).unsqueeze(-2)
     is_later = torch.ones(rows.shape[-1], rows.shape[-1], dtype=torch.bool, device=values.device).triu(1)
     least, indices = torch.where(is_later, torch.inf, rows).min(dim=-1)
@@ -146,13 +146,13 @@ def _cummin(values: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]
 
 @contextlib.contextmanager
 def _explained(network: nn.Module, program: torch.export.ExportedProgram | None = None) -> Iterator[None]:
-    """Turn what torch raises into an error that names the layer of a network."""
+    """Turn errors of torch into an error that names the layer of a network."""
     try:
         yield
     except L5KitError:
         raise
-    except Exception as error:  # torch raises of many kinds, and users' networks what they like
-        # the innermost layer that it came from, by the step that it names or the frames that it left
+    except Exception as error:  # torch raises errors of many kinds, and user networks any kind
+        # the innermost layer of the error, from the operation in its text or from the stack frames
         layer, match = "", re.search(r"translating node %(\w+)", str(error))
         if match and program is not None:
             stacks = [node.meta.get("nn_module_stack") or {} for node in program.graph.nodes if node.name == match[1]]
@@ -165,7 +165,7 @@ def _explained(network: nn.Module, program: torch.export.ExportedProgram | None 
                 if id(frame.f_locals.get("self")) in names and code.co_name not in ("_call_impl", "_wrapped_call_impl"):
                     file = code.co_filename.rsplit("/", 1)[-1]
                     layer = f"{names[id(frame.f_locals['self'])]} (line {line} of {file})"
-        # what came first says most; the errors around it tell which part of the exporter it went through
+        # the first error is the most informative; the errors around it name the part of the exporter
         first: BaseException = error
         while first.__cause__ is not None:
             first = first.__cause__
@@ -177,7 +177,7 @@ def _explained(network: nn.Module, program: torch.export.ExportedProgram | None 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep notes of exporters to themselves: on libraries that are not needed, and what later versions will change."""
+    """Suppress notes of exporters about unneeded libraries and future versions."""
     before = {name: logging.getLogger(name).level for name in _LOGGERS}
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Networks of the workflows, as recipes: the checked parameters of one kind of network, and how it is built of them."""
+"""Networks of the workflows, as recipes: the checked parameters of one kind of network, and its construction."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ class NetworkRecipe(ABC):
     @classmethod
     @abstractmethod
     def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read and check what the network needs beside the parameters of the training.
+        """Read and check the parameters of the network, in addition to those of the training.
 
         Raises:
             ConfigError: A key is missing or of the wrong type.
@@ -50,28 +50,30 @@ class NetworkRecipe(ABC):
         """Return the network for some samples, with weights drawn from torch's global generator.
 
         Args:
-            samples: What it is trained on or predicts; None where there are none, which networks on vectors allow.
+            samples: Samples of the training or prediction; None if there are none, which vector networks allow.
 
         Raises:
-            FileNotFoundError: ImageNet weights are requested that are not there.
+            FileNotFoundError: Requested ImageNet weights are missing.
         """
 
     def from_scratch(self) -> Self:
-        """Return a recipe whose network starts from no weights of others, as its own are loaded into it."""
+        """Return a recipe without pretrained weights, as all weights will be loaded."""
         return self
 
     @property
     def sees_past(self) -> bool:
-        """Whether the network is given the past of the AV, more than its speed."""
+        """Whether the network sees the past of the AV, not only its speed."""
         return True
 
     def _criterion(self, usual: str) -> nn.Module:
-        """Return the error of a value in the loss, that of L5Kit 1.5 unless it is configured.
+        """Return the element-wise error of the loss, that of L5Kit 1.5 unless it is configured.
 
-        A class that ``model_params.criterion`` names may ask for ``reduction``, which is ``"none"``; its code is run.
+        A class named by ``model_params.criterion`` may have a parameter ``reduction``, which is set to ``"none"``; its
+        code is run.
 
         Raises:
-            ConfigError: The class cannot be imported or made, is no module, or gives no error of each value.
+            ConfigError: The class cannot be imported or created, is not a module, or does not return element-wise
+                errors.
         """
         criteria: dict[str, type[nn.Module]] = {"l1": nn.L1Loss, "mse": nn.MSELoss, "smooth_l1": nn.SmoothL1Loss}
         if not isinstance(self.params.criterion, dict):
@@ -81,12 +83,12 @@ class NetworkRecipe(ABC):
             raise ConfigError("model_params.criterion: it names no class")
         criterion = named.make(nn.Module, {"reduction": "none"})
 
-        # tried once, as one that takes a mean itself would give a loss in which steps that are not there count
+        # try it once: a criterion that takes the mean itself would count unavailable steps
         values = torch.linspace(-1.0, 1.0, 6).reshape(2, 3)
         try:
             with torch.no_grad():
                 errors = criterion(values, values.flip(0))
-        except (Exception, SystemExit) as error:  # whatever a class of a user raises, its key is reported
+        except (Exception, SystemExit) as error:  # report the key, whatever a user class raises
             raise ConfigError(
                 f"{named.key}: {named.class_path} fails for two tensors (2, 3): {describe_error(error)}"
             ) from error
@@ -101,7 +103,7 @@ class NetworkRecipe(ABC):
 
 @dataclass(frozen=True)
 class RasterRecipe(NetworkRecipe):
-    """Base of the networks on rasters.
+    """Base of the raster networks.
 
     Attributes:
         params: The whole training.
@@ -120,14 +122,14 @@ class RasterRecipe(NetworkRecipe):
         return dataclasses.replace(self, backbone=dataclasses.replace(self.backbone, pretrained=False))
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:
-        """Return the network, with ImageNet weights where they are wanted, or not refused and there."""
+        """Return the network, with ImageNet weights if they are requested, or available and not refused."""
         if not isinstance(samples, EgoDataset) or samples.rasterizer is None:
             raise TypeError(f"{samples!r} makes no rasters")
         made = samples.rasterizer
         return self.build_for(made.images_shape(1)[1] if isinstance(made, WindowRasterizer) else made.num_channels())
 
     def build_for(self, num_channels: int) -> nn.Module:
-        """Return the network for rasters of so many channels; see :meth:`build`."""
+        """Return the network for rasters of a number of channels; see :meth:`build`."""
         if self.backbone.pretrained is not None or self.backbone.model_architecture in ("simple_cnn", "small_resnet"):
             return self._build(num_channels, pretrained=bool(self.backbone.pretrained))
         try:
@@ -141,12 +143,12 @@ class RasterRecipe(NetworkRecipe):
 
     @property
     def motion_step_time_s(self) -> float | None:
-        """Seconds of a past step, for networks that are given how the agent moves."""
+        """Duration of a past step in seconds, for networks that are given the motion of the agent."""
         return self.params.past_step_time_s if self.backbone.motion_features else None
 
     @abstractmethod
     def _build(self, num_channels: int, *, pretrained: bool) -> nn.Module:
-        """Return the network for rasters of so many channels."""
+        """Return the network for rasters of a number of channels."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ class MotionRecipe(RasterRecipe):
 
 
 class _Hidden(TypedDict):
-    """What a network on vectors does not see."""
+    """Inputs that a vector network leaves out."""
 
     disable_other_agents: bool
     disable_map: bool
@@ -194,7 +196,7 @@ class _Hidden(TypedDict):
 
 
 class _VectorArguments(_Hidden):
-    """Arguments that the networks on vectors of L5Kit 1.5 have in common."""
+    """Common arguments of the vector networks of L5Kit 1.5."""
 
     history_num_frames_ego: int
     history_num_frames_agents: int
@@ -208,16 +210,16 @@ class _VectorArguments(_Hidden):
 
 @dataclass(frozen=True)
 class VectorRecipe(NetworkRecipe):
-    """Base of the networks on vectors; one with parameters of its own names their class, and has them as ``network``.
+    """Base of the vector networks; one with further parameters names their class, and has them as ``network``.
 
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: What it has in common with other networks on vectors.
+        model: Parameters shared with other vector networks.
     """
 
     own_params: ClassVar[type[Params] | None] = None
-    """Class of the parameters that other networks do not have."""
+    """Class of the further parameters."""
 
     sizes: VectorizerParams
     model: VectorModelParams
@@ -227,7 +229,7 @@ class VectorRecipe(NetworkRecipe):
         """Read ``model_params`` and ``data_generation_params``.
 
         Raises:
-            ConfigError: A key is missing or of the wrong type, or two of them do not go together.
+            ConfigError: A key is missing or of the wrong type, or two of them exclude each other.
         """
         own: tuple[Params, ...] = () if cls.own_params is None else (cls.own_params.from_cfg(cfg),)
         return cls(params, VectorizerParams.from_cfg(cfg), VectorModelParams.from_cfg(cfg), *own)
@@ -255,7 +257,7 @@ class VectorRecipe(NetworkRecipe):
 
 @dataclass(frozen=True)
 class VectorPlannerRecipe(VectorRecipe):
-    """A planner on vectors that is trained open loop."""
+    """A vector planner that is trained in open loop."""
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:  # noqa: ARG002
         """Return the network."""
@@ -265,7 +267,7 @@ class VectorPlannerRecipe(VectorRecipe):
             global_head_dropout=self.model.global_head_dropout,
             average_available_only=self.model.average_available_only,
             dim_features=self.model.dim_features,
-            normalize_targets=self.params.residual_to is None,  # which has units of its own
+            normalize_targets=self.params.residual_to is None,  # which has its own units
         )
 
 
@@ -276,8 +278,8 @@ class UrbanDriverRecipe(VectorRecipe):
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: What it has in common with other networks on vectors.
-        network: How it is unrolled.
+        model: Parameters shared with other vector networks.
+        network: Parameters of the unrolling.
     """
 
     own_params = UnrollParams
@@ -309,8 +311,8 @@ class SafePathNetRecipe(VectorRecipe):
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: What it has in common with other networks on vectors.
-        network: What it has of its own.
+        model: Parameters shared with other vector networks.
+        network: Its further parameters.
     """
 
     own_params = SafePathNetParams

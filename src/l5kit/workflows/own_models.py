@@ -1,4 +1,4 @@
-"""Models of users: what they are made of, what they predict, and their trial before a training."""
+"""User models: their construction, predictions, and a trial before a training."""
 
 import copy
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ _OUTPUTS: Final = MappingProxyType(
         },
     }
 )
-"""What models predict by workflow, with the axes of each key."""
+"""Predictions of models by workflow, with the axes of each key."""
 
 _OPTIONAL: Final = ("all_agent_positions", "agent_traj_logits")
 _OF_VECTORS: Final = ("vector_planner", "safepathnet")
@@ -44,18 +44,18 @@ _OF_VECTORS: Final = ("vector_planner", "safepathnet")
 
 @dataclass(frozen=True)
 class OwnModelRecipe(NetworkRecipe):
-    """A model of a user.
+    """A user model.
 
     Attributes:
         params: The whole training.
-        offered: Arguments that it may ask for, by name.
+        offered: Arguments that its parameters may request, by name.
     """
 
     offered: JsonObject = field(default_factory=dict)
 
     @classmethod
     def from_cfg(cls, cfg: Config, params: TrainingParams) -> Self:
-        """Read what is offered to the model; nothing is imported but a rasterizer of the user, for its channels."""
+        """Read the arguments offered to the model; only a user rasterizer is imported, for its number of channels."""
         offered: JsonObject = {
             "workflow": params.workflow,
             "future_num_frames": params.future_num_frames,
@@ -75,7 +75,7 @@ class OwnModelRecipe(NetworkRecipe):
         """Return the model with its loss; their modules are imported, which runs their code.
 
         Raises:
-            ConfigError: A class cannot be imported or made, or is no module.
+            ConfigError: A class cannot be imported or created, or is not a module.
         """
         named, loss = self.params.own.model, self.params.own.loss
         if named is None:
@@ -91,15 +91,15 @@ class OwnModelRecipe(NetworkRecipe):
 
 
 def require_outputs(network: nn.Module, samples: BaseEgoDataset | JoinedDataset) -> None:
-    """Try a copy of a model of a user in both modes, on two samples; those of l5kit are not tried.
+    """Try a copy of a user model in both modes, on two samples; networks of l5kit are not tried.
 
     Raises:
-        ConfigError: It raises an exception, its outputs are others than they must be, or its loss is no number.
+        ConfigError: It raises an exception, its outputs are wrong, or its loss is not a number.
     """
     own = own_network_in(network)
     if own is None:
         return
-    # the first and the last sample: of these the past or the future is likely not to be known
+    # the first and the last sample, whose past or future is likely to be unknown
     batch = collate(samples.__getitems__([0, len(samples) - 1]))
     batch = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
     for is_training, inputs in ((False, network_inputs(batch)), (True, batch)):

@@ -1,4 +1,4 @@
-"""Samples of a workflow: the datasets and rasterizers of L5Kit 1.x, which take a configuration as a mapping."""
+"""Samples of a workflow: datasets and rasterizers of L5Kit 1.x, which take a configuration as a mapping."""
 
 import os
 import warnings
@@ -22,19 +22,19 @@ from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.vectorization.vectorizer_builder import build_vectorizer
 
 _FILE_KEYS: Final = {"semantic_map_key": "semantic_map", "dataset_meta_key": "meta", "satellite_map_key": "aerial"}
-"""Keys of ``raster_params``, and what they name in :class:`~l5kit.data.dataset_files.DatasetFiles`."""
+"""Keys of ``raster_params``, and the fields of :class:`~l5kit.data.dataset_files.DatasetFiles` that they name."""
 
 
 @dataclass(frozen=True)
 class SampleSource:
-    """A log, and all that a workflow makes samples of it with.
+    """A log, and everything that a workflow needs to make samples of it.
 
     Attributes:
-        mapping: The configuration, as datasets take it.
+        mapping: The configuration, in the form of datasets.
         log: The opened log.
-        loader: Which agents are taken.
-        data_manager: Finds the map.
-        perturbation: Moves the AV, or None.
+        loader: Selection of agents.
+        data_manager: Data manager of the map.
+        perturbation: Perturbation of the AV, or None.
     """
 
     mapping: JsonObject
@@ -51,10 +51,12 @@ def ego_rasters(source: SampleSource) -> EgoDataset:
 
 
 def agent_rasters(source: SampleSource) -> AgentDataset:
-    """Return rasters around the agents that have as much past and future as the loader says."""
+    """Return rasters around the agents with the past and future that the loader requires."""
     rasterizer = build_rasterizer(source.mapping, source.data_manager)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "min_frame_.*the usual value")  # the configuration says what it wants
+        warnings.filterwarnings(
+            "ignore", "min_frame_.*the usual value"
+        )  # suppress warnings about values that the configuration chose
         return AgentDataset(
             source.mapping,
             source.log,
@@ -85,17 +87,19 @@ def rasters_of_test_agents(
         mapping: The configuration.
         log: Path of the chopped log.
         agents_mask: Its test agents, (N,).
-        data_manager: Finds the map.
+        data_manager: Data manager of the map.
     """
     rasterizer = build_rasterizer(mapping, data_manager)
     opened = ChunkedDataset(str(log)).open(cached="mmap")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=RuntimeWarning)  # that a mask is used, which is what a test set is
+        warnings.filterwarnings(
+            "ignore", category=RuntimeWarning
+        )  # suppress the warning about the mask, which is the purpose of a test set
         return AgentDataset(mapping, opened, rasterizer, agents_mask=agents_mask, strict_mask=True)
 
 
 def data_managers_of(loader: LoaderParams, data_manager: LocalDataManager) -> list[LocalDataManager]:
-    """Return what finds the log and the map of each of the folders of a loader; without folders, of the data folder."""
+    """Return data managers of the folders of a loader, or of the data folder."""
     folders = folders_of(loader, data_manager)
     if folders is None:
         return [data_manager]
@@ -103,23 +107,23 @@ def data_managers_of(loader: LoaderParams, data_manager: LocalDataManager) -> li
 
 
 def spread_indices(num_samples: int, most: int | None) -> Int64Array:
-    """Return the indices of at most so many samples, evenly spread over all; None for all of them.
+    """Return the indices of at most some number of samples, evenly spread over all; None for all of them.
 
-    Each is from the middle of its part of the log, so that first frames, which have no past, are not taken too often.
+    Each is from the middle of its part of the log, so that first frames, which have no past, are not overrepresented.
     """
-    # part i of n is [i, i + 1) * num_samples / n, its middle (2 i + 1) / (2 n): in whole numbers, which do not round
+    # part i of n is [i, i + 1) * num_samples / n, its middle (2 i + 1) / (2 n): exact in whole numbers
     num_taken = num_samples if most is None else min(most, num_samples)
     return (2 * np.arange(num_taken) + 1) * num_samples // (2 * max(num_taken, 1))
 
 
 def file_keys_of(files: DatasetFiles) -> dict[str, str]:
-    """Return the files that are there as whole paths, by their keys in ``raster_params``."""
+    """Return the existing files as absolute paths, by their keys in ``raster_params``."""
     paths = {key: getattr(files, name) for key, name in _FILE_KEYS.items()}
     return {key: os.path.abspath(path) for key, path in paths.items() if path is not None}
 
 
 def with_files_of(cfg: Config, files: DatasetFiles) -> JsonObject:
-    """Return a configuration whose map is that of a log, where both have one."""
+    """Return a configuration with the map of a log, if both have one."""
     params = cfg.get("raster_params", {})
     own = {key: path for key, path in file_keys_of(files).items() if key in params}
     return {**cfg, "raster_params": {**params, **own}} if "raster_params" in cfg else dict(cfg)

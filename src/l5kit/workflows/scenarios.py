@@ -1,4 +1,4 @@
-"""Scenarios of a training: which scenes it draws and how often, by what happens in them."""
+"""Scenarios of a training: selection and weights of scenes by their tags."""
 
 import os
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from l5kit.evaluation.scene_tags import TAG_KINDS, TagThresholds, tag_scenes
 from l5kit.workflows.samples import data_managers_of
 
 OTHERS: Final = "others"
-"""Stands among weights for scenes that have none of the tags."""
+"""Key of weights for scenes without any of the tags."""
 
 _KEY: Final = "train_data_loader.scenario_weights"
 _VERSION: Final = 1
@@ -32,10 +32,10 @@ _NAMES: Final = tuple(kind.name for kind in TAG_KINDS)
 
 
 def check_tags(weights: Mapping[str, float]) -> None:
-    """Refuse weights of tags that no scene can have.
+    """Refuse weights of unknown tags.
 
     Raises:
-        ConfigError: There is no such tag; the message names the nearest one and all that there are.
+        ConfigError: There is no such tag; the message names the nearest one and all that exist.
     """
     for name in weights:
         if name not in (*_NAMES, OTHERS):
@@ -47,11 +47,11 @@ def check_tags(weights: Mapping[str, float]) -> None:
 
 
 def choice_of(loader: LoaderParams, *, weights: Float64Array | None = None) -> SceneChoice:
-    """Return what is drawn of a log.
+    """Return the choice of scenes of a log.
 
     Args:
-        loader: Says by which shuffle, and which share of the scenes.
-        weights: Of the scenes, (S,).
+        loader: Shuffle, and share of the scenes.
+        weights: Weights of the scenes, (S,).
     """
     return SceneChoice(
         shuffle_by=loader.shuffle_by, fraction=loader.fraction, subset_seed=loader.subset_seed, weights=weights
@@ -59,15 +59,15 @@ def choice_of(loader: LoaderParams, *, weights: Float64Array | None = None) -> S
 
 
 def open_choice(loader: LoaderParams, cfg: Config, data_manager: LocalDataManager) -> SceneChoice:
-    """Return what is drawn of the logs of a loader, whose scenes are looked at where it gives weights to what happens.
+    """Return the choice of scenes of the logs of a loader; scenes are tagged if it gives weights to tags.
 
-    What happens is kept in the user's cache folder, for the same log, map and version of the tags. One process looks
-    at the scenes while others wait.
+    Tags are cached in the user's cache folder, by log, map and version of the tags. One process computes them while
+    others wait.
 
     Args:
-        loader: Which logs, scenes and weights.
-        cfg: Names the map, which is read only if a tag that is weighted needs it.
-        data_manager: Finds log and map.
+        loader: Logs, scenes and weights.
+        cfg: Names the map, which is only read if a weighted tag needs it.
+        data_manager: Data manager of log and map.
 
     Raises:
         ConfigError: There is no such tag, no scene has a weight above 0, or the configuration names no map.
@@ -77,7 +77,7 @@ def open_choice(loader: LoaderParams, cfg: Config, data_manager: LocalDataManage
     if weights is None:
         return choice_of(loader)
     check_tags(weights)
-    # weights that leave nothing are refused before any log is read, where they are all 0
+    # refuse weights that are all 0 before reading any log
     folders = folders_of(loader, data_manager)
     where = f"{loader.key} in {', '.join(folders)}" if folders else loader.key
     _require_any(np.array([weights.get(OTHERS, 1.0), *weights.values()]), weights, f"scene of {where}")
@@ -109,7 +109,7 @@ def _weights_of_log(
     maps = maps_of_cfg(data_manager, cfg) if needs_map else None
     map_files = None
     if needs_map:
-        # what changes when the map or where it lies in the world does
+        # key of the cache: content and position of the map
         of_map = MapKeys.from_cfg(cfg)
         statuses = [os.stat(data_manager.require(key)) for key in (of_map.semantic_map_key, of_map.dataset_meta_key)]
         map_files = [(status.st_size, status.st_mtime_ns) for status in statuses]
@@ -117,10 +117,10 @@ def _weights_of_log(
 
 
 def weights_of_scenes(has_tag: BoolArray, weights: Mapping[str, float]) -> Float64Array:
-    """Return the weight of each scene: the largest of those of its tags, or that of the others, 1 unless it is given.
+    """Return the weight of each scene: the largest of those of its tags, or that of the other scenes, 1 by default.
 
     Args:
-        has_tag: Which scenes have which tags of :data:`~l5kit.evaluation.scene_tags.TAG_KINDS`, (S, T).
+        has_tag: Tags of :data:`~l5kit.evaluation.scene_tags.TAG_KINDS` of each scene, (S, T).
         weights: By names of tags, at least 0.
     """
     largest = np.full(len(has_tag), -1.0)
@@ -131,7 +131,7 @@ def weights_of_scenes(has_tag: BoolArray, weights: Mapping[str, float]) -> Float
 
 
 def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map_files: object) -> BoolArray:
-    """Return which of the first scenes have which tags, (S, T), from a kept file where there is one."""
+    """Return the tags of the first scenes, (S, T), from the cache if possible."""
     fingerprint = log.fingerprint()
     if fingerprint is None:
         return _find_tags(log, num_scenes, maps)
@@ -141,7 +141,7 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map
     kept = kept_npy(file, dtype="|b1", shape=shape)
     if kept is not None:
         return kept
-    # one process looks at the scenes; those that waited for it find the file
+    # one process computes the tags; those that waited for it find the file
     with hold_lock(file.with_suffix(".lock")) as problem:
         kept = None if problem else kept_npy(file, dtype="|b1", shape=shape)
         if kept is not None:
@@ -154,12 +154,12 @@ def _kept_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None, map
         if not problem:
             try:
                 keep_npy(file, has_tag)
-            except OSError as error:  # where there is no space nothing is kept
+            except OSError as error:  # without disk space nothing is cached
                 warn_caller(f"what happens in scenes cannot be kept in {file}: {error}")
     return has_tag
 
 
 def _find_tags(log: ChunkedDataset, num_scenes: int, maps: SceneMaps | None) -> BoolArray:
-    """Return which of the first scenes have which tags, (S, T)."""
+    """Return the tags of the first scenes, (S, T)."""
     has_tag: BoolArray = tag_scenes(log, maps, scenes=range(num_scenes), workers=os.cpu_count() or 1).counts > 0
     return has_tag

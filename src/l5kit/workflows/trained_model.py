@@ -32,34 +32,34 @@ Samples: TypeAlias = Mapping[str, Any] | Sequence[Sample] | IndexedSamples
 class TrainedModel(nn.Module):
     """A trained network in eval mode, with the configuration of its training; :func:`load_model` makes one.
 
-    Called with a batch of tensors, it is the network, which sees nothing of the future; :meth:`predict` takes samples
-    of any form and gives arrays.
+    Called with a batch of tensors, it runs the network, which does not see the future; :meth:`predict` takes samples of
+    any form and returns arrays.
 
     Args:
         network: The network.
         config: The configuration of its training.
-        file: Where the weights came from.
+        file: File of the weights.
 
     Attributes:
         network: The network.
         config: The configuration of its training.
-        file: Where the weights came from.
+        file: File of the weights.
     """
 
     def __init__(self, network: nn.Module, config: TrainingConfig, file: Path) -> None:
         super().__init__()
         self.network, self.config, self.file = network, config, file
         self._anchor: torch.Tensor
-        self.register_buffer("_anchor", torch.empty(0), persistent=False)  # tells the device
+        self.register_buffer("_anchor", torch.empty(0), persistent=False)  # gives the device
         self.eval()
 
     @property
     def device(self) -> torch.device:
-        """Where the network runs; ``model.to(device)`` moves it."""
+        """Device of the network; ``model.to(device)`` moves it."""
         return self._anchor.device
 
     def forward(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Return what the network gives for a batch of tensors, on its device.
+        """Return the outputs of the network for a batch of tensors, on its device.
 
         Args:
             batch: Tensors (B, ...) on any device; tensors of the future are ignored.
@@ -69,24 +69,24 @@ class TrainedModel(nn.Module):
 
     @torch.inference_mode()
     def predict(self, samples: Samples, *, batch_size: int = 64) -> dict[str, NumericArray]:
-        """Return what the network predicts, as arrays.
+        """Return the predictions of the network, as arrays.
 
-        Planners and ``simnet`` give ``positions`` (B, T, 2) in metres and ``yaws`` (B, T, 1) in radians as seen from
-        the target of each sample; ``agent_motion`` and ``agent_motion_multimodal`` ``positions`` of the likeliest path,
-        ``positions_all`` (B, M, T, 2) and ``mode_logits`` (B, M), whose softmax are probabilities; ``safepathnet``
-        ``agent_positions`` (B, A, T, 2), ``agent_yaws`` (B, A, T, 1) and those of all paths.
+        Planners and ``simnet`` return ``positions`` (B, T, 2) in metres and ``yaws`` (B, T, 1) in radians in the frame
+        of the target of each sample; ``agent_motion`` and ``agent_motion_multimodal`` ``positions`` of the likeliest
+        path, ``positions_all`` (B, M, T, 2) and ``mode_logits`` (B, M), whose softmax are probabilities;
+        ``safepathnet`` ``agent_positions`` (B, A, T, 2), ``agent_yaws`` (B, A, T, 1) and those of all paths.
 
         Args:
             samples: A sample, whose prediction has no batch axis; a batch, a list of samples, or a dataset, all of
                 whose samples are predicted.
-            batch_size: Samples at once, of a list or a dataset.
+            batch_size: Batch size for a list or a dataset.
 
         Raises:
-            InvalidArgumentError: ``samples`` are none of these, there are none, or they lack what the network takes.
+            InvalidArgumentError: ``samples`` is none of these, empty, or lacks inputs of the network.
             SampleError: A sample of a dataset cannot be made; the cause is chained.
         """
         if isinstance(samples, Mapping):
-            # arrays, tensors and numbers, which become arrays; texts and the like are no columns
+            # arrays, tensors and numbers become arrays; texts and other values are left out
             kinds = (np.ndarray, np.generic, torch.Tensor, float, int)
             columns = {key: value for key, value in samples.items() if isinstance(value, kinds)}
             batch = tensors_of(
@@ -112,7 +112,7 @@ class TrainedModel(nn.Module):
             return {key: value.numpy(force=True) for key, value in self(batch).items()}
         except KeyError as error:
             if not error.args or error.args[0] in batch:
-                raise  # of another mapping, in a network of a user
+                raise  # a user network may return another mapping
             raise InvalidArgumentError(
                 f"samples have no {error.args[0]!r}, which this network takes, but {sorted(batch) or 'nothing'}; "
                 "pass those of samples_of(log), or of a dataset that is made with the configuration of the network"
@@ -121,7 +121,7 @@ class TrainedModel(nn.Module):
     def samples_of(
         self, log: ChunkedDataset | str | os.PathLike[str], *, data_folder: str | os.PathLike[str] | None = None
     ) -> BaseEgoDataset:
-        """Return the samples of a log that the network takes, as its training made them, without perturbation.
+        """Return the samples of a log that the network takes, as in its training, without perturbation.
 
         Args:
             log: An opened log, or the path of one.
@@ -171,19 +171,19 @@ def load_model(
     """Return a trained network, ready to predict from samples; ``l5kit.load_model`` is this function.
 
     Args:
-        file: Weights as ``l5kit train`` writes them, those of L5Kit 1.5 (TorchScript, a state dict, a module), the
-            folder of a training, for its final weights, or the name of a network that ships with l5kit, such as
+        file: Weights written by ``l5kit train``, those of L5Kit 1.5 (TorchScript, a state dict, a module), the folder
+            of a training, for its final weights, or the name of a network that ships with l5kit, such as
             ``route_planner``.
-        cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml``
-            beside it. Files of L5Kit 1.5 have none.
-        device: Where it runs; ``auto`` for CUDA where it is there.
-        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        cfg: The configuration of the training, with ``workflow``; None for that in the file, or in ``config.yaml`` next
+            to it. Files of L5Kit 1.5 have none.
+        device: Device of the network; ``auto`` for CUDA if available.
+        allow_pickle: Also read whole pickled modules, which can run any code in the file.
 
     Raises:
         FileNotFoundError: There is no such file.
         ConfigError: There is no configuration, or a key is unknown, missing, of the wrong type or out of range.
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
-        CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights are those of another network; the message lists the mismatches.
         InvalidArgumentError: There is no such device.
     """
     weights = weights_of(file)

@@ -1,4 +1,4 @@
-"""Networks as trainings leave them: the file of the weights, the configuration in it, the network itself."""
+"""Networks of trainings: the file of the weights, the configuration in it, and the loaded network."""
 
 import dataclasses
 import os
@@ -23,20 +23,20 @@ WITHOUT_TRAINING: Final = {
     "train_data_loader": {"key": "none", "batch_size": 1},
     "train_params": {"max_num_steps": 1},
 }
-"""Stands for the sections of a training in configurations of L5Kit 1.x that have none."""
+"""Defaults of the training sections that configurations of L5Kit 1.x lack."""
 
 
 def configuration_of(checkpoint: str | os.PathLike[str], *, allow_pickle: bool = False) -> JsonObject:
-    """Return the configuration that a network was trained with: that in its file, or ``config.yaml`` beside it.
+    """Return the training configuration of a network: that in its file, or ``config.yaml`` next to it.
 
     Args:
         checkpoint: A file of weights, the folder of a training, or the name of a network that ships with l5kit.
-        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        allow_pickle: Also read whole pickled modules, which can run any code in the file.
 
     Raises:
         FileNotFoundError: There is no such file, or no weights in the folder.
-        ConfigError: The file does not hold its configuration, and there is none beside it.
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
+        ConfigError: The file does not contain its configuration, and there is none next to it.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
     """
     file = network_of(checkpoint)
     if is_onnx(file):
@@ -67,19 +67,19 @@ def load_network(
     allow_pickle: bool,
     has_loss: bool = True,
 ) -> nn.Module:
-    """Return a network with its weights, on the CPU and in eval mode; torch's global generator stays as it is.
+    """Return a network with its weights, on the CPU and in eval mode; torch's global generator is not used.
 
     Args:
         file: The weights.
         config: The configuration of the training.
-        samples: What the network is to predict; None for what the configuration describes.
+        samples: Samples of the predictions; None for those of the configuration.
         allow_pickle: As for :func:`configuration_of`.
-        has_loss: Also make a loss or criterion whose class the configuration names, which runs its code; only who
-            goes on training needs it.
+        has_loss: Also create a loss or criterion whose class the configuration names, which runs its code; only needed
+            to continue a training.
 
     Raises:
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
-        CheckpointMismatchError: The weights are those of another network; the message lists what does not fit.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights are those of another network; the message lists the mismatches.
     """
     if is_onnx(file):
         exported = ExportedNetwork(file)
@@ -89,12 +89,12 @@ def load_network(
                 f"{config.params.workflow}; leave the configuration out, for that in the file"
             )
         return exported
-    # made from scratch, as all weights come from the file
+    # without pretrained weights, as all weights come from the file
     made = config if has_loss else config.without_own_loss()
     with torch.random.fork_rng():
         model = make_model(made.from_scratch(), samples)
     kept = read_checkpoint(file, allow_pickle=allow_pickle)
-    if made.params != config.params:  # a loss with weights of its own has them in the file
+    if made.params != config.params:  # a loss with weights has them in the file
         of_loss = "criterion." if config.params.own.model is None else "loss."
         weights = kept.named_as(model.state_dict())
         weights = {name: value for name, value in weights.items() if not name.startswith(of_loss)}

@@ -1,4 +1,4 @@
-"""Trajectories of a batch: predictions with truth and past, all modes, kinematic baselines, and the errors of all."""
+"""Trajectories of a batch: predictions with truth and past, all modes, kinematic baselines, and their errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,10 +9,10 @@ from l5kit.evaluation.horizon_scores import HorizonScore, HorizonScores
 from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacements
 
 Batch = Mapping[str, torch.Tensor]
-"""Tensors by name, (B, ...): samples side by side, or what a network makes of them."""
+"""Tensors by name, (B, ...): a batch of samples, or outputs of a network."""
 
 SCORE_NAMES = ("ade_m", "fde_m", "miss_rate")
-"""What is averaged, by the names of :class:`l5kit.evaluation.horizon_scores.HorizonScore`."""
+"""Averaged values, by the names of :class:`l5kit.evaluation.horizon_scores.HorizonScore`."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Modes:
 
     Attributes:
         predicted_m: Predicted positions, (N, M, T, 2).
-        probabilities: How likely each trajectory is, (N, M).
+        probabilities: Probability of each trajectory, (N, M).
     """
 
     predicted_m: torch.Tensor
@@ -76,14 +76,14 @@ class Modes:
 def baseline_positions(
     trajectories: Trajectories, *, step_time_s: float, past_step_time_s: float
 ) -> dict[Baseline, torch.Tensor]:
-    """Return where agents get to by each baseline, (N, T, 2) in metres; nothing for samples without a past.
+    """Return the positions predicted by each baseline, (N, T, 2) in metres; empty for samples without a past.
 
     Args:
         trajectories: The agents.
-        step_time_s: Seconds between two future steps.
-        past_step_time_s: Seconds between two past ones.
+        step_time_s: Duration of a future step, seconds.
+        past_step_time_s: Duration of a past step, seconds.
     """
-    # a baseline goes on from a step, for which it takes the current pose and one before
+    # a baseline extrapolates a step, which needs the current pose and an earlier one
     if trajectories.past_m.shape[1] < 2:
         return {}
     past_m, past_yaws_rad = trajectories.past_m.float(), trajectories.past_yaws_rad.float()
@@ -103,16 +103,16 @@ def baseline_positions(
 
 
 TrajectoriesOf = Callable[[Batch, Batch], Trajectories]
-"""Takes a batch and what a model made of it."""
+"""Function of a batch and the outputs of a model for it."""
 
 
 class TrajectoryScores:
-    """Gathers errors of a model and of the kinematic baselines on the same trajectories.
+    """Accumulates errors of a model and of the kinematic baselines on the same trajectories.
 
     Args:
-        horizons_s: Times ahead in seconds.
-        step_time_s: Seconds between two future steps.
-        past_step_time_s: Seconds between two past ones.
+        horizons_s: Horizons in seconds.
+        step_time_s: Duration of a future step, seconds.
+        past_step_time_s: Duration of a past step, seconds.
     """
 
     def __init__(self, horizons_s: Sequence[float], *, step_time_s: float, past_step_time_s: float) -> None:
@@ -126,7 +126,7 @@ class TrajectoryScores:
         """Add the trajectories of a batch.
 
         Raises:
-            InvalidArgumentError: A horizon lies beyond them.
+            InvalidArgumentError: A horizon is beyond their end.
         """
         truth_m, is_known = trajectories.truth_m.float(), trajectories.is_known
         self._model.add(truth_m, trajectories.predicted_m.float(), is_known)
@@ -142,13 +142,13 @@ class TrajectoryScores:
     def mean_errors(self) -> tuple[tuple[HorizonScore, ...], dict[Baseline, tuple[HorizonScore, ...]]]:
         """Return the mean errors of the model, one for each horizon, and those of each baseline.
 
-        There are no baselines if no past was known to go on from.
+        There are no baselines if no trajectory had a past.
         """
         baselines = {name: scores.scores() for name, scores in self._baselines.items()} if self._has_past else {}
         return self._model.scores(), baselines
 
     def sums(self) -> torch.Tensor:
-        """Return what adds up over processes, float64: sums of errors and counts.
+        """Return sums of errors and counts that add up over processes, float64.
 
         Returns:
             Those of the model, then of each of ``BASELINES``, (1 + baselines, horizons, 5).
@@ -158,11 +158,11 @@ class TrajectoryScores:
 
 
 def means_of(sums: torch.Tensor, horizons_s: Sequence[float], who: str) -> dict[str, float]:
-    """Return mean errors by name, without those that nothing was added to.
+    """Return mean errors by name, without those of empty sums.
 
     Args:
-        sums: Of the model or of a baseline, as :meth:`TrajectoryScores.sums` gives them, (horizons, 5).
-        horizons_s: Times ahead in seconds.
+        sums: Sums of the model or of a baseline, as :meth:`TrajectoryScores.sums` returns them, (horizons, 5).
+        horizons_s: Horizons in seconds.
         who: First part of the names.
     """
     means = {}
@@ -180,8 +180,8 @@ def score_name(who: str, name: str, horizon_s: float) -> str:
 
 
 def _sums_of(scores: tuple[HorizonScore, ...]) -> torch.Tensor:
-    """Return sums of ADE, FDE and misses, and the counts behind the first and the other two."""
-    # means times counts, as means over several processes are those of the sums; the last two share a count
+    """Return sums of ADE, FDE and misses, with the count of the first and that of the other two."""
+    # means times counts, so that means over several processes can be computed; the last two share a count
     rows = []
     for score in scores:
         facts = asdict(score)

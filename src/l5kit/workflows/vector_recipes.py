@@ -1,4 +1,4 @@
-"""Recipes of the networks on vectors that L5Kit 1.5 has not: motion tokens, the query-centric model, route planners."""
+"""Recipes of the vector networks that are new in l5kit: motion tokens, the query-centric model, route planners."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _BATCH_SIZE: Final = 100
 _SAME: Final = 1e-6
 
 _LINEAR_FROM = 0.1
-"""Error from which the usual loss is linear, in metres and radians."""
+"""Error beyond which the default loss is linear, in metres and radians."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class MotionTokenRecipe(VectorRecipe):
     Attributes:
         params: The whole training.
         sizes: Sizes of a sample.
-        model: What it has in common with other networks on vectors.
-        network: What it has of its own.
-        is_fitted_later: Whether the tokens come with weights, so that none are fitted.
-        times: How long tokens last, and how many there are.
+        model: Parameters shared with other vector networks.
+        network: Its further parameters.
+        is_fitted_later: Whether tokens come with the weights, so that none are fitted.
+        times: Duration and number of tokens.
 
     Raises:
         ConfigError: Tokens do not fit the steps, or there is a criterion.
@@ -53,14 +53,14 @@ class MotionTokenRecipe(VectorRecipe):
             raise ConfigError(
                 "model_params.criterion: motion_tokens learns tokens by their cross entropy; leave it out"
             )
-        # how long tokens last, in past and future steps
+        # duration of tokens, in past and future steps
         params, num_steps, key = self.params, self.network.token_num_steps, "model_params.token_num_steps"
         if params.future_num_frames % num_steps:
             raise ConfigError(
                 f"{key}: tokens of {num_steps} steps do not fill the {params.future_num_frames} steps of "
                 "future_num_frames; give a divisor of these"
             )
-        # a token lasts as long in the past, whose steps may be longer or shorter, as in the future
+        # a token lasts as long in the past as in the future, though steps may differ in length
         token_s = num_steps * params.step_time_s
         num_past_steps = round(token_s / params.past_step_time_s)
         if abs(num_past_steps * params.past_step_time_s - token_s) > _SAME or num_past_steps == 0:
@@ -79,7 +79,7 @@ class MotionTokenRecipe(VectorRecipe):
         object.__setattr__(self, "times", times)
 
     def from_scratch(self) -> Self:
-        """Return a recipe whose tokens come with weights."""
+        """Return a recipe whose tokens come with the weights."""
         return dataclasses.replace(self, is_fitted_later=True)
 
     def build(self, samples: BaseEgoDataset | None) -> nn.Module:
@@ -102,7 +102,7 @@ class MotionTokenRecipe(VectorRecipe):
             **self._hidden(),
         )
         if samples is not None and not self.is_fitted_later:
-            # in batches of samples that are spread evenly over the log
+            # in batches of samples spread evenly over the log
             rows = spread_indices(len(samples), _MOST_SAMPLES).tolist()
             parts = (rows[first : first + _BATCH_SIZE] for first in range(0, len(rows), _BATCH_SIZE))
             batches = (collate(samples.__getitems__(part)) for part in parts)

@@ -23,19 +23,19 @@ _IMAGENET_FILES = {
     "resnet34": "resnet34-b627a593.pth",
     "resnet50": "resnet50-0676ba61.pth",
 }
-"""Names of torchvision's files with the first ImageNet weights."""
+"""Files of the first ImageNet weights of torchvision."""
 
 _NUM_IMAGENET_CLASSES = 1000
 
 _CNN_FEATURE_SIZE = 7
-"""Rows and columns that the small network has left before its last layer."""
+"""Rows and columns left before the last layer of the small network."""
 
 _PATCH_PX: Final = 8
 _PATCH_STRIDE_PX: Final = 4
 _WIDTHS: Final = (32, 64, 96)
 _CHANNELS_PER_GROUP: Final = 8
 _GRID: Final = 7
-"""Rows and columns that ``SmallResNet`` has left before its last layer, which so knows where things are."""
+"""Rows and columns left before the last layer of ``SmallResNet``, which keeps positions."""
 
 _DIM_CELL: Final = 32
 """Features of each of these cells."""
@@ -67,7 +67,7 @@ class SmallCNN(nn.Sequential):
 
 
 def _cnn_feature_size(size: int) -> int:
-    """Return how many rows the convolutions and poolings of the small network make of ``size`` rows."""
+    """Return the number of rows after the convolutions and poolings of the small network."""
     pooled = ((size - 1) // 2 + 1) // 2
     return ((pooled - 1) // 2 + 1) // 2
 
@@ -77,7 +77,7 @@ def SimpleCNN_GN(num_input_channels: int, features_dim: int) -> nn.Sequential:  
 
     Args:
         num_input_channels: Channels of the raster.
-        features_dim: Values that it gives.
+        features_dim: Number of outputs.
     """
     return SmallCNN(
         nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False),
@@ -94,7 +94,7 @@ def SimpleCNN_GN(num_input_channels: int, features_dim: int) -> nn.Sequential:  
 
 
 def _conv3x3(in_channels: int, channels: int, *, stride: int = 1) -> nn.Conv2d:
-    """Return a convolution of three by three without a bias, which keeps rows and columns with a stride of 1."""
+    """Return a 3x3 convolution without a bias, which keeps rows and columns with a stride of 1."""
     return nn.Conv2d(in_channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
 
 
@@ -103,7 +103,7 @@ def _conv1x1(in_channels: int, out_channels: int, stride: int = 1) -> nn.Conv2d:
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut, as in ResNet-18 and -34."""
+    """Two 3x3 convolutions with a shortcut, as in ResNet-18 and -34."""
 
     expansion = 1
 
@@ -126,7 +126,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution between two of 1x1, beside a shortcut, as in ResNet-50."""
+    """A 3x3 convolution between two 1x1 convolutions, with a shortcut, as in ResNet-50."""
 
     expansion = 4
 
@@ -189,7 +189,7 @@ class ResNet(nn.Module):
 
 
 def _layer(block: Block, channels: tuple[int, int], num_blocks: int, *, stride: int) -> nn.Sequential:
-    """Return the blocks of one layer; ``channels`` are those that come in and those inside a block."""
+    """Return the blocks of one layer; ``channels`` are the input channels and those inside a block."""
     in_channels, inner_channels = channels
     out_channels = inner_channels * block.expansion
     downsample = None
@@ -201,7 +201,7 @@ def _layer(block: Block, channels: tuple[int, int], num_blocks: int, *, stride: 
 
 
 class SmallResNet(nn.Module):
-    """Patches of 8 x 8 pixels, two layers that halve the picture, each with a residual block, and a linear layer.
+    """Patches of 8 x 8 pixels, two layers that halve the image, each with a residual block, and a linear layer.
 
     A training step takes a third of that of ``simple_cnn``. L5Kit 1.5 has no such network. The residual block is that
     of He et al., "Deep Residual Learning for Image Recognition" (2015), with group normalisation, which does not
@@ -209,7 +209,7 @@ class SmallResNet(nn.Module):
 
     Args:
         num_input_channels: Channels of the raster.
-        num_outputs: Values that it gives.
+        num_outputs: Number of outputs.
     """
 
     def __init__(self, num_input_channels: int, num_outputs: int) -> None:
@@ -228,7 +228,9 @@ class SmallResNet(nn.Module):
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Return (B, num_outputs) for rasters (B, C, H, W), float32, of any H and W from 4 on."""
-        image = image.contiguous(memory_format=torch.channels_last)  # a step on a processor takes a third less
+        image = image.contiguous(
+            memory_format=torch.channels_last
+        )  # channels-last takes a third less time per step on a processor
         features = self.pool(self.squeeze(self.layer2(self.layer1(self.stem(image)))))
         values: torch.Tensor = self.fc(features.flatten(1))
         return values
@@ -303,7 +305,7 @@ def build_backbone(
                 stacklevel=3,
             )
         load_checkpoint(network, cached if weights_file is None else Path(weights_file))
-    # the last layer, and for other rasters than pictures the first one, are new whatever the weights were
+    # the last layer, and for rasters other than RGB the first one, are always new
     network.fc = nn.Linear(network.fc.in_features, num_outputs)
     if num_input_channels != network.conv1.in_channels:
         network.conv1 = nn.Conv2d(num_input_channels, 64, kernel_size=7, stride=2, padding=3, bias=False)

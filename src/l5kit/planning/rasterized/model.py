@@ -1,4 +1,4 @@
-"""The planning model that looks at rasters."""
+"""Raster planning model."""
 
 import os
 
@@ -16,9 +16,9 @@ _VALUES_PER_STEP = 3
 
 
 class RasterizedPlanningModel(nn.Module):
-    """Predicts one trajectory of the agent of interest from its raster.
+    """Raster model that predicts one trajectory of the agent of interest.
 
-    In train mode ``forward`` gives the loss, in eval mode the trajectory.
+    In train mode ``forward`` returns the loss, in eval mode the trajectory.
 
     Args:
         model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
@@ -28,10 +28,10 @@ class RasterizedPlanningModel(nn.Module):
         criterion: Element-wise loss, such as ``torch.nn.MSELoss(reduction="none")``; None for a model that only
             predicts.
         pretrained: Start a ResNet from ImageNet weights; see :func:`build_backbone`.
-        weights_file: File with these weights, in place of that in the cache folder of torch hub.
+        weights_file: File with these weights, instead of that in the cache folder of torch hub.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
-        motion_step_time_s: Give the network speed, acceleration and turn rate of the agent, whose past steps take so
-            long, for new trainings; None for not, as L5Kit 1.5.
+        motion_step_time_s: Duration of past steps, to also use speed, acceleration and turn rate of the agent as
+            inputs, for new trainings; None for not, as in L5Kit 1.5.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
@@ -82,8 +82,8 @@ class RasterizedPlanningModel(nn.Module):
         """Return the loss in train mode, the trajectory in eval mode.
 
         Args:
-            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that gets the motion
-                also what :meth:`MotionHead.forward` takes. In train mode also ``target_positions`` (B, T, 2) in metres
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network with motion inputs
+                also the keys of :meth:`MotionHead.forward`. In train mode also ``target_positions`` (B, T, 2) in metres
                 and ``target_yaws`` (B, T, 1) in radians, both in the agent frame, and ``target_availabilities`` (B, T).
 
         Returns:
@@ -104,16 +104,16 @@ class RasterizedPlanningModel(nn.Module):
         return {"loss": mean_over_steps(errors, available, self.average_available_only)}
 
     def _values(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return what the network makes of a batch, (B, num_targets)."""
+        """Return the outputs of the network for a batch, (B, num_targets)."""
         values: torch.Tensor = self.model(as_float(data_batch["image"]))
         return values if self.motion_head is None else self.motion_head(values, data_batch)
 
 
 def as_float(image: torch.Tensor) -> torch.Tensor:
-    """Return rasters as floats from 0 to 1, also those that are made with ``raster_params.image_dtype: uint8``.
+    """Return rasters as floats from 0 to 1, including those made with ``raster_params.image_dtype: uint8``.
 
     Raises:
-        InvalidArgumentError: There are several pictures.
+        InvalidArgumentError: There are several rasters.
     """
     if not torch.jit.is_scripting():  # type: ignore[attr-defined]
         one_picture(image)

@@ -1,4 +1,4 @@
-"""The planning model that looks at rasters and gives several trajectories."""
+"""Raster planning model with several trajectories."""
 
 import os
 
@@ -11,9 +11,9 @@ from l5kit.planning.rasterized.model import RasterizedPlanningModel
 
 
 class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
-    """Predicts several trajectories of the agent of interest from its raster, and how likely each is.
+    """Raster model that predicts several trajectories of the agent of interest, with probabilities.
 
-    The loss trains the trajectory that is nearest to the target, and a classifier that is to pick it.
+    The loss trains the trajectory nearest to the target, and a classifier that should pick it.
 
     Args:
         model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
@@ -26,10 +26,10 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
             predicts.
         pretrained: Start a ResNet from ImageNet weights; see :func:`build_backbone`.
         coef_alpha: Weight of the classifier's cross entropy in the loss.
-        weights_file: File with ImageNet weights, in place of that in the cache folder of torch hub.
+        weights_file: File with ImageNet weights, instead of that in the cache folder of torch hub.
         average_available_only: Average errors over available steps, instead of over all as L5Kit 1.5 does.
-        motion_step_time_s: Give the network speed, acceleration and turn rate of the agent, whose past steps take so
-            long, for new trainings; None for not, as L5Kit 1.5.
+        motion_step_time_s: Duration of past steps, to also use speed, acceleration and turn rate of the agent as
+            inputs, for new trainings; None for not, as in L5Kit 1.5.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
@@ -38,7 +38,7 @@ class RasterizedMultiModalPlanningModel(RasterizedPlanningModel):
         FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
     """
 
-    _targets_per_step = 1  # any number of targets: it follows from the arguments that are checked here
+    _targets_per_step = 1  # a dummy number of targets, as that follows from the arguments checked here
 
     def __init__(
         self,

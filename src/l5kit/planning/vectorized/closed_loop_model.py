@@ -1,4 +1,4 @@
-"""The planning model that looks at vectors and is trained by driving: Scheel et al., "Urban Driver" (2021)."""
+"""Vector planning model trained in closed loop: Scheel et al., "Urban Driver" (2021)."""
 
 from typing import Literal, NamedTuple
 
@@ -18,11 +18,11 @@ _MAX_YAW_STEP_RAD = 0.3
 """Largest turn in one step when the predicted yaw is limited."""
 
 _STEP_CHANGE = (0.04, 0.01, 0.01)
-"""What changes of a step from the last one are learned in: metres ahead, metres to the left, radians."""
+"""Units of the learned change of a step from the last one: metres ahead, metres to the left, radians."""
 
 
 class _EgoState(NamedTuple):
-    """Where the agent of interest has driven: from the frame of the data (t0) to that of the current step (ts)."""
+    """State of the agent of interest in an unroll: from the frame of the data (t0) to that of the current step (ts)."""
 
     t0_from_ts: torch.Tensor  # (B, 3, 3)
     ts_from_t0: torch.Tensor  # (B, 3, 3)
@@ -33,7 +33,7 @@ class _EgoState(NamedTuple):
 
 
 class _Unroll(NamedTuple):
-    """The outcome of an unroll for each of F steps."""
+    """Results of an unroll for each of F steps."""
 
     outputs: torch.Tensor  # (B, F, 3): scaled x, y and yaw in the frame of the step
     matrices: torch.Tensor  # (B, F, 3, 3): frame of the step from t0
@@ -44,16 +44,16 @@ class _Unroll(NamedTuple):
 
 
 class VectorizedUnrollModel(VectorizedModel):
-    """Predicts one step of the agent of interest, takes it, looks again, and so on.
+    """Vector model that predicts one step of the agent of interest, takes it, observes again, and so on.
 
-    Its past follows its own steps, the other agents follow the log, and positions on the route are those of each step.
-    The loss compares each step with the log in the frame that the agent has got to, and flows back through the steps
-    taken, unless it is cut there.
+    Its past follows its own steps, other agents follow the log, and positions on the route are those of each step. The
+    loss compares each step with the log in the current frame of the agent, and is backpropagated through all steps,
+    unless the gradient is cut.
 
     Args:
         history_num_frames_ego: Past frames of the agent of interest that it sees.
         history_num_frames_agents: Past frames of the other agents that it sees.
-        num_targets: Ignored, as in L5Kit 1.5: the targets of a batch say how many steps are taken.
+        num_targets: Ignored, as in L5Kit 1.5: the number of steps follows from the targets of a batch.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.
         criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
             predicts.
@@ -65,25 +65,25 @@ class VectorizedUnrollModel(VectorizedModel):
         warmup_num_frames: First steps that are taken without gradient and do not count in the loss.
         discount_factor: Weight of the loss of a step after the warm-up, relative to the step before.
         limit_predicted_yaw: Turn at most 0.3 rad in a step.
-        use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
-        agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
-            1.5 does not.
-        motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
-            new trainings; None for not, as L5Kit 1.5.
-        use_route: Embed the route, the goal and the positions of agents on the route too, for new trainings; L5Kit 1.5
-            knows none. Samples need the keys of ``model_params.route``.
+        use_agent_labels: Embed cars, cyclists and pedestrians separately, for new trainings; L5Kit 1.5 does not.
+        agents_in_own_frame: Also embed the past of other agents in their own frames, for new trainings; L5Kit 1.5 does
+            not.
+        motion_step_time_s: Duration of past steps, to also embed speeds, accelerations and turn rates of agents, for
+            new trainings; None for not, as in L5Kit 1.5.
+        use_route: Also embed the route, the goal and the positions of agents on the route, for new trainings; L5Kit 1.5
+            does not. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over the steps that count, instead of over all as L5Kit 1.5 does.
         dim_features: Features of an element; weights of L5Kit 1.5 have 256.
-        velocity_residual: Predict how a step and its turn differ from the last one, for new trainings: a new network
-            then goes on at about constant speed and turn rate. It needs a past frame of the agent of interest, and past
-            steps as long as future ones.
-        motion_residual: Predict how a step and its turn differ from those of constant turn rate and velocity (``ctrv``)
-            or acceleration (``ctra``), fitted to the past at the start, for new trainings: a new network then drives
-            as that baseline does. Changes last: later steps differ from the last one as those of the baseline do.
-        past_step_time_s: Seconds between two past steps, which the fit and positions along the route need.
-        step_time_s: Seconds between two steps ahead.
-        num_unroll_steps: Steps to take in eval mode, whatever the batch holds; the futures of other agents that it
-            lacks are not seen. None takes as many as the batch has targets.
+        velocity_residual: Predict the difference of a step and its turn to the last one, for new trainings: a new
+            network then continues at about constant speed and turn rate. It needs a past frame of the agent of
+            interest, and past steps as long as future ones.
+        motion_residual: Predict the difference of a step and its turn to constant turn rate and velocity (``ctrv``) or
+            acceleration (``ctra``), fitted to the initial past, for new trainings: a new network then drives like that
+            baseline. Changes are kept: later steps differ from the last one as those of the baseline do.
+        past_step_time_s: Duration of past steps in seconds, for the fit and for positions along the route.
+        step_time_s: Duration of future steps in seconds.
+        num_unroll_steps: Number of steps in eval mode, for any batch; missing futures of other agents are not seen.
+            None for the number of targets of the batch.
 
     Raises:
         InvalidArgumentError: A count is negative, a residual has no past, both residuals are requested, or
@@ -182,9 +182,9 @@ class VectorizedUnrollModel(VectorizedModel):
 
         Raises:
             NotImplementedError: In train mode without a criterion.
-            InvalidArgumentError: In eval mode, when nothing says how many steps to take.
+            InvalidArgumentError: In eval mode, if the number of steps is unknown.
         """
-        # how many steps are taken
+        # number of steps
         num_steps = self.num_unroll_steps
         if num_steps is None or self.training:
             if "target_availabilities" not in data_batch:
@@ -201,7 +201,7 @@ class VectorizedUnrollModel(VectorizedModel):
         xy = transform_xy(data_batch["target_positions"], unroll.matrices) / self.xy_scale[0]
         targets = torch.cat((xy, data_batch["target_yaws"] + unroll.yaws), dim=-1)
         available = data_batch["target_availabilities"]
-        # steps of the warmup do not count, and later ones less from the first that does
+        # no loss in the warm-up, and a discount from the first step that counts
         step = torch.arange(available.shape[1], device=available.device) - self.warmup_num_frames
         counted = (available > 0) & (step >= 0)
         discount = torch.pow(self.discount_factor, step.clamp(min=0).to(targets.dtype))
@@ -220,7 +220,7 @@ class VectorizedUnrollModel(VectorizedModel):
         zero: torch.Tensor,  # noqa: ARG002 - a parameter of L5Kit 1.x
         one: torch.Tensor,  # noqa: ARG002
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return where the agent of interest is after one more step.
+        """Return the pose of the agent of interest after one more step.
 
         Args:
             pred_xy_step_unnorm: The step in metres, in the current frame, shape (B, 2).
@@ -228,12 +228,12 @@ class VectorizedUnrollModel(VectorizedModel):
             t0_from_ts: From the current frame to that of the data, shape (B, 3, 3).
             ts_from_t0: From the frame of the data to the current one, shape (B, 3, 3).
             yaw_t0_from_ts: Heading of the current frame in that of the data in radians, shape (B, 1).
-            yaw_ts_from_t0: The same the other way round, shape (B, 1).
+            yaw_ts_from_t0: The inverse, shape (B, 1).
             zero: Not used; in L5Kit 1.5 zeros of shape (B, 1) to build matrices of.
             one: Not used; likewise ones.
 
         Returns:
-            The four transforms, with the next frame in place of the current one.
+            The four transforms, for the next frame instead of the current one.
         """
         ts_from_next, next_from_ts = build_matrix(pred_xy_step_unnorm, pred_yaw_step[:, 0])
         return (
@@ -250,7 +250,7 @@ class VectorizedUnrollModel(VectorizedModel):
         types = self.type_embedding(data_batch).transpose(0, 1)
         num_boundaries = data_batch["lanes"].shape[1]
         route = self.route_of(data_batch)
-        # the frame of the data is where the agent of interest is at the start
+        # the frame of the data is that of the agent of interest at the start
         polyline = elements.agents[:, 0]
         identity = torch.eye(3, dtype=polyline.dtype, device=polyline.device).expand(polyline.shape[0], 3, 3)
         no_turn = torch.zeros_like(polyline[:, 0, :1])
@@ -268,8 +268,8 @@ class VectorizedUnrollModel(VectorizedModel):
             window_available = timeline_available[:, :, step : step + num_points].flip(2)
             output, attention = self._look(elements, state, window, window_available, types, num_boundaries, route)
             if self.is_residual:
-                # the last step, which led from the last pose to the origin, grown as the baseline does, and changed by
-                # the output; the growth of the first fitted step is the whole step
+                # The last step, from the last pose to the origin, plus the growth of the baseline and the output. The
+                # growth of the first fitted step is the whole step.
                 growth = fitted[:, step] - fitted[:, step - 1] if step > 0 else fitted[:, 0]
                 last_pose = torch.zeros_like(growth)
                 if step > 0 or not self.fits_motion:
@@ -321,8 +321,8 @@ class VectorizedUnrollModel(VectorizedModel):
             dim=1,
         )
         if route is not None:
-            # agents and edges are still in the frame of the data, in which positions along the route are the same;
-            # only its polylines are shown in the current one
+            # Agents and edges are still in the frame of the data, in which positions along the route are the same. Only
+            # the polylines of the route are transformed to the current one.
             velocities_mps = current_velocities(agents[..., :2], available, self.past_step_time_s)
             positions, has_position = positions_on_route(route, agents[:, :, 0], velocities_mps, available[:, :, 0])
             polylines = transform_points(route.polylines, state.ts_from_t0, route.available)
@@ -333,7 +333,7 @@ class VectorizedUnrollModel(VectorizedModel):
         static = transform_points(elements.static, state.ts_from_t0, elements.static_available)
         seen = SceneElements(agents, available, static, elements.static_available)
         outputs, attention = self.call_with(seen, types, num_boundaries, route)
-        output = outputs[:, 0].to(self.xy_scale.dtype)  # poses are not composed in half precision under autocast
+        output = outputs[:, 0].to(self.xy_scale.dtype)  # compose poses in full precision, also under autocast
         return output, attention
 
     def _fitted_steps(self, state: _EgoState, num_steps: int) -> torch.Tensor:
@@ -346,8 +346,8 @@ class VectorizedUnrollModel(VectorizedModel):
             return torch.zeros_like(past[:, :1]).expand(-1, num_steps, -1)
         known = _latest(state.available, self.history_num_frames_ego)
         motion = fit_motion(past[..., :2], past[..., 2], known, self.past_step_time_s, self.fits_acceleration)
-        # how far each step goes is that of straight driving; the turn bends it into the chord of an arc, which heads
-        # half the turn away from where the step begins
+        # the length of each step is that of straight driving; the chord of an arc points half the turn away from its
+        # start
         straight = MotionFit(
             motion.speed_mps,
             motion.acceleration_mps2,
@@ -361,7 +361,7 @@ class VectorizedUnrollModel(VectorizedModel):
 
     def _drive(self, state: _EgoState, xy_m: torch.Tensor, yaw_rad: torch.Tensor) -> _EgoState:
         """Return the state after a step (B, 2) and a turn (B, 1) in the current frame."""
-        # the past is kept in the frame of the data, so that a step adds one point to it and moves no other
+        # the past is kept in the frame of the data, so a step only adds one point
         position = transform_xy(xy_m, state.t0_from_ts)
         point = torch.cat((position, yaw_rad + state.yaw_t0_from_ts), dim=-1).unsqueeze(1)
         unused = torch.zeros_like(yaw_rad)
@@ -386,7 +386,7 @@ class VectorizedUnrollModel(VectorizedModel):
 
 
 def _detached(state: _EgoState) -> _EgoState:
-    """Return a state without gradient; its parts by name, as TorchScript knows no other way."""
+    """Return a state without gradients; TorchScript needs the fields by name."""
     return _EgoState(
         state.t0_from_ts.detach(),
         state.ts_from_t0.detach(),
@@ -398,14 +398,14 @@ def _detached(state: _EgoState) -> _EgoState:
 
 
 def _latest(available: torch.Tensor, num_past: int) -> torch.Tensor:
-    """Return availabilities (..., Hn), newest first, without what lies more than ``num_past`` frames back."""
+    """Return availabilities (..., Hn), newest first, without those more than ``num_past`` frames back."""
     return available & (torch.arange(available.shape[-1], device=available.device) <= num_past)
 
 
 def _timeline_of_others(
     data_batch: dict[str, torch.Tensor], elements: SceneElements, num_steps: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the log of the other agents, oldest first: their past and as much of their future as the steps need.
+    """Return the log of the other agents, oldest first: their past, and their future as far as the steps need it.
 
     Returns:
         Polylines (B, A, Hn + num_steps, 3), and whether each point is available.

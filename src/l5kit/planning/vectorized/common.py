@@ -1,6 +1,6 @@
-"""Padding and moving of polylines, and the scale of the targets.
+"""Padding and transforms of polylines, and the scale of the targets.
 
-Everything here can be scripted and compiled, and works on the device of its arguments.
+All functions can be scripted and compiled, and work on the device of their arguments.
 """
 
 import torch
@@ -10,11 +10,11 @@ from l5kit.errors import InvalidArgumentError, TensorSizeError
 
 
 def pad_points(polylines: torch.Tensor, pad_to: int) -> torch.Tensor:
-    """Return polylines with zeros behind their last point.
+    """Return polylines padded with zeros after their last point.
 
     Args:
         polylines: Shape (B, N, P, F).
-        pad_to: Points to have, at least P.
+        pad_to: Number of points, at least P.
 
     Returns:
         Shape (B, N, pad_to, F).
@@ -26,11 +26,11 @@ def pad_points(polylines: torch.Tensor, pad_to: int) -> torch.Tensor:
 
 
 def pad_avail(avails: torch.Tensor, pad_to: int) -> torch.Tensor:
-    """Return availabilities with zeros (False) behind those of the last point.
+    """Return availabilities padded with zeros (False) after the last point.
 
     Args:
         avails: Shape (B, N, P).
-        pad_to: Points to have, at least P.
+        pad_to: Number of points, at least P.
 
     Returns:
         Shape (B, N, pad_to).
@@ -84,7 +84,7 @@ def _homogeneous(rotation: torch.Tensor, translation: torch.Tensor) -> torch.Ten
 
 
 def compose(outer: torch.Tensor, inner: torch.Tensor) -> torch.Tensor:
-    """Return matrix products, also under autocast in full precision: half of it has steps of centimetres at 50 m.
+    """Return matrix products in full precision also under autocast, as half precision has steps of centimetres at 50 m.
 
     Args:
         outer: Shape (..., 3, 3).
@@ -97,7 +97,7 @@ def compose(outer: torch.Tensor, inner: torch.Tensor) -> torch.Tensor:
 
 
 def transform_xy(xy: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-    """Return points moved by matrices, also under autocast in full precision.
+    """Return points transformed by matrices, in full precision also under autocast.
 
     Args:
         xy: Points in metres, shape (..., 2).
@@ -134,7 +134,7 @@ def transform_points(
 
 
 def build_target_normalization(nsteps: int) -> torch.Tensor:
-    """Return the scale of target positions: polynomials of L5Kit 1.5 for how far a car gets in 1, 2, ... steps.
+    """Return the scale of target positions: polynomials of L5Kit 1.5 for the distance of a car after 1, 2, ... steps.
 
     Args:
         nsteps: Future steps of 0.1 s.

@@ -1,4 +1,4 @@
-"""The global graph: kinds of the elements of a scene, and what the agent of interest makes of all of them."""
+"""Global graph: types of the elements of a scene, and attention of the agent of interest to all of them."""
 
 import itertools
 
@@ -31,15 +31,15 @@ _POLYLINE_TYPES = {
 
 
 class VectorizedEmbedding(nn.Module):
-    """An embedding of what each element of a scene is.
+    """Embedding of the type of each element of a scene.
 
-    The row of a lane is 5 plus its traffic light feature, and the data has 1 for green and 3 for red: so the row named
+    The row of a lane is 5 plus its traffic light feature, and the data has 1 for green and 3 for red, so the row named
     ``TL_RED`` is that of green lights and ``TL_GREEN`` that of red ones. The names are those of L5Kit 1.5, the rows
     those of its weights.
 
     Args:
         embedding_dim: Features of the embedding.
-        use_agent_labels: Embed cars, cyclists and pedestrians apart. L5Kit 1.5 embeds all other agents as
+        use_agent_labels: Embed cars, cyclists and pedestrians separately. L5Kit 1.5 embeds all other agents as
             ``AGENT_NO``, so that its weights hold nothing for the labels.
     """
 
@@ -103,7 +103,7 @@ class MLP(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, and set the biases to 0."""
+        """Draw new weights, and set the biases to 0."""
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.kaiming_normal_(parameter, nonlinearity="relu")
@@ -120,7 +120,7 @@ class MLP(nn.Module):
 
 
 class MultiheadAttentionGlobalHead(nn.Module):
-    """Lets the agent of interest attend to all elements of the scene, and predicts its trajectory.
+    """Attention of the agent of interest to all elements of the scene, which predicts its trajectory.
 
     Args:
         d_model: Features of an element.
@@ -146,19 +146,19 @@ class MultiheadAttentionGlobalHead(nn.Module):
         mask: torch.Tensor,
         own: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the prediction and what was attended to.
+        """Return the prediction and the attention.
 
         Args:
             inputs: Elements, the agent of interest first, shape (N, B, d_model).
-            type_embedding: What each element is, shape (N, B, d_model).
+            type_embedding: Type of each element, shape (N, B, d_model).
             mask: True for elements to ignore, bool, shape (B, N).
-            own: What is added to what was seen, shape (B, d_model).
+            own: Added to the attention output, shape (B, d_model).
 
         Returns:
             The outputs (B, T, O) and the attention, averaged over the heads, (B, 1, N).
         """
         attended, attention = self.encoder(inputs[:1], inputs + type_embedding, inputs, key_padding_mask=mask)
-        assert attention is not None  # tells TorchScript, to which it is optional
+        assert attention is not None  # for TorchScript, in which it is optional
         seen = attended[0] if own is None else attended[0] + own
         outputs = self.output_embed(seen).view(-1, self.num_timesteps, self.num_outputs)
         return outputs, attention

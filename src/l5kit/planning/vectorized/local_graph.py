@@ -1,4 +1,4 @@
-"""The local graph: from the points of each polyline to one embedding.
+"""Local graph: one embedding of each polyline, from its points.
 
 The layers are those of Gao et al., "VectorNet" (2020): a linear layer for each point, and the maximum over the points.
 """
@@ -13,11 +13,11 @@ from l5kit.errors import InvalidArgumentError
 
 
 class SinusoidalPositionalEmbedding(nn.Module):
-    """Codes of the positions of points, from Vaswani et al., "Attention is all you need" (2017).
+    """Sinusoidal codes of the indices of points, from Vaswani et al., "Attention is all you need" (2017).
 
     Args:
         d_model: Features of a code.
-        max_len: Positions that have a code.
+        max_len: Number of codes.
     """
 
     static_embedding: torch.Tensor
@@ -55,11 +55,11 @@ class LocalMLP(nn.Module):
 
 
 class LocalSubGraphLayer(nn.Module):
-    """Gives each point of a polyline its own features and the maximum over the polyline.
+    """Layer that concatenates features of each point and the maximum over its polyline.
 
     Args:
-        dim_in: Features of a point that come in.
-        dim_out: Features of a point that go out.
+        dim_in: Input features of a point.
+        dim_out: Output features of a point.
     """
 
     def __init__(self, dim_in: int, dim_out: int) -> None:
@@ -78,7 +78,7 @@ class LocalSubGraphLayer(nn.Module):
             Shape (Q, P, dim_out).
         """
         points = self.mlp(x)
-        # the layer of the two side by side, without writing the maximum beside each point
+        # a layer of the concatenation, without repeating the maximum for each point
         dim_in = points.shape[-1]
         of_polyline = F.linear(
             max_over_points(points, invalid_mask), self.linear_remap.weight[:, dim_in:], self.linear_remap.bias
@@ -87,7 +87,7 @@ class LocalSubGraphLayer(nn.Module):
 
 
 class LocalSubGraph(nn.Module):
-    """Embeds each polyline by itself.
+    """Embedding of each polyline on its own.
 
     Args:
         num_layers: Layers, at least 1.
@@ -108,8 +108,8 @@ class LocalSubGraph(nn.Module):
 
         Args:
             x: Points of polylines, shape (B, N, P, D); it is not changed.
-            invalid_mask: True for points that do not count, shape (B, N, P).
-            pos_enc: Codes of the positions, of a shape that broadcasts with ``x``.
+            invalid_mask: True for invalid points, shape (B, N, P).
+            pos_enc: Codes of the point indices, of a shape that broadcasts with ``x``.
 
         Returns:
             Shape (B, N, D), zeros for polylines without a valid point.
@@ -125,8 +125,8 @@ class LocalSubGraph(nn.Module):
                 embedded = self._embed(points[used], invalid[used])
                 embeddings = embeddings.to(embedded.dtype).index_copy(0, used, embedded)
         else:
-            # all polylines are embedded, so that no shape depends on the data; unused ones as if their points were
-            # there, since the maximum over none would be infinite
+            # Embed all polylines, so that no shape depends on the data; empty ones as if their points were valid, since
+            # the maximum over none would be infinite.
             unused = invalid.all(dim=1, keepdim=True)
             embeddings = self._embed(points, invalid & ~unused).masked_fill(unused, 0.0)
         return embeddings.view(num_items, num_polylines, dim)
@@ -144,7 +144,7 @@ def max_over_points(points: torch.Tensor, invalid: torch.Tensor) -> torch.Tensor
 
 
 def _packing_pays(x: torch.Tensor) -> bool:
-    """Return whether to leave out unused polylines: not where it breaks a compiled graph or waits for the device."""
+    """Return whether to leave out empty polylines: not where it breaks a compiled graph or waits for the device."""
     if not torch.jit.is_scripting() and torch.compiler.is_compiling():  # type: ignore[attr-defined]
         return False
     return x.is_cpu

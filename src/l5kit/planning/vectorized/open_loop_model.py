@@ -1,4 +1,4 @@
-"""The planning model that looks at vectors and is trained open loop."""
+"""Vector planning model trained in open loop."""
 
 import torch
 from torch import nn
@@ -15,12 +15,12 @@ _NUM_LOCAL_LAYERS = 3
 
 
 class VectorizedModel(PolylineModel):
-    """Predicts one trajectory of the agent of interest from the polylines around it.
+    """Vector model that predicts one trajectory of the agent of interest from the polylines around it.
 
-    In train mode ``forward`` gives the loss, in eval mode the trajectory.
+    In train mode ``forward`` returns the loss, in eval mode the trajectory.
 
     Args:
-        history_num_frames_ego: Past frames of the agent of interest; the samples already have as many as they may.
+        history_num_frames_ego: Past frames of the agent of interest; the samples already have at most that many.
         history_num_frames_agents: Past frames of the other agents, likewise.
         num_targets: Values to predict, 3 (x, y, yaw) for each future step.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.
@@ -30,16 +30,16 @@ class VectorizedModel(PolylineModel):
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
-        use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
-        agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
-            1.5 does not.
-        motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
-            new trainings; None for not, as L5Kit 1.5.
-        use_route: Embed the route, the goal and the positions of agents on the route too, for new trainings; L5Kit 1.5
-            knows none. Samples need the keys of ``model_params.route``.
+        use_agent_labels: Embed cars, cyclists and pedestrians separately, for new trainings; L5Kit 1.5 does not.
+        agents_in_own_frame: Also embed the past of other agents in their own frames, for new trainings; L5Kit 1.5 does
+            not.
+        motion_step_time_s: Duration of past steps, to also embed speeds, accelerations and turn rates of agents, for
+            new trainings; None for not, as in L5Kit 1.5.
+        use_route: Also embed the route, the goal and the positions of agents on the route, for new trainings; L5Kit 1.5
+            does not. Samples need the keys of ``model_params.route``.
         average_available_only: Average the loss over available steps, instead of over all as L5Kit 1.5 does.
         dim_features: Features of an element; weights of L5Kit 1.5 have 256.
-        normalize_targets: Divide targets by how far a car usually gets.
+        normalize_targets: Divide targets by the typical distance of a car.
 
     Raises:
         InvalidArgumentError: ``num_targets`` or ``weights_scaling`` do not fit three values a step.
@@ -103,14 +103,14 @@ class VectorizedModel(PolylineModel):
         lane_bdry_len: int,
         route: RouteElements | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what the network makes of polylines.
+        """Return the outputs of the network for polylines.
 
         Args:
             agents_polys: The agent of interest and the others, shape (B, 1 + A, P, 3).
             static_polys: The map, shape (B, S, P', 3).
             agents_avail: True for points that are available, shape (B, 1 + A, P).
             static_avail: Likewise, shape (B, S, P').
-            type_embedding: What each element is, also the boundaries when these are disabled, shape (N, B, 256).
+            type_embedding: Type of each element, including boundaries when these are disabled, shape (N, B, 256).
             lane_bdry_len: Boundaries Lb among the types.
             route: The route and the goal, which become two more elements at the end.
 
@@ -131,7 +131,7 @@ class VectorizedModel(PolylineModel):
         if self.route_embedding is not None and route is not None:
             types_of_route = self.route_embedding.types_of(embeddings.shape[0]).transpose(0, 1)
             type_embedding = torch.cat((type_embedding, types_of_route), dim=0)
-            # beside the attention, which is shared among all elements, so that the route is always seen in full
+            # in addition to the attention, which is shared among all elements, so that the route is always fully seen
             own = embeddings[:, 0] + embeddings[:, -types_of_route.shape[0] :].sum(dim=1)
         outputs, attention = self.global_head(embeddings.transpose(0, 1), type_embedding, invalid, own)
         return outputs, attention

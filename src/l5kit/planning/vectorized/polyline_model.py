@@ -1,4 +1,4 @@
-"""The part that all vector models share: from polylines to one embedding of each element of the scene."""
+"""Common part of all vector models: one embedding of each element of the scene, from polylines."""
 
 import math
 
@@ -22,11 +22,11 @@ _OTHER_AGENT_STD = (33.2631, 21.3976, 1.5490)
 """Standard deviations of the features in metres, metres and radians, as L5Kit 1.5 has them."""
 
 _MAX_OWN_FRAME_FEATURE = 30.0
-"""Limit of the scaled features of agents in their own frames, such as those of a heading that was seen reversed."""
+"""Bound of the scaled features of agents in their own frames, such as those of a reversed heading."""
 
 
 class PolylineModel(nn.Module):
-    """Embeds the elements of a scene. A subclass adds what it makes of them: ``global_head`` and ``model_call``.
+    """Base of vector models that embeds the elements of a scene; subclasses add ``global_head`` and ``model_call``.
 
     Args:
         num_steps: Steps to predict.
@@ -35,11 +35,11 @@ class PolylineModel(nn.Module):
         dim_local: Features of a point and of a polyline.
         dim_global: Features of the type of an element, to which the length of the embeddings is scaled.
         num_local_layers: Layers of the graph within a polyline.
-        normalize_targets: Divide target positions by how far a car usually gets.
-        use_agent_labels: Embed cars, cyclists and pedestrians apart; see :class:`VectorizedEmbedding`.
-        agents_in_own_frame: Embed the past of other agents as seen from their own poses too.
-        motion_step_time_s: Embed the motion of agents too, whose past steps take so long; None for not.
-        use_route: Embed the route, the goal and the positions of agents on the route too.
+        normalize_targets: Divide target positions by the typical distance of a car.
+        use_agent_labels: Embed cars, cyclists and pedestrians separately; see :class:`VectorizedEmbedding`.
+        agents_in_own_frame: Also embed the past of other agents in their own frames.
+        motion_step_time_s: Duration of past steps, to also embed the motion of agents; None for not.
+        use_route: Also embed the route, the goal and the positions of agents on the route.
         disable_other_agents: Leave the other agents out.
         disable_map: Leave lanes, crosswalks and boundaries out.
         disable_lane_boundaries: Leave the boundaries of lanes out.
@@ -106,10 +106,10 @@ class PolylineModel(nn.Module):
         return False
 
     def route_of(self, data_batch: dict[str, torch.Tensor]) -> RouteElements | None:
-        """Return the routes of a batch of samples, None for a model that sees none.
+        """Return the routes of a batch of samples, None for a model without routes.
 
         Raises:
-            InvalidArgumentError: The model sees routes, and there is none in the batch.
+            InvalidArgumentError: The model needs routes, and there is none in the batch.
         """
         if self.route_embedding is None:
             return None
@@ -125,23 +125,23 @@ class PolylineModel(nn.Module):
         lane_bdry_len: int,
         route: RouteElements | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what the network makes of polylines; see the subclasses."""
+        """Return the outputs of the network for polylines; see the subclasses."""
         raise NotImplementedError
 
     def call_with(
         self, elements: SceneElements, types: torch.Tensor, num_boundaries: int, route: RouteElements | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what ``model_call`` gives, which those of L5Kit 1.x define without a route.
+        """Return the result of ``model_call``, which subclasses for L5Kit 1.x define without a route.
 
         Args:
             elements: The polylines.
-            types: What each element is, also the boundaries when these are disabled, as ``model_call`` takes it.
+            types: Type of each element, including boundaries when these are disabled, as ``model_call`` takes it.
             num_boundaries: Boundaries among the types.
-            route: The route, None where the model sees none.
+            route: The route, None for a model without routes.
         """
         agents, agents_available = elements.agents, elements.agents_available
         static, static_available = elements.static, elements.static_available
-        if route is None:  # two calls, as TorchScript knows no arguments that may be missing
+        if route is None:  # two calls, as TorchScript does not support optional arguments here
             return self.model_call(agents, static, agents_available, static_available, types, num_boundaries)
         return self.model_call(agents, static, agents_available, static_available, types, num_boundaries, route)
 
@@ -153,7 +153,7 @@ class PolylineModel(nn.Module):
         Args:
             features: Scaled features of the points, shape (B, N, P, 3).
             mask: True for points that are available, shape (B, N, P).
-            more: What is added to the embedded points, shape (B, N, P, D).
+            more: Added to the embedded points, shape (B, N, P, D).
 
         Returns:
             Embeddings (B, N, D), zeros for polylines without a point, and True for these polylines, bool (B, N).
@@ -202,7 +202,9 @@ class PolylineModel(nn.Module):
         embeddings = F.normalize(torch.cat((of_agents, of_static), dim=1), dim=-1)
         if self.agents_in_own_frame:
             motions = self._embed_motions(agents_polys[:, 1:], agents_avail[:, 1:])
-            embeddings = embeddings + F.pad(motions, [0, 0, 1, num_static])  # not to the agent of interest or the map
+            embeddings = embeddings + F.pad(
+                motions, [0, 0, 1, num_static]
+            )  # only for other agents, not for the agent of interest or the map
         embeddings = embeddings * self.embedding_length
         if self.motion_embedding is not None:
             states = self.motion_embedding(agents_polys[..., :2], agents_polys[..., 2], agents_avail)
@@ -213,7 +215,7 @@ class PolylineModel(nn.Module):
         return embeddings, torch.cat((first, invalid_agents[:, 1:], invalid_static), dim=1)
 
     def _embed_motions(self, polylines: torch.Tensor, available: torch.Tensor) -> torch.Tensor:
-        """Return embeddings (B, A, D) of length 1 of how agents moved, wherever they are in the scene.
+        """Return embeddings (B, A, D) of length 1 of the past motion of agents, whatever their poses in the scene.
 
         Args:
             polylines: Poses of the agents, the current one first, (B, A, P, 3).

@@ -1,4 +1,4 @@
-"""The route of a scene among the elements that the vector models look at: its polylines, and positions along it."""
+"""Route of a scene as elements of the vector models: its polylines, and positions along it."""
 
 from typing import NamedTuple
 
@@ -75,18 +75,18 @@ def collect_route(data_batch: dict[str, torch.Tensor]) -> RouteElements:
 def positions_on_route(
     route: RouteElements, poses: torch.Tensor, velocities_mps: torch.Tensor, is_there: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return where vehicles are along the points of a route, for states that are not in samples.
+    """Return positions of vehicles along the points of a route, for states that are not in samples.
 
-    It is differentiable. The first stretch goes on behind the route and the last one ahead of it.
+    It is differentiable. The first segment extends before the route and the last one after it.
 
     Args:
         route: The route, in any frame.
         poses: x, y and yaw of the target and other agents in this frame, (B, 1 + A, 3).
         velocities_mps: Their velocities in this frame, (B, 1 + A, 2).
-        is_there: Whose pose is known, bool (B, 1 + A).
+        is_there: Mask of known poses, bool (B, 1 + A).
 
     Returns:
-        Positions (B, 1 + A, 6) and whether there are such, bool (B, 1 + A), as in :class:`RouteElements`.
+        Positions (B, 1 + A, 6) and their mask, bool (B, 1 + A), as in :class:`RouteElements`.
     """
     points, has_stretch = route.polylines[:, 0, :, :2], route.available[:, 0, 1:]
     segments = points[:, 1:] - points[:, :-1]
@@ -95,7 +95,7 @@ def positions_on_route(
     lengths = torch.sqrt((segments * segments).sum(dim=-1).clamp(min=1e-6))  # (B, R - 1)
     directions = segments / lengths.unsqueeze(-1)
 
-    # the nearest point of each stretch: (B, 1 + A, R - 1)
+    # the nearest point of each segment: (B, 1 + A, R - 1)
     offsets = poses[..., :2].unsqueeze(2) - points[:, :-1].unsqueeze(1)
     along = (offsets * directions.unsqueeze(1)).sum(dim=-1)
     number = torch.arange(lengths.shape[1], device=lengths.device)
@@ -107,7 +107,7 @@ def positions_on_route(
     far = (gaps * gaps).sum(dim=-1).masked_fill(~has_stretch.unsqueeze(1), torch.inf)
     chosen = far.argmin(dim=2, keepdim=True)
 
-    # the position on the chosen one
+    # the position on the chosen segment
     arcs = (torch.cumsum(lengths, dim=1) - lengths).unsqueeze(1) + along
     arc = arcs.gather(2, chosen).squeeze(2)
     pair = chosen.expand(-1, -1, 2)

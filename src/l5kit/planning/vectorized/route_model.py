@@ -1,4 +1,4 @@
-"""The planner that follows a route: small networks for the target with its route, agents and lanes, and a decoder."""
+"""Route planner: small networks for the target with its route, agents and lanes, and a decoder."""
 
 from typing import Final, Literal
 
@@ -13,33 +13,33 @@ from l5kit.planning.vectorized.route_features import RouteInputs
 from l5kit.planning.vectorized.trajectory_decoder import DecoderKind, TrajectoryDecoder
 
 PoolingKind = Literal["max", "attention"]
-"""``max`` for the largest value of each feature, ``attention`` for a mean whose weights depend on the target."""
+"""``max`` for the maximum of each feature, ``attention`` for a mean with weights that depend on the target."""
 
 NUM_POOLING_HEADS: Final = 4
-"""Heads of the attention, which have to divide the features of an element."""
+"""Heads of the attention, which must divide the features of an element."""
 
 
 class RoutePlannerModel(nn.Module):
-    """Plans several trajectories of the target along its route, and how likely each is.
+    """Planner of several trajectories along a route, with probabilities.
 
     New in 2.0. Small networks embed the target with its route, each other agent and each lane; the embeddings of agents
-    and of lanes are pooled, and a decoder makes trajectories of all three. In train mode ``forward`` gives the losses,
-    in eval mode the trajectories. They depend neither on elements that are not there nor on the order of the others.
+    and of lanes are pooled, and a decoder makes trajectories of all three. In train mode ``forward`` returns the
+    losses, in eval mode the trajectories. They depend neither on absent elements nor on the order of the others.
 
     Args:
-        inputs: Which features it gets.
+        inputs: Its features.
         num_steps: Steps T to plan.
-        step_time_s: Seconds between two steps.
+        step_time_s: Duration of a step, seconds.
         num_modes: Trajectories M.
-        decoder: How trajectories are made; see :class:`TrajectoryDecoder`.
-        pooling: How elements are pooled; see :class:`ElementPooling`.
+        decoder: Kind of the decoder; see :class:`TrajectoryDecoder`.
+        pooling: Kind of the pooling; see :class:`ElementPooling`.
         dim_features: Features of a scene; elements have half as many.
         weights_scaling: Weights of the errors of x, y and yaw in the loss.
         modes_weight: Weight of the cross entropy of modes in the loss.
-        loss_decay_s: Time after which a step counts 1/e as much in the loss; None for steps that count alike.
+        loss_decay_s: Time after which the weight of a step in the loss has decayed to 1/e; None for equal weights.
         criterion: Element-wise loss; None for a model that only predicts.
         disable_other_agents: Leave the other agents out.
-        disable_map: Leave lanes out, which the route is none of.
+        disable_map: Leave lanes out, but not the route.
 
     Raises:
         InvalidArgumentError: A count is below 1, there are not three weights, ``loss_decay_s`` is not above 0, or the
@@ -125,7 +125,7 @@ class RoutePlannerModel(nn.Module):
         if self.criterion is None:
             raise NotImplementedError(missing_criterion("RoutePlannerModel"))
         available = (data_batch["target_availabilities"] > 0).to(trajectories.dtype)
-        # the true yaw nearest to the planned one, which may turn further than half a circle
+        # the equivalent true yaw nearest to the planned one, which may turn by more than half a circle
         turns = data_batch["target_yaws"].unsqueeze(1) - trajectories[..., 2:].detach()
         yaws = trajectories[..., 2:].detach() + torch.atan2(turns.sin(), turns.cos())
         positions = data_batch["target_positions"].unsqueeze(1).expand_as(trajectories[..., :2])
@@ -142,13 +142,13 @@ class RoutePlannerModel(nn.Module):
 
 
 class ElementPooling(nn.Module):
-    """Embeds elements one by one, and pools those that are there. Their order does not matter.
+    """Embedding of elements one by one, and pooling of those present, independent of their order.
 
     Args:
-        num_features: Features of an element that come in.
+        num_features: Input features of an element.
         dim: Features of the embedding.
-        dim_target: Features of the target, by which attention chooses.
-        kind: How elements are pooled.
+        dim_target: Features of the target, which guide the attention.
+        kind: Kind of the pooling.
     """
 
     def __init__(self, num_features: int, dim: int, *, dim_target: int, kind: PoolingKind) -> None:
@@ -158,22 +158,22 @@ class ElementPooling(nn.Module):
         self.attention: nn.MultiheadAttention | None = None
         if kind == "attention":
             self.query = nn.Linear(dim_target, dim)
-            # the added element of zeros is what is seen where nothing is there
+            # an added zero element is the result for an empty set
             self.attention = nn.MultiheadAttention(dim, NUM_POOLING_HEADS, batch_first=True, add_zero_attn=True)
 
     def forward(self, features: torch.Tensor, is_there: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Return embeddings (B, dim); those of a sample without elements do not depend on the features.
 
         Args:
-            features: Of each element, (B, N, num_features).
-            is_there: Elements that count, bool (B, N).
+            features: Features of each element, (B, N, num_features).
+            is_there: Mask of present elements, bool (B, N).
             target: Features of the target, (B, dim_target).
         """
         elements = F.relu(self.embed(features))
         if self.attention is None or self.query is None:
             if elements.shape[1] == 0:
                 return elements.sum(dim=1)
-            # embeddings are at least 0, which is what elements that are not there have
+            # embeddings are at least 0, the value of absent elements
             return (elements * is_there.unsqueeze(-1)).max(dim=1).values
         query = self.query(target).unsqueeze(1)
         pooled, _ = self.attention(query, elements, elements, key_padding_mask=~is_there, need_weights=False)

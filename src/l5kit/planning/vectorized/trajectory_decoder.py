@@ -1,4 +1,4 @@
-"""Decoders of trajectories: from features of a scene to poses, over accelerations and curvatures or directly."""
+"""Decoders of trajectories: from features of a scene to poses, through accelerations and curvatures or directly."""
 
 from typing import Final, Literal
 
@@ -8,31 +8,31 @@ from torch import nn
 from l5kit.kinematic.baselines import displacements_at_constant_velocity
 
 DecoderKind = Literal["kinematic", "poses"]
-"""``kinematic`` for accelerations and curvatures that are integrated, ``poses`` for poses in one go."""
+"""``kinematic`` for integrated accelerations and curvatures, ``poses`` for poses in one go."""
 
 MAX_ACCELERATION_MPS2: Final = 6.0
-"""Limit of accelerations, of braking too: what tyres hold in an emergency."""
+"""Bound of accelerations and braking: the grip of tyres in an emergency."""
 
 MAX_CURVATURE_PER_M: Final = 0.3
-"""Limit of curvatures of the rear axle: a turning circle that is a little narrower than that of cars."""
+"""Bound of curvatures of the rear axle: a turning circle slightly smaller than that of cars."""
 
 _ACCELERATION_UNIT_MPS2, _CURVATURE_UNIT_PER_M = 3.0, 0.2
 _POSITION_UNIT_M = 10.0
 """Units in which controls and poses are learned."""
 
 _FIRST_OUTPUTS = 0.1
-"""What the weights of the last layer are multiplied by, so that new networks start near constant velocity."""
+"""Factor on the initial weights of the last layer, so that new networks start near constant velocity."""
 
 
 class TrajectoryDecoder(nn.Module):
-    """Makes several trajectories, and how likely each is, of the features of a scene.
+    """Decoder of several trajectories and their logits from the features of a scene.
 
     Args:
         dim: Features of a scene.
         num_modes: Trajectories M.
         num_steps: Steps T of each.
-        step_time_s: Seconds between two steps.
-        kind: How they are made.
+        step_time_s: Duration of a step, seconds.
+        kind: Kind of the decoder.
     """
 
     def __init__(self, dim: int, num_modes: int, *, num_steps: int, step_time_s: float, kind: DecoderKind) -> None:
@@ -40,7 +40,7 @@ class TrajectoryDecoder(nn.Module):
         self.num_modes, self.num_steps, self.step_time_s = num_modes, num_steps, float(step_time_s)
         self.kind: str = kind
         num_values = num_modes * num_steps * (2 if kind == "kinematic" else 3)
-        # by its name a file of weights tells which kind it has
+        # its name identifies the kind in a file of weights
         self.heads = nn.ModuleDict(
             {
                 "controls" if kind == "kinematic" else "poses": nn.Linear(dim, num_values),
@@ -59,12 +59,12 @@ class TrajectoryDecoder(nn.Module):
 
         Args:
             features: Shape (B, dim).
-            speeds_mps: Current speeds ahead, (B,).
-            rear_axles_m: How far the centres are ahead of the rear axles, (B,).
+            speeds_mps: Current forward speeds, (B,).
+            rear_axles_m: Distances of the centres from the rear axles, (B,).
         """
         logits = self.heads["modes"](features)
         if self.kind == "kinematic":
-            values = self.heads["controls"](features).to(speeds_mps.dtype)  # positions need more than half precision
+            values = self.heads["controls"](features).to(speeds_mps.dtype)  # positions need full precision
             values = values.view(-1, self.num_modes, self.num_steps, 2)
             accelerations = _limited(values[..., 0], _ACCELERATION_UNIT_MPS2, MAX_ACCELERATION_MPS2)
             curvatures = _limited(values[..., 1], _CURVATURE_UNIT_PER_M, MAX_CURVATURE_PER_M)
@@ -85,21 +85,21 @@ def poses_of_controls(
     *,
     step_time_s: float,
 ) -> torch.Tensor:
-    """Return where a car gets to by a kinematic bicycle, x, y and yaw of its centre after each step, (..., T, 3).
+    """Return x, y and yaw of the centre of a kinematic bicycle after each step, (..., T, 3).
 
-    It starts in the origin, heading along x, and never reverses. In each step the rear axle goes the mean of the speeds
-    at both ends of the step, along the heading at its middle.
+    It starts at the origin, heading along x, and never reverses. In each step the rear axle moves with the mean of the
+    speeds at both ends of the step, along the heading at its middle.
 
     Args:
         accelerations_mps2: In each step, (..., T).
-        curvatures_per_m: Of the path of the rear axle in each step, to the left above 0, (..., T).
+        curvatures_per_m: Of the path of the rear axle in each step, positive to the left, (..., T).
         speeds_mps: Current speeds along the heading, at least 0, (...), or with axes of length 1.
-        rear_axles_m: How far the centre is ahead of the rear axle, likewise.
-        step_time_s: Seconds of a step.
+        rear_axles_m: Distance of the centre from the rear axle, likewise.
+        step_time_s: Duration of a step, seconds.
     """
     now_mps, rear_axles_m = speeds_mps.unsqueeze(-1), rear_axles_m.unsqueeze(-1)
     unbound_mps = now_mps + (accelerations_mps2 * step_time_s).cumsum(dim=-1)
-    # max(v + a dt, 0) from step to step in one go: what lies below 0 so far is made up for
+    # max(v + a dt, 0) over all steps at once: subtract the running minimum where it is below 0
     ends_mps = unbound_mps - unbound_mps.cummin(dim=-1).values.clamp(max=0.0)
     starts_mps = torch.cat((now_mps.expand_as(ends_mps[..., :1]), ends_mps[..., :-1]), dim=-1)
     distances_m = 0.5 * (starts_mps + ends_mps) * step_time_s
@@ -107,12 +107,12 @@ def poses_of_controls(
     turns_rad = distances_m * curvatures_per_m
     yaws_rad = turns_rad.cumsum(dim=-1)
     midway_rad = yaws_rad - 0.5 * turns_rad
-    # the rear axle starts behind the origin, and the centre stays ahead of it along the heading
+    # the rear axle starts behind the origin; the centre stays ahead of it along the heading
     x_m = (distances_m * midway_rad.cos()).cumsum(dim=-1) + rear_axles_m * (yaws_rad.cos() - 1.0)
     y_m = (distances_m * midway_rad.sin()).cumsum(dim=-1) + rear_axles_m * yaws_rad.sin()
     return torch.stack((x_m, y_m, yaws_rad), dim=-1)
 
 
 def _limited(values: torch.Tensor, unit: float, limit: float) -> torch.Tensor:
-    """Return values in a unit, which bend towards a limit on both sides of 0."""
+    """Return values in a unit, softly bounded by a limit on both sides of 0."""
     return limit * torch.tanh(values * (unit / limit))
