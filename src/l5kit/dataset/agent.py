@@ -1,4 +1,4 @@
-"""The dataset of pictures around agents that can be trained on."""
+"""Dataset of rasters around agents that can be trained on."""
 
 from l5kit._types import JsonObject, NumericArray
 from l5kit.data.zarr_dataset import ChunkedDataset
@@ -17,23 +17,23 @@ MIN_FRAME_FUTURE = AGENT_MIN_FRAME_FUTURE
 
 
 class AgentDataset(AgentRowsDataset, EgoDataset):
-    """Samples of agents with a picture, one per agent row that can be trained on.
+    """Raster samples of agents, one for each agent row that can be trained on.
 
-    An agent row is taken if its track was valid in enough frames before and stays valid in enough after it, as the
-    agents mask says (:mod:`l5kit.dataset.select_agents`).
+    An agent row is taken if its track is valid in enough frames before and after it, according to the agents mask
+    (:mod:`l5kit.dataset.select_agents`).
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
-        rasterizer: Draws the pictures; None for samples without one.
+        rasterizer: Draws the rasters; None for samples without one.
         perturbation: Must be None; agents are not perturbed.
-        agents_mask: The rows to take, bool or 0 and 1, (N,), in place of those of the agents mask; a
-            ``RuntimeWarning`` is given. Rows that do not pass the label filter are left out, as there are no samples of
-            them; another ``RuntimeWarning`` counts them.
+        agents_mask: The rows to take, bool or 0 and 1, (N,), instead of those of the agents mask; gives a
+            ``RuntimeWarning``. Rows that fail the label filter are left out, as they have no samples; another
+            ``RuntimeWarning`` counts them.
         min_frame_history: Least number of valid frames before.
         min_frame_future: Least number of valid frames after.
-        strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read: a sample of one that does
-            not pass the label filter is a ``SampleError``.
+        strict_mask: Take all rows of ``agents_mask`` without reading their probabilities; samples of rows that fail the
+            label filter then raise a ``SampleError``.
 
     Attributes:
         agents_mask: The rows that are taken, bool (N,), read-only.

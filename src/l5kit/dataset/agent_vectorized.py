@@ -1,4 +1,4 @@
-"""The dataset of vector samples around agents that can be trained on."""
+"""Dataset of vector samples around agents that can be trained on."""
 
 from collections.abc import Callable
 
@@ -16,25 +16,25 @@ from l5kit.vectorization.vectorizer import Vectorizer
 
 
 class AgentDatasetVectorized(AgentRowsDataset, EgoDatasetVectorized):
-    """Vector samples of agents, one per agent row that can be trained on: what any road user sees around it.
+    """Vector samples of agents, one for each agent row that can be trained on.
 
     The rows are those of :class:`~l5kit.dataset.agent.AgentDataset`; ``history_num_frames_ego`` counts the past steps
-    of the agent. The first of the ``other_agents_num`` rows of other agents is the AV, track -1, of the class of a car.
-    It is empty where the AV is not closer than ``max_agents_distance``, in which case its track and class are 0, and in
-    samples of the AV itself, which ``get_frame`` gives without a track.
+    of the agent. The first of the ``other_agents_num`` rows of other agents is the AV, with track -1 and the class of a
+    car. That row is empty, with track and class 0, if the AV is not closer than ``max_agents_distance``, and in samples
+    of the AV itself, which ``get_frame`` returns without a track.
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
-        vectorizer: Gives what is around the agent; the dataset works on a copy with one row fewer.
+        vectorizer: Vectorizes the surroundings of the agent; the dataset uses a copy with one row fewer.
         perturbation: Must be None; agents are not perturbed.
-        agents_mask: The rows to take, bool or 0 and 1, (N,), in place of those of the agents mask; a
-            ``RuntimeWarning`` is given. Rows that do not pass the label filter are left out, as there are no samples of
-            them; another ``RuntimeWarning`` counts them.
+        agents_mask: The rows to take, bool or 0 and 1, (N,), instead of those of the agents mask; gives a
+            ``RuntimeWarning``. Rows that fail the label filter are left out, as they have no samples; another
+            ``RuntimeWarning`` counts them.
         min_frame_history: Least number of valid frames before.
         min_frame_future: Least number of valid frames after.
-        strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read: a sample of one that does
-            not pass the label filter is a ``SampleError``.
+        strict_mask: Take all rows of ``agents_mask`` without reading their probabilities; samples of rows that fail the
+            label filter then raise a ``SampleError``.
 
     Attributes:
         agents_mask: The rows that are taken, bool (N,), read-only.

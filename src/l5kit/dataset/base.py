@@ -1,4 +1,4 @@
-"""The base of the datasets: from an index to a frame of a log, and from there to a sample or a batch."""
+"""Base of the datasets: from an index to a frame of a log, and from there to a sample or a batch."""
 
 import copy
 import functools
@@ -55,48 +55,48 @@ _CARD_PARAMETERS = {
     "model_params": ("history_num_frames", "future_num_frames", "step_time"),
     "data_generation_params": ("other_agents_num", "max_agents_distance"),
 }
-"""Parameters that stand in the card of a dataset."""
+"""Parameters shown on the card of a dataset."""
 
 _OWN_SAMPLES = ("__getitem__", "get_frame")
-"""Methods by which a subclass of users makes samples of its own, which then are made one by one."""
+"""Methods that a user's subclass may override to make its own samples, which are then made one by one."""
 
 
 class BaseEgoDataset(Dataset[Sample]):
-    """Base of the datasets: finds scene and frame of an index and adds to a sample where it comes from.
+    """Base of the datasets: locates the frame of an index, and adds the origin to each sample.
 
-    A subclass gives ``_get_sample_function()``, which is called once, and returns a callable that takes
-    ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample. One that changes samples
-    overrides ``__getitem__`` or :meth:`get_frame`; its batches then are made of single samples.
+    A subclass implements ``_get_sample_function()``, which is called once and returns a callable that takes
+    ``(state_index, frames, agents, tl_faces, selected_track_id)`` and returns a sample. A subclass that changes samples
+    overrides ``__getitem__`` or :meth:`get_frame`; its batches are then made of single samples.
 
     Args:
         cfg: The configuration.
         zarr_dataset: An opened dataset.
 
     Scenes and frames are checked once, here. A damaged log gives a ``RuntimeWarning``; samples that need damaged
-    records are errors, the others are as they would be without the damage.
+    records raise errors, the others are unaffected.
 
     Raises:
         ConfigError: A key of the configuration is missing or of the wrong type.
         CorruptedDataError: The scenes of the log cannot be read.
-        InvalidArgumentError: ``zarr_dataset`` is no dataset, or was not opened.
+        InvalidArgumentError: ``zarr_dataset`` is not a dataset, or was not opened.
 
     Attributes:
         cfg: The configuration.
         dataset: The log.
         cumulative_sizes: End frame of each scene, (S,).
-        sample_function: Makes a sample; later changes of ``cfg`` do not reach it.
+        sample_function: Makes a sample; later changes of ``cfg`` do not affect it.
     """
 
     perturbation: Perturbation | None = None
 
     _makes_own_samples = False
-    """Whether the class is one of users with samples of its own."""
+    """Whether this is a user's class with its own samples."""
 
     _channels_first = False
-    """Whether pictures of single samples have the channels first, in whatever order the sample function has them."""
+    """Whether rasters of single samples have the channels first, whatever their order in the sample function."""
 
     _resized_columns: Collection[str] = ()
-    """Keys whose columns :meth:`_finish_columns` makes anew, in another shape than the sampler does."""
+    """Keys that :meth:`_finish_columns` replaces by columns of another shape."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -104,7 +104,7 @@ class BaseEgoDataset(Dataset[Sample]):
         cls._makes_own_samples = not all(module.startswith("l5kit.dataset.") for module in modules)
 
     def __init__(self, cfg: JsonObject, zarr_dataset: ChunkedDataset) -> None:
-        # what is no log is refused, and a log that has a path but was not opened
+        # refuse what is not a log, and a log with a path that was not opened
         advice = "pass ChunkedDataset(path).open()"
         if not all(hasattr(zarr_dataset, name) for name in ("scenes", "frames", "agents", "tl_faces")):
             raise InvalidArgumentError(f"zarr_dataset must be a ChunkedDataset, got {zarr_dataset!r}; {advice}")
@@ -118,7 +118,7 @@ class BaseEgoDataset(Dataset[Sample]):
         is_open = not getattr(zarr_dataset, "path", "") or hasattr(zarr_dataset, "root")
         if not is_open and len(zarr_dataset.scenes) == len(zarr_dataset.frames) == 0:
             raise InvalidArgumentError(f"zarr_dataset {zarr_dataset.path!r} is not open; {advice}")
-        read_disable_traffic_light_faces(cfg)  # every sample reads it; a wrong one is an error here
+        read_disable_traffic_light_faces(cfg)  # every sample reads it, so a wrong value is an error here
         self.cfg = cfg
         self.dataset = zarr_dataset
         self._checked_log, self.cumulative_sizes = CheckedLog.check(zarr_dataset, has_tl_faces=self._has_tl_faces)
@@ -126,7 +126,7 @@ class BaseEgoDataset(Dataset[Sample]):
         self._worker_seed: int | None = None
         self._new_memory: Allocator | None = None
 
-        # frames that lie farther apart, or nearer, than the configuration says would make all speeds wrong
+        # another frame interval than that of the configuration would make all speeds wrong
         facts = getattr(zarr_dataset, "own_facts", None)
         params = getattr(self.sample_function, "params", None)
         if facts is not None and params is not None and not math.isclose(facts.step_time_s, params.step_time_s):
@@ -160,12 +160,12 @@ class BaseEgoDataset(Dataset[Sample]):
         try:
             located = self.locate(np.array([position]))
             scene_index, state_index = int(located.scene_indices[0]), located.state_indices[0]
-            state_index = state_index if scene_index else int(state_index)  # the types that L5Kit 1.5 has
+            state_index = state_index if scene_index else int(state_index)  # the types of L5Kit 1.5
             if located.agent_rows is not None:
                 row = int(located.agent_rows[0])
                 track_id = int(rows_of(self.dataset.agents, slice(row, row + 1), strict=True)["track_id"][0])
             return self.get_frame(scene_index, state_index, track_id=track_id)
-        except Exception as error:  # whatever fails, it is no IndexError, which would end iteration silently
+        except Exception as error:  # never an IndexError, which would silently end an iteration
             what = f"sample {index}"
             if located is not None:
                 whom = "the AV"
@@ -181,16 +181,16 @@ class BaseEgoDataset(Dataset[Sample]):
     def __getitems__(self, indices: Sequence[int], *, out: SampleBatch | None = None) -> list[Sample]:
         """Return several samples at once, which is faster than one by one; torch's ``DataLoader`` calls this.
 
-        The samples are those that ``self[index]`` returns, as views of arrays that hold the whole batch. A subclass
-        with a ``__getitem__``, ``get_frame`` or sample function of its own makes them one by one.
+        The samples equal ``self[index]``, as views of arrays that hold the whole batch. A subclass with its own
+        ``__getitem__``, ``get_frame`` or sample function makes them one by one.
 
         Args:
             indices: As for ``self[index]``.
-            out: A batch of this dataset that is not needed any more: its pictures are drawn over, if they are arrays.
+            out: A batch of this dataset that is no longer needed: its rasters are overwritten, if they are arrays.
 
         Raises:
             IndexError: There is no such sample.
-            InvalidArgumentError: ``out`` holds no pictures, or those of fewer samples or of another size or type.
+            InvalidArgumentError: ``out`` has no rasters, or too few, or of another size or dtype.
             SampleError: A sample cannot be made; the cause is chained.
         """
         indices = list(indices)
@@ -201,7 +201,7 @@ class BaseEgoDataset(Dataset[Sample]):
         try:
             return self._make_batch(sampler, self.locate(positions), out)
         except Exception as error:
-            samples = [self[index] for index in indices]  # which says what is wrong with which sample
+            samples = [self[index] for index in indices]  # one by one, to report the sample that fails and why
             if out is not None:
                 raise
             warnings.warn(
@@ -223,22 +223,22 @@ class BaseEgoDataset(Dataset[Sample]):
 
         Args:
             indices: As for ``self[index]``.
-            out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
-                rows, none of which overlaps another. Keys that are not there get new memory.
-            missing: What becomes of samples whose agent does not pass the label filter: ``error``, or ``mask`` for
-                a False in ``is_made`` and zeros in all columns but scene, host, frame, time and track.
+            out: Memory for the columns: arrays by key, with the shapes and dtypes of the result and at least as many
+                rows, which must not overlap. Missing keys get new memory.
+            missing: Treatment of samples whose agent fails the label filter: ``error``, or ``mask`` for a False in
+                ``is_made`` and zeros in all columns except scene, host, frame, time and track.
 
         Returns:
-            Arrays (B, ...) with the values of ``self[index]``, and which samples were made.
+            Arrays (B, ...) with the values of ``self[index]``, and a mask of the samples that were made.
 
         Raises:
             IndexError: There is no such sample.
             UnsupportedValueError: This dataset makes its samples one by one, as a subclass, rasterizer or vectorizer
-                has methods of its own.
-            InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has a
-                key that these samples do not have.
+                overrides methods.
+            InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has an
+                unknown key.
             CorruptedDataError: A sample needs damaged records.
-            TrackNotFoundError: An agent does not pass the label filter.
+            TrackNotFoundError: An agent fails the label filter.
         """
         positions = np.array([self.position_of(index) for index in indices], dtype=np.int64)
         located, memory = self.locate(positions), memory_of(out)
@@ -260,7 +260,7 @@ class BaseEgoDataset(Dataset[Sample]):
         Raises:
             IndexError: There is no such scene or frame.
             CorruptedDataError: Scene or frames are damaged.
-            TrackNotFoundError: The agent is not in the frame or does not pass the label filter.
+            TrackNotFoundError: The agent is not in the frame or fails the label filter.
         """
         self._seed_worker()
         num_scenes = len(self.dataset.scenes)
@@ -301,7 +301,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return self._over_scene(self.dataset.get_scene_dataset(scene_index), scene_index)
 
     def view_scene(self, scene_index: int) -> Self:
-        """Return what :meth:`get_scene_dataset` does, for looking only: without a copy of agents and faces if possible.
+        """Return the same as :meth:`get_scene_dataset`, for reading only: without copying agents and faces if possible.
 
         Raises:
             ValueError: There is no such scene.
@@ -329,22 +329,22 @@ class BaseEgoDataset(Dataset[Sample]):
         return np.array([checked_index("frame_idx", frame_idx, len(self.dataset.frames))], dtype=np.int64)
 
     def scene_starts(self) -> Int64Array | None:
-        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        """Return the first index of each scene and the end of the last one, (S + 1,); None if the log is damaged."""
         return np.append(0, self.cumulative_sizes) if self._log.damage is None else None
 
     @property
     def hands_on_perturbation(self) -> bool:
-        """Whether all that draws random numbers for the perturbation takes it from where :meth:`with_draws` sets it."""
+        """Whether all random numbers of the perturbation come from the source that :meth:`with_draws` sets."""
         return isinstance(self.sample_function, WindowSampler)
 
     def with_draws(self, perturbation: Perturbation | None, *, new_memory: Allocator | None = None) -> Self:
-        """Return a dataset that shares everything with this one but what it draws random numbers and pictures with.
+        """Return a dataset that shares everything with this one except its perturbation and the memory of rasters.
 
-        In a worker of a ``DataLoader`` it is left to the caller to reseed the perturbation.
+        In a worker of a ``DataLoader``, the caller must reseed the perturbation.
 
         Args:
-            perturbation: Takes the place of this dataset's.
-            new_memory: Gives the memory of pictures; None for what suits the process.
+            perturbation: Replaces the perturbation of this dataset.
+            new_memory: Allocates the memory of rasters; None for the default of the process.
         """
         other = copy.copy(self)
         other._new_memory = new_memory
@@ -356,7 +356,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return other
 
     def without_pictures(self) -> Self:
-        """Return a dataset that shares everything with this one, but draws no pictures."""
+        """Return a dataset that shares everything with this one, but draws no rasters."""
         other = copy.copy(self)
         if isinstance(self.sample_function, AgentSampler):
             other.sample_function = replace(self.sample_function, rasterizer=None)
@@ -391,7 +391,7 @@ class BaseEgoDataset(Dataset[Sample]):
 
     @property
     def _batch_sampler(self) -> WindowSampler | None:
-        """What makes batches of the samples that ``self[index]`` makes; None if these are made one by one."""
+        """Sampler of batches equal to ``self[index]``; None if samples are made one by one."""
         sampler = self.sample_function
         if not isinstance(sampler, WindowSampler) or not sampler.makes_batches:
             return None
@@ -399,7 +399,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return None if is_changed else sampler
 
     def locate(self, positions: Int64Array) -> SampleIndices:
-        """Return where the samples at positions (B,) of this dataset lie in the log.
+        """Return where the samples at indices (B,) of this dataset are in the log.
 
         Args:
             positions: Indices counted from the start.
@@ -410,7 +410,7 @@ class BaseEgoDataset(Dataset[Sample]):
         return self._log.locate(positions, self.cumulative_sizes)
 
     def _require_batch_sampler(self) -> WindowSampler:
-        """Return what makes batches.
+        """Return the sampler of batches.
 
         Raises:
             UnsupportedValueError: The samples are made one by one.
@@ -424,9 +424,9 @@ class BaseEgoDataset(Dataset[Sample]):
         return sampler
 
     def _make_batch(self, sampler: WindowSampler, indices: SampleIndices, out: SampleBatch | None) -> SampleBatch:
-        """Return samples as one batch, whose pictures lie in memory of ``out`` if it is not None."""
-        # vector samples have nothing large to be written over: their arrays stay where they are made. Pictures lie in
-        # memory that is handed on between batches, processes or devices, or where the sampler has them
+        """Return samples as one batch, whose rasters are in the memory of ``out`` if it is not None."""
+        # Vector samples are small, so their arrays are not reused. Rasters are in memory that is shared between
+        # batches, processes or devices, or allocated by the sampler.
         allocate: Allocator | None = None
         if not isinstance(sampler, VectorSampler):
             allocate = reuse_images(out) if out is not None else self._new_memory or default_allocator()
@@ -437,7 +437,7 @@ class BaseEgoDataset(Dataset[Sample]):
         pictures: list[Memory] = []
 
         def memory_of_pictures(_: str, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
-            if not pictures:  # it is requested where they are drawn, and where all columns are put together
+            if not pictures:  # memory is requested where rasters are drawn and where all columns are joined
                 pictures.append(allocate(shape, dtype))
             return pictures[0].array
 
@@ -452,7 +452,7 @@ class BaseEgoDataset(Dataset[Sample]):
         memory: ColumnMemory | None,
         missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
-        """Return samples of the log of this dataset as columns, and which could be made, (B,)."""
+        """Return samples of the log of this dataset as columns, and a mask of those that could be made, (B,)."""
         self._seed_worker()
         self.require_readable(indices)
         log = self.dataset
@@ -469,18 +469,18 @@ class BaseEgoDataset(Dataset[Sample]):
         missing: Literal["error", "mask"] = "error",
         memory: ColumnMemory | None = None,
     ) -> SampleColumns:
-        """Return samples of another log, such as one that a simulation changes, as this dataset makes those of its own.
+        """Return samples of another log, such as a simulated one, in the form of this dataset.
 
         Args:
-            log: The arrays; traffic light faces of a configuration without them have to be left out.
-            indices: Where the samples lie in it.
+            log: The arrays; without traffic light faces if the configuration has none.
+            indices: Positions of the samples in the log.
             missing: As for :meth:`make_columns`.
-            memory: Gives the memory of columns; None for new memory.
+            memory: Allocates the memory of columns; None for new memory.
 
         Raises:
             UnsupportedValueError: This dataset makes its samples one by one; see :attr:`makes_columns`.
-            CorruptedDataError: An interval reaches beyond its array.
-            TrackNotFoundError: An agent does not pass the label filter.
+            CorruptedDataError: An interval exceeds its array.
+            TrackNotFoundError: An agent fails the label filter.
         """
         return SampleColumns(*self._arrays_of_log(self._require_batch_sampler(), log, indices, memory, missing))
 
@@ -492,11 +492,11 @@ class BaseEgoDataset(Dataset[Sample]):
         memory: ColumnMemory | None,
         missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
-        """Return what :meth:`columns_of_log` does, as arrays by key, and which samples could be made, (B,)."""
+        """Return the result of :meth:`columns_of_log` as arrays by key, and a mask of those that could be made, (B,)."""
         cut = cut_samples(log, indices, sampler.steps)
         origin = describe_origin(indices, cut)  # before a perturbation moves the frames that it reads
 
-        # what is made anew gets its memory at the end, with what a dataset adds
+        # replaced columns get their memory at the end, with those that the dataset adds
         out = memory
         if memory is not None and self._resized_columns:
             out = ColumnMemory([key for key in memory.keys if key not in self._resized_columns], memory.give)
@@ -505,28 +505,28 @@ class BaseEgoDataset(Dataset[Sample]):
         return columns if memory is None else stored(columns, memory), is_made
 
     def _finish_columns(self, indices: SampleIndices, columns: dict[str, Column]) -> dict[str, Column]:
-        """Return the columns of samples as this dataset hands them out, as it does with single ones."""
+        """Return the columns of samples in their final form, like that of single samples."""
         if isinstance(self.sample_function, VectorSampler):
             return columns
         return {"frame_index": indices.state_indices} | columns
 
     @property
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples have no route."""
-        return getattr(self.sample_function, "route_map", None)  # a function of one's own need not know of routes
+        """The lanes of routes; None for samples without a route."""
+        return getattr(self.sample_function, "route_map", None)  # a user's function need not know of routes
 
     @property
     def route_step_time_s(self) -> float:
-        """Time between two frames, from which follows how far routes lead on behind the end of a scene.
+        """Time between two frames, which determines how far routes extend beyond the end of a scene.
 
-        It is that of the configuration: single samples know no other, and batches and closed loop agree with them.
+        It is that of the configuration, the only one that single samples know; batches and closed loop agree with them.
         """
         params = getattr(self.sample_function, "params", None)
         step_time_s: float = (LogFacts() if params is None else params).step_time_s
         return step_time_s
 
     def scene_routes(self) -> SceneRoutes | None:
-        """Return the routes of the scenes of the log; None where samples have no route."""
+        """Return the routes of the scenes of the log; None for samples without a route."""
         route_map = self.route_map
         if route_map is None:
             return None
@@ -540,11 +540,11 @@ class BaseEgoDataset(Dataset[Sample]):
 
     @property
     def makes_columns(self) -> bool:
-        """Whether :meth:`make_columns` can be used: not where a subclass or its parts have methods of their own."""
+        """Whether :meth:`make_columns` can be used: not if a subclass or its parts override methods."""
         return self._batch_sampler is not None
 
     def _over_scene(self, scene: ChunkedDataset, scene_index: int) -> Self:  # noqa: ARG002 subclasses need it
-        """Return a copy of this object that reads one of its scenes, which is a log of its own."""
+        """Return a copy of this object that reads one of its scenes as a log of its own."""
         other = copy.copy(self)
         other.dataset = scene
         other._checked_log, other.cumulative_sizes = CheckedLog.check(scene, has_tl_faces=self._has_tl_faces)
@@ -565,13 +565,13 @@ class BaseEgoDataset(Dataset[Sample]):
 
     @property
     def _has_tl_faces(self) -> bool:
-        """Whether samples have traffic light faces; read anew for each, as the configuration may be changed."""
+        """Whether samples have traffic light faces; read for each sample, as the configuration may be changed."""
         is_disabled = self.cfg.get("raster_params", {}).get("disable_traffic_light_faces")
         return not (is_disabled if isinstance(is_disabled, bool) else read_disable_traffic_light_faces(self.cfg))
 
     @property
     def _log(self) -> CheckedLog:
-        """The log as it was checked, once more if somebody has put another one in its place."""
+        """The checked log, checked again if it was replaced."""
         if self._checked_log.dataset is not self.dataset:
             self._checked_log, _ = CheckedLog.check(self.dataset, has_tl_faces=self._has_tl_faces)
             if isinstance(self.sample_function, WindowSampler):
@@ -579,12 +579,12 @@ class BaseEgoDataset(Dataset[Sample]):
         return self._checked_log
 
     def require_readable(self, indices: SampleIndices) -> None:
-        """Refuse samples (B,) that need scenes or frames that cannot be trusted.
+        """Refuse samples (B,) that need damaged scenes or frames.
 
         Raises:
             CorruptedDataError: There is such a sample.
         """
-        # of a log without damage nothing is looked at
+        # nothing to check for an undamaged log
         log = self._log
         if log.damage is not None:
             steps = getattr(self.sample_function, "steps", None)
@@ -596,24 +596,24 @@ class BaseEgoDataset(Dataset[Sample]):
             )
 
     def _seed_worker(self) -> None:
-        """In a DataLoader worker, give the perturbation random numbers of this worker and epoch."""
+        """In a DataLoader worker, seed the perturbation for this worker and epoch."""
         perturbation = self.perturbation
         if perturbation is None:
             return
         worker = get_worker_info()
         if worker is not None and worker.seed != self._worker_seed:
-            if hasattr(perturbation, "reseed"):  # a user's own may have only perturb()
+            if hasattr(perturbation, "reseed"):  # a user's perturbation may only have perturb()
                 perturbation.reseed(worker.seed)
             self._worker_seed = worker.seed
 
     def __copy__(self) -> Self:
-        """Return an object that shares all attributes, without the way through ``__getstate__``."""
+        """Return an object that shares all attributes, without calling ``__getstate__``."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what another process can read from the dataset's files."""
+        """Leave out what another process can read from the files of the dataset."""
         state = self.__dict__.copy()
         state.pop("_known_routes", None)
         if isinstance(self.dataset.scenes, RecordSequence):

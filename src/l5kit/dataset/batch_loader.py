@@ -1,4 +1,4 @@
-"""Batch loaders: batches of samples in an order, made one by one or by threads."""
+"""Batch loaders: batches of samples in a given order, made one by one or by threads."""
 
 import itertools
 import queue
@@ -37,14 +37,14 @@ class IndexedSamples(Protocol):
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """The samples and random numbers of the batches of each epoch.
+    """Plan of the samples and random numbers of the batches of each epoch.
 
     Attributes:
-        sampler: Gives the indices of an epoch.
+        sampler: Yields the indices of an epoch.
         batch_size: Samples in a batch.
-        drop_last: Whether a last batch of fewer samples is left out.
-        seed: Decides the random numbers, with the epoch, the rank and the number of a batch.
-        rank: This process.
+        drop_last: Whether to leave out a last batch of fewer samples.
+        seed: Seed of the random numbers, with the epoch, the rank and the index of a batch.
+        rank: Rank of this process.
     """
 
     sampler: Iterable[int]
@@ -63,11 +63,11 @@ class BatchPlan:
         return num_samples // self.batch_size if self.drop_last else -(-num_samples // self.batch_size)
 
     def orders(self, epoch: int, *, first: int = 0) -> Iterator[BatchOrder]:
-        """Yield what the batches of an epoch are to be made of.
+        """Yield the orders of the batches of an epoch.
 
         Args:
             epoch: The epoch.
-            first: Number of the batch to start with.
+            first: Index of the first batch.
         """
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
@@ -84,12 +84,12 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class BatchSource:
-    """The dataset that batches are made of, and how they are made.
+    """The dataset of batches, and how they are made.
 
     Attributes:
-        dataset: Gives the samples.
-        collate_fn: Makes a batch of a list of samples.
-        pin_memory: Whether tensors are handed out in pinned memory.
+        dataset: The samples.
+        collate_fn: Makes a batch from a list of samples.
+        pin_memory: Whether tensors are returned in pinned memory.
         prefetch: Batches that each thread or worker makes ahead of use.
     """
 
@@ -100,13 +100,13 @@ class BatchSource:
 
 
 class BatchLoader(ABC):
-    """Batches of a dataset, once per epoch; :func:`l5kit.dataset.loader` makes one.
+    """Batches of a dataset, one iteration per epoch; :func:`l5kit.dataset.loader` makes one.
 
-    Several iterations may go on at once.
+    Several iterations may run at the same time.
 
     Args:
-        plan: Which batches.
-        source: What they are made of.
+        plan: Plan of the batches.
+        source: Dataset of the batches.
     """
 
     def __init__(self, plan: BatchPlan, source: BatchSource) -> None:
@@ -129,11 +129,11 @@ class BatchLoader(ABC):
 
     @property
     def sampler(self) -> Iterable[int]:
-        """What gives the indices of an epoch."""
+        """Sampler of the indices of an epoch."""
         return self._plan.sampler
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration that of an epoch; those after it go on from there.
+        """Set the epoch of the next iteration; later ones continue from there.
 
         Args:
             epoch: At least 0.
@@ -153,20 +153,20 @@ class BatchLoader(ABC):
 
         Raises:
             IndexError: The sampler gave an index outside the dataset.
-            SampleError: A sample of the batch at hand cannot be made.
+            SampleError: A sample of the current batch cannot be made.
         """
         epoch, self._epoch = self._epoch, self._epoch + 1
         return self.make_batches(self._plan.orders(epoch))
 
     @abstractmethod
     def make_batches(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Yield the batches of orders, in their order, whatever the epoch."""
+        """Yield the batches of orders, in sequence, whatever the epoch."""
 
 
 def run_ahead(
     make: Callable[[BatchOrder], _Made], orders: Iterator[BatchOrder], *, num_threads: int, num_ahead: int
 ) -> Generator[_Made, None, None]:
-    """Yield what threads make of orders, in their order; leaving the generator ends the threads."""
+    """Yield the batches of orders made by threads, in sequence; closing the generator ends the threads."""
     pending: deque[Future[_Made]] = deque()
     with own_threads(num_threads, name="l5kit-loader") as threads:
         for order in orders:
@@ -189,7 +189,7 @@ def length_of(sized: object) -> int:
 
 
 def require_at_least(**values: tuple[int, int]) -> None:
-    """Refuse arguments that are no whole numbers, or below the least that is allowed: both by the name of each.
+    """Refuse arguments that are not whole numbers, or below a minimum: both by argument name.
 
     Raises:
         InvalidArgumentError: There is one.
@@ -203,9 +203,9 @@ class ThreadLoader(BatchLoader):
     """Batches made by threads of this process.
 
     Args:
-        plan: Which batches.
-        source: What they are made of.
-        num_threads: How many threads; with 0 each batch is made when it is asked for.
+        plan: Plan of the batches.
+        source: Dataset of the batches.
+        num_threads: Number of threads; 0 to make each batch on request.
 
     Raises:
         InvalidArgumentError: Several threads would draw from one perturbation.
@@ -241,7 +241,7 @@ class ThreadLoader(BatchLoader):
     def _run_ahead(
         self, make: Callable[[BatchMaker, BatchOrder], _Made], orders: Iterator[BatchOrder]
     ) -> Generator[_Made, None, None]:
-        """Yield what threads make of orders ahead of use, each with a maker of its own."""
+        """Yield the batches that threads make of orders ahead of use, each thread with its own maker."""
         makers: queue.SimpleQueue[BatchMaker] = queue.SimpleQueue()
         for _ in range(self.num_threads):
             makers.put(self._new_maker())
@@ -258,12 +258,12 @@ class ThreadLoader(BatchLoader):
 
 
 def pinned(batch: object) -> object:
-    """Return a batch with its tensors in pinned memory; those that lie there, or on a device, are not copied."""
+    """Return a batch with its tensors in pinned memory; those that are pinned, or on a device, are not copied."""
     return with_tensors(batch, lambda tensor: tensor.pin_memory() if tensor.device.type == "cpu" else tensor)
 
 
 def with_tensors(value: object, change: "Callable[[torch.Tensor], torch.Tensor]") -> object:
-    """Return a value with each tensor changed, those in dictionaries, lists and tuples too; all else stays as it is."""
+    """Return a value with each tensor mapped, including those in dictionaries, lists and tuples."""
     import torch
 
     if isinstance(value, torch.Tensor):

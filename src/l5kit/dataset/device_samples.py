@@ -45,35 +45,34 @@ from l5kit.sampling.samplers import AgentSampler, VectorSampler
 from l5kit.vectorization.vectorizer import Vectorizer
 
 _PART_OF_MEMORY: Final = 0.6
-"""Share of the free memory of a device that a log may take; the rest is for batches, and for a model."""
+"""Share of the free memory of a device that a log may take; the rest is for batches and a model."""
 
 _PART_OF_BATCH: Final = 0.25
-"""Share of the free memory that the samples which are made at once may take."""
+"""Share of the free memory that samples made together may take."""
 
 _MOST_BYTES: Final = 1 << 33
-"""Memory that samples which are made at once may take, wherever there is more: kernels count points in 32 bits."""
+"""Upper bound of that memory: kernels count points in 32 bits."""
 
 _SMALL_BYTES: Final = 1 << 28
-"""Memory that nobody needs to ask for whether there is as much: 256 MB."""
+"""Memory that is used without asking the device for its free memory: 256 MB."""
 
 _ONLY_NOW: Final = WindowSteps(0, 0)
 
 _HELD: Final[WeakValueDictionary[str, DeviceLog]] = WeakValueDictionary()
-"""Logs that lie on a device while somebody holds them, by what tells one from another."""
+"""Logs on a device by their identity, kept as long as they are in use."""
 
 
 def makes_on_device(dataset: object) -> bool:
     """Return whether a device can make the samples of a dataset.
 
-    It can for ``EgoDataset`` and ``AgentDataset`` with a rasterizer that a device knows, or none, and for
-    ``EgoDatasetVectorized`` and ``EgoAgentDatasetVectorized`` with the vectorizer of this package. Samples of all
-    others are made on the processor, and so are those of logs in memory whose numbers are of other types than those of
-    the dataset format; and pictures that have channels for fewer frames than samples have, which the processor draws
-    for short pasts and refuses for others.
+    It can for ``EgoDataset`` and ``AgentDataset`` with a rasterizer that devices support, or none, and for
+    ``EgoDatasetVectorized`` and ``EgoAgentDatasetVectorized`` with the vectorizer of this package. All other samples
+    are made on the processor, including those of logs in memory with other dtypes than the dataset format, and rasters
+    with channels for fewer frames than samples have, which the processor draws for short pasts and refuses otherwise.
     """
     if not isinstance(dataset, BaseEgoDataset) or not dataset.makes_columns:
         return False
-    # kernels keep the numbers of a log in the types of the dataset format
+    # kernels keep the values of a log in the dtypes of the dataset format
     log = dataset.dataset
     for kept, usual in (log.agents.dtype, np.dtype(AGENT_DTYPE)), (log.frames.dtype, np.dtype(FRAME_DTYPE)):
         if any(kept[name] != usual[name] for name in set(usual.names or ()).intersection(kept.names or ())):
@@ -81,7 +80,7 @@ def makes_on_device(dataset: object) -> bool:
     if overrides_package(dataset, "__getitems__", "locate", package="l5kit.dataset"):
         return False
 
-    # what subclasses of samplers and objects of one's own draw or write is left to the processor, too
+    # subclasses of samplers and user objects stay on the processor, too
     sampler: object = dataset.sample_function
     if type(sampler) is VectorSampler:
         return isinstance(sampler.vectorizer, Vectorizer) and sampler.vectorizer.runs_on_devices
@@ -96,20 +95,20 @@ def makes_on_device(dataset: object) -> bool:
 
 
 class DeviceSamples:
-    """Makes the samples of a dataset on a device, the same as the dataset makes on the processor.
+    """Makes the samples of a dataset on a device, equal to those of the processor.
 
-    The log lies on the device if it fits there beside batches and a model, and all its intervals are sound; else the
-    records of each batch are sent. It lies there once for all datasets of one stored log. On the processor stays what
-    is one number a sample or a few: which scene and frame, who, and from where it is seen.
+    The log is kept on the device if it fits there next to batches and a model, and all its intervals are sound;
+    otherwise the records of each batch are sent. All datasets of one stored log share it. The processor handles the few
+    values per sample: scene, frame, target and pose.
 
     Args:
-        dataset: One of which :func:`makes_on_device` is true. Where its log is replaced later, records are sent.
+        dataset: A dataset for which :func:`makes_on_device` is true. If its log is replaced later, records are sent.
         backend: The device.
-        is_resident: Whether the log lies on the device; None for where it fits.
-        num_threads: How many threads make samples at the same time, which share its memory.
+        is_resident: Whether the log is kept on the device; None if it fits.
+        num_threads: Number of threads that make samples at the same time and share the memory of the device.
 
     Attributes:
-        is_resident: Whether it does.
+        is_resident: Whether the log is kept on the device.
 
     Raises:
         UnsupportedValueError: A device cannot make these samples.
@@ -129,7 +128,7 @@ class DeviceSamples:
         self._lights = lights_of(self._sampler) if self._has_tl_faces else None
         self._maker = BackendSampler(self._sampler, backend)
 
-        # the log on the device, where somebody may hold it already; none if it does not fit or is not sound
+        # the log on the device, which may be there already; None if it does not fit or is not sound
         log = dataset.dataset
         key = None if is_resident is False else _key_of(backend, log, self._lights)
         self._log = None if key is None else _HELD.get(key)
@@ -149,16 +148,16 @@ class DeviceSamples:
 
         Args:
             indices: As for ``dataset[index]``.
-            dataset: One that shares the log with that of the constructor, and has a perturbation of its own.
+            dataset: A dataset that shares the log of the constructor, with its own perturbation.
 
         Raises:
             IndexError: There is no such sample.
             SampleError: A sample cannot be made; the cause is chained.
-            OutOfMemoryError: One of torch: the device has too little memory left.
+            OutOfMemoryError: An error of torch: the device has too little memory left.
         """
         dataset = self.dataset if dataset is None else dataset
         try:
-            # indices that count from the start, as samplers give them, are taken as they are
+            # fast path for indices that count from the start, as samplers give them
             given = np.array(indices)
             is_plain = given.dtype.kind == "i" and given.ndim == 1
             if is_plain and given.min(initial=0) >= 0 and given.max(initial=-1) < len(dataset):
@@ -166,7 +165,7 @@ class DeviceSamples:
             else:
                 positions = np.array([dataset.position_of(index) for index in indices], np.int64)
 
-            # no more samples are made at once than there is memory for
+            # limit the samples made together by the available memory
             needed = self._bytes_per_sample
             if needed * len(positions) <= _SMALL_BYTES:
                 return self._make(dataset, positions)
@@ -174,16 +173,16 @@ class DeviceSamples:
             parts = [positions[first : first + num_at_once] for first in range(0, len(positions), num_at_once)]
             made = [self._make(dataset, part) for part in parts]
             return made[0] if len(made) == 1 else joined(made)
-        except torch.cuda.OutOfMemoryError:  # no sample is at fault for it
+        except torch.cuda.OutOfMemoryError:  # not the fault of a sample
             raise
         except Exception:
             for index in indices:
-                dataset[index]  # which says what is wrong with which sample
+                dataset[index]  # one by one, to report the sample that fails and why
             raise
 
     @cached_property
     def _bytes_per_sample(self) -> int:
-        """How much memory a sample takes at most while it is made, with the records that are sent for it."""
+        """Upper bound of the memory of a sample while it is made, including records that are sent for it."""
         if self._log is not None:
             return self._maker.scratch_bytes(self._log.most_agents)
         steps, log = self._sampler.steps, self._opened
@@ -199,7 +198,7 @@ class DeviceSamples:
         sampler = _sampler_of(dataset)
         is_moved = sampler.perturbation is not None
 
-        # on the processor stays whom a sample is about; the frames around are needed here only to move or send them
+        # targets stay on the processor; the frames around them are only needed here to move or send them
         is_cut_here = resident is None or is_moved
         scenes, windows, track_ids = cut = cut_samples(log, located, self._sampler.steps if is_cut_here else _ONLY_NOW)
         added = describe_origin(located, cut)
@@ -209,7 +208,7 @@ class DeviceSamples:
         if isinstance(dataset, EgoAgentDatasetVectorized):
             added["all_valid_agents_track_ids"] = dataset.valid_track_ids(located)
 
-        # windows are cut out of a log that lies on the device, or sent
+        # windows are cut from a log on the device, or sent
         if resident is None:
             of_log, there = send_windows(self._backend, windows, self._lights)
         else:
@@ -222,7 +221,7 @@ class DeviceSamples:
         if isinstance(dataset, EgoAgentDatasetVectorized):
             columns |= with_av_as_agent(columns, torch)
 
-        # the order of the processor; the second of two names of one column is a copy
+        # in the order of the processor; the second of two names of one column is a copy
         if "frame_index" in columns:
             columns = {"frame_index": columns.pop("frame_index"), **columns}
         for alias in ALIASES.keys() & columns.keys():
@@ -231,12 +230,12 @@ class DeviceSamples:
 
 
 def joined(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return batches of the same keys as one, in their order."""
+    """Return the concatenation of batches with the same keys."""
     return {key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}
 
 
 def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) -> str | None:
-    """Return what tells a log on a device from others; None for one in memory, which may change unseen."""
+    """Return the identity of a log on a device; None for one in memory, which may change unnoticed."""
     fingerprint = log.fingerprint() if isinstance(log, ChunkedDataset) else None
     if fingerprint is None or lights is None:
         return fingerprint and f"{backend.device} {fingerprint}"
@@ -248,7 +247,7 @@ def _key_of(backend: Backend, log: ChunkedDataset, lights: LaneLights | None) ->
 
 
 def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
-    """Return what makes the samples of a dataset."""
+    """Return the device sampler of a dataset."""
     sampler: Any = dataset.sample_function
     own: AgentSampler | VectorSampler = sampler
     return own
@@ -257,7 +256,7 @@ def _sampler_of(dataset: BaseEgoDataset) -> AgentSampler | VectorSampler:
 Batch = dict[str, torch.Tensor]
 
 _Maker = Callable[[Any, Sequence[int]], Batch]
-"""Makes samples of a dataset that has the same parts as the one that this was made for."""
+"""Makes samples of a dataset with the same parts as the one that this was made for."""
 
 
 def can_load_on_device(source: BatchSource) -> bool:
@@ -266,18 +265,16 @@ def can_load_on_device(source: BatchSource) -> bool:
 
 
 class BackendLoader(ThreadLoader):
-    """Batches that are made on a backend, from a log that lies there or from the records that they need.
+    """Batches that are made on a backend, from a log that is kept there or from the records that they need.
 
-    They are those that the processor makes, in the same order, with the same random numbers. Datasets may be those of
-    which :func:`~l5kit.dataset.device_samples.makes_on_device` is true, a ``Subset`` of torch or a ``JoinedDataset`` of
-    them.
+    They equal those of the processor, in the same order, with the same random numbers. Datasets may be those for which
+    :func:`~l5kit.dataset.device_samples.makes_on_device` is true, or a torch ``Subset`` or a ``JoinedDataset`` of them.
 
     Args:
-        plan: Which batches.
-        source: What they are made of.
+        plan: Plan of the batches.
+        source: Dataset of the batches.
         backend: The backend.
-        num_threads: Threads that ask the device for batches, each in a stream of its own; with 0 each batch is made
-            when it is asked for.
+        num_threads: Threads that request batches, each in its own stream; 0 to make each batch on request.
 
     Raises:
         InvalidArgumentError: Several threads would draw from one perturbation.
@@ -291,7 +288,7 @@ class BackendLoader(ThreadLoader):
         self._make_samples = _maker_of(source.dataset, backend, num_threads)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what lies on the device, where it is put again by who receives this."""
+        """Leave out what is on the device; the receiver puts it there again."""
         return {name: value for name, value in vars(self).items() if name != "_make_samples"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -316,7 +313,7 @@ class BackendLoader(ThreadLoader):
         return self._hand_over(self._run_ahead(make_ahead, orders))
 
     def _hand_over(self, ahead: Generator[Callable[[], Batch], None, None]) -> Iterator[Batch]:
-        """Yield batches; whoever leaves early waits for those that are being made, as their log may leave with it."""
+        """Yield batches; on early exit, wait for those in progress, which still need their log."""
         try:
             with closing(ahead):
                 for hand_over in ahead:
@@ -326,12 +323,12 @@ class BackendLoader(ThreadLoader):
 
 
 class SendingLoader(BatchLoader):
-    """Batches that are made on the processor, and sent to a device one ahead of use, beside what runs there.
+    """Batches that are made on the processor, and sent to a device one ahead of use, concurrently with its work.
 
     Args:
-        loader: Makes them, best in pinned memory.
-        plan: Which batches, those of the loader.
-        source: What they are made of.
+        loader: Makes them, ideally in pinned memory.
+        plan: Plan of the batches, that of the loader.
+        source: Dataset of the batches.
         backend: The device.
     """
 
@@ -363,7 +360,7 @@ def _can_make(dataset: object) -> bool:
 
 
 def _maker_of(dataset: object, backend: Backend, num_threads: int) -> _Maker:
-    """Return what makes batches of a dataset of which :func:`_can_make` is true, in some threads at the same time."""
+    """Return the makers of batches of a dataset for which :func:`_can_make` is true, for a number of threads."""
     if isinstance(dataset, Subset):
         make = _maker_of(dataset.dataset, backend, num_threads)
         return lambda subset, indices: make(subset.dataset, [int(subset.indices[index]) for index in indices])

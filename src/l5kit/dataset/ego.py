@@ -1,4 +1,4 @@
-"""The dataset of pictures around the AV; the vector datasets are handed on, as in L5Kit 1.x."""
+"""Dataset of rasters around the AV; the vector datasets are re-exported, as in L5Kit 1.x."""
 
 from collections.abc import Callable
 
@@ -16,12 +16,12 @@ from l5kit.sampling.samplers import AgentSampler
 
 
 class EgoDataset(BaseEgoDataset):
-    """Samples of the AV with a picture, one per frame.
+    """Raster samples of the AV, one for each frame.
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
-        rasterizer: Draws the pictures; None for samples without one.
+        rasterizer: Draws the rasters; None for samples without one.
         perturbation: Moves the AV; None for the log as it is.
 
     The samples are those of :func:`l5kit.sampling.generate_agent_sample`, with ``image`` as (C, H, W).

@@ -31,12 +31,12 @@ MAX_VALID_AGENTS = 50
 
 
 class EgoDatasetVectorized(BaseEgoDataset):
-    """Vector samples of the AV, one per frame.
+    """Vector samples of the AV, one for each frame.
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
-        vectorizer: Gives what is around the AV.
+        vectorizer: Vectorizes the surroundings of the AV.
         perturbation: Moves the AV; None for the log as it is.
 
     The samples are those of
@@ -64,29 +64,29 @@ class EgoDatasetVectorized(BaseEgoDataset):
 
 
 class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
-    """Vector samples of the AV together with the agents around it, one per frame, or one per scene for evaluation.
+    """Vector samples of the AV together with the agents around it, one for each frame, or each scene for evaluation.
 
-    A sample is one of :class:`EgoDatasetVectorized` whose ``all_other_agents_...`` and ``other_agents_polyline...``
-    have the AV as their first row, in one of the ``other_agents_num`` rows that are configured. Its track id is -1.
-    ``all_other_agents_future_availability`` is cleared for those with 10 or fewer known steps of history, the current
-    one included, or with 1 or fewer of the future. ``all_valid_agents_track_ids``, float64 (50,), holds zeros or, for
-    evaluation, the tracks that the agents mask takes in the frame, at most 50, then zeros.
+    Samples are those of :class:`EgoDatasetVectorized`, whose ``all_other_agents_...`` and ``other_agents_polyline...``
+    have the AV as their first row, in one of the configured ``other_agents_num`` rows. Its track id is -1.
+    ``all_other_agents_future_availability`` is cleared for agents with 10 or fewer known steps of history, including
+    the current one, or with 1 or fewer of the future. ``all_valid_agents_track_ids``, float64 (50,), holds zeros or,
+    for evaluation, the first 50 tracks that the agents mask takes in the frame, then zeros.
 
     Args:
         cfg: Configuration with ``raster_params`` and ``model_params``.
         zarr_dataset: An opened dataset.
-        vectorizer: Gives what is around the AV; the dataset works on a copy with one row fewer.
+        vectorizer: Vectorizes the surroundings of the AV; the dataset uses a copy with one row fewer.
         perturbation: Moves the AV; None for the log as it is.
-        agents_mask: Agent rows, bool or 0 and 1, (N,), in place of those of the agents mask; a ``RuntimeWarning`` is
-            given. Rows that do not pass the label filter are left out, as they are in no sample; another
-            ``RuntimeWarning`` counts them.
-        eval_mode: Whether there is one sample per scene.
-        eval_frame_index: The frame of each scene that this sample shows. A scene without it is a ``SampleError``.
-        strict_mask: Take all rows of ``agents_mask``, whose probabilities are then not read.
+        agents_mask: Agent rows, bool or 0 and 1, (N,), instead of those of the agents mask; gives a ``RuntimeWarning``.
+            Rows that fail the label filter are left out, as they are in no sample; another ``RuntimeWarning`` counts
+            them.
+        eval_mode: Whether there is one sample for each scene.
+        eval_frame_index: The frame of each scene in this sample. A scene without it raises a ``SampleError``.
+        strict_mask: Take all rows of ``agents_mask`` without reading their probabilities.
 
     Attributes:
-        eval_mode: Whether there is one sample per scene.
-        eval_frame_index: The frame of each scene that this sample shows.
+        eval_mode: Whether there is one sample for each scene.
+        eval_frame_index: The frame of each scene in this sample.
     """
 
     _resized_columns = ROWS_OF_AV
@@ -110,7 +110,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
             raise InvalidArgumentError(f"eval_frame_index must be 0 or more, got {eval_frame_index}")
         super().__init__(cfg, zarr_dataset, own_vectorizer, perturbation)
 
-        # futures of agents with a short history are cleared, and so might be all of them
+        # futures of agents with a short history are cleared, possibly all of them
         history_num_frames = VectorSamplingParams.from_cfg(cfg).history_num_frames
         if history_num_frames < AGENT_MIN_FRAME_HISTORY:
             warn_caller(
@@ -172,7 +172,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         return np.array([checked_index("scene_idx", scene_idx, len(self.cumulative_sizes))], dtype=np.int64)
 
     def scene_starts(self) -> Int64Array | None:
-        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        """Return the first index of each scene and the end of the last one, (S + 1,); None if the log is damaged."""
         return np.arange(len(self) + 1) if self.eval_mode else super().scene_starts()
 
     def get_frame_indices(self, frame_idx: int) -> Int64Array:
@@ -191,7 +191,7 @@ class EgoAgentDatasetVectorized(MaskedAgentsDataset, EgoDatasetVectorized):
         return scenes.astype(np.int64, copy=False)
 
     def locate(self, positions: Int64Array) -> SampleIndices:
-        """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
+        """Return where the samples at indices (B,) of this dataset are in the log; see the base class."""
         if not self.eval_mode:
             return super().locate(positions)
         return SampleIndices(positions, np.full_like(positions, self.eval_frame_index))
@@ -235,16 +235,16 @@ def leave_row_for_av(vectorizer: Vectorizer) -> Vectorizer:
 
 
 def with_av_as_agent(columns: Mapping[str, Any], arrays: Any) -> dict[str, Any]:
-    """Return the columns of the agents of B samples with the AV as their first row, new arrays or tensors.
+    """Return the columns of the agents of B samples with the AV as their first row, as new arrays or tensors.
 
     Args:
-        columns: The columns of ``EgoDatasetVectorized``; looked at are those of agents, (B, M, ...), and those with
-            the same of the AV, (B, ...), which :data:`~l5kit.sampling.sample_keys.ROWS_OF_AV` names.
+        columns: The columns of ``EgoDatasetVectorized``; used are those of agents, (B, M, ...), and the corresponding
+            ones of the AV, (B, ...), named by :data:`~l5kit.sampling.sample_keys.ROWS_OF_AV`.
         arrays: The module of these columns, ``numpy`` or ``torch``.
 
     Returns:
-        The columns of agents, (B, M + 1, ...). The future of an agent is not available where 10 or fewer steps of its
-        history are known, the current one included, or 1 or fewer of its future.
+        The columns of agents, (B, M + 1, ...). The future of an agent is unavailable if 10 or fewer steps of its
+        history are known, including the current one, or 1 or fewer of its future.
     """
     agents = {
         key: arrays.concatenate([columns[av_key][:, None], columns[key]], axis=1)

@@ -1,4 +1,4 @@
-"""Joined datasets: the samples of several logs, each with a map of its own, as one dataset."""
+"""Joined datasets: the samples of several logs with a map each, as one dataset."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ class JoinedDataset(Dataset[Sample]):
         """Return a sample.
 
         Args:
-            index: Its place; negative counts from the end.
+            index: Its index; negative counts from the end.
 
         Raises:
             IndexError: There is no such sample.
@@ -50,7 +50,7 @@ class JoinedDataset(Dataset[Sample]):
         return self.parts[part][position]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
-        """Return several samples at once, which each part makes together; see :meth:`BaseEgoDataset.__getitems__`.
+        """Return several samples at once, those of each part together; see :meth:`BaseEgoDataset.__getitems__`.
 
         Raises:
             IndexError: There is no such sample.
@@ -60,7 +60,7 @@ class JoinedDataset(Dataset[Sample]):
         made: list[list[Sample]] = [self.parts[part].__getitems__(positions) for part, positions in used]
         if len(made) == 1:
             return made[0]
-        # batches whose columns lie in arrays become one such batch, in the order of the indices
+        # batches of arrays are joined to one such batch, in the order of the indices
         batches = [batch.columns for batch in made if isinstance(batch, SampleBatch)]
         if (
             batches
@@ -73,7 +73,7 @@ class JoinedDataset(Dataset[Sample]):
         return [samples[row] for row in order]
 
     def split(self, indices: Sequence[int]) -> tuple[list[tuple[int, list[int]]], Int64Array]:
-        """Return the parts that samples are from, with the places of their samples, and the order of all of these.
+        """Return the parts of samples with the indices in them, and the order of all of these.
 
         Raises:
             IndexError: There is no such sample.
@@ -85,7 +85,7 @@ class JoinedDataset(Dataset[Sample]):
         return [(part, located[of_part, 1].tolist()) for part, of_part in zip(used, rows, strict=True)], order
 
     def part_of(self, index: int) -> tuple[int, int]:
-        """Return which part a sample is from, and its place there.
+        """Return the part of a sample, and its index in it.
 
         Raises:
             IndexError: There is no such sample.
@@ -99,7 +99,7 @@ class JoinedDataset(Dataset[Sample]):
     def scene_starts(self) -> Int64Array | None:
         """Return the first sample of each scene of all parts, and the number of samples, int64 (S + 1,).
 
-        Returns None where a part is of a damaged log, whose scenes have no such rows.
+        Returns None if the log of a part is damaged, whose scenes have no such indices.
         """
         starts = [np.zeros(1, np.int64)]
         for part in self.parts:

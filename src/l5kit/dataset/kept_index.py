@@ -1,4 +1,4 @@
-"""Index of samples that files in the cache keep, and ascending numbers that are looked up in files."""
+"""Sample index in cache files, and ascending numbers that are looked up in files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,37 +23,37 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
 LARGE_NUM_FRAMES = 1 << 20
-"""Frames from which on the ends of their agents are kept in a file."""
+"""Number of frames from which on the end rows of frames are cached in a file."""
 
 LARGE_NUM_ROWS = 1 << 22
-"""Agent rows from which on those that are taken are kept in files."""
+"""Number of agent rows from which on the selected ones are cached in files."""
 
 ROWS_AT_ONCE: Final = 1 << 20
-"""Rows that are looked at together while files are made."""
+"""Rows that are processed together while files are made."""
 
 _VERSION: Final = 2
 
 _NUM_PROBES: Final = 64
-"""Places of kept numbers that are looked at when they are opened."""
+"""Positions that are checked when cached numbers are opened."""
 
 _SHORTEST_PIECE: Final = 512
 _MOST_PIECES: Final = 1 << 17
-"""Of each piece of a file the first number is held: 1 MiB for this many."""
+"""The first number of each piece of a file is kept in memory: 1 MiB for this many."""
 
 _READ_AT_ONCE: Final = 1 << 19
-"""Numbers that are in memory at a time while some are looked up: 4 MiB."""
+"""Numbers in memory at a time during a lookup: 4 MiB."""
 
 _PLACES_AT_ONCE: Final = 1 << 13
 
 Side = Literal["left", "right"]
-"""Whether numbers that equal a value are not before it, or are."""
+"""Side of a search: whether numbers equal to a value come before it."""
 
 
 class AscendingNumbers:
-    """Numbers that ascend, or stay equal.
+    """Ascending numbers, with possible repetitions.
 
-    Those of a file are looked up by reads of single numbers and of short pieces. A search in the mapped file would take
-    pages into this process that it needs for one number each.
+    Numbers in a file are looked up by reading single numbers and short pieces. A search in the mapped file would load a
+    whole page into this process for each number.
 
     Args:
         array: All of them, int64 (N,).
@@ -85,11 +85,11 @@ class AscendingNumbers:
 
     @property
     def is_read_in_pieces(self) -> bool:
-        """Whether a file is read, and the array is not touched."""
+        """Whether the file is read instead of the array."""
         return self._pieces is not None
 
     def at(self, positions: Int64Array) -> Int64Array:
-        """Return the numbers at places (B,), from 0."""
+        """Return the numbers at positions (B,), counted from 0."""
         pieces = self._pieces
         if pieces is None:
             return self.array[positions]
@@ -100,7 +100,7 @@ class AscendingNumbers:
         return result
 
     def search(self, values: Int64Array, side: Side = "left") -> Int64Array:
-        """Return how many numbers are below each value (B,), or with ``right`` at most as large."""
+        """Return how many numbers are below each value (B,), or with ``right`` at most equal."""
         if self._pieces is None:
             return np.searchsorted(self.array, values, side)
         result = np.empty(len(values), np.int64)
@@ -108,7 +108,7 @@ class AscendingNumbers:
         length = min(self._piece_length, len(self))
         for start in range(0, len(values), at_once):
             part = slice(start, start + at_once)
-            # a piece for each value: the last that begins before it, moved back where it would reach beyond the end
+            # the last piece that begins before each value, shifted back if it would reach beyond the end
             number = np.maximum(np.searchsorted(self._first_of_pieces, values[part], side) - 1, 0)
             starts = np.minimum(number * self._piece_length, len(self) - length)
             read, wanted = self._pieces.read(starts, length), values[part, None]
@@ -140,13 +140,13 @@ class TakenRows:
 
 
 def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
-    """Return the end agent row of each frame of a large log that is as it should be, in a file, (F,).
+    """Return the end agent row of each frame of a large sound log, in a file, (F,).
 
-    The file is made if there is none. It proves that scenes, frames, agents and faces fit together, so that this need
-    not be looked at again.
+    The file is created if it is missing. It proves that scenes, frames, agents and faces fit together, so that this
+    need not be checked again.
 
     Returns:
-        The ends; None for a small log, one in memory, one that is damaged, and where nothing can be kept.
+        The ends; None for a small log, one in memory, a damaged one, and if nothing can be cached.
     """
     if len(dataset.frames) < LARGE_NUM_FRAMES:
         return None
@@ -162,7 +162,7 @@ def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
         if problem or ends is not None:
             return ends
 
-        # a file that is not whole is not there: the ends of a damaged log are fewer than its frames
+        # an incomplete file is not written: the ends of a damaged log are fewer than its frames
         try:
             with replaced_when_complete(file) as temporary, temporary.open("wb") as opened:
                 opened.write(npy_header("<i8", (len(dataset.frames),)))
@@ -177,15 +177,15 @@ def kept_end_rows(dataset: ChunkedDataset) -> AscendingNumbers | None:
 def keep_taken_rows(
     dataset: ChunkedDataset, key: object, blocks_of: Callable[[], Iterator[BoolArray] | None]
 ) -> TakenRows | None:
-    """Return which rows of a large log are taken, mapped from files, which are made if there are none.
+    """Return the selected rows of a large log, mapped from files, which are created if they are missing.
 
     Args:
         dataset: The log.
-        key: What decides, beside the log, which rows are taken; its ``repr`` counts.
-        blocks_of: Makes the mask of all rows, block after block; None if it cannot be made for others to find.
+        key: What determines the selection, besides the log; its ``repr`` counts.
+        blocks_of: Makes the mask of all rows, block by block; None if it cannot be shared with others.
 
     Returns:
-        The rows; None for a small log, one in memory, and where nothing can be kept.
+        The rows; None for a small log, one in memory, and if nothing can be cached.
     """
     num_rows = len(dataset.agents)
     fingerprint = dataset.fingerprint() if num_rows >= LARGE_NUM_ROWS else None
@@ -214,17 +214,17 @@ def keep_taken_rows(
 
 
 def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
-    """Return how many rows of a mask are taken before each of ascending rows (B,), in one pass over the mask.
+    """Return how many rows of a mask are selected before each of ascending rows (B,), in one pass over the mask.
 
     Args:
-        mask: Of all rows, mapped or in memory, bool (N,).
+        mask: Mask of all rows, mapped or in memory, bool (N,).
         rows: From 0 to N.
     """
     result = np.empty(len(rows), np.int64)
     done = num_taken = 0
     for start in range(0, len(mask), ROWS_AT_ONCE):
         stop = min(start + ROWS_AT_ONCE, len(mask))
-        # rows that lie in this block split it into parts, of which each is counted once
+        # the rows in this block split it into parts, each of which is counted once
         end = done + int(np.searchsorted(rows[done:], stop))
         edges = [start, *rows[done:end].tolist(), stop]
         counts = [np.count_nonzero(mask[low:high]) for low, high in pairwise(edges)]
@@ -237,7 +237,7 @@ def count_taken_before(mask: BoolArray, rows: Int64Array) -> Int64Array:
 
 
 def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, name: str) -> None:
-    """Write the mask, of the mask the numbers of the rows that it takes, and how many of which log they are."""
+    """Write the mask, the numbers of the rows that it selects, and their count with the identity of the log."""
     folder.mkdir()
     num_taken = 0
     with (folder / "mask.npy").open("wb") as opened:
@@ -246,7 +246,7 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, na
             num_taken += int(np.count_nonzero(block))
             opened.write(np.ascontiguousarray(block).data)
 
-    # the numbers of the rows, of the mask as it lies in its file: both are too large to be in memory at once
+    # row numbers from the mask in its file, as both are too large to be in memory at once
     mask = map_npy(folder / "mask.npy", dtype="|b1", shape=(num_rows,))
     if mask is None:
         raise OSError(f"{folder / 'mask.npy'} has not become whole")
@@ -261,7 +261,7 @@ def _write_taken(folder: Path, blocks: Iterator[BoolArray], num_rows: int, *, na
 
 
 def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
-    """Return the rows that are kept in a folder; None if there are none that can be read and fit."""
+    """Return the cached rows of a folder; None if they are missing, unreadable or do not fit."""
     try:
         number, name = (folder / "num_taken").read_text("ascii").split(" ")
         num_taken = int(number)
@@ -280,7 +280,7 @@ def _read_taken(folder: Path, num_rows: int) -> TakenRows | None:
 
 
 def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
-    """Return the kept ends of frames; None if there are none that can be read and fit."""
+    """Return the cached ends of frames; None if they are missing, unreadable or do not fit."""
     ends = _integers_in(file, len(dataset.frames))
     if ends is None:
         return None
@@ -290,10 +290,10 @@ def _read_ends(file: Path, dataset: ChunkedDataset) -> AscendingNumbers | None:
 
 
 def _probed(integers: AscendingNumbers) -> Int64Array:
-    """Return a few of the numbers, evenly spread, the first and the last among them.
+    """Return a few of the numbers, evenly spread, including the first and the last.
 
-    Files that are damaged as a whole, or that another log has, are noticed so; to read all would take as long as to
-    make them anew.
+    This detects files of other logs and files that are damaged as a whole; reading all would take as long as making
+    them.
     """
     num_probes = min(len(integers), _NUM_PROBES)
     positions = np.linspace(0, max(len(integers) - 1, 0), num_probes).astype(np.int64)
@@ -301,7 +301,7 @@ def _probed(integers: AscendingNumbers) -> Int64Array:
 
 
 def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
-    """Yield the end rows of all frames, block by block; a log that is not as it should be ends them early."""
+    """Yield the end rows of all frames, block by block; a damaged log ends them early."""
     if not check_scenes(dataset).is_plain:
         return
     lengths = {AGENT_INTERVAL: len(dataset.agents)}
@@ -309,7 +309,7 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
         lengths[FACE_INTERVAL] = len(dataset.tl_faces)
     ends = dict.fromkeys(lengths, 0)
     row = 0
-    # files on disk are decoded one after the other: side by side each thread would keep memory of its own for good
+    # files are decoded one by one, as each parallel thread would keep its memory for good
     source = dataset.frames
     if isinstance(source, ChunkedArray) and not is_remote(source.zarr_array.store):
         source = source.uncached()
@@ -318,7 +318,7 @@ def _ends_of_frames(dataset: ChunkedDataset) -> Iterator[NumericArray]:
             frames = rows_of(source, slice(start, min(start + ROWS_PER_BLOCK, len(source))), strict=True)
         except CorruptedDataError:
             return
-        # intervals (B, 2) have to follow each other, from where those of the block before have ended
+        # intervals (B, 2) must follow each other, from the end of the block before
         for field, end in ends.items():
             starts, stops = frames[field][:, 0], frames[field][:, 1]
             if not (starts[0] == end and (starts[1:] == stops[:-1]).all() and (starts <= stops).all()):
@@ -335,7 +335,7 @@ class _IncompleteError(Exception):
 
 
 def _integers_in(file: Path, length: int) -> AscendingNumbers | None:
-    """Return kept numbers; None if there are none that fit."""
+    """Return cached numbers; None if there are none that fit."""
     array = kept_npy(file, dtype="<i8", shape=(length,))
     return None if array is None else AscendingNumbers.of_file(file, array)
 

@@ -1,4 +1,4 @@
-"""The loader: batches made ahead of use by threads of this process, or by other processes."""
+"""Loader: batches made ahead of use by threads of this process, or by other processes."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from l5kit.dataset.torch_parts import Dataset, Sampler, require_torch
 from l5kit.errors import InvalidArgumentError
 
 StartContext = BaseContext | str
-"""How worker processes are started, as :mod:`multiprocessing` says it."""
+"""Start method of worker processes, as in :mod:`multiprocessing`."""
 
 
 def loader(
@@ -51,41 +51,40 @@ def loader(
 ) -> BatchLoader:
     """Return batches of a dataset, made ahead of use, as an object to be iterated over once per epoch.
 
-    Batches come in the order of the samples, and are the same bits whatever the numbers of threads and workers are:
-    the random numbers of a perturbation depend on ``seed``, epoch, rank and the number of the batch only. Each
-    iteration is a new epoch. In a distributed training each process gets samples and random numbers of its own::
+    Batches come in the order of the samples, with the same bits for any number of threads and workers: the random
+    numbers of a perturbation depend only on ``seed``, epoch, rank and the index of the batch. Each iteration is a new
+    epoch. In a distributed training each process gets different samples and random numbers::
 
         for batch in loader(AgentDataset(cfg, log, rasterizer), 32, threads=2, shuffle=True, drop_last=True):
             loss = model(batch["image"])
 
     Args:
-        dataset: A dataset of this package, one of torch's around it (``Subset``, ``ConcatDataset``), or any other with
+        dataset: A dataset of this package, one of torch around it (``Subset``, ``ConcatDataset``), or any other with
             a length and samples by index.
         batch_size: Samples in a batch.
         num_workers: Processes that make batches; 0 for threads of this process.
-        threads: Threads that make batches; 0 to make each when it is needed. Not together with ``num_workers``.
+        threads: Threads that make batches; 0 to make each on request. Not together with ``num_workers``.
         shuffle: Whether every epoch has another order.
         shuffle_by: ``samples`` to shuffle all of them as a whole, ``scenes`` by blocks of scenes, in bounded memory and
-            with reads near each other; None for the latter where there are more than 2**23 samples.
-        fraction: Share of the scenes that is taken, the same in every epoch, above 0 and at most 1.
-        subset_seed: Decides which scenes; those of a smaller fraction are among those of a larger one.
-        scene_weights: How often the samples of each scene of the dataset are drawn, relative to others, (S,), with a
-            shuffle, which is by scenes then; an epoch is as long as without. None for every sample once.
-        seed: Decides the orders and the random numbers of perturbations; the same in all processes.
+            with reads near each other; None for the latter if there are more than 2**23 samples.
+        fraction: Share of the scenes to use, the same in every epoch, above 0 and at most 1.
+        subset_seed: Seed of their selection; those of a smaller fraction are among those of a larger one.
+        scene_weights: Relative frequency of the samples of each scene of the dataset, (S,), with a shuffle, which is
+            then by scenes; the length of an epoch does not change. None for every sample once.
+        seed: Seed of the orders and of the random numbers of perturbations; the same in all processes.
         drop_last: Whether all batches have ``batch_size`` samples, and all processes of a distributed training the same
-            number of batches, which their synchronisation needs. Otherwise every sample is given exactly once.
-        sampler: Gives the indices of this process in place of ``shuffle``. Its ``set_epoch``, if any, is called.
-        collate_fn: Makes a batch of a list of samples.
-        pin_memory: Whether tensors lie in memory that CUDA copies from by itself; None: where there is CUDA.
-        prefetch: Batches that each thread or worker makes ahead of use, which bounds the memory taken.
-        rank: This process of a distributed training; None for that of torch.distributed, or of ``RANK`` in the
+            number of batches, as their synchronisation requires. Otherwise every sample is used exactly once.
+        sampler: Yields the indices of this process, instead of ``shuffle``. Its ``set_epoch``, if any, is called.
+        collate_fn: Makes a batch from a list of samples.
+        pin_memory: Whether tensors are in pinned memory; None if CUDA is available.
+        prefetch: Batches that each thread or worker makes ahead of use, which bounds the memory.
+        rank: Rank of this process in a distributed training; None for that of torch.distributed, or of ``RANK`` in the
             environment.
         world_size: Number of processes; None likewise, with ``WORLD_SIZE``.
-        multiprocessing_context: How workers are started, such as ``"spawn"``; None for Python's default.
-        device: Where the tensors of batches lie: ``cuda``, the current GPU of torch; None or ``cpu`` for memory of the
-            processor. On a GPU batches are made there, where it can make these samples
-            (:func:`l5kit.dataset.device_samples.makes_on_device`), by one thread or more that ask it; else they are
-            made here and sent ahead of use. They are the same.
+        multiprocessing_context: Start method of workers, such as ``"spawn"``; None for Python's default.
+        device: Device of the tensors of batches: ``cuda``, the current GPU of torch; None or ``cpu`` for host memory. A
+            GPU makes the batches itself if it can (:func:`l5kit.dataset.device_samples.makes_on_device`), requested by
+            one or more threads; otherwise they are made on the host and sent ahead of use. The results are equal.
 
     Raises:
         InvalidArgumentError: A value is out of its range, or two of them exclude each other; or there is no such
@@ -123,12 +122,12 @@ def loader(
 
 @dataclass(frozen=True)
 class BatchMakers:
-    """Who makes batches.
+    """Threads or processes that make batches.
 
     Attributes:
-        num_threads: Threads of this process, where there are no workers.
+        num_threads: Threads of this process, without workers.
         num_workers: Processes; 0 for threads.
-        multiprocessing_context: How processes are started; None for Python's default.
+        multiprocessing_context: Start method of processes; None for Python's default.
     """
 
     num_threads: int
@@ -140,10 +139,10 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
     """Return the batches of a plan.
 
     Args:
-        plan: Which batches.
-        source: What they are made of.
-        makers: Who makes them; a device that makes them itself has no need of workers.
-        device: Where their tensors lie; None for memory of the processor.
+        plan: Plan of the batches.
+        source: Dataset of the batches.
+        makers: Threads or processes; a device that makes batches itself needs no workers.
+        device: Device of their tensors; None for host memory.
 
     Raises:
         InvalidArgumentError: There is no such device, or it makes the batches itself and there are workers.
@@ -153,7 +152,7 @@ def new_loader(plan: BatchPlan, source: BatchSource, makers: BatchMakers, *, dev
         from l5kit.dataset.device_samples import BackendLoader, SendingLoader, can_load_on_device
         from l5kit.device.opening import open_backend
 
-        # what a device cannot make is made here and sent ahead of use
+        # batches that a device cannot make are made here and sent ahead of use
         backend = open_backend(device)
         if not can_load_on_device(source):
             return SendingLoader(new_loader(plan, source, makers), plan, source, backend=backend)
@@ -174,10 +173,10 @@ class WorkerLoader(BatchLoader):
     """Batches made by other processes, which live as long as this object.
 
     Args:
-        plan: Which batches.
-        source: What they are made of.
-        num_workers: How many processes.
-        multiprocessing_context: How they are started; None for Python's default.
+        plan: Plan of the batches.
+        source: Dataset of the batches.
+        num_workers: Number of processes.
+        multiprocessing_context: Their start method; None for Python's default.
     """
 
     def __init__(
@@ -205,7 +204,7 @@ class WorkerLoader(BatchLoader):
             for batch in workers.run(orders):
                 yield pinned(batch) if self._source.pin_memory else batch
             is_usable = True
-        except GeneratorExit:  # left early: the workers forget what they were asked for
+        except GeneratorExit:  # on early exit, the workers drop pending orders
             is_usable = True
             raise
         finally:
@@ -219,7 +218,7 @@ class WorkerLoader(BatchLoader):
 
 
 class _Workers:
-    """Processes that make batches of one epoch after the other."""
+    """Processes that make the batches of successive epochs."""
 
     def __init__(self, source: BatchSource, *, num_workers: int, multiprocessing_context: StartContext | None) -> None:
         from torch.utils.data import DataLoader
@@ -239,20 +238,20 @@ class _Workers:
         )
 
     def run(self, orders: Iterator[BatchOrder]) -> Iterator[object]:
-        """Return what the workers send for orders, in their order."""
+        """Return the batches that workers send for orders, in sequence."""
         self._orders.current = orders
         self._running = iter(self._batches)
         return self._running
 
     def stop(self) -> None:
-        """End the processes now: the garbage collector, which an error's traceback leaves them to, is slow at it."""
+        """End the processes now, as the garbage collector, which an error's traceback would leave them to, is slow."""
         shut_down = getattr(self._running, "_shutdown_workers", None)
         if shut_down is not None:
             shut_down()
 
 
 class _Orders(Sampler[BatchOrder]):
-    """Hands the orders of the current epoch to the workers."""
+    """Sampler that passes the orders of the current epoch to the workers."""
 
     def __init__(self) -> None:
         self.current: Iterator[BatchOrder] = iter(())
@@ -262,7 +261,7 @@ class _Orders(Sampler[BatchOrder]):
 
 
 class _BatchesInWorker(Dataset[object]):
-    """The batches that a worker process makes, by order."""
+    """Dataset of a worker process: its batches, by order."""
 
     def __init__(self, dataset: IndexedSamples, collate_fn: CollateFn) -> None:
         self._dataset = dataset

@@ -1,4 +1,4 @@
-"""The agents mask of a dataset: from the dataset itself, from the user's cache folder, or computed."""
+"""Agents mask of a dataset: stored in it, cached in the user's cache folder, or computed."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -31,21 +31,20 @@ def load_or_compute_mask(
 ) -> UInt32Array:
     """Return the agents mask (N, 2) of a dataset.
 
-    A mask stored in the dataset is read if its length and thresholds fit. One that has to be computed is kept in the
-    cache folder, under a digest of the dataset's files and the thresholds. One process computes it while others wait;
-    it is renamed to its name when it is complete, so that none reads half of it. For a dataset in memory, or a damaged
-    one, nothing is kept. A damaged one gives a ``RuntimeWarning``, and the agents of its damaged scenes are rejected.
+    A mask stored in the dataset is used if its length and thresholds fit. A computed mask is cached in the cache
+    folder, under a digest of the files of the dataset and the thresholds. One process computes it while others wait;
+    the file is written atomically. For a dataset in memory, or a damaged one, nothing is cached. A damaged one gives a
+    ``RuntimeWarning``, and the agents of its damaged scenes are rejected.
 
     Args:
         dataset: An opened dataset.
-        thresholds: What an agent row must keep to be valid.
-        progress: Called with the number of scenes done and of all scenes, while the mask is computed.
+        thresholds: Conditions for a valid agent row.
+        progress: Called with the number of finished scenes and of all scenes, while the mask is computed.
         strict: Refuse a damaged dataset.
         workers: Number of threads that compute it, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
-        CorruptedDataError: The scenes cannot be read, or what the mask needs is damaged in all scenes; in any scene, if
-            ``strict``.
+        CorruptedDataError: The scenes cannot be read, or all scenes are damaged; with ``strict``, if any is.
     """
     return mask_and_whether_kept(dataset, thresholds, progress=progress, strict=strict, workers=workers)[0]
 
@@ -58,7 +57,7 @@ def mask_and_whether_kept(
     strict: bool = False,
     workers: Workers = 1,
 ) -> tuple[UInt32Array, bool]:
-    """Return the agents mask (N, 2) of a dataset, and whether it is on disk for other processes to find.
+    """Return the agents mask (N, 2) of a dataset, and whether it is on disk for other processes.
 
     Arguments and errors are those of :func:`load_or_compute_mask`.
     """
@@ -67,7 +66,7 @@ def mask_and_whether_kept(
         return np.asarray(mask, dtype=np.uint32), True
     if problem:
         warn_caller(f"{problem}; it is computed anew")
-    # the mask of a log that nothing tells from others is not kept, nor one of which scenes are missing
+    # do not cache the mask of a log without an identity, or one with missing scenes
     fingerprint = dataset.fingerprint()
     if fingerprint is None:
         return _compute(dataset, thresholds, progress, strict, workers)[0], False
@@ -79,7 +78,7 @@ def mask_and_whether_kept(
     if mask is not None:
         return mask, True
 
-    # of several processes one computes it, and the others wait for the lock and find the file
+    # one of several processes computes it; the others wait for the lock and find the file
     with hold_lock(file.with_suffix(".lock")) as problem:
         mask = None if problem else kept_npy(file, dtype="<u4", shape=shape)
         if mask is not None:
@@ -101,7 +100,7 @@ def mask_and_whether_kept(
 def _compute(
     dataset: ChunkedDataset, thresholds: MaskThresholds, progress: Progress | None, strict: bool, workers: Workers
 ) -> tuple[UInt32Array, bool]:
-    """Return the mask, and whether it is that of all scenes; where none can be read, there is no mask."""
+    """Return the mask, and whether it covers all scenes; if none can be read, there is no mask."""
     mask, _, errors = compute_readable_mask(dataset, thresholds, progress=progress, strict=strict, workers=workers)
     if errors:
         scene, error = next(iter(errors.items()))

@@ -1,4 +1,4 @@
-"""Datasets that take some of the agent rows, and the reasons why a row is taken or left out."""
+"""Datasets of selected agent rows, and the reasons for the selection."""
 
 import contextlib
 import itertools
@@ -37,7 +37,7 @@ from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 _ROWS_READ_TOGETHER = 4_096
-"""Rows among which scattered ones are read in one go: fewer than a chunk has, so that none is read in vain."""
+"""Rows within which scattered ones are read in one go: fewer than a chunk has, so no chunk is read in vain."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AgentInclusion:
         track_id: The track.
         agent_index: Its row of the agents.
         dataset_index: Its index in the dataset; None if it is not in it.
-        reason: What decided, in words.
+        reason: The reason, in words.
     """
 
     track_id: int
@@ -64,7 +64,7 @@ class AgentInclusion:
 
 @dataclass(frozen=True)
 class InclusionRule:
-    """The rule by which a dataset takes an agent row or leaves it out.
+    """Rule by which a dataset selects agent rows.
 
     Attributes:
         thresholds: Those of the agents mask.
@@ -80,20 +80,20 @@ class InclusionRule:
 
     @property
     def takes_isolated_rows(self) -> bool:
-        """Whether no neighbours are needed, so that (0, 0) in the agents mask does not tell who is taken."""
+        """Whether no neighbours are needed, so that (0, 0) in the agents mask is ambiguous."""
         return self.min_frame_history <= 0 and self.min_frame_future <= 0
 
     def explain(
         self, verdict: RowVerdict, past: int, future: int, *, is_included: bool, is_left_out: bool = False
     ) -> str:
-        """Return in words why a row is taken or left out.
+        """Return in words why a row is selected or not.
 
         Args:
-            verdict: What the computation of the agents mask says of the row.
+            verdict: Verdict on the row in the computation of the agents mask.
             past: Valid frames of its track before it.
             future: Valid frames after it.
-            is_included: Whether the dataset takes it.
-            is_left_out: Whether the user's mask takes it and the dataset does not, as there is no sample of it.
+            is_included: Whether the dataset selects it.
+            is_left_out: Whether the user's mask selects it, but the dataset does not, as it has no sample.
         """
         if is_left_out:
             return f"the custom agents_mask takes it, but there is no sample of it: {self._not_a_road_user}"
@@ -114,7 +114,7 @@ class InclusionRule:
         return f"not a road user: summed probability of the kept classes is not above {self.thresholds.probability}"
 
     def takes(self, verdict: RowVerdict, past: int, future: int) -> bool:
-        """Return whether a row is taken if the agents mask is the one of ``thresholds``; arguments as above."""
+        """Return whether a row is selected with the agents mask of ``thresholds``; arguments as above."""
         if self.takes_isolated_rows:
             return verdict != RowVerdict.LABEL
         return past >= self.min_frame_history and future >= self.min_frame_future
@@ -128,7 +128,7 @@ _START_OF_SEGMENT = {
 
 
 class MaskedAgentsDataset(BaseEgoDataset):
-    """Base of the datasets that take some of the agent rows; a subclass calls ``_take_agents`` in its constructor.
+    """Base of the datasets of selected agent rows; a subclass calls ``_take_agents`` in its constructor.
 
     Attributes:
         agents_mask: The rows that are taken, bool (N,), read-only.
@@ -140,17 +140,17 @@ class MaskedAgentsDataset(BaseEgoDataset):
     """The rows of a user's mask that are left out, packed, ((N + 7) // 8,); None if there are none."""
 
     _is_mask_kept: bool = True
-    """Whether another process finds the same mask on disk; not, if one was computed that could not be kept."""
+    """Whether another process finds the same mask on disk; false if it was computed and could not be cached."""
 
     _taken_lookup: AscendingNumbers | None = None
-    """How numbers of ``agents_indices`` are looked up."""
+    """Lookup in ``agents_indices``."""
 
     _end_lookup: AscendingNumbers | None = None
-    """How numbers of ``cumulative_sizes_agents`` are looked up."""
+    """Lookup in ``cumulative_sizes_agents``."""
 
     @property
     def mask_indices(self) -> Int64Array:
-        """For each agent row its index in this dataset, or -1, (N,)."""
+        """Index in this dataset for each agent row, or -1, (N,)."""
         indices = np.full(len(self.agents_mask), -1, dtype=np.int64)
         indices[self.agents_indices] = np.arange(len(self.agents_indices))
         return indices
@@ -159,7 +159,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         """Return the agents mask of the log for the configured probability, (N, 2) uint32.
 
         It holds, for each agent row, the valid frames of its track before and after. It is read from the dataset or the
-        cache folder where it is there, else computed, with a ``RuntimeWarning``.
+        cache folder if possible, otherwise computed, with a ``RuntimeWarning``.
         """
         thresholds = MaskThresholds(read_filter_agents_threshold(self.cfg))
         mask, is_kept = mask_and_whether_kept(self.dataset, thresholds)
@@ -176,7 +176,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return other
 
     def get_scene_agent_indices(self, scene_idx: int) -> Int64Array:
-        """Return the running numbers of the agent rows of a scene among those taken; negative counts from the end.
+        """Return the indices of the selected agent rows of a scene; negative counts from the end.
 
         Raises:
             InvalidArgumentError: There is no such scene.
@@ -185,7 +185,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return self._indices_of_frames(*self._log.frames_of(scene_index, self.cumulative_sizes))
 
     def get_frame_agent_indices(self, frame_idx: int) -> Int64Array:
-        """Return the running numbers of the agent rows of a frame among those taken; negative counts from the end.
+        """Return the indices of the selected agent rows of a frame; negative counts from the end.
 
         Raises:
             InvalidArgumentError: There is no such frame.
@@ -194,10 +194,10 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return self._indices_of_frames(frame_index, frame_index + 1)
 
     def passes_label_filter(self, rows: Int64Array) -> BoolArray:
-        """Return which agent rows are those of road users, of which alone samples can be made, (n,).
+        """Return which agent rows are road users, the only ones with samples, (n,).
 
-        It is the filter that samples apply. A subclass that makes samples of other rows too returns True for them.
-        Rows that cannot be read pass: their samples are errors that name the damaged file.
+        It is the filter of samples. A subclass with samples of other rows returns True for them, too. Unreadable rows
+        pass: their samples raise errors that name the damaged file.
 
         Args:
             rows: Row numbers, ascending, (n,).
@@ -205,7 +205,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         passes = np.ones(len(rows), np.bool_)
         borders = np.flatnonzero(np.diff(rows // _ROWS_READ_TOGETHER)) + 1
         for start, stop in itertools.pairwise([0, *borders.tolist(), len(rows)] if len(rows) else []):
-            # rows that lie near each other are read together, with what lies between them
+            # read nearby rows together, including those in between
             near = rows[start:stop]
             with contextlib.suppress(CorruptedDataError):
                 read = rows_of(self.dataset.agents, slice(int(near[0]), int(near[-1]) + 1), strict=True)
@@ -226,7 +226,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
             agents_mask is not None,
         )
         if agents_mask is not None:
-            # a mask has one value for each row; of row numbers, which fit by accident, 0 and 1 tell
+            # refuse row numbers, which may have the right length by accident, by values other than 0 and 1
             num_agents = len(self.dataset.agents)
             wanted = f"agents_mask must be a bool array of shape ({num_agents},), one value per agent row"
             is_array = isinstance(agents_mask, np.ndarray)
@@ -241,7 +241,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
                     f"with mask = np.zeros({num_agents}, bool); mask[row_numbers] = True"
                 )
             warn_caller("a custom agents_mask is used; min_frame_history and min_frame_future have no effect")
-            # there are no samples of rows that do not pass the label filter
+            # rows that fail the label filter have no samples
             rows = np.flatnonzero(mask)
             left_out = rows[:0] if strict_mask else rows[~self.passes_label_filter(rows)]
             num_left_out = len(left_out)
@@ -272,7 +272,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return np.arange(bounds[0], bounds[1], dtype=np.int64)
 
     def _rows_of_frames(self, first_frame: int, end_frame: int) -> tuple[int, int]:
-        """Return first row and end row of the agents of frames that follow each other.
+        """Return first row and end row of the agents of successive frames.
 
         Raises:
             CorruptedDataError: One of the frames is damaged.
@@ -286,7 +286,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return start, stop
 
     def _first_rows_of(self, frames: Int64Array) -> Int64Array:
-        """Return the first agent row from each frame (B,) on, of a log that is not damaged."""
+        """Return the first agent row of each frame (B,) or later, for an undamaged log."""
         rows = np.zeros(len(frames), np.int64)
         is_later = frames > 0
         rows[is_later] = self._end_rows.at(frames[is_later] - 1)
@@ -305,23 +305,23 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return self._mask_of_counts(self.load_agents_mask(), 0)
 
     def _mask_of_counts(self, counts: NumericArray, first_row: int) -> BoolArray:
-        """Return which rows from one on have enough valid frames, (n,), of the agents mask of these rows (n, 2)."""
+        """Return which rows from a first one on have enough valid frames, (n,), given their agents mask (n, 2)."""
         mask: BoolArray = (counts[:, 0] >= self.min_frame_history) & (counts[:, 1] >= self.min_frame_future)
         if self._rule.takes_isolated_rows:
-            # (0, 0) stands for a rejected row as well as for a valid one without neighbours
+            # (0, 0) means a rejected row as well as a valid one without neighbours
             rows = np.flatnonzero(mask)
             mask[rows[~self.passes_label_filter(first_row + rows)]] = False
         return mask
 
     def _kept_rows(self) -> TakenRows | None:
-        """Return the rows with enough valid frames before and after that files keep; None where none do."""
+        """Return the cached rows with enough valid frames before and after; None without a cache."""
         thresholds = self._rule.thresholds
         key = (
             sorted(thresholds.as_attributes().items()),
             (self.min_frame_history, self.min_frame_future),
             stored_mask_signature(self.dataset, thresholds),
         )
-        # a subclass of users may decide which rows are taken, which files of others do not know
+        # a user's subclass may change the selection, which is not part of the cache key
         if overrides_package(self, "load_agents_mask", "passes_label_filter", package="l5kit.dataset"):
             return None
 
@@ -335,7 +335,7 @@ class MaskedAgentsDataset(BaseEgoDataset):
         return keep_taken_rows(self.dataset, key, mask_blocks)
 
     def _is_left_out(self, rows: slice) -> BoolArray:
-        """Return which of successive agent rows are in a user's mask and left out."""
+        """Return which of successive agent rows are in a user's mask, but left out."""
         if self._left_out_bits is None:
             return np.zeros(rows.stop - rows.start, np.bool_)
         first_byte, end_byte = rows.start // 8, -(-rows.stop // 8)
@@ -384,19 +384,19 @@ class MaskedAgentsDataset(BaseEgoDataset):
 
 
 def _looked_up(array: Int64Array, kept: AscendingNumbers | None) -> AscendingNumbers:
-    """Return what looks up the numbers of an array, which a user may have put in the place of the one there was."""
+    """Return the lookup in an array, which a user may have replaced."""
     return kept if kept is not None and kept.array is array else AscendingNumbers(array)
 
 
 def _copied(counts: NumericArray, start: int) -> NumericArray:
-    """Return a block of an agents mask from a row on, of which no page stays in this process."""
+    """Return a block of an agents mask from a row on, without keeping its pages in this process."""
     block = np.array(counts[start : start + ROWS_AT_ONCE])
     release_pages(counts)
     return block
 
 
 class AgentRowsDataset(MaskedAgentsDataset):
-    """Base of the datasets with one sample for each agent row that is taken, in the order of the log.
+    """Base of the datasets with one sample for each selected agent row, in the order of the log.
 
     Attributes:
         agents_mask: The rows that are taken, bool (N,), read-only.
@@ -408,7 +408,7 @@ class AgentRowsDataset(MaskedAgentsDataset):
         return len(self.agents_indices)
 
     def locate(self, positions: Int64Array) -> SampleIndices:
-        """Return where the samples at positions (B,) of this dataset lie in the log; see the base class."""
+        """Return where the samples at indices (B,) of this dataset are in the log; see the base class."""
         rows = self._taken_rows.at(positions)
         damage = self._log.damage
         frames = self._end_rows.search(rows, "right") if damage is None else damage.find_frames(rows)
@@ -423,7 +423,7 @@ class AgentRowsDataset(MaskedAgentsDataset):
         return self.get_scene_agent_indices(scene_idx)
 
     def scene_starts(self) -> Int64Array | None:
-        """Return the first index of each scene, and behind the last one, (S + 1,); None if the log is damaged."""
+        """Return the first index of each scene and the end of the last one, (S + 1,); None if the log is damaged."""
         frames = super().scene_starts()
         if frames is None:
             return None
@@ -439,7 +439,7 @@ class AgentRowsDataset(MaskedAgentsDataset):
         return self.get_frame_agent_indices(frame_idx)
 
     def explain_frame(self, frame_idx: int) -> list[AgentInclusion]:
-        """Return, for all agents of a frame, whether the dataset has a sample of it, and why or why not.
+        """Return, for all agents of a frame, whether the dataset has a sample of them, and why.
 
         Args:
             frame_idx: The frame, counted in the log; negative counts from the end.
@@ -453,7 +453,7 @@ class AgentRowsDataset(MaskedAgentsDataset):
         frames = self._log.frames_of(int(located.scene_indices[0]), self.cumulative_sizes)
         valid = find_valid_agents(self.dataset, *frames, thresholds=self._rule.thresholds)
 
-        # why a row is taken says the mask of its scene, as it would be computed now; whether it is, the mask in use
+        # reasons come from a newly computed mask of the scene, the selection from the mask in use
         first, end = self._rows_of_frames(frame_index, frame_index + 1)
         rows = np.arange(first, end)
         track_ids = rows_of(self.dataset.agents, slice(first, end), strict=True)["track_id"].tolist()

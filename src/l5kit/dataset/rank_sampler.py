@@ -1,4 +1,4 @@
-"""The samples that each process of a training gets: of which scenes, in which order, with which random numbers."""
+"""Rank sampler: the scenes, order and random numbers of the samples of each process of a training."""
 
 import os
 from collections.abc import Iterator, Sized
@@ -17,38 +17,37 @@ if TYPE_CHECKING:
     import torch
 
 ShuffleBy = Literal["samples", "scenes"]
-"""How an order is drawn: of all samples as a whole, or by blocks of scenes in bounded memory."""
+"""Kind of a shuffle: of all samples as a whole, or by blocks of scenes in bounded memory."""
 
 MOST_SHUFFLED_AS_WHOLE: Final = 1 << 23
-"""Samples up to which an order is drawn as a whole, unless it is said otherwise; it takes 32 MiB then."""
+"""Number of samples up to which they are shuffled as a whole by default, which takes 32 MiB then."""
 
 _INDICES_AT_ONCE = 65_536
 _SUBSET_STREAM = 3
 
 
 class RankSampler(Sampler[int]):
-    """The samples of one of several processes, in the order of an epoch; no other process gets them.
+    """The samples of one of several processes, in the order of an epoch, disjoint from those of the others.
 
-    Unlike torch's ``DistributedSampler`` it gives no sample twice: without ``drop_last`` all samples are given once, so
+    Unlike torch's ``DistributedSampler`` it never repeats samples: without ``drop_last`` each sample is used once, so
     that metrics over all processes are right, and some processes may have one sample more than others. With
     ``drop_last`` all have the same number, and up to ``world_size - 1`` samples of an epoch are left out.
 
-    The order of a shuffle by scenes is computed place by place (:mod:`l5kit.dataset.scene_order`): no process makes
-    the whole of it, and any place can be entered at once.
+    A shuffle by scenes is computed position by position (:mod:`l5kit.dataset.scene_order`): no process computes the
+    whole order, and it can be entered anywhere.
 
     Args:
-        num_samples: How many samples there are.
-        shuffle: Whether every epoch has another order; all processes must say the same.
-        seed: Decides the order, with the epoch; the same for all processes.
+        num_samples: Number of samples.
+        shuffle: Whether every epoch has another order; the same in all processes.
+        seed: Seed of the order, with the epoch; the same in all processes.
         drop_last: Whether all processes get the same number of samples.
-        rank: This process; None for that of torch.distributed, or of ``RANK`` in the environment.
+        rank: Rank of this process; None for that of torch.distributed, or of ``RANK`` in the environment.
         world_size: Number of processes; None for that of torch.distributed, or of ``WORLD_SIZE`` in the environment.
         shuffle_by: ``samples`` for one order of all samples, ``scenes`` for one by blocks of scenes; None for the
             former up to :data:`MOST_SHUFFLED_AS_WHOLE` samples, for the latter beyond.
-        scenes: Which samples are those of one scene; samples of scenes that are left out are not given. None for runs
-            of successive samples.
-        scene_weights: How often the samples of each scene are taken, relative to others, (S,); the shuffle is by scenes
-            then. An epoch stays as long as it is. None for every sample once.
+        scenes: Samples of each scene; those of other scenes are not used. None for runs of successive samples.
+        scene_weights: Relative frequency of the samples of each scene, (S,), with a shuffle by scenes. The length of an
+            epoch does not change. None for every sample once.
 
     Raises:
         InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given; ``scenes`` have
@@ -87,10 +86,10 @@ class RankSampler(Sampler[int]):
         self._scenes = scenes
         self._weights = scene_weights
         if self._is_by_scenes:
-            self._order_by_scenes()  # which refuses weights that do not fit
+            self._order_by_scenes()  # refuses weights that do not fit
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of an epoch from now on."""
+        """Use the order of an epoch from now on."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -103,12 +102,12 @@ class RankSampler(Sampler[int]):
         return self.iterate_from(0)
 
     def iterate_from(self, first: int) -> Iterator[int]:
-        """Yield the indices of this process in the epoch, without the first ones, which are not made.
+        """Yield the indices of this process in the epoch, skipping the first ones without computing them.
 
         Args:
-            first: How many are left out.
+            first: Number of indices to skip.
         """
-        # what has the samples scene by scene, and a permutation of its positions; None for all samples as they are
+        # the samples scene by scene, and a permutation of their positions; None for the samples as they are
         source: SceneRanges | SceneOrder | None = self._scenes
         order: NumericArray | None = None
         if self._is_by_scenes:
@@ -129,23 +128,23 @@ class RankSampler(Sampler[int]):
 
 
 def is_shuffled_by_scenes(num_samples: int, *, shuffle: bool, shuffle_by: ShuffleBy | None = None) -> bool:
-    """Return whether an order is drawn by scenes, which a :class:`RankSampler` is then to be told of."""
+    """Return whether an order is by scenes, which a :class:`RankSampler` then needs to know."""
     return shuffle and (shuffle_by == "scenes" if shuffle_by else num_samples > MOST_SHUFFLED_AS_WHOLE)
 
 
 def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None = None) -> "torch.Generator":
-    """Return a generator for torch's ``DataLoader`` that lets each process draw other random numbers, reproducibly.
+    """Return a generator for torch's ``DataLoader`` that gives each process different random numbers, reproducibly.
 
     Each worker of a ``DataLoader`` seeds Python's, NumPy's and torch's generators, and the perturbation of a dataset of
-    this package, with numbers that come from the loader's generator. Where all processes seed torch alike, as they
-    must for equal weights, their perturbations would be alike, too; with this generator they are not. It needs
-    ``num_workers`` of at least 1, and a sampler such as :class:`RankSampler` with a seed of its own::
+    this package, from the generator of the loader. If all processes seed torch alike, as equal weights require, their
+    perturbations would be equal, too; this generator prevents that. It needs ``num_workers`` of at least 1, and a
+    sampler with its own seed, such as :class:`RankSampler`::
 
         DataLoader(dataset, batch_size, num_workers=4, sampler=RankSampler(len(dataset)), generator=rank_generator(1))
 
     Args:
         seed: The same for all processes.
-        rank: This process; None as in :class:`RankSampler`.
+        rank: Rank of this process; None as in :class:`RankSampler`.
         world_size: Number of processes; None likewise.
 
     Raises:
@@ -161,7 +160,7 @@ def rank_generator(seed: int, *, rank: int | None = None, world_size: int | None
 
 
 def process_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return this process's number and the number of processes; None asks torch.distributed and the environment.
+    """Return rank and number of processes; None asks torch.distributed and the environment.
 
     Raises:
         InvalidArgumentError: ``rank`` is not in [0, world_size), or only one of the two is given.
@@ -187,14 +186,14 @@ def process_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SceneChoice:
-    """What is drawn of a dataset.
+    """Scenes to draw from a dataset.
 
     Attributes:
-        shuffle_by: How orders are drawn; see :class:`RankSampler`.
-        fraction: Share of the scenes that is taken, the same in every epoch, above 0 and at most 1.
-        subset_seed: Decides which ones; the scenes of a smaller fraction are among those of a larger one.
-        weights: How often the samples of each scene are drawn, relative to others, for all S scenes of the dataset,
-            (S,); None for every sample once.
+        shuffle_by: Kind of the shuffle; see :class:`RankSampler`.
+        fraction: Share of the scenes to use, the same in every epoch, above 0 and at most 1.
+        subset_seed: Seed of their selection; the scenes of a smaller fraction are among those of a larger one.
+        weights: Relative frequency of the samples of each scene, for all S scenes of the dataset, (S,); None for every
+            sample once.
 
     Raises:
         InvalidArgumentError: A value is out of its range.
@@ -212,10 +211,10 @@ class SceneChoice:
             raise InvalidArgumentError(f"subset_seed must be at least 0, got {self.subset_seed}")
 
     def num_samples_of(self, dataset: Sized) -> int:
-        """Return how many samples an epoch has.
+        """Return the number of samples of an epoch.
 
         Raises:
-            InvalidArgumentError: A fraction is asked for of a dataset whose scenes nobody knows.
+            InvalidArgumentError: A fraction is requested for a dataset with unknown scenes.
         """
         return len(dataset) if self.fraction == 1 else self._ranges_of(dataset)[0].num_samples
 
@@ -229,19 +228,19 @@ class SceneChoice:
         rank: int | None = None,
         world_size: int | None = None,
     ) -> RankSampler:
-        """Return what gives the samples of a process.
+        """Return the sampler of a process.
 
         Args:
-            dataset: Gives the samples.
-            shuffle: As for :class:`RankSampler`, like what follows.
-            seed: Decides the orders.
+            dataset: The samples.
+            shuffle: As for :class:`RankSampler`, as are the next ones.
+            seed: Seed of the orders.
             drop_last: Whether all processes get the same number of samples.
-            rank: This process.
+            rank: Rank of this process.
             world_size: Number of processes.
 
         Raises:
-            InvalidArgumentError: Weights do not fit the scenes, or need a shuffle; or a fraction or weights are asked
-                for of a dataset whose scenes nobody knows.
+            InvalidArgumentError: Weights do not fit the scenes, or need a shuffle; or a fraction or weights are
+                requested for a dataset with unknown scenes.
         """
         scenes, weights = None, self.weights
         if self.fraction < 1 or weights is not None:
@@ -261,7 +260,7 @@ class SceneChoice:
         )
 
     def _ranges_of(self, dataset: Sized) -> tuple[SceneRanges, Float64Array | None]:
-        """Return the scenes that are taken, and their weights."""
+        """Return the selected scenes, and their weights."""
         known = SceneRanges.known_of(dataset)
         if known is None:
             requested = "scene_weights need" if self.fraction == 1 else f"a fraction of {self.fraction} needs"
@@ -281,14 +280,14 @@ class SceneChoice:
 
 
 def choose_scenes(num_scenes: int, fraction: float, *, seed: int) -> Int64Array:
-    """Return the scenes of a random share of all, ascending, (n,): n is the nearest number, and at least 1.
+    """Return the scenes of a random share of all, ascending, (n,): n is rounded, and at least 1.
 
     With the same seed the scenes of a smaller fraction are among those of a larger one.
 
     Args:
-        num_scenes: How many there are.
+        num_scenes: Number of scenes.
         fraction: Above 0 and at most 1.
-        seed: Decides which ones, at least 0.
+        seed: Seed of the selection, at least 0.
     """
     num_chosen = min(max(round(fraction * num_scenes), 1), num_scenes)
     order = np.random.default_rng(mix_seeds(seed, _SUBSET_STREAM)).permutation(num_scenes)

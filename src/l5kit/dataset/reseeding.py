@@ -1,4 +1,4 @@
-"""Random numbers that depend on the batch alone, not on the thread or process that makes it."""
+"""Reseeding: random numbers that depend on the batch alone, not on the thread or process that makes it."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from l5kit.random.random_generator import RandomGenerator
 from l5kit.random.seeding import mix_seeds
 
 CollateFn = Callable[[list[Any]], Any]
-"""Makes a batch, of whatever kind, of a list of samples."""
+"""Function that makes a batch, of any kind, from a list of samples."""
 
 
 class IndexedItems(Protocol):
@@ -26,11 +26,11 @@ class IndexedItems(Protocol):
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """The samples and the seed that a batch is to be made of.
+    """Order of a batch: its samples and seed.
 
     Attributes:
         indices: Its samples.
-        seed: Decides its random numbers.
+        seed: Seed of its random numbers.
     """
 
     indices: Sequence[int]
@@ -38,16 +38,16 @@ class BatchOrder:
 
 
 class BatchMaker:
-    """Makes batches of a dataset, reading what other makers read, but with perturbations of its own.
+    """Maker of batches that shares the data of a dataset with other makers, but has its own perturbations.
 
-    Those perturbations of the dataset, and of datasets within it, that can be reseeded are copied; all others are
-    shared with the dataset, and so is one that a sample function of a subclass may hold.
+    Perturbations of the dataset, and of datasets within it, are copied if they can be reseeded; all others are shared,
+    as is one that the sample function of a subclass may hold.
 
     Args:
-        dataset: A dataset of this package, or any other; datasets in its attributes, also as lists, tuples and
-            dictionaries of them, as in torch's ``Subset`` and ``ConcatDataset``, are found.
-        collate_fn: Makes a batch of a list of samples.
-        new_memory: Gives the memory of pictures; None for what suits the process.
+        dataset: A dataset of this package, or any other; datasets in its attributes, also in lists, tuples and
+            dictionaries, as in torch's ``Subset`` and ``ConcatDataset``, are found.
+        collate_fn: Makes a batch from a list of samples.
+        new_memory: Allocates the memory of rasters; None for the default of the process.
 
     Attributes:
         reseeds_shared: Whether a perturbation is reseeded that other makers use, too.
@@ -75,23 +75,23 @@ class BatchMaker:
 
     @property
     def dataset(self) -> IndexedItems:
-        """The dataset, with perturbations of its own."""
+        """The dataset, with its own perturbations."""
         return self._dataset
 
     def reseed(self, order: BatchOrder) -> None:
-        """Let the perturbations draw what belongs to a batch."""
+        """Seed the perturbations for a batch."""
         for number, perturbation in enumerate(self._perturbations.values()):
             perturbation.reseed(mix_seeds(order.seed, number))
 
     def _own(self, dataset: IndexedItems, new_memory: Allocator | None) -> IndexedItems:
-        """Return a dataset with perturbations of its own, the same where it has none."""
+        """Return a dataset with its own perturbations, the same object if it has none."""
         if id(dataset) in self._owned:
             return self._owned[id(dataset)]
-        self._owned[id(dataset)] = dataset  # meanwhile, for a dataset that refers to itself
+        self._owned[id(dataset)] = dataset  # placeholder for a dataset that refers to itself
         if isinstance(dataset, BaseEgoDataset):
             own: IndexedItems = dataset.with_draws(self._own_perturbation(dataset), new_memory=new_memory)
         else:
-            # datasets of others are copied where a dataset in one of their attributes has become another one
+            # datasets of other packages are copied if a dataset in one of their attributes was replaced
             attributes = getattr(dataset, "__dict__", {})
             inner = {name: self._own_parts(value, new_memory) for name, value in attributes.items()}
             own = dataset
@@ -102,7 +102,7 @@ class BatchMaker:
         return own
 
     def _own_parts(self, value: Any, new_memory: Allocator | None) -> object:
-        """Return the value of an attribute, with own datasets in place of datasets."""
+        """Return the value of an attribute, with datasets replaced."""
         if isinstance(value, Dataset):
             return self._own(value, new_memory)
         if type(value) in (list, tuple) and value and all(isinstance(part, Dataset) for part in value):
@@ -119,7 +119,7 @@ class BatchMaker:
             self.reseeds_shared = True
             return self._perturbations.setdefault(id(perturbation), perturbation)
         if id(perturbation) not in self._perturbations:
-            # what a copy draws from and cannot be reseeded stays shared, lest two copies draw the same
+            # share a source of random numbers that cannot be reseeded, so that two copies do not draw the same
             parts = getattr(perturbation, "__dict__", {}).values()
             shared = {id(part): part for part in parts if callable(part) and not can_be_reseeded(part)}
             self._perturbations[id(perturbation)] = copy.deepcopy(perturbation, shared)
@@ -127,7 +127,7 @@ class BatchMaker:
 
 
 def can_be_reseeded(drawing: object) -> bool:
-    """Return whether an object that draws random numbers can be told a seed."""
+    """Return whether an object with random numbers accepts a seed."""
     if not callable(getattr(type(drawing), "reseed", None)):
         return False
     return all(overrides(drawing, "reseed", base=base) for base in (Perturbation, RandomGenerator))

@@ -1,4 +1,4 @@
-"""Batches of samples that lie side by side in arrays, and the memory of their pictures."""
+"""Batches of samples in arrays with one row for each sample, and the memory of their rasters."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Memory:
-    """An array with undefined content, and the tensor that owns its memory, if one does."""
+    """An uninitialized array, and the tensor that owns its memory, if any."""
 
     array: NumericArray
     tensor: "torch.Tensor | None" = None
 
 
 class Allocator(Protocol):
-    """Gives memory that nobody else uses."""
+    """Allocator of memory for exclusive use."""
 
     def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-        """Return an array with undefined content."""
+        """Return an uninitialized array."""
 
 
 def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-    """Return memory of a worker process that its batches travel in without a copy, while there is shared memory."""
+    """Return memory of a worker process that is sent without a copy, while there is shared memory."""
     from l5kit.dataset.worker_memory import new_shared
 
     array = new_shared(shape, dtype)
@@ -43,7 +43,7 @@ def allocate_shared(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 
 def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
-    """Return memory that CUDA can read while the processor goes on."""
+    """Return pinned memory."""
     require_torch("memory that CUDA reads")
     import torch
 
@@ -52,7 +52,7 @@ def allocate_pinned(shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
 
 
 def default_allocator() -> Allocator | None:
-    """Return what gives shared memory in a worker of a DataLoader; else None, as samplers recycle theirs."""
+    """Return an allocator of shared memory in a worker of a DataLoader; otherwise None, as samplers recycle theirs."""
     return None if get_worker_info() is None else allocate_shared
 
 
@@ -85,7 +85,7 @@ class SampleBatch(list[Sample]):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the samples still are what was handed out: the values of arrays may have changed, nothing else."""
+        """Whether the samples are unchanged, except for the values of arrays."""
         return len(self) == len(self._handed_out) and all(
             len(sample) == len(values) and all(map(operator.is_, sample.values(), values))
             for sample, values in zip(self, self._handed_out, strict=True)
@@ -100,7 +100,7 @@ class SampleBatch(list[Sample]):
 
 
 def _values_of(key: str, column: Column) -> list[Any]:
-    """Return the values of a column in single samples: views, of tensors too, or numbers of Python."""
+    """Return the values of a column in single samples: views, also of tensors, or Python numbers."""
     if key in PYTHON_SCALARS and isinstance(column, np.ndarray):
         scalars: list[Any] = column.tolist()
         return scalars
@@ -108,10 +108,10 @@ def _values_of(key: str, column: Column) -> list[Any]:
 
 
 def reuse_images(out: SampleBatch) -> Allocator:
-    """Return what gives the memory of the pictures of a batch to another one of at most its size.
+    """Return an allocator that reuses the memory of the rasters of a batch for another one of at most its size.
 
     Raises:
-        InvalidArgumentError: ``out`` is no batch with pictures.
+        InvalidArgumentError: ``out`` is not a batch with rasters.
     """
     if not isinstance(out, SampleBatch) or "image" not in out.columns:
         raise InvalidArgumentError(
@@ -142,7 +142,7 @@ def tensors_of(
     """Return columns as tensors that share their memory; the second of two names of one column gets a copy.
 
     Args:
-        columns: Arrays, or tensors on any device, which are handed out as they are.
+        columns: Arrays, or tensors on any device, which are returned unchanged.
         tensors: Tensors that own the memory of some of the arrays.
 
     Raises:
@@ -157,20 +157,19 @@ def tensors_of(
         for key, column in columns.items()
     }
     for alias in ALIASES.keys() & batch.keys():
-        batch[alias] = batch[alias].clone()  # what is done to one of two keys in place must not reach the other
+        batch[alias] = batch[alias].clone()  # in-place changes of one of two keys must not affect the other
     return batch
 
 
 def collate(samples: Sequence[object]) -> Any:
-    """Return samples as one dictionary of tensors, (B, ...), as torch's ``default_collate`` does.
+    """Return samples as one dictionary of tensors, (B, ...), like torch's ``default_collate``.
 
-    The samples of a batch that a dataset made at once are not copied: the tensors share their memory. Pictures that
-    were drawn on a device are handed out as the tensors they are, and stay there. In a worker of a ``DataLoader`` the
-    tensors of the processor are of a subclass, which is sent to the process that asked for the batch without a copy,
-    and arrives there as plain tensors.
+    Samples of a batch that a dataset made at once are not copied: the tensors share their memory. Rasters drawn on a
+    device are returned as they are, and stay there. In a worker of a ``DataLoader``, host tensors are of a subclass
+    that is sent to the requesting process without a copy, and arrives there as plain tensors.
 
     Args:
-        samples: Samples with the same keys, or whatever ``default_collate`` takes.
+        samples: Samples with the same keys, or anything else that ``default_collate`` takes.
 
     Raises:
         MissingDependencyError: torch is not installed.

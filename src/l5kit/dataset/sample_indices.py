@@ -1,4 +1,4 @@
-"""Indices of samples in a log, what of a damaged log can be trusted, and the records that samples are made of."""
+"""Indices of samples in a log, usable parts of a damaged log, and the records of samples."""
 
 import functools
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from l5kit.lanes.routes import RouteSource
 
 @dataclass(frozen=True)
 class SampleIndices:
-    """Where B samples lie in a log.
+    """Positions of B samples in a log.
 
     Attributes:
         scene_indices: Their scenes, (B,).
@@ -55,11 +55,11 @@ class SampleIndices:
 
 @dataclass(frozen=True)
 class CheckedLog:
-    """A log whose intervals have been looked at once: where its scenes lie, and what of it cannot be trusted.
+    """A log whose intervals were checked once: positions of its scenes, and its damage.
 
     Attributes:
         dataset: The log.
-        damage: Its index, if the ends of its scenes do not tell where frames are, or frames are damaged; else None.
+        damage: Its index, if the ends of its scenes do not determine the frames, or frames are damaged; otherwise None.
     """
 
     dataset: ChunkedDataset
@@ -67,11 +67,11 @@ class CheckedLog:
 
     @classmethod
     def check(cls, dataset: ChunkedDataset, *, has_tl_faces: bool) -> tuple["CheckedLog", Int64Array]:
-        """Return a log, of whose damage warnings tell, and a copy of the end frame of each scene, (S,).
+        """Return a log, with warnings about its damage, and a copy of the end frame of each scene, (S,).
 
-        The end is -1 where a scene cannot be read.
+        The end is -1 for an unreadable scene.
         """
-        # large logs that are as they should be have a file that proves it
+        # large sound logs have a file that proves it
         if kept_end_rows(dataset) is not None:
             return cls(dataset, None), end_frames_of(dataset)
         whole = index = LogIndex.of(dataset)
@@ -93,7 +93,7 @@ class CheckedLog:
     def locate(
         self, frame_rows: Int64Array, end_frames: Int64Array, agent_rows: Int64Array | None = None
     ) -> SampleIndices:
-        """Return where frames (B,) of the log lie, whose scenes end at ``end_frames`` (S,).
+        """Return the positions of frames (B,) of the log, whose scenes end at ``end_frames`` (S,).
 
         Raises:
             CorruptedDataError: A frame belongs to no scene, as the log is damaged.
@@ -119,12 +119,12 @@ class CheckedLog:
     def require_readable(
         self, scenes: Int64Array, state_indices: Int64Array, steps: WindowSteps | None, *, has_tl_faces: bool
     ) -> None:
-        """Refuse samples (B,) that need scenes or frames that cannot be trusted.
+        """Refuse samples (B,) that need damaged scenes or frames.
 
         Args:
             scenes: Their scenes, (B,).
             state_indices: Their frames, counted in the scenes, (B,).
-            steps: Which frames a sample needs; None for all of its scene.
+            steps: Frames that a sample needs; None for all of its scene.
             has_tl_faces: Whether it needs traffic light faces.
 
         Raises:
@@ -134,7 +134,7 @@ class CheckedLog:
         if damage is None:
             return
         damage.require_scenes(scenes)
-        # a sample needs the frames of its window, as far as they are in its scene
+        # a sample needs the frames of its window that are in its scene
         starts, stops = damage.scenes.bounds[scenes].T
         if steps is not None:
             current = starts + state_indices
@@ -145,13 +145,13 @@ class CheckedLog:
 
 
 def end_frames_of(dataset: ChunkedDataset) -> Int64Array:
-    """Return a copy of the end frame of each scene, (S,); -1 where it cannot be read."""
+    """Return a copy of the end frame of each scene, (S,); -1 for unreadable ones."""
     return check_scenes(dataset).bounds[:, 1].copy()
 
 
 @dataclass(frozen=True)
 class LogArrays:
-    """The arrays of a log that samples are made of."""
+    """The arrays of a log that samples need."""
 
     scenes: Records
     frames: Records
@@ -159,23 +159,23 @@ class LogArrays:
     tl_faces: Records
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
     routes: RouteSource | None = None
-    """Knows the routes of the AVs, where samples tell of them."""
+    """Routes of the AVs, for samples with routes."""
 
     @classmethod
     def of(cls, dataset: ChunkedDataset, *, has_tl_faces: bool) -> "LogArrays":
-        """Return the arrays of a dataset, on demand without traffic light faces."""
+        """Return the arrays of a dataset, optionally without traffic light faces."""
         tl_faces = dataset.tl_faces if has_tl_faces else np.empty(0, dtype=TL_FACE_DTYPE)
         return cls(dataset.scenes, dataset.frames, dataset.agents, tl_faces, ego_extent_of(dataset))
 
 
 def ego_extent_of(dataset: ChunkedDataset) -> tuple[float, float, float]:
-    """Return length, width and height of the AV of a log; a user's own kind of log need not tell them."""
+    """Return length, width and height of the AV of a log; a user's kind of log may lack them."""
     facts: LogFacts | None = getattr(dataset, "facts", None)
     return EGO_EXTENT_M if facts is None else facts.ego_extent_m
 
 
 class CutSamples(NamedTuple):
-    """What B samples are made of: their scenes, their windows, and the tracks they are about, None for the AV."""
+    """Inputs of B samples: scenes, windows, and target tracks, None for the AV."""
 
     scenes: RecordArray
     windows: Windows
@@ -183,15 +183,15 @@ class CutSamples(NamedTuple):
 
 
 def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> CutSamples:
-    """Return the windows of samples, without a copy of agents and faces where whole arrays lie in memory, and targets.
+    """Return the windows of samples, without copying agents and faces if whole arrays are in memory, and targets.
 
     Args:
-        log: What the samples are made of.
-        indices: Where they lie in it.
-        steps: Which frames belong to a sample.
+        log: The log of the samples.
+        indices: Their positions in it.
+        steps: Frames of a sample.
 
     Raises:
-        CorruptedDataError: An interval of a scene or a frame reaches beyond its array.
+        CorruptedDataError: An interval of a scene or a frame exceeds its array.
     """
     scenes = take_rows(log.scenes, indices.scene_indices)
     bounds = scenes[FRAME_INTERVAL]
@@ -200,7 +200,7 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
     if not ((starts >= 0) & (starts <= rows) & (rows < stops) & (stops <= len(log.frames))).all():
         raise CorruptedDataError("frame_index_interval of a scene does not fit its frames; run l5kit validate")
 
-    # frames of all scenes in one array where that takes no copy, else copies of the scenes, one behind the other
+    # frames of all scenes in one array if that takes no copy, otherwise concatenated copies of the scenes
     frames = whole_array(log.frames, (starts, stops), strict=True)
     if frames is None:
         read_ahead([RowRanges(log.frames, starts, stops)])
@@ -212,7 +212,7 @@ def cut_samples(log: LogArrays, indices: SampleIndices, steps: WindowSteps) -> C
     current = CurrentFrames(frames, rows, starts, stops)
     windows = cut_windows(current, log.agents, log.tl_faces, steps, ego_extent_m=log.ego_extent_m)
 
-    # only AVs have routes; agents are known by the tracks of their rows
+    # only AVs have routes; agents are given by the tracks of their rows
     if indices.agent_rows is not None:
         return CutSamples(scenes, windows, np.ascontiguousarray(take_rows(log.agents, indices.agent_rows)["track_id"]))
     if log.routes is not None:
@@ -224,14 +224,14 @@ def frames_of_scene(scenes: Records, frames: Records, scene: int) -> RecordArray
     """Return the frames of a scene.
 
     Raises:
-        CorruptedDataError: The interval of the scene reaches beyond the frames, or a file is missing.
+        CorruptedDataError: The interval of the scene exceeds the frames, or a file is missing.
     """
     bounds = take_rows(scenes, np.array([scene]))[FRAME_INTERVAL][0].tolist()
     return rows_of(frames, slice(*bounds), strict=True)
 
 
 def describe_origin(indices: SampleIndices, cut: CutSamples) -> dict[str, NumericArray]:
-    """Return what a dataset adds to samples: scene, host, time and track, one array for each key."""
+    """Return the columns that a dataset adds to samples: scene, host, time and track."""
     track_ids = cut.track_ids
     tracks = np.full(len(indices), EGO_TRACK_ID, np.int64) if track_ids is None else as_sample_track_ids(track_ids)
     return {
@@ -255,10 +255,10 @@ def take_rows(array: Records, rows: Int64Array) -> RecordArray:
 
 
 def encoded_hosts(scenes: RecordArray) -> UInt8Array:
-    """Return the hosts of scenes (B,) as they stand in samples, (B, 70).
+    """Return the hosts of scenes (B,) in the form of samples, (B, 70).
 
     Raises:
-        CorruptedDataError: One is no text.
+        CorruptedDataError: One is not text.
     """
     content, num_scenes, size = scenes["host"].tobytes(), len(scenes), scenes.dtype["host"].itemsize
     encoded = b"".join([_encoded_host(content[size * scene : size * (scene + 1)]) for scene in range(num_scenes)])
@@ -267,7 +267,7 @@ def encoded_hosts(scenes: RecordArray) -> UInt8Array:
 
 @functools.lru_cache(maxsize=1024)
 def _encoded_host(content: bytes) -> bytes:
-    """Return a host as it stands in samples, of its bytes in a record."""
+    """Return a host in the form of samples, from its bytes in a record."""
     host = decoded_text(content)
     if host is None:
         raise CorruptedDataError(
@@ -277,12 +277,12 @@ def _encoded_host(content: bytes) -> bytes:
 
 
 def within_runs(ends: Int64Array, positions: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return which of successive runs each position (B,) is in, and how far behind its start.
+    """Return in which of successive runs each position (B,) is, and its offset from the start of the run.
 
     Args:
         ends: End of each run, (R,); the first one begins at 0.
         positions: From 0 to below the last end.
     """
-    # a run begins where the one before it ends; [-1] stands in for the one before the first, and counts nothing
+    # a run begins at the end of the previous one; index -1 of the first run reads the last end, which is masked out
     runs = ends.searchsorted(positions, side="right")
     return runs, positions - ends[runs - 1] * (runs > 0)

@@ -1,4 +1,4 @@
-"""Order of the samples of an epoch by blocks of scenes, computed place by place."""
+"""Order of the samples of an epoch by blocks of scenes, computed position by position."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -18,11 +18,11 @@ _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111
 
 
 def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64Array:
-    """Return the image of each number under a permutation of as many numbers as its size, chosen by its key.
+    """Return the image of each number under a permutation of the numbers below its size, selected by its key.
 
-    It is an alternating Feistel network on a rectangle that holds the size, walked until it meets a number below the
-    size (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), with the mixing function of SplitMix64
-    (Steele, Lea and Flood, 2014). Two numbers with the same size and key never have the same image.
+    It is an alternating Feistel network on a rectangle that holds the size, with cycle walking (Black and Rogaway,
+    "Ciphers with Arbitrary Finite Domains", 2002), and the mixing function of SplitMix64 (Steele, Lea and Flood, 2014).
+    Two numbers with the same size and key never have the same image.
 
     Args:
         indices: From 0, below their sizes, (N,).
@@ -30,7 +30,7 @@ def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64
         keys: uint64, (N,).
     """
     images = np.array(indices, dtype=np.int64)
-    # the smallest near square that holds the numbers below each size
+    # the smallest near-square rectangle that holds the numbers below each size
     widths = np.ceil(np.sqrt(sizes)).astype(np.int64)
     heights = -(-sizes // widths)
     walking = np.arange(len(images))
@@ -39,7 +39,7 @@ def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64
         rows, columns = np.divmod(images[walking], widths[walking])
         rows, columns = rows.astype(np.uint64), columns.astype(np.uint64)
 
-        # a Feistel network on row and column: each round shifts one of them by a hash of the other, which can be undone
+        # Feistel network on row and column: each round shifts one of them by a hash of the other, which is invertible
         round_keys = keys[walking].astype(np.uint64)
         for number in range(_NUM_ROUNDS):
             round_keys = round_keys + _ROUND_STEP
@@ -48,14 +48,14 @@ def permuted(indices: Int64Array, sizes: Int64Array, keys: UInt64Array) -> Int64
             else:
                 columns = (columns + _mixed(rows ^ round_keys) % wide) % wide
 
-        # who ends beyond the size walks on from there, which leads back below it (cycle walking)
+        # cycle walking: numbers beyond the size are permuted again until they are below it
         images[walking] = (rows * wide + columns).astype(np.int64)
         walking = walking[images[walking] >= sizes[walking]]
     return images
 
 
 def _mixed(values: UInt64Array) -> UInt64Array:
-    """Return numbers of 64 bits in which each bit of a value changes about half of the bits."""
+    """Return 64-bit hashes in which each bit of a value changes about half of the bits."""
     first, second = _MULTIPLIERS
     values = (values ^ (values >> np.uint64(30))) * first
     values = (values ^ (values >> np.uint64(27))) * second
@@ -69,14 +69,14 @@ SCENES_PER_WINDOW: Final = 512
 """Scenes whose samples are shuffled among each other."""
 
 _SAMPLES_PER_RUN: Final = 1024
-"""Successive samples that take the place of a scene where nobody knows the scenes."""
+"""Successive samples that count as a scene if the scenes are unknown."""
 
 _SCENE_STEP: Final = np.uint64(0xD1B54A32D192ED03)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneRanges:
-    """The samples of S scenes of a dataset: each scene has successive ones.
+    """The samples of S scenes of a dataset, successive ones for each scene.
 
     Attributes:
         starts: First sample of each scene, an index of the dataset, int64 (S,).
@@ -97,7 +97,7 @@ class SceneRanges:
 
     @classmethod
     def of(cls, dataset: Any) -> Self:
-        """Return the scenes of a dataset; of one that is none of this package's, runs of successive samples.
+        """Return the scenes of a dataset; runs of successive samples for a dataset of another package.
 
         Args:
             dataset: Anything with a length.
@@ -107,7 +107,7 @@ class SceneRanges:
 
     @classmethod
     def known_of(cls, dataset: Any) -> Self | None:
-        """Return the scenes of a dataset; None for one that is none of this package's, and of a damaged log.
+        """Return the scenes of a dataset; None for a dataset of another package, or of a damaged log.
 
         Args:
             dataset: Anything with a length.
@@ -129,20 +129,20 @@ class SceneRanges:
 
     @property
     def num_samples(self) -> int:
-        """Samples of all scenes."""
+        """Number of samples of all scenes."""
         return int(self.ends[-1]) if len(self.ends) else 0
 
     @property
     def counts(self) -> Int64Array:
-        """Samples of each scene, (S,)."""
+        """Number of samples of each scene, (S,)."""
         return np.diff(self.ends, prepend=0)
 
     def chosen(self, scenes: Int64Array) -> "SceneRanges":
-        """Return some of the scenes, by their places here."""
+        """Return some of the scenes, by their indices here."""
         return SceneRanges(self.starts[scenes], np.cumsum(self.counts[scenes]))
 
     def samples_at(self, positions: Int64Array) -> Int64Array:
-        """Return the indices of samples (N,) by their places in the row of all samples of these scenes."""
+        """Return the dataset indices of samples (N,) from their positions among all samples of these scenes."""
         scenes, offsets = within_runs(self.ends, positions)
         samples: Int64Array = self.starts[scenes] + offsets
         return samples
@@ -150,15 +150,15 @@ class SceneRanges:
 
 @dataclass(frozen=True, eq=False)
 class SceneOrder:
-    """The order of an epoch, by the places of its samples.
+    """The order of an epoch, by the positions of its samples.
 
     Attributes:
-        ranges: The scenes, in the order in which the dataset has them.
+        ranges: The scenes, in the order of the dataset.
         scenes: The scenes in the order of the epoch, (S,).
-        ends: End place of each of these, (S,).
-        window_ends: End place of each window, (W,).
-        key: Decides the order within windows and scenes.
-        is_weighted: Whether scenes have more or fewer places than samples.
+        ends: End position of each of these, (S,).
+        window_ends: End position of each window, (W,).
+        key: Key of the order within windows and scenes.
+        is_weighted: Whether scenes have more or fewer positions than samples.
     """
 
     ranges: SceneRanges
@@ -181,14 +181,14 @@ class SceneOrder:
     ) -> Self:
         """Return the order of an epoch; equal arguments give equal orders.
 
-        With weights an epoch is as long as without: a scene of twice the weight has twice the places for each of its
-        samples. Each sample of a scene is taken as often as any other of it, or once more; which ones changes.
+        Weights do not change the length of an epoch: a scene of twice the weight has twice the positions for each of
+        its samples. Each sample of a scene is used as often as any other of it, or once more; which ones changes.
 
         Args:
             ranges: The scenes.
             seed: At least 0.
             epoch: At least 0.
-            weights: Of the scenes, not negative and not all 0, (S,); None for all the same.
+            weights: Of the scenes, not negative and not all 0, (S,); None for equal weights.
             scenes_per_block: See :data:`SCENES_PER_BLOCK`.
             scenes_per_window: See :data:`SCENES_PER_WINDOW`; a multiple of the former.
         """
@@ -204,7 +204,7 @@ class SceneOrder:
                     f"scene_weights must be {len(ranges)} finite numbers of at least 0, got {weights.dtype} "
                     f"{weights.shape}"
                 )
-            # by the share of the largest weight: sums of huge or tiny weights are no numbers
+            # relative to the largest weight, as sums of huge or tiny weights overflow or vanish
             drawn = np.where(ranges.counts > 0, weights, 0.0)
             shares = drawn / (drawn.max(initial=0.0) or 1.0) * ranges.counts
             total = shares.sum()
@@ -213,8 +213,8 @@ class SceneOrder:
                     "scene_weights are 0 for all scenes that have samples; give one of them more"
                 )
 
-            # ends are rounded, and not counts, so that these add up to the number of samples; the last scene that takes
-            # part gets what rounding left
+            # round ends instead of counts, so that they add up to the number of samples; the last scene takes the
+            # remainder
             rounding = float(random.random())
             rounded = np.floor(np.cumsum(shares) * (ranges.num_samples / total) + rounding).astype(np.int64)
             rounded = np.minimum(rounded, ranges.num_samples)
@@ -225,18 +225,18 @@ class SceneOrder:
         return cls(ranges, scenes, ends, ends[last[last >= 0]], mix_seeds(seed, epoch, 2), weights is not None)
 
     def samples_at(self, positions: Int64Array) -> Int64Array:
-        """Return the samples at places (N,) of the epoch, indices of the dataset."""
-        # a window of scenes is shuffled as a whole, by a permutation that its number decides
+        """Return the samples at positions (N,) of the epoch, as indices of the dataset."""
+        # shuffle each window of scenes as a whole, by a permutation keyed by its index
         windows, offsets = within_runs(self.window_ends, positions)
         starts = positions - offsets
         keys = np.uint64(self.key) + windows.astype(np.uint64) * _SCENE_STEP
         shuffled = starts + permuted(offsets, self.window_ends[windows] - starts, keys)
 
-        # the scene that has the place, and the place within it
+        # the scene of the position, and the position within it
         rows, offsets = within_runs(self.ends, shuffled)
         scenes = self.scenes[rows]
 
-        # by weights a scene may have fewer places than samples, or more: which ones it gives is drawn, too
+        # with weights a scene may have fewer or more positions than samples, so its samples are drawn, too
         if self.is_weighted:
             counts = self.ranges.counts[scenes]
             keys = np.uint64(self.key) ^ (scenes.astype(np.uint64) + np.uint64(1)) * _SCENE_STEP

@@ -1,7 +1,7 @@
-"""Parts of torch that datasets are built on, and stand-ins for them where torch is not installed.
+"""Parts of torch for datasets, with replacements if torch is not installed.
 
-Samples are arrays, so that looking at a log needs no torch. Tensors, loaders and samplers do, and say so when they are
-asked for.
+Samples are arrays, so looking at a log needs no torch. Tensors, loaders and samplers need it, and raise an error on
+use.
 """
 
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -27,20 +27,20 @@ else:
         _Item = TypeVar("_Item", covariant=True)
 
         class Dataset(Generic[_Item]):
-            """Stands in for ``torch.utils.data.Dataset``."""
+            """Replacement of ``torch.utils.data.Dataset``."""
 
         class Sampler(Generic[_Item]):
-            """Stands in for ``torch.utils.data.Sampler``."""
+            """Replacement of ``torch.utils.data.Sampler``."""
 
         def get_worker_info() -> None:
             """Return None: only torch's ``DataLoader`` has workers."""
 
 
 def require_torch(what: str) -> None:
-    """Refuse what needs torch where it is not installed.
+    """Refuse what needs torch if it is not installed.
 
     Args:
-        what: What was asked for, as the start of the message.
+        what: The requested object, as the start of the message.
 
     Raises:
         MissingDependencyError: torch is not installed.

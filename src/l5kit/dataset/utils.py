@@ -1,4 +1,4 @@
-"""Small helpers of the datasets: text as tensors, batches to devices."""
+"""Helpers of the datasets: text as tensors, batches to devices."""
 
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,11 @@ kMaxStrLength = 70  # noqa: N816 - a name of L5Kit 1.x
 
 
 def encode_fixed_length(string: str, max_length: int = kMaxStrLength) -> UInt8Array:
-    """Return a text as UTF-8 bytes, (max_length,) uint8, padded with zeros; those of ASCII are its characters.
+    """Return a text as UTF-8 bytes, (max_length,) uint8, padded with zeros; ASCII bytes are the characters.
 
     Raises:
-        InvalidArgumentError: The text takes more than ``max_length`` bytes, or is none: it holds a NUL or half of a
-            surrogate pair.
+        InvalidArgumentError: The text takes more than ``max_length`` bytes, or is invalid: it holds a NUL or an
+            unpaired surrogate.
     """
     try:
         content = string.encode("utf-8")
@@ -57,7 +57,7 @@ def convert_str_to_fixed_length_tensor(string: str, max_length: int = kMaxStrLen
 
 
 def move_to_device(data: "dict[str, torch.Tensor]", device: "torch.device") -> "dict[str, torch.Tensor]":
-    """Return a new dict with every tensor on ``device``, those of dictionaries within it too."""
+    """Return a new dict with every tensor on ``device``, including those in nested dicts."""
     return {
         key: move_to_device(value, device) if isinstance(value, dict) else value.to(device)
         for key, value in data.items()

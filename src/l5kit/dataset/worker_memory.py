@@ -1,10 +1,10 @@
-"""Shared memory that worker processes draw batches into, and use again once nobody refers to it any more.
+"""Shared memory into which worker processes draw batches, and which they reuse once it is no longer referenced.
 
 Fresh shared memory costs more than drawing into it: each page is cleared and mapped by the worker, mapped again by the
-process that gets the batch, and given back. So a worker keeps its blocks. A block begins with a page of states, one for
-each time that a part of it was sent. A process that gets a part holds a lease on it; when the last tensor, view or
-array of the part has gone, the lease writes into the states that the worker may draw there again. The worker looks at
-the states whenever it needs memory; nobody waits, and no process needs to know more of another one.
+receiving process, and released. So a worker keeps its blocks. A block begins with a page of states, one for each part
+that was sent. A process that receives a part holds a lease on it; when the last tensor, view or array of the part is
+gone, the lease marks the state as free, and the worker may draw there again. The worker looks at the states whenever it
+needs memory; nobody waits, and no process needs to know more about another one.
 """
 
 import contextlib
@@ -28,25 +28,25 @@ from torch.multiprocessing import get_sharing_strategy
 from l5kit._types import NumericArray, UInt8Array
 
 _STATE_BYTES = 4096
-"""Size of the states of a block: a page, so that the pictures behind it begin at one."""
+"""Size of the states of a block: a page, so that the rasters after it begin on a page."""
 
 _SENT, _GIVEN_BACK, _LOST = 1, 2, 3
-"""States of a part; a lost one was in use when a process forked, which may go on reading it."""
+"""States of a part; a lost one was in use when a process forked, which may still read it."""
 
 _MAX_FREE_BLOCKS = 4
-"""Batches that a worker of torch's loader has on the way, at its default of two made ahead of use."""
+"""Batches of a worker of torch's loader in flight, at its default of two made ahead of use."""
 
 _BYTES_SENT_AS_THEY_ARE = 1 << 20
-"""Smaller tensors are sent by value: a segment of shared memory for each would take longer than copying them."""
+"""Smaller tensors are sent by value, as a segment of shared memory for each would take longer."""
 
 _MAPPINGS_KEPT_S = 5.0
 
 
 class ForkCount:
-    """Counts the forks of this process, so that what happened since can be told.
+    """Counter of the forks of this process.
 
     Attributes:
-        value: A number that is another one after a fork, in both processes.
+        value: A number that differs after a fork, in both processes.
     """
 
     def __init__(self) -> None:
@@ -62,14 +62,14 @@ _forks = ForkCount()
 
 
 class SharedBlock:
-    """Shared memory of a worker, for one batch after the other.
+    """Shared memory of a worker, reused for one batch after the other.
 
     Args:
         num_bytes: Its size.
 
     Attributes:
         memory: The states, and after them the memory for a batch, uint8 (4096 + num_bytes,).
-        strategy: How torch shared it.
+        strategy: Sharing strategy of torch.
 
     Raises:
         RuntimeError: There is no more shared memory.
@@ -92,12 +92,12 @@ class SharedBlock:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody refers to the memory."""
+        """Whether the memory is no longer referenced."""
         return not self._is_leased and not self.is_lost and bool((self._sent_states == _GIVEN_BACK).all())
 
     @property
     def is_lost(self) -> bool:
-        """Whether the memory must not be used again."""
+        """Whether the memory must not be reused."""
         return self._is_lost or bool((self._sent_states == _LOST).any())
 
     def lease(self, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
@@ -114,12 +114,12 @@ class SharedBlock:
         return np.ndarray(shape, dtype, buffer=lease)
 
     def offset_of(self, array: NumericArray) -> int | None:
-        """Return where in the memory an array begins, in bytes; None if it lies elsewhere."""
+        """Return the offset of an array in the memory, in bytes; None if it is not in it."""
         offset = _address_of(array) - _address_of(self._bytes) - _STATE_BYTES
         return offset if 0 <= offset < self.num_bytes else None
 
     def new_ticket(self) -> int | None:
-        """Return the number of the state of a part that is sent now; None if the block has had all."""
+        """Return the index of the state for the next part; None if the block has used all."""
         if self._num_sent == _STATE_BYTES:
             return None
         ticket, self._num_sent = self._num_sent, self._num_sent + 1
@@ -132,7 +132,7 @@ class SharedBlock:
 
 
 class SharedBlocks:
-    """The shared memory of a worker: as many blocks as are in use at once, and a few more."""
+    """Shared memory of a worker: as many blocks as are in use at once, and a few more."""
 
     _blocks: list[SharedBlock]
     _too_many_bytes: float
@@ -143,9 +143,9 @@ class SharedBlocks:
             os.register_at_fork(after_in_child=self._forget)
 
     def __call__(self, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray | None:
-        """Return an array with undefined content that nobody else uses.
+        """Return an uninitialized array for exclusive use.
 
-        None where shared memory is used up, and for an array so small that it is sent by value.
+        None if shared memory is used up, and for an array so small that it is sent by value.
         """
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes <= _BYTES_SENT_AS_THEY_ARE:
@@ -159,7 +159,7 @@ class SharedBlocks:
         return len(self._blocks)
 
     def send(self, array: NumericArray) -> tuple[torch.Tensor, int, int] | None:
-        """Note that an array goes to another process; return its block, the number of its state and its offset.
+        """Record that an array is sent to another process; return its block, the index of its state and its offset.
 
         None if the array must be sent in another way.
         """
@@ -172,12 +172,12 @@ class SharedBlocks:
         return None
 
     def _take(self, num_bytes: int) -> SharedBlock | None:
-        """Return a free block, the smallest that is large enough, and forget those that are of no use."""
+        """Return a free block, the smallest that is large enough, and drop useless ones."""
         strategy = get_sharing_strategy()  # type: ignore[no-untyped-call]
         self._blocks = [block for block in self._blocks if not block.is_lost and block.strategy == strategy]
         free = sorted((block for block in self._blocks if block.is_free), key=lambda block: block.num_bytes)
         fitting = [block for block in free if block.num_bytes >= num_bytes]
-        # where none fits, a new block takes the place of one that is too small
+        # if none fits, a new block replaces one that is too small
         useless = free[:1] if not fitting else free[_MAX_FREE_BLOCKS + 1 :]
         self._blocks = [block for block in self._blocks if not any(block is other for other in useless)]
         return fitting[0] if fitting else None
@@ -187,7 +187,7 @@ class SharedBlocks:
             return None
         try:
             block = SharedBlock(num_bytes)
-        except RuntimeError as error:  # trying again would clear all that is left, only to fail
+        except RuntimeError as error:  # another attempt would clear all remaining memory, only to fail
             self._too_many_bytes = num_bytes
             warnings.warn(
                 f"no shared memory is left for batches of {num_bytes / 1e6:.0f} MB in worker process {os.getpid()}, "

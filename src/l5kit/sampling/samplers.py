@@ -1,4 +1,4 @@
-"""Samplers: from windows to samples with pictures or vectors, one by one or in batches."""
+"""Samplers: from windows to samples with rasters or vectors, one by one or in batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -52,15 +52,15 @@ from l5kit.vectorization.vectorizer import Vectorizer
 
 
 class WindowSampler(ABC):
-    """Makes samples of windows, from wherever they come; the base of frozen dataclasses with its three attributes.
+    """Makes samples of windows from any source; base of frozen dataclasses with its three attributes.
 
     Attributes:
-        params: How a sample is cut out of a scene.
+        params: Definition of the window of a sample.
         perturbation: Moves the AV's frames; None for the log as it is.
         ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
 
-    # for types only: dataclasses.replace takes all that are derived
+    # for type checkers only: dataclasses.replace accepts all derived classes
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     params: SamplingParams | VectorSamplingParams
     perturbation: Perturbation | None
@@ -68,7 +68,7 @@ class WindowSampler(ABC):
 
     @cached_property
     def steps(self) -> WindowSteps:
-        """Which frames belong to a sample."""
+        """Frames of a sample."""
         return WindowSteps.from_params(self.params)
 
     @cached_property
@@ -79,12 +79,12 @@ class WindowSampler(ABC):
     @property
     @abstractmethod
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples have no route."""
+        """The lanes of routes; None for samples without a route."""
 
     @property
     @abstractmethod
     def makes_batches(self) -> bool:
-        """Whether :meth:`make_columns` can be used; else only single samples can be made."""
+        """Whether :meth:`make_columns` can be used; otherwise only single samples can be made."""
 
     def make_columns(
         self,
@@ -98,19 +98,19 @@ class WindowSampler(ABC):
 
         Args:
             windows: Cut with :attr:`steps`, or of as many frames; the perturbation changes them.
-            track_ids: The targets, (B,), whole numbers, best in the type of the agents' field; None for the AV.
-            out: Memory for the columns: arrays by key, of the shapes and types of the result and at least as many
-                rows, none of which overlaps another. Keys that are not there get new memory.
-            missing: What becomes of windows whose target is not in the current frame, or does not pass the label
-                filter: ``error``, or ``mask`` for zeros in all columns made here and a False in ``is_made``.
+            track_ids: The targets, (B,), whole numbers, ideally in the dtype of the agents' field; None for the AV.
+            out: Memory for the columns: arrays by key, with the shapes and dtypes of the result and at least as many
+                rows, which must not overlap. Missing keys get new memory.
+            missing: Treatment of windows whose target is not in the current frame, or fails the label filter:
+                ``error``, or ``mask`` for zeros in all columns made here and a False in ``is_made``.
 
         Returns:
-            One array (B, ...) for each key of a sample; pictures have the channels first.
+            One array (B, ...) for each key of a sample; rasters have the channels first.
 
         Raises:
             TrackNotFoundError: A target is missing, and ``missing`` is ``error``.
-            InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has a
-                key that these samples do not have; or ``track_ids`` are not one whole number for each window.
+            InvalidArgumentError: An array of ``out`` does not fit, cannot be written, overlaps another one or has an
+                unknown key; or ``track_ids`` are not one whole number for each window.
         """
         memory = memory_of(out)
         columns, is_made = self.make_arrays(windows, track_ids, memory, missing=missing)
@@ -125,20 +125,20 @@ class WindowSampler(ABC):
         *,
         missing: Literal["error", "mask"],
     ) -> tuple[dict[str, Column], BoolArray]:
-        """Return the columns of the samples of B windows, and which could be made, (B,), as :meth:`make_columns` does.
+        """Return the columns of the samples of B windows, and a mask of those that could be made, (B,).
 
-        Only what is large lies in ``memory``.
+        Like :meth:`make_columns`, with only large columns in ``memory``.
         """
         if missing not in ("error", "mask"):
             raise UnsupportedValueError(f"missing is {missing!r}; use 'error' or 'mask'")
 
-        # track ids in the type of records; those that no record can hold are tracks that are nowhere
+        # track ids in the dtype of records; ids that do not fit it are missing tracks
         ids, can_be_held = (None, None) if track_ids is None else hold_track_ids(windows, track_ids)
         if missing == "mask" and ids is not None:
             is_present = find_targets(windows, ids, self.params.filter_agents_threshold).is_present
             if can_be_held is not None:
                 is_present = is_present & can_be_held
-            # the samples that can be made, and zeros for the others
+            # make the possible samples, with zeros for the others
             if not is_present.all():
                 made = self._columns(windows.taken(is_present), ids[is_present], None)
                 return scattered(made, is_present), is_present
@@ -151,7 +151,7 @@ class WindowSampler(ABC):
     def _columns(
         self, windows: Windows, track_ids: NumericArray | None, memory: ColumnMemory | None
     ) -> dict[str, Column]:
-        """Return all columns of a batch; what is large is written to ``memory`` already."""
+        """Return all columns of a batch, with large ones already in ``memory``."""
 
     def __call__(
         self,
@@ -167,7 +167,7 @@ class WindowSampler(ABC):
 
         Arguments, result and errors are those of :func:`l5kit.sampling.generate_agent_sample`, or of
         :func:`~l5kit.sampling.agent_sampling_vectorized.generate_agent_sample_vectorized`; with ``channels_first`` a
-        picture is (C, H, W).
+        raster is (C, H, W).
         """
         # the window of the frame, and one track as an array (1,), or None for the AV
         faces = np.empty(0, dtype=TL_FACE_DTYPE) if tl_faces is None else tl_faces
@@ -189,17 +189,17 @@ class WindowSampler(ABC):
 
     @abstractmethod
     def _make_single(self, windows: Windows, targets: Targets) -> Sample:
-        """Return the sample of one window by a rasterizer or vectorizer that takes single windows only."""
+        """Return the sample of one window from a rasterizer or vectorizer that only takes single windows."""
 
     @abstractmethod
     def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:
-        """Return a single sample in the types that L5Kit 1.5 has, a picture in the given order."""
+        """Return a single sample in the types of L5Kit 1.5, with the raster in the given order."""
 
     def perturb_and_find(self, windows: Windows, track_ids: NumericArray | None) -> Targets:
-        """Move the AV in windows, and return whom they are about: tracks (B,), or the AV for None.
+        """Perturb the AV in windows, and return the targets: tracks (B,), or the AV for None.
 
         Raises:
-            TrackNotFoundError: A track is not in its current frame or does not pass the label filter.
+            TrackNotFoundError: A track is not in its current frame or fails the label filter.
         """
         perturb_windows(windows, self.perturbation)
         if track_ids is None:
@@ -214,12 +214,12 @@ class WindowSampler(ABC):
 
 @dataclass(frozen=True)
 class AgentSampler(WindowSampler):
-    """Makes samples with fixed parameters.
+    """Makes raster samples with fixed parameters.
 
     Attributes:
-        params: How a sample is cut out of a scene.
+        params: Definition of the window of a sample.
         render_context: Geometry of the raster.
-        rasterizer: Draws the picture, in batches if it is a
+        rasterizer: Draws the raster, in batches if it is a
             :class:`l5kit.rasterization.rasterizer.WindowRasterizer`; None for samples without one.
         perturbation: Moves the AV's frames; None for the log as it is.
         ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
@@ -232,7 +232,7 @@ class AgentSampler(WindowSampler):
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M
 
     def _make_single(self, windows: Windows, targets: Targets) -> Sample:
-        # a rasterizer that draws single windows gets records, as in L5Kit 1.5; one of users may not be derived
+        # a rasterizer of single windows gets records, as in L5Kit 1.5; a user's one may not be derived from ours
         rasterizer: Any = self.rasterizer
         history = windows.history(0)
         window = (
@@ -254,12 +254,12 @@ class AgentSampler(WindowSampler):
 
     @property
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where pictures have no route."""
-        return getattr(self.rasterizer, "route_map", None)  # only those that draw routes know of them
+        """The lanes of routes; None for rasters without a route."""
+        return getattr(self.rasterizer, "route_map", None)  # only rasterizers that draw routes have this attribute
 
     @property
     def makes_batches(self) -> bool:
-        """Whether :meth:`make_columns` can be used: it cannot with a rasterizer that draws only single windows."""
+        """Whether :meth:`make_columns` can be used: not with a rasterizer that only draws single windows."""
         drawing = self._window_rasterizer
         return self.rasterizer is None or (drawing is not None and drawing.draws_windows)
 
@@ -277,7 +277,7 @@ class AgentSampler(WindowSampler):
         if rasterizer is None:
             raise UnsupportedValueError(f"{self.rasterizer!r} draws no batches; make the samples one by one")
 
-        # pictures (B, C, H, W) of a device lie in memory of their rasterizer
+        # rasters (B, C, H, W) of a device are in memory of their rasterizer
         images = None
         if rasterizer.image_device == "cpu":
             shape, dtype = rasterizer.images_shape(len(windows)), rasterizer.image_dtype
@@ -289,13 +289,13 @@ class AgentSampler(WindowSampler):
         return {"image": pictures} | self._state_columns(windows, targets)
 
     def _state_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:
-        """Return where the targets are, were and will be, in the order of the keys of a sample."""
+        """Return current, past and future poses of the targets, in the order of the keys of a sample."""
         states = trace_targets(windows, targets)
         tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
         return self.state_columns(tracked, self.pose_columns(windows, targets))
 
     def state_columns(self, tracked: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where targets are, were and will be, by key: arrays, or tensors where ``tracked`` has tensors."""
+        """Return current, past and future poses of targets, by key: arrays, or tensors if ``tracked`` has tensors."""
         past, future = tracked.past, tracked.future
         columns = {
             "target_positions": future.positions_m,
@@ -315,7 +315,7 @@ class AgentSampler(WindowSampler):
         return columns
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, Column]:  # noqa: ARG002
-        """Return where the targets (B,) are now: the columns that need no other frame."""
+        """Return the columns of the current poses of the targets (B,), which need no other frame."""
         world_from_agent, agent_from_world = targets.world_from_agent, targets.agent_from_world
         raster_from_world = self.render_context.raster_from_local @ agent_from_world
         return {
@@ -357,8 +357,9 @@ class VectorSampler(WindowSampler):
     """Makes vector samples with fixed parameters.
 
     Attributes:
-        params: How a sample is cut out of a scene.
-        vectorizer: Gives what is around the target: a :class:`Vectorizer`, or anything with its ``vectorize``.
+        params: Definition of the window of a sample.
+        vectorizer: Vectorizes the surroundings of the target: a :class:`Vectorizer`, or anything with its
+            ``vectorize``.
         perturbation: Moves the AV's frames; None for the log as it is.
         ego_extent_m: Length, width and height of the AV in single samples; windows of batches have theirs.
     """
@@ -380,12 +381,12 @@ class VectorSampler(WindowSampler):
 
     @property
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples have no route."""
-        return getattr(self.vectorizer, "route_map", None)  # a vectorizer of one's own need not know of routes
+        """The lanes of routes; None for samples without a route."""
+        return getattr(self.vectorizer, "route_map", None)  # a user's vectorizer need not know of routes
 
     @property
     def makes_batches(self) -> bool:
-        """Whether :meth:`make_columns` can be used: it cannot with a vectorizer that takes only single windows."""
+        """Whether :meth:`make_columns` can be used: not with a vectorizer that only takes single windows."""
         return isinstance(self.vectorizer, Vectorizer) and self.vectorizer.vectorizes_windows
 
     def _columns(
@@ -400,22 +401,22 @@ class VectorSampler(WindowSampler):
         return self.state_columns(tracked, self.pose_columns(windows, targets)) | surroundings
 
     def _trajectories(self, windows: Windows, targets: Targets) -> Trajectories:
-        """Return where the targets were, as far as it is kept, and will be."""
+        """Return the past, as far as it is kept, and the future of the targets."""
         states = trace_targets(windows, targets)
         tracked = trajectories(states, targets, self.times, num_history=windows.num_history)
         self.forget_older(tracked)
         return tracked
 
     def forget_older(self, tracked: Trajectories) -> None:
-        """Write zeros to the steps of the past that are not kept of targets."""
+        """Write zeros to the past steps of targets that are not kept."""
         for array in tracked.past.as_arrays():
             array[:, self.params.history_num_frames_ego + 1 :] = 0
 
     def state_columns(self, tracked: Trajectories, of_pose: Mapping[str, Any]) -> dict[str, Any]:
-        """Return who targets are, where they were and will be: arrays, or tensors where ``tracked`` has tensors."""
+        """Return identity, past and future of targets: arrays, or tensors if ``tracked`` has tensors."""
         past, future = tracked.past, tracked.future
         is_of_future = tracked.future_velocities_mps.shape[1] > 0 and not self.params.speed_from_history
-        # L5Kit 1.5 takes the speed from the next step; with a key of the configuration it is that of the last one
+        # L5Kit 1.5 takes the speed from the next step; a key of the configuration selects that of the last one
         columns = {
             **of_pose,
             "target_positions": future.positions_m,
@@ -431,8 +432,8 @@ class VectorSampler(WindowSampler):
         return {key: columns[key] for key in _STATE_KEYS}
 
     def pose_columns(self, windows: Windows, targets: Targets) -> dict[str, NumericArray]:
-        """Return who the targets (B,) are and where they are now: the columns that need no other frame."""
-        # an agent is what is most likely in its current row
+        """Return the columns of identity and current pose of the targets (B,), which need no other frame."""
+        # the class of an agent is the most likely one in its current row
         types = np.full(len(targets), AV_TYPE, np.int64)
         if targets.rows is not None:
             types = windows.agents.take(targets.rows)["label_probabilities"].argmax(axis=1).astype(np.int64)
@@ -446,7 +447,7 @@ class VectorSampler(WindowSampler):
         }
 
     def _vectorize_single(self, windows: Windows, targets: Targets, sample: Sample) -> Sample:
-        """Return what a vectorizer of any kind gives for one window."""
+        """Return the output of a vectorizer of any kind for one window."""
         history, future = windows.history(0), windows.future(0)
         of_future = windows.agents.frames(windows.num_history, windows.num_history + len(future))
         surroundings: Sample = self.vectorizer.vectorize(
@@ -468,12 +469,12 @@ class VectorSampler(WindowSampler):
 
 @dataclass(frozen=True)
 class AgentVectorSampler(VectorSampler):
-    """Makes vector samples of agents that have the AV as the first of the other agents.
+    """Makes vector samples of agents with the AV as the first of the other agents.
 
-    The log has no agent row of the AV, so that the samples of :class:`VectorSampler` around an agent do not show it.
-    Here it takes one row more than the vectorizer has for other agents. It is shown under the condition of all others:
-    if it comes closer than ``max_agents_distance`` to where the target is now, in a frame of the past or the current
-    one. Else its row is empty, as it is in samples of the AV itself.
+    The log has no agent row of the AV, so samples of :class:`VectorSampler` around an agent do not show it. Here it
+    takes an additional row. It is shown under the same condition as other agents: if it comes closer than
+    ``max_agents_distance`` to the current position of the target, in the current or a past frame. Otherwise its row is
+    empty, as in samples of the AV itself.
     """
 
     def _finished(self, sample: Sample, state_index: int, *, is_of_av: bool, channels_first: bool) -> Sample:  # noqa: ARG002
@@ -495,16 +496,16 @@ class AgentVectorSampler(VectorSampler):
     def _with_av(
         self, windows: Windows, columns: Mapping[str, NumericArray], *, is_of_av: bool
     ) -> dict[str, NumericArray]:
-        """Return the columns of the other agents of B samples, with one row more in front: that of the AV."""
+        """Return the columns of the other agents of B samples, with the AV as an additional first row."""
         agents = {key: columns[key] for key in ROWS_OF_AV if key in columns}
         rows = {key: np.zeros((len(column), *column.shape[2:]), column.dtype) for key, column in agents.items()}
         if not is_of_av:
-            # where the AV was and will be; samples of the AV have zeros in its row
+            # past and future of the AV; samples of the AV have zeros in its row
             states = TrackStates.empty(*windows.frames.shape)
             num_history = windows.num_history
             trace_av(windows.frames, windows.counts, num_history, windows.ego_extent_m, states.as_arrays())
 
-            # the condition of other agents, as kernels compute it; what stands where the AV is not there means nothing
+            # the condition of other agents, as kernels compute it; states of absent AVs are meaningless
             x_m, y_m = np.moveaxis(states.positions_m[:, :num_history] - columns["centroid"][:, None], -1, 0)
             with np.errstate(all="ignore"):
                 is_close = np.sqrt(x_m * x_m + y_m * y_m) < self.vectorizer.max_agents_distance
@@ -512,7 +513,7 @@ class AgentVectorSampler(VectorSampler):
             states.is_there[~is_shown] = False
             states.is_there[:, self.vectorizer.history_num_frames_agents + 1 : num_history] = False
 
-            # past and future, as seen by the targets, as columns of other agents have them
+            # past and future in the frames of the targets, in the form of columns of other agents
             poses = relative_poses(states, columns["agent_from_world"], columns["yaw"])
             for period, steps in (("history", slice(0, num_history)), ("future", slice(num_history, None))):
                 num_steps = poses.availabilities[:, steps].shape[1]

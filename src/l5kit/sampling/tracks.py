@@ -1,4 +1,4 @@
-"""Tracks in windows: whom samples are about, and where they are in each frame, in the world and as seen by them."""
+"""Tracks in windows: targets of samples, and their poses in each frame, in the world and in their own frames."""
 
 import math
 import reprlib
@@ -34,7 +34,7 @@ from l5kit.kinematic.recovery import AgentBoxes, RecoveryPerturbation
 
 
 class StateArrays(NamedTuple):
-    """The arrays of :class:`TrackStates` inside kernels, which take a plain tuple: it is cheapest to hand over."""
+    """The arrays of :class:`TrackStates` in kernels, which take a plain tuple, as it is cheapest to pass."""
 
     is_there: BoolArray
     positions_m: Float64Array
@@ -44,7 +44,7 @@ class StateArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class TrackStates:
-    """One track of each of B windows in N frames, in the world; what stands at frames without it means nothing.
+    """World states of one track of each of B windows in N frames; states of absent tracks are meaningless.
 
     Attributes:
         is_there: Whether the track is in the frame, (B, N).
@@ -69,7 +69,7 @@ class TrackStates:
 
     @classmethod
     def empty(cls, num_windows: int, num_frames: int) -> "TrackStates":
-        """Return states of tracks that are in no frame."""
+        """Return states of tracks that are absent in all frames."""
         shape = num_windows, num_frames
         return cls(
             np.zeros(shape, np.bool_),
@@ -84,7 +84,7 @@ class TrackStates:
 
 
 def as_track_ids(agents_dtype: DType, track_id: int) -> NumericArray | None:
-    """Return one track as an array (1,) of the type of the agents' field; None if no row can hold it."""
+    """Return one track as an array (1,) of the dtype of the agents' field; None if it does not fit."""
     if "track_id" not in (agents_dtype.names or ()):
         return None
     try:
@@ -94,23 +94,23 @@ def as_track_ids(agents_dtype: DType, track_id: int) -> NumericArray | None:
 
 
 def hold_track_ids(windows: Windows, track_ids: ArrayLike) -> tuple[NumericArray, BoolArray | None]:
-    """Return tracks in the type of the agents' field, and which of them that type can hold.
+    """Return tracks in the dtype of the agents' field, and a mask of those that fit it.
 
     Args:
         windows: B windows.
-        track_ids: One track for each, (B,): integers of any type, or a list of them.
+        track_ids: One track for each, (B,): integers of any dtype, or a list of them.
 
     Returns:
-        The tracks, (B,), with 0 for those that no row can hold; and which can be held, (B,), None for all.
+        The tracks, (B,), with 0 for those that do not fit; and a mask of those that do, (B,), None for all.
 
     Raises:
-        InvalidArgumentError: There is another number of tracks, or they are no whole numbers.
+        InvalidArgumentError: The number of tracks is wrong, or they are not whole numbers.
     """
     held = windows.agents.dtype["track_id"]
     if isinstance(track_ids, np.ndarray) and track_ids.dtype == held:
         require_one_each(track_ids.shape, len(windows))
         return track_ids, None
-    # integers of any type, of Python's where no type holds them all
+    # integers of any dtype, Python's if no dtype holds them all
     try:
         ids = np.asarray(track_ids)
         ids = ids if ids.dtype.kind in "iu" else np.array(track_ids, dtype=object)
@@ -143,15 +143,15 @@ def require_one_each(shape: tuple[int, ...], num_windows: int) -> None:
 
 
 def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackStates) -> None:
-    """Fill ``states`` with the poses of tracks; of several rows of a track in one frame the first counts.
+    """Fill ``states`` with the poses of tracks; the first of several rows of a track in a frame counts.
 
     Args:
         agents: Agents of the frames of B windows.
-        track_ids: One track for each window, (B,), in the type of the agents' field.
+        track_ids: One track for each window, (B,), in the dtype of the agents' field.
         states: Empty ones, of at least as many frames.
 
     Raises:
-        InvalidArgumentError: There is another number of tracks, or the states are of other windows or too few frames.
+        InvalidArgumentError: The number of tracks is wrong, or the states are of other windows or too few frames.
     """
     num_windows, num_frames = agents.starts.shape
     require_one_each(track_ids.shape, num_windows)
@@ -166,19 +166,19 @@ def trace_tracks(agents: WindowRows, track_ids: NumericArray, states: TrackState
 
 
 def find_targets(windows: Windows, track_ids: NumericArray, filter_agents_threshold: float) -> Targets:
-    """Return each track's first row of the current frame that passes the label filter.
+    """Return the first row of each track in the current frame that passes the label filter.
 
     Args:
         windows: B windows.
-        track_ids: One track for each, (B,), in the type of the agents' field.
+        track_ids: One track for each, (B,), in the dtype of the agents' field.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
 
     Returns:
-        Targets whose ``rows`` are -1 for a track that is not in its frame, and -2 for one of which no row passes the
-        filter; anything stands in their other fields.
+        Targets whose ``rows`` are -1 for a track that is not in its frame, and -2 for one without a row that passes the
+        filter; their other fields are undefined.
 
     Raises:
-        InvalidArgumentError: There is another number of tracks.
+        InvalidArgumentError: The number of tracks is wrong.
     """
     num_windows, agents, threshold = len(windows), windows.agents, np.float32(filter_agents_threshold)
     require_one_each(track_ids.shape, num_windows)
@@ -218,7 +218,7 @@ def _trace_tracks(
 def write_agent_state(
     rows: RecordArray, bounds: tuple[int, int], track_id: int, states: StateArrays, at: tuple[int, int]
 ) -> None:
-    """Write the first row of a track among those of a frame, first and end row, to a place of states, if it is there.
+    """Write the first row of a track among those of a frame, first and end row, to one of the states, if present.
 
     For use inside kernels.
     """
@@ -245,7 +245,7 @@ def _find_targets(
 ) -> None:
     """Write rows, centroids, headings and extents of the targets of the windows ``part``, whose agents these are."""
     rows, centroids_m, yaws_rad, extents_m = result
-    # the first row that passes the filter; -2 tells that there are only others
+    # the first row that passes the filter; -2 if there are only others
     for window in range(part[0], part[1]):
         rows[window] = -1
         for row in range(starts[window, 0], stops[window, 0]):
@@ -268,11 +268,11 @@ def trace_av(
     extent_m: tuple[float, float, float],
     state_arrays: tuple[NumericArray, ...],
 ) -> None:
-    """Write where the AV is in the frames that are there.
+    """Write the states of the AV in the available frames.
 
     Args:
         frames: FRAME_DTYPE, (B, H + F), as in :class:`l5kit.data.index.windows.Windows`.
-        counts: How many of the history frames and of the future frames are there, (2, B).
+        counts: Numbers of available history frames and future frames, (2, B).
         num_history: H.
         extent_m: Length, width and height of the AV.
         state_arrays: Those of empty :class:`TrackStates`, of at least as many frames.
@@ -298,17 +298,17 @@ def _find_av(frames: RecordArray, extent_m: tuple[float, float, float], result: 
     for window in range(len(frames)):
         av = frames[window, 0]
         centroids_m[window, 0], centroids_m[window, 1] = av.ego_translation[0], av.ego_translation[1]
-        # to the bit as geometry.rotation33_as_yaw gives it
+        # to the bit like geometry.rotation33_as_yaw
         yaws_rad[window] = yaw_of_x_axis(av.ego_rotation[0, 0], av.ego_rotation[1, 0])
         for axis in range(3):
             extents_m[window, axis] = extent_m[axis]
 
 
 def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None:
-    """Move the AV in the frames of those windows that have their whole future.
+    """Perturb the AV in the frames of those windows that have their whole future.
 
     Raises:
-        InvalidArgumentError: The perturbation returned other numbers of frames.
+        InvalidArgumentError: The perturbation returned another number of frames.
     """
     if perturbation is None or windows.num_future == 0:
         return
@@ -325,7 +325,7 @@ def perturb_windows(windows: Windows, perturbation: Perturbation | None) -> None
         )
         return
 
-    # perturbations of L5Kit 1.5, and those of users, move one window after the other
+    # perturbations of L5Kit 1.5, and of users, move one window at a time
     for window in np.flatnonzero(windows.counts[1] == windows.num_future).tolist():
         history, future = windows.history(window), windows.future(window)
         moved_history, moved_future = perturbation.perturb(history, future)
@@ -346,7 +346,7 @@ def find_av(windows: Windows) -> Targets:
 
 
 def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
-    """Return where the targets are in the frames of their windows, in the world."""
+    """Return world states of the targets in the frames of their windows."""
     states = TrackStates.empty(*windows.frames.shape)
     if targets.track_ids is None:
         trace_av(windows.frames, windows.counts, windows.num_history, windows.ego_extent_m, states.as_arrays())
@@ -356,7 +356,7 @@ def trace_targets(windows: Windows, targets: Targets) -> TrackStates:
 
 
 def track_missing(track_id: int, row: int, filter_agents_threshold: float) -> TrackNotFoundError:
-    """Return the error for a track for which there is a negative ``row``."""
+    """Return the error for a track with a negative ``row``."""
     if row == -1:
         return TrackNotFoundError(f"track {track_id} is not among the agents of the current frame")
     return TrackNotFoundError(
@@ -366,12 +366,12 @@ def track_missing(track_id: int, row: int, filter_agents_threshold: float) -> Tr
 
 
 _FIRST: Final[Any] = np.int64(0)
-"""In place of the literal, for which numba would compile what is called with it once more."""
+"""In place of a literal, for which numba would compile callees again."""
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Seconds between two steps of the past, and of the future."""
+    """Seconds between two past steps, and between two future ones."""
 
     past_s: float
     future_s: float
@@ -413,7 +413,7 @@ class Trajectories:
 
     @classmethod
     def new(cls, make: NewArray, num_tracks: int, num_history: int, num_future: int) -> "Trajectories":
-        """Return trajectories to be written, in arrays that ``make`` makes."""
+        """Return uninitialized trajectories, in arrays from ``make``."""
         return cls(
             RelativePoses.new(make, num_tracks, num_history, availabilities=np.float32),
             RelativePoses.new(make, num_tracks, num_future, availabilities=np.float32),
@@ -424,7 +424,7 @@ class Trajectories:
         )
 
     def mapped(self, view: Callable[[Any], Any]) -> "Trajectories":
-        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        """Return the trajectories with a function applied to each array, such as conversion to a tensor."""
         return Trajectories(self.past.mapped(view), self.future.mapped(view), *map(view, self.velocities()))
 
     def velocities(self) -> tuple[Float32Array, ...]:
@@ -442,10 +442,10 @@ class Velocities(NamedTuple):
 
 
 def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad: FloatArray) -> RelativePoses:
-    """Return tracks (B,) in all frames of their states (B, N), as seen from a pose each.
+    """Return tracks (B,) in all frames of their states (B, N), relative to a pose each.
 
     Args:
-        states: Where the tracks are.
+        states: World states of the tracks.
         agent_from_world: The poses, (B, 3, 3); positions are transformed in float64.
         yaws_rad: Their world headings, (B,); they are subtracted in float32.
     """
@@ -455,13 +455,13 @@ def relative_poses(states: TrackStates, agent_from_world: Float64Array, yaws_rad
 
 
 def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num_history: int) -> Trajectories:
-    """Return past and future of targets, as seen from where they are.
+    """Return past and future of targets in their current frames.
 
     Args:
-        states: Where they are in ``num_history`` frames, newest first, and behind them in the future ones.
-        targets: From where they are seen.
+        states: World states in ``num_history`` frames, newest first, followed by the future ones.
+        targets: Their current poses.
         times: Times between the frames.
-        num_history: Frames of the past, the current one included.
+        num_history: Number of past frames, including the current one.
     """
     num_tracks, num_frames = states.is_there.shape
     result = Trajectories.new(np.empty, num_tracks, num_history, num_frames - num_history)
@@ -478,12 +478,12 @@ def trajectories(states: TrackStates, targets: Targets, times: StepTimes, *, num
 def trajectories_on_device(
     log: DeviceLog, windows: WindowArrays, targets: TargetArrays, times: StepTimes
 ) -> Trajectories:
-    """Return past and future of targets of windows on a device, as seen from where they are.
+    """Return past and future of targets of windows on a device, in their current frames.
 
     Args:
         log: The log of the windows.
         windows: The windows.
-        targets: Whom they are about.
+        targets: Their targets.
         times: Times between the frames.
     """
     backend, (num_windows, num_columns) = log.backend, map(int, windows.starts.shape)
@@ -498,7 +498,7 @@ def trajectories_on_device(
     poses = (result.past.as_arrays(), result.future.as_arrays())
     backend.run(_trace, num_windows * num_columns, log.agents, windows, targets, states, poses)
 
-    # velocities need the positions of two frames: a kernel of its own, after all of these are there
+    # velocities need the positions of two frames, so their kernel runs after all of these
     steps_s = (np.float32(times.past_s), np.float32(times.future_s))
     positions_m = (result.past.positions_m, result.future.positions_m)
     backend.run(_write_velocities, num_windows, positions_m, steps_s, result.velocities())
@@ -513,7 +513,7 @@ def _write_poses(
     yaws_rad: Float32Array,
     pose_arrays: tuple[NumericArray, ...],
 ) -> None:
-    """Write the states (B, F) from ``first_frame`` on, as seen from (B, 3, 3) with headings (B,), to poses (B, N)."""
+    """Write states (B, F) from ``first_frame`` on, relative to (B, 3, 3) with headings (B,), to poses (B, N)."""
     states, poses = StateArrays(*state_arrays), PoseArrays(*pose_arrays)
     num_tracks, num_frames = poses.availabilities.shape
     for i in range(num_tracks):
@@ -531,18 +531,18 @@ def write_pose(
     poses: PoseArrays,
     j: int,
 ) -> None:
-    """Write where track i is in a frame, as seen from its pose, to column j of poses; for use inside kernels.
+    """Write the state of track i in a frame, relative to its pose, to column j of poses; for use inside kernels.
 
     Args:
-        states: The tracks in the world, (B, F).
+        states: World states of the tracks, (B, F).
         i: The track.
         frame: The frame.
-        agent_from_world: The poses that they are seen from, (B, 3, 3).
-        yaws_rad: Their headings, (B,).
-        poses: What is written, (B, N).
+        agent_from_world: Transforms to their frames, (B, 3, 3).
+        yaws_rad: Headings of their frames, (B,).
+        poses: The output, (B, N).
         j: The column.
     """
-    # frames without the track hold zeros, whatever stands in its states
+    # zeros for frames without the track, whatever its states
     if not states.is_there[i, frame]:
         for axis in range(2):
             poses.positions_m[i, j, axis] = poses.extents_m[i, j, axis] = np.float32(0.0)
@@ -589,16 +589,16 @@ def write_velocities(
         past_positions_m: Newest first, (B, H, 2).
         future_positions_m: Nearest first, (B, F, 2).
         steps_s: Times between steps of the past and of the future.
-        velocities: What is written.
+        velocities: The output.
     """
-    # of the past, newest first: from each older position to the next newer one
+    # past, newest first: from each older position to the next newer one
     past_velocities_mps, future_velocities_mps = velocities.past_mps, velocities.future_mps
     for j in range(past_velocities_mps.shape[1]):
         for axis in range(2):
             step_m = past_positions_m[i, j, axis] - past_positions_m[i, j + 1, axis]
             past_velocities_mps[i, j, axis] = step_m / steps_s[0]
 
-    # of the future: the first step begins where the track is now, which is 0
+    # future: the first step begins at the current position, which is 0
     for j in range(future_velocities_mps.shape[1]):
         for axis in range(2):
             before_m = future_positions_m[i, j - 1, axis] if j else np.float32(0.0)
@@ -609,7 +609,7 @@ def write_velocities(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _speed_of_first(velocities_mps: Float32Array, i: int) -> Any:
-    """Return the length of the first velocity of track i, 0 where it has none."""
+    """Return the length of the first velocity of track i, 0 without one."""
     if velocities_mps.shape[1] == 0:
         return np.float32(0.0)
     x, y = velocities_mps[i, 0, 0], velocities_mps[i, 0, 1]
@@ -618,7 +618,7 @@ def _speed_of_first(velocities_mps: Float32Array, i: int) -> Any:
 
 @kernel_jit
 def _trace(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write where the target of a window is in one of its frames."""
+    """Write the state of the target of a window in one of its frames."""
     agents, of_windows, of_targets, of_states, poses = arguments
     windows, targets, states = WindowArrays(*of_windows), TargetArrays(*of_targets), StateArrays(*of_states)
     num_columns = windows.starts.shape[1]
@@ -634,7 +634,7 @@ def _trace(item: int, arguments: tuple[Any, ...]) -> None:
             states.positions_m[window, column, axis] = windows.av_positions_m[window, column, axis]
             states.extents_m[window, column, axis] = windows.av_size_m[axis]
 
-    # a frame of the past or of the future, as seen from the target
+    # a past or future frame, relative to the target
     is_past = column < windows.num_history
     part, at = (poses[0], column) if is_past else (poses[1], column - windows.num_history)
     write_pose(states, window, column, targets.agent_from_world, targets.yaws_rad, PoseArrays(*part), at)

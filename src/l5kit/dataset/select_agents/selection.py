@@ -1,4 +1,4 @@
-"""The agents mask of a dataset, computed and stored there."""
+"""Agents mask of a dataset, computed and stored in it."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from l5kit.dataset.select_agents.thresholds import MaskThresholds
 from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
 
 TABLE_STEPS = (0, 10, 30, 50)
-"""Least numbers of past and future frames that the report counts rows for."""
+"""Least numbers of past and future frames for which the report counts rows."""
 
 
 def select_agents(
@@ -28,18 +28,18 @@ def select_agents(
     """Compute the agents mask of a dataset, store it inside the dataset folder and print a report.
 
     Args:
-        zarr_dataset: An opened dataset, whose folder can be written to.
+        zarr_dataset: An opened dataset, whose folder is writable.
         th_agent_prob: Strict lower bound of the summed probability of the kept classes.
         th_yaw_degree: Strict upper bound of the change of heading between two frames, degrees.
         th_extent_ratio: Strict upper bound of the ratio of areas between two frames.
         th_distance_av: Strict upper bound of the distance to the AV, metres.
-        progress: Called with the number of scenes done and of all scenes.
+        progress: Called with the number of finished scenes and of all scenes.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         FileExistsError: The dataset has a mask for this probability.
-        InvalidArgumentError: The dataset is no folder.
-        ReadOnlyDatasetError: The folder cannot be written to.
+        InvalidArgumentError: The dataset is not a folder.
+        ReadOnlyDatasetError: The folder is not writable.
     """
     thresholds = MaskThresholds(th_agent_prob, th_yaw_degree, th_extent_ratio, th_distance_av)
     require_no_mask(zarr_dataset, thresholds.probability)

@@ -1,4 +1,4 @@
-"""Agents masks stored inside a dataset folder, as L5Kit 1.x keeps them."""
+"""Agents masks stored inside a dataset folder, as in L5Kit 1.x."""
 
 import os
 from pathlib import Path
@@ -30,13 +30,13 @@ def mask_folder(dataset: ChunkedDataset, probability: float) -> Path:
 
 
 def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tuple[NumericArray | None, str]:
-    """Return the mask (N, 2) that is stored in a dataset for some thresholds.
+    """Return the mask (N, 2) stored in a dataset for given thresholds.
 
-    All spellings of the probability are looked for (``0`` and ``0.0``). Masks of L5Kit 1.x do not tell their other
-    thresholds; they are taken to have the usual ones.
+    All spellings of the probability are tried (``0`` and ``0.0``). Masks of L5Kit 1.x do not record their other
+    thresholds, which are assumed to be the defaults.
 
     Returns:
-        The mask, or None; and the reason why a mask that is stored cannot be used, or an empty text.
+        The mask, or None; and the reason why a stored mask cannot be used, or an empty text.
     """
     root = getattr(dataset, "root", None)
     if root is None:
@@ -55,14 +55,14 @@ def read_stored_mask(dataset: ChunkedDataset, thresholds: MaskThresholds) -> tup
             problem = _problem_of(array, num_agents=len(dataset.agents), thresholds=thresholds)
             if not problem:
                 return _read_blocks(with_checked_lengths(array)), ""
-        except Exception as error:  # whatever damaged files make zarr and its codecs raise
+        except Exception as error:  # any error of zarr and its codecs for damaged files
             problem = f"cannot be read ({type(error).__name__}: {error})"
         problem = f"the stored agents mask {name!r} {problem}"
     return None, problem
 
 
 def stored_mask_signature(dataset: ChunkedDataset, thresholds: MaskThresholds) -> object:
-    """Return what changes when another mask is stored in a dataset folder for some thresholds; None without one."""
+    """Return an identity of the mask stored in a dataset folder for given thresholds; None without one."""
     folder = mask_folder(dataset, thresholds.probability).parent
     if not dataset.path or not folder.is_dir():
         return None
@@ -73,11 +73,11 @@ def stored_mask_signature(dataset: ChunkedDataset, thresholds: MaskThresholds) -
 
 
 def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32Array) -> Path:
-    """Store a mask in a dataset folder, complete or not at all, and return its folder.
+    """Store a mask in a dataset folder atomically, and return its folder.
 
     Raises:
         FileExistsError: There is one for this probability.
-        InvalidArgumentError: The dataset is no folder.
+        InvalidArgumentError: The dataset is not a folder.
     """
     folder = mask_folder(dataset, thresholds.probability)
     require_no_mask(dataset, thresholds.probability)
@@ -101,12 +101,12 @@ def write_mask(dataset: ChunkedDataset, thresholds: MaskThresholds, mask: UInt32
 
 
 def require_no_mask(dataset: ChunkedDataset, probability: float) -> None:
-    """Refuse a dataset that is no folder, cannot be written to or has a mask for this probability.
+    """Refuse a dataset that is not a folder, not writable or has a mask for this probability.
 
     Raises:
         FileExistsError: There is one.
-        InvalidArgumentError: The dataset is no folder, or an export in columns.
-        ReadOnlyDatasetError: The folder cannot be written to.
+        InvalidArgumentError: The dataset is not a folder, or an export in columns.
+        ReadOnlyDatasetError: The folder is not writable.
     """
     if not dataset.path or not Path(dataset.path).is_dir():
         raise InvalidArgumentError(
@@ -136,9 +136,9 @@ def _as_number(name: str) -> float | None:
 
 
 def _read_blocks(array: Any) -> NumericArray:
-    """Return a whole array, in a file without a name where it is large.
+    """Return a whole array, in an anonymous file if it is large.
 
-    Chunks are decoded by this thread one after the other, since the threads of zarr keep memory for good.
+    Chunks are decoded by this thread one by one, since the threads of zarr keep memory for good.
     """
     whole = scratch_array(array.shape, array.dtype)
     length = array.chunks[0]
@@ -147,7 +147,7 @@ def _read_blocks(array: Any) -> NumericArray:
         for index in range(first, first + num_chunks):
             rows = whole[index * length : (index + 1) * length]
             decoded = decode_local_chunk(array, index) if len(rows) else None
-            # a chunk that only zarr can read, or none: zarr reads all that is left of the block
+            # for a chunk that only zarr can read, or a missing one, zarr reads the rest of the block
             if decoded is None:
                 rest = slice(index * length, (first + num_chunks) * length)
                 whole[rest] = array[rest]

@@ -21,17 +21,17 @@ TH_DISTANCE_AV = 50
 """Largest distance to the AV, in metres."""
 
 MIN_AREA_M2 = 0.01
-"""Area below which a box says nothing about the size of an agent."""
+"""Area below which the size of a box is meaningless."""
 
 
 @dataclass(frozen=True)
 class MaskThresholds:
-    """The bounds that an agent row must keep to be valid; all are strict.
+    """Conditions for a valid agent row; all bounds are strict.
 
     Attributes:
         probability: Lower bound of the summed probability of the kept classes.
-        yaw_degree: Upper bound of the change of heading since the frame before, degrees.
-        extent_ratio: Upper bound of the ratio of areas since the frame before.
+        yaw_degree: Upper bound of the change of heading since the previous frame, degrees.
+        extent_ratio: Upper bound of the ratio of areas since the previous frame.
         distance_av_m: Upper bound of the distance to the AV.
     """
 
@@ -46,7 +46,7 @@ class MaskThresholds:
                 raise InvalidArgumentError(f"threshold {name} must be a number, got {getattr(self, name)!r}")
 
     def as_attributes(self) -> dict[str, float]:
-        """Return the thresholds as they are stored beside a mask."""
+        """Return the thresholds in the form stored with a mask."""
         return {
             "th_agent_filter_probability_threshold": self.probability,
             "th_yaw_degree": self.yaw_degree,

@@ -1,4 +1,4 @@
-"""The agents mask, computed: for how many frames before and after each agent row its track stays valid."""
+"""Computation of the agents mask: number of frames before and after each agent row in which its track stays valid."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ _DENSE_IDS_PER_ROW = 4
 
 
 class RowVerdict(IntEnum):
-    """The verdict of the mask on an agent row."""
+    """Verdict of the mask on an agent row."""
 
     VALID = 0
     """The row continues the segment of its track, or starts the first one."""
@@ -76,7 +76,7 @@ class ValidAgents:
     rows: tuple[int, int]
 
     def report(self) -> Counter[str]:
-        """Return how many rows were rejected or started a new segment, by reason, and the number of rows."""
+        """Return the numbers of rows that were rejected or started a new segment, by reason, and the number of rows."""
         occurrences = np.bincount(self.verdicts, minlength=len(RowVerdict))
         report = Counter({key: int(occurrences[verdict]) for verdict, key in _REPORT_KEYS.items()})
         report["total_reject"] = int(occurrences.sum() - occurrences[RowVerdict.VALID])
@@ -113,10 +113,10 @@ def get_valid_agents(
 def find_valid_agents(
     dataset: ChunkedDataset, first_frame: int, end_frame: int, *, thresholds: MaskThresholds
 ) -> ValidAgents:
-    """Return the mask of the agents in frames [first_frame, end_frame), which are those of one scene.
+    """Return the mask of the agents in frames [first_frame, end_frame) of one scene.
 
     Raises:
-        CorruptedDataError: The agents of these frames do not lie one after the other within the agents.
+        CorruptedDataError: The agents of these frames are not successive rows.
     """
     frames = rows_of(dataset.frames, slice(first_frame, end_frame), strict=True)
     if len(frames) == 0:
@@ -126,7 +126,7 @@ def find_valid_agents(
     _check_intervals(intervals, first_frame, min(end_row, len(dataset.agents)))
     agents = rows_of(dataset.agents, slice(first_row, end_row), strict=True)
 
-    # a small number for each track: ids that lie close together are such numbers already, and only others are sorted
+    # dense indices of tracks: ids in a narrow range are used as such, others are sorted
     frame_rows, agent_rows = _for_kernel(frames), _for_kernel(agents)
     track_ids = agent_rows["track_id"]
     lowest = track_ids.min()
@@ -137,7 +137,7 @@ def find_valid_agents(
         unique_ids, inverse = np.unique(track_ids, return_inverse=True)
         slots, num_slots = inverse.astype(np.int64), len(unique_ids)
 
-    # the numbers of past and future frames of each row, and its verdict
+    # past and future frames of each row, and its verdict
     counts, verdicts = np.zeros((len(slots), 2), np.uint32), np.zeros(len(slots), np.uint8)
     _mark_rows_kernel(
         frame_rows[AGENT_INTERVAL] - first_row,
@@ -162,10 +162,10 @@ def find_valid_agents(
 
 
 def _for_kernel(records: RecordArray) -> RecordArray:
-    """Return records for which the kernel need not be compiled once more, whatever their number and origin.
+    """Return records for which the kernel is compiled only once, whatever their number and origin.
 
-    They are read-only, and at least two, since the columns of fewer are contiguous: empty ones, which belong to no
-    frame, stand behind those.
+    They are read-only, and at least two, as columns of fewer records are contiguous: empty records, which belong to no
+    frame, are appended.
     """
     missing = max(2 - len(records), 0)
     shown = np.concatenate([records, np.zeros(missing, records.dtype)]) if missing else records.view()
@@ -184,8 +184,8 @@ def compute_agents_mask(
 
     Args:
         dataset: An opened dataset.
-        thresholds: What a row must keep.
-        progress: Called with the number of scenes done and of all scenes.
+        thresholds: Conditions for a valid row.
+        progress: Called with the number of finished scenes and of all scenes.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
@@ -203,14 +203,14 @@ def compute_readable_mask(
     strict: bool = False,
     workers: Workers = 1,
 ) -> tuple[UInt32Array, Counter[str], dict[int, CorruptedDataError]]:
-    """Return the mask of all agents of a dataset, the counts by reason, and what is wrong with damaged scenes.
+    """Return the mask of all agents of a dataset, the counts by reason, and the damage of damaged scenes.
 
     The agents of damaged scenes are rejected.
 
     Args:
         dataset: An opened dataset.
-        thresholds: What a row must keep.
-        progress: Called with the number of scenes done and of all scenes.
+        thresholds: Conditions for a valid row.
+        progress: Called with the number of finished scenes and of all scenes.
         strict: Raise at the first damaged scene.
         workers: Number of threads, or an executor; the mask is the same.
 
@@ -220,7 +220,7 @@ def compute_readable_mask(
     mask = scratch_array((len(dataset.agents), 2), np.uint32)
     report: Counter[str] = Counter()
     errors: dict[int, CorruptedDataError] = {}
-    is_whole = kept_end_rows(dataset) is not None  # found as it should be, without an index in memory
+    is_whole = kept_end_rows(dataset) is not None  # known to be sound, without an index in memory
     index = None if is_whole else LogIndex.of(dataset).without_faces()
     scenes = check_scenes(dataset) if index is None else index.scenes
     is_sound = scenes.is_sound if index is None else index.is_scene_sound()
@@ -245,9 +245,9 @@ def compute_readable_mask(
 
 @dataclass(frozen=True)
 class _MaskOfScene:
-    """The counts (N, 2) of consecutive agent rows, their first and end row, and how many there are by reason.
+    """The counts (N, 2) of consecutive agent rows, their first and end row, and the counts by reason.
 
-    Counts are of the smallest type that holds them, mostly a byte: parts and what workers send are a quarter as large.
+    Counts have the smallest dtype that holds them, usually a byte, which makes messages of workers a quarter as large.
     """
 
     counts: NumericArray
@@ -257,11 +257,11 @@ class _MaskOfScene:
 
 @dataclass(frozen=True)
 class _MaskOfScenes:
-    """The masks of some sound scenes, by scene.
+    """Masks of some sound scenes, by scene.
 
     Attributes:
         dataset: An opened dataset.
-        thresholds: What a row must keep.
+        thresholds: Conditions for a valid row.
     """
 
     dataset: ChunkedDataset
@@ -278,7 +278,7 @@ class _MaskOfScenes:
             except CorruptedDataError as error:
                 made[scene] = error
                 continue
-            # numbers travel between processes and threads in the smallest type that holds them
+            # the smallest dtype for sending between processes and threads
             smallest = np.min_scalar_type(int(valid.counts.max(initial=0)))
             made[scene] = _MaskOfScene(valid.counts.astype(smallest), valid.rows, valid.report())
         return made
@@ -298,7 +298,7 @@ def _check_intervals(intervals: Int64Array, first_frame: int, end_row: int) -> N
 
 
 class _AgentFields(NamedTuple):
-    """Fields of the records of N agents, as ``AGENT_DTYPE`` has them."""
+    """Columns of the records of N agents, as in ``AGENT_DTYPE``."""
 
     probabilities: Float32Array
     centroids_m: Float64Array
@@ -318,7 +318,7 @@ def _mark_rows_kernel(
 ) -> None:
     """Write the counts (N, 2) and verdicts (N,) of the rows of consecutive frames.
 
-    ``tracks`` are the number of the track of each row, and how many numbers there are; ``thresholds`` those of
+    ``tracks`` are the track index of each row, and the number of tracks; ``thresholds`` those of
     :class:`MaskThresholds`: probability, distance to the AV in metres, change of heading in degrees, ratio of areas.
     """
     slots, num_slots = tracks
@@ -332,13 +332,13 @@ def _mark_rows_kernel(
             if not kept_probability(probabilities[row]) > th_probability:
                 verdicts[row], newest[slot, 0] = RowVerdict.LABEL, -1
                 continue
-            # rows that are rejected end the segment of their track
+            # rejected rows end the segment of their track
             dx = ego_translations_m[frame, 0] - centroids_m[row, 0]
             dy = ego_translations_m[frame, 1] - centroids_m[row, 1]
             if not np.sqrt(dx * dx + dy * dy) < th_distance_m:
                 verdicts[row], newest[slot, 0] = RowVerdict.AV_DISTANCE, -1
                 continue
-            # a row goes on with the segment of its track if it was in the frame before, and has not jumped
+            # a row continues the segment of its track if it was in the previous frame, and has not jumped
             past = newest[slot, 0]
             if past >= 0:
                 if frame != newest[slot, 1] + 1:
@@ -354,7 +354,7 @@ def _mark_rows_kernel(
                     counts[row, 0] = counts[past, 0] + 1
             newest[slot, 0], newest[slot, 1] = row, frame
 
-    # backwards, each row hands the frames that follow it to the row before
+    # backwards, each row passes the number of its later frames to the previous row
     for row in range(len(slots) - 1, -1, -1):
         if previous[row] >= 0:
             counts[previous[row], 1] = counts[row, 1] + 1
