@@ -211,9 +211,9 @@ new_shared = SharedBlocks()
 
 
 class WorkerTensor(torch.Tensor):
-    """A dense tensor in a worker, and dense ones that are computed of it there; other processes get plain tensors.
+    """A dense tensor in a worker, including dense results computed from it there; other processes get plain tensors.
 
-    Sending it copies nothing where it lies in a shared block, as its views do.
+    Sending it copies nothing if it is in a shared block; the same holds for its views.
     """
 
     @classmethod
@@ -230,7 +230,7 @@ class WorkerTensor(torch.Tensor):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
-        """Return what a function of torch returns, in this class where it is a dense tensor."""
+        """Return the result of a torch function, in this class if it is a dense tensor."""
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
             is_dense = type(result) is torch.Tensor and result.layout is torch.strided and result.device.type == "cpu"
@@ -240,7 +240,7 @@ class WorkerTensor(torch.Tensor):
         return WorkerTensor.of(copy.deepcopy(_plain(self), memo))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
-        """Pickle as a plain tensor does; what goes to another process takes another way."""
+        """Pickle like a plain tensor; sending to another process uses another path."""
         parts: tuple[object, ...] = _plain(self).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
         return parts
 
@@ -252,13 +252,13 @@ def _reduce(tensor: WorkerTensor) -> tuple[Callable[..., object], tuple[object, 
     plain = _plain(tensor)
     try:
         array = plain.numpy()
-    except (TypeError, RuntimeError):  # of a kind that NumPy does not know, or computed with a gradient
+    except (TypeError, RuntimeError):  # of a dtype that NumPy does not know, or with a gradient
         return _as_it_is, (plain,)
     if array.nbytes > _BYTES_SENT_AS_THEY_ARE:
         sent = new_shared.send(array)
         if sent is not None:
             return _rebuild, (*sent, array.shape, array.dtype.str, array.strides)
-        # no block holds it: it moves to shared memory of its own, or is copied where there is none left
+        # outside of blocks: move it to its own shared memory, or copy it if there is none left
         with contextlib.suppress(RuntimeError):
             plain.share_memory_()  # type: ignore[no-untyped-call]
             return _as_it_is, (plain,)
@@ -275,7 +275,7 @@ def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Mappings:
-    """Keeps the blocks that a process got mapped for the next batches in them, and lets those go that do not come back.
+    """Keeps mapped blocks of a process for later batches in them, and releases those that do not return.
 
     Args:
         kept_s: How long unused ones are kept.
@@ -306,7 +306,7 @@ class Mappings:
                 self._sweeper.start()
 
     def clear(self) -> None:
-        """Let all blocks go, and end the thread; before a fork, lest the new process holds the memory, too."""
+        """Release all blocks, and end the thread; before a fork, so that the child does not hold the memory, too."""
         with self._lock:
             sweeper, self._sweeper = self._sweeper, None
             dropped, self._kept = self._kept, {}
@@ -338,7 +338,7 @@ mappings = Mappings()
 def _rebuild(
     memory: torch.Tensor, ticket: int, offset: int, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...]
 ) -> torch.Tensor:
-    """Return a plain tensor of a part of a block; the block is in use until the last reference to the part goes."""
+    """Return a plain tensor of a part of a block; the block is in use until the last reference to the part is gone."""
     block: UInt8Array = memory.numpy()
     lease: Any = (ctypes.c_char * (len(block) - _STATE_BYTES)).from_buffer(block.data, _STATE_BYTES)
     weakref.finalize(lease, _give_back, block[:_STATE_BYTES], ticket, (os.getpid(), _forks.value)).atexit = False
@@ -348,7 +348,7 @@ def _rebuild(
 
 def _give_back(states: UInt8Array, ticket: int, received_at: tuple[int, int]) -> None:
     process, num_forks = received_at
-    if process == os.getpid():  # else this is a fork of the process that got it, which tells by itself
+    if process == os.getpid():  # otherwise this is a fork of the receiving process, which reports by itself
         states[ticket] = _GIVEN_BACK if num_forks == _forks.value else _LOST
 
 

@@ -1,4 +1,4 @@
-"""Rasterizers: windows of a log as pictures of boxes of road users, the semantic map and aerial pictures."""
+"""Rasterizers: windows of a log as images of road user boxes, the semantic map and aerial images."""
 
 from l5kit.rasterization.box_rasterizer import BoxRasterizer
 from l5kit.rasterization.combined_rasterizer import SatBoxRasterizer, SemBoxRasterizer

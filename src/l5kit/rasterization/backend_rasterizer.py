@@ -1,4 +1,4 @@
-"""Rasterizer on a backend: pictures of windows that lie there, drawn there."""
+"""Rasterizer on a backend: rasters of windows on a device, drawn there."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -36,14 +36,14 @@ _METHODS = (
     "render_semantic_map",
     "painter",
 )
-"""Methods that decide what a picture is, and may be replaced on an object."""
+"""Methods that define a raster, and may be replaced on an object."""
 
 
 def draws_on_device(rasterizer: object) -> bool:
-    """Return whether a device can draw what a rasterizer draws.
+    """Return whether a device can draw the rasters of a rasterizer.
 
-    It can for boxes, the semantic map, both of them, and black pictures, by the classes of this package themselves;
-    not for aerial pictures, and not for subclasses, whose methods a device does not know.
+    It can for boxes, the semantic map, both combined, and stubs, of exactly the classes of this package; not for aerial
+    images, and not for subclasses, whose methods a device does not know.
     """
     if type(rasterizer) is SemBoxRasterizer:
         return draws_on_device(rasterizer.box_rast) and draws_on_device(rasterizer.sem_rast)
@@ -52,10 +52,10 @@ def draws_on_device(rasterizer: object) -> bool:
 
 
 class BackendRasterizer:
-    """Draws on a backend what a rasterizer draws by its painter, to the bit.
+    """Draws the rasters of a rasterizer on a backend, to the bit like its painter.
 
     Args:
-        rasterizer: One of which :func:`draws_on_device` is true; it is only read.
+        rasterizer: A rasterizer for which :func:`draws_on_device` is true; it is only read.
         backend: The backend, to which the map is sent.
 
     Raises:
@@ -79,7 +79,7 @@ class BackendRasterizer:
             self._map = send_outlines(of_map.outlines, of_map.grid, of_map.lights, colors=COLOR_TABLE, backend=backend)
 
     def scratch_bytes(self, most_agents: int) -> int:
-        """Return how much memory a window takes while it is drawn, beside its picture.
+        """Return the memory of a window while it is drawn, without its raster.
 
         Args:
             most_agents: The most agents of any frame of the log.
@@ -97,14 +97,14 @@ class BackendRasterizer:
         raster_from_world: DeviceArray,
         centers_m: DeviceArray,
     ) -> "torch.Tensor":
-        """Return the pictures of B windows.
+        """Return the rasters of B windows.
 
         Args:
             log: The log.
-            windows: What to draw.
+            windows: The windows.
             targets: The agents of interest.
             raster_from_world: Pixels from world metres for each window, float64 (B, 3, 3).
-            centers_m: World x and y of the middle of each picture, float64 (B, 2).
+            centers_m: World x and y of the centre of each raster, float64 (B, 2).
 
         Returns:
             Shape (B, channels, height, width), uint8, or float32 from 0 to 1.
@@ -136,7 +136,7 @@ class BackendRasterizer:
         if not self._is_float:
             return pictures
 
-        # values are rounded as on the processor: by a number of Python, a GPU would multiply with its inverse
+        # divide by an array as on the processor: with a Python number, a GPU would multiply by its inverse
         import torch
 
         return torch.div(pictures, torch.full((), 255.0, dtype=torch.float32, device=pictures.device))

@@ -36,18 +36,18 @@ _NOT_DRAWN = -1
 """Channel of a box that is in no channel."""
 
 _MARGIN_PX = 4
-"""Rows above and below the corners of a box that its outline may touch, and some to spare."""
+"""Rows above and below the corners of a box that its outline may touch, with a margin."""
 
 _NUM_CORNERS: Final = 4
 
 _BYTES_PER_BOX: Final = 64
-"""Of a box on a device: its corners, its contour, and its shape where each is one."""
+"""Sizes of a box on a device: corners, contours, and shapes if each box is one."""
 
 BOX_COLORS: Final[UInt8Array] = np.array([[255]], np.uint8)
 
 
 class _Boxes(NamedTuple):
-    """Boxes in the world, in the order in which a channel draws them.
+    """Boxes in the world, in drawing order.
 
     Attributes:
         channels: Channel, counted through the windows, (N,).
@@ -63,9 +63,9 @@ class _Boxes(NamedTuple):
 
 
 class _Drawn(NamedTuple):
-    """Room for the shapes of N boxes, as arrays of a ``ShapeList``; shapes of boxes, or of the channels of B windows.
+    """Memory for the shapes of N boxes, as arrays of a ``ShapeList``; shapes of boxes, or of the channels of B windows.
 
-    Arrays that a kernel is handed cost a third of those that it returns.
+    Passing arrays to a kernel costs a third of returning them.
     """
 
     points: Int32Array
@@ -76,11 +76,11 @@ class _Drawn(NamedTuple):
 
 
 class _Views(NamedTuple):
-    """B windows, and how they are seen.
+    """B windows and their transforms.
 
     Attributes:
         frames: FRAME_DTYPE, (B, F).
-        counts: Frames of history and of the future that each has, (2, B).
+        counts: Numbers of available history frames and future frames, (2, B).
         starts: First row of each frame, (B, F).
         stops: End row of each frame, (B, F).
         track_ids: Their agents of interest, (B,); empty for the AV.
@@ -96,13 +96,13 @@ class _Views(NamedTuple):
 
 
 class BoxDrawing(NamedTuple):
-    """How boxes are drawn, as :func:`list_boxes` takes it.
+    """Options for drawing boxes, for :func:`list_boxes`.
 
     Attributes:
         planes_shape: (channels, height, width) of each window.
-        threshold: Agents are drawn when the summed probability of the kept classes is above it.
-        render_ego_history: Whether the agent of interest is drawn in the frames before the newest.
-        is_solid: Whether overlapping boxes are filled, and do not cancel.
+        threshold: Agents are drawn if the summed probability of the kept classes is above it.
+        render_ego_history: Whether the agent of interest is drawn in past frames.
+        is_solid: Whether overlapping boxes are filled instead of cancelling.
     """
 
     planes_shape: PlanesShape
@@ -111,7 +111,7 @@ class BoxDrawing(NamedTuple):
     is_solid: bool
 
     def bytes_per_window(self, most_agents: int) -> int:
-        """Return how much memory the boxes of a window take on a device, whose frames have so many agents at most."""
+        """Return the memory for the boxes of a window on a device, given the largest number of agents of a frame."""
         return self.planes_shape[0] // 2 * (most_agents + 1) * _BYTES_PER_BOX
 
 
@@ -122,23 +122,23 @@ def list_boxes(
     *,
     drawing: BoxDrawing,
 ) -> ShapeList:
-    """Return the boxes of windows that can touch the picture, as filled shapes for each channel of each window.
+    """Return the boxes of windows that can touch the raster, as filled shapes for each channel of each window.
 
-    Channel i of the first half holds the agents of frame i, channel i of the second half the agent of interest in
-    frame i. With an agent of interest the AV is among the agents and the track of the agent of interest is not.
+    Channel i of the first half holds the agents of frame i, channel i of the second half the agent of interest in frame
+    i. If the agent of interest is not the AV, the AV is among the agents and the agent of interest is not.
 
     Args:
-        windows: What to draw, the history of B windows.
+        windows: The history of B windows.
         targets: The agents of interest, (B,).
         raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
-        drawing: How they are drawn.
+        drawing: Drawing options.
     """
     agents, num_windows, num_channels = windows.agents, len(windows), drawing.planes_shape[0]
     num_frames = min(windows.num_history, num_channels // 2)
     most = _count_rows(windows.counts, agents.starts, agents.stops, num_frames)
     boxes = _Boxes(np.empty(most, np.int64), np.empty((most, 2)), np.empty((most, 2)), np.empty(most, np.float32))
 
-    # in each window first the agents that may touch the picture, then its AVs; array by array of agents
+    # for each window the agents that may touch the raster, then its AVs; one array of agents at a time
     size_m = (np.float32(windows.ego_extent_m[0]), np.float32(windows.ego_extent_m[1]))
     options = (np.float32(drawing.threshold), drawing.render_ego_history, size_m)
     held, num_boxes = agents.dtype["track_id"], 0
@@ -148,7 +148,7 @@ def list_boxes(
         of_part, room = (part.start, part.stop, num_frames), (*boxes, num_boxes)
         num_boxes = _gather_boxes(rows, views, of_part, drawing.planes_shape, options, room)
 
-    # headings by NumPy, whose float32 has other bits than that of kernels
+    # sines and cosines by NumPy, whose float32 has other bits than that of kernels
     yaws_rad = boxes.yaws_rad[:num_boxes]
     headings = np.cos(yaws_rad), np.sin(yaws_rad)
     drawn = _Drawn(
@@ -183,14 +183,14 @@ def list_boxes_on_device(
     colors: DeviceArray,
     planes_per_window: int,
 ) -> ShapeArrays:
-    """Return the boxes of B windows on a device, as :func:`list_boxes` does.
+    """Return the boxes of B windows on a device, like :func:`list_boxes`.
 
     Args:
         log: The log of the windows.
-        windows: What to draw.
+        windows: The windows.
         targets: The agents of interest.
         raster_from_world: Pixels from world metres for each window, float64 (B, 3, 3).
-        drawing: How they are drawn.
+        drawing: Drawing options.
         colors: :data:`BOX_COLORS` on the device.
         planes_per_window: Planes of a window, of which the first are those of boxes.
 
@@ -228,7 +228,7 @@ def list_boxes_on_device(
 
 @kernel_jit
 def _count_rows(counts: Int64Array, starts: Int64Array, stops: Int64Array, num_frames: int) -> int:
-    """Return how many agents and AVs the first frames of windows have together; rows of frames are (B, F)."""
+    """Return the total number of agents and AVs in the first frames of windows; rows of frames are (B, F)."""
     count: Any = np.int64(0)
     for window in range(len(starts)):
         for frame in range(min(counts[0, window], num_frames)):
@@ -245,9 +245,9 @@ def _gather_boxes(
     options: tuple[np.float32, bool, tuple[np.float32, np.float32]],
     room: tuple[Any, ...],
 ) -> int:
-    """Write agents and AVs of windows whose agents lie in one array, and return the end of what is written.
+    """Write agents and AVs of windows whose agents are in one array, and return the end of the written boxes.
 
-    The arrays are those of :class:`_Views`; ``part`` are first and end window, and how many frames are drawn;
+    The arrays are those of :class:`_Views`; ``part`` are first and end window, and the number of drawn frames;
     ``options`` the least probability of agents, whether agents of interest are drawn in past frames, and length and
     width of the AV; ``room`` the arrays of :class:`_Boxes` and where to begin in them.
     """
@@ -269,7 +269,7 @@ def _gather_boxes(
                     or not kept_probability(agent.label_probabilities) > threshold
                 ):
                     continue
-                # the agent of interest has the channels behind those of agents
+                # channels of the agent of interest follow those of agents
                 channel = frame
                 if not draws_av and agent.track_id == views.track_ids[window]:
                     if frame > 0 and not draws_past:
@@ -281,7 +281,7 @@ def _gather_boxes(
                 boxes.yaws_rad[num_boxes] = agent.yaw
                 num_boxes += 1
 
-            # the AV is the agent of interest, in channels of its own, or the last one of the agents
+            # the AV is the agent of interest, in its own channels, or the last one of the agents
             if draws_av and frame > 0 and not draws_past:
                 continue
             av = views.frames[window, frame]
@@ -302,19 +302,19 @@ def _is_beside_picture(
     pixels_per_metre: float,
     raster_size: tuple[int, int],
 ) -> bool:
-    """Return whether a box is so far away from the picture that nobody needs to look where its corners are.
+    """Return whether a box is so far from the raster that its corners need not be computed.
 
     Args:
         matrix: Pixels from world metres, (3, 3).
         centroid_m: World x and y.
         extent_m: Length and width.
-        pixels_per_metre: At least as many as there are.
+        pixels_per_metre: An upper bound of the scale.
         raster_size: Width and height in pixels.
     """
     width, height = raster_size
     column_px, row_px = transform_xy(matrix, centroid_m[0], centroid_m[1])
-    # no corner is farther from the centroid, whatever the heading; with the margin of the exact test and a pixel to
-    # spare. A box that is not a number is left to the exact test: nothing is farther than what is not a number
+    # An upper bound of the distance of corners from the centroid for any heading, with the margin of the exact test and
+    # one more pixel. Comparisons with NaN are false, which leaves such a box to the exact test.
     half_diagonal_m = 0.5 * (abs(extent_m[0]) + abs(extent_m[1]))
     reach_px = half_diagonal_m * pixels_per_metre + CULLING_MARGIN_PX + 1.0
     return bool(
@@ -358,19 +358,19 @@ def _project_boxes(
     is_solid: bool,
     drawn_arrays: tuple[NumericArray, ...],
 ) -> tuple[int, int]:
-    """Write the visible boxes, inside a channel in their order; return their number and the most points of a shape.
+    """Write the visible boxes, in order within a channel; return their number and the most points of a shape.
 
-    The shape of a channel is all of its boxes; or, where they are solid, each box is a shape of its own, so that boxes
-    do not cancel where they overlap. Corners as :func:`l5kit.geometry.box.compute_box_corners`. The arrays are those of
-    :class:`_Boxes` and :class:`_Drawn`. ``headings`` are the cosines and the sines of the yaws of as many boxes as are
-    looked at; the channels of boxes that are not drawn are overwritten.
+    The shape of a channel is all of its boxes; or, if they are solid, each box is a separate shape, so that boxes do
+    not cancel where they overlap. Corners as :func:`l5kit.geometry.box.compute_box_corners`. The arrays are those of
+    :class:`_Boxes` and :class:`_Drawn`. ``headings`` are the cosines and the sines of the yaws of all boxes; the
+    channels of boxes that are not drawn are overwritten.
     """
     boxes, (cos, sin), (num_channels, height, width) = _Boxes(*box_arrays), headings, planes_shape
     corners, contours, shapes, starts, rows = drawn_arrays
     channels, num_boxes, num_windows = boxes.channels, len(cos), len(raster_from_world)
     points, num_drawn = np.empty((_NUM_CORNERS * num_boxes, 2), np.int32), np.int64(0)
     ends = np.zeros(num_windows * num_channels, np.int64)
-    # corners in pixels, and how many boxes of each channel may touch the picture
+    # corners in pixels, and the number of boxes of each channel that may touch the raster
     for box in range(num_boxes):
         matrix = raster_from_world[channels[box] // num_channels]
         centroid_m = (boxes.centroids_m[box, 0], boxes.centroids_m[box, 1])
@@ -382,7 +382,7 @@ def _project_boxes(
         else:
             channels[box] = _NOT_DRAWN
 
-    # the boxes of a channel follow each other
+    # the boxes of a channel are contiguous
     starts[0] = 0
     end = most_boxes = 0
     for channel in range(len(ends)):
@@ -397,7 +397,7 @@ def _project_boxes(
             shapes[shape, 2] = shape + 1 if is_solid else end
         starts[channel // num_channels + 1] = end_shape
 
-    # each box goes to the next place of its channel, and widens the rows that the channel touches
+    # append each box to its channel, and extend the rows that the channel touches
     rows[..., 0], rows[..., 1] = height, 0
     for box in range(num_boxes):
         if channels[box] != _NOT_DRAWN:
@@ -422,9 +422,9 @@ def _project_boxes(
 
 @kernel_jit
 def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the boxes of a frame of a window: agents from the first place on, agents of interest before the last one.
+    """Write the boxes of a frame of a window: agents from the start, agents of interest from the end.
 
-    Where the agent of interest is an agent, the AV comes behind the other agents.
+    If the agent of interest is an agent, the AV follows the other agents.
     """
     agents, of_windows, of_targets, raster_from_world, sizes, (threshold, draws_past, is_solid), arrays = arguments
     windows, targets, drawn = WindowArrays(*of_windows), TargetArrays(*of_targets), ShapeArrays(*arrays)
@@ -453,7 +453,7 @@ def _list_boxes_of_frame(item: int, arguments: tuple[Any, ...]) -> None:
             if _put_box(matrix, centroid_m, extent_m, heading, (width, height), position, drawn):
                 begin, end = (begin - 1, end) if is_target else (begin, end + 1)
 
-        # agents of interest were put from the last place on: they are drawn in the order of the log
+        # reverse agents of interest, which were written from the end, into the order of the log
         for i in range((last - begin) // 2):
             for column in range(4):
                 low, high = drawn.contours[begin + i, column], drawn.contours[last - 1 - i, column]
@@ -480,7 +480,7 @@ def _put_box(
     position: int,
     drawn: ShapeArrays,
 ) -> bool:
-    """Write a box to a place, and return whether it can touch the picture; what was there is overwritten anyway."""
+    """Write a box to an index, and return whether it can touch the raster; a hidden box is overwritten later."""
     first = _NUM_CORNERS * position
     if not _project_box(matrix, centroid_m, extent_m, heading, raster_size, drawn.points, first):
         return False
@@ -512,7 +512,7 @@ def _put_channel(
 
 
 _FADE_PER_FRAME = np.float32(0.85)
-"""Brightness that :meth:`BoxRasterizer.to_rgb` keeps from one frame to the next."""
+"""Factor on the brightness from one frame to the previous one in :meth:`BoxRasterizer.to_rgb`."""
 
 
 def get_ego_as_agent(frame: np.void) -> RecordArray:
@@ -549,15 +549,15 @@ def draw_boxes(
     agents: RecordArray,
     color: int | tuple[int, int, int],
 ) -> UInt8Array:
-    """Return a black picture with the boxes of agents filled by one call of OpenCV.
+    """Return a black image with the boxes of agents filled by one call of OpenCV.
 
-    Where two boxes overlap the filling cancels (even-odd rule), as in L5Kit 1.5.
+    Overlapping boxes cancel (even-odd rule), as in L5Kit 1.5.
 
     Args:
         raster_size: Width and height in pixels, shape (2,).
         raster_from_world: Pixels from world metres, shape (3, 3).
         agents: AGENT_DTYPE, shape (N,).
-        color: One value for a grey picture, three for a coloured one.
+        color: One value for a grey image, three for a coloured one.
 
     Returns:
         Shape (height, width), or (height, width, 3) for three values.
@@ -575,11 +575,11 @@ def draw_boxes(
 class BoxRasterizer(PlanarRasterizer):
     """Draws the agents of each frame in one channel and the agent of interest of each frame in another.
 
-    Channels 0 to h hold the agents, newest frame first; channels h + 1 to 2 h + 1 the agent of interest. With an agent
-    of interest other than the AV, the AV is drawn among the agents. Frames that a scene does not have leave 0.
+    Channels 0 to h hold the agents, newest frame first; channels h + 1 to 2 h + 1 the agent of interest. If the agent
+    of interest is not the AV, the AV is drawn among the agents. Channels of frames that a scene does not have are 0.
 
     Attributes:
-        filter_agents_threshold: Agents are drawn when the summed probability of the kept classes is above it. The agent
+        filter_agents_threshold: Agents are drawn if the summed probability of the kept classes is above it. The agent
             of interest passes the same filter, frame by frame.
         history_num_frames: Past frames h that have channels.
         render_ego_history: Whether the agent of interest is drawn in past frames.
@@ -608,7 +608,7 @@ class BoxRasterizer(PlanarRasterizer):
         """Return the boxes of a batch of windows, filled with 255 on 0.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
 
@@ -627,7 +627,7 @@ class BoxRasterizer(PlanarRasterizer):
 
     @property
     def drawing(self) -> BoxDrawing:
-        """How boxes are drawn, by the attributes as they are now."""
+        """Drawing options, from the current attributes."""
         return BoxDrawing(
             planes_shape=self.images_shape(1)[1:],
             threshold=self.filter_agents_threshold,

@@ -1,4 +1,4 @@
-"""Combined rasterizers: boxes over the semantic map, or over an aerial picture."""
+"""Combined rasterizers: boxes over the semantic map, or over an aerial image."""
 
 from abc import abstractmethod
 
@@ -32,7 +32,7 @@ class CombinedRasterizer(PlanarRasterizer):
 
     @property
     def filter_agents_threshold(self) -> float:
-        """Probability of its label above which an agent is drawn."""
+        """Agents are drawn if the probability of their label is above this."""
         return self.box_rast.filter_agents_threshold
 
     @property
@@ -42,14 +42,14 @@ class CombinedRasterizer(PlanarRasterizer):
 
     @property
     def draws_windows(self) -> bool:
-        """Whether neither this class nor a part has a ``rasterize`` of its own; else the parts' rasters are joined."""
+        """Whether no class involved overrides ``rasterize``; otherwise the rasters of the parts are joined."""
         return super().draws_windows and self.box_rast.draws_windows and self.background_rast.draws_windows
 
     def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> StackedList:
-        """Return the boxes and, for the channels behind theirs, the background.
+        """Return the boxes and, for the channels after theirs, the background.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
@@ -79,7 +79,7 @@ class CombinedRasterizer(PlanarRasterizer):
         return self.box_rast.num_channels() + self.background_rast.num_channels()
 
     def _rasterize_window(self, window: LogWindow) -> NumericArray:
-        """Draw in one go, or, when a part has a ``rasterize`` of its own, join what the parts return."""
+        """Draw in one go, or, if a part overrides ``rasterize``, join the results of the parts."""
         parts = (self.box_rast, self.background_rast)
         if all(part.draws_windows for part in parts):
             return super()._rasterize_window(window)
@@ -129,7 +129,7 @@ class SatBoxRasterizer(CombinedRasterizer):
 
     Attributes:
         box_rast: Draws the boxes.
-        sat_rast: Draws the aerial picture.
+        sat_rast: Draws the aerial image.
     """
 
     def __init__(
@@ -166,20 +166,20 @@ class SatBoxRasterizer(CombinedRasterizer):
 
     @property
     def background_rast(self) -> PlanarRasterizer:
-        """The rasterizer of the aerial picture."""
+        """The rasterizer of the aerial image."""
         return self.sat_rast
 
     @property
     def map_im(self) -> UInt8Array:
-        """The aerial picture, RGB, shape (rows, columns, 3)."""
+        """The aerial image, RGB, shape (rows, columns, 3)."""
         return self.sat_rast.map_im
 
     @property
     def world_to_aerial(self) -> Float64Array:
-        """Row and column of the aerial picture from world metres, shape (4, 4)."""
+        """Row and column of the aerial image from world metres, shape (4, 4)."""
         return self.sat_rast.world_to_aerial
 
     @property
     def interpolation(self) -> int:
-        """OpenCV's name of the method that changes the scale."""
+        """OpenCV's name of the interpolation."""
         return self.sat_rast.interpolation

@@ -1,11 +1,11 @@
-"""Draw lists: what is drawn in the pictures of a batch of windows, as arrays that any painter can carry out.
+"""Draw lists: the content of the rasters of a batch of windows, as arrays that any painter can draw.
 
 A rasterizer makes a draw list (:meth:`l5kit.rasterization.planar_rasterizer.PlanarRasterizer.draw_list`); a painter
-(:mod:`l5kit.rasterization.painter`) turns it into planes of bytes. The list does not know who paints it: it holds plain
-arrays and numbers, can be pickled, and can be copied to a device as it is.
+(:mod:`l5kit.rasterization.painter`) turns it into planes of bytes. The list does not depend on the painter: it holds
+plain arrays and numbers, can be pickled, and can be copied to a device.
 
-A picture is ``planes_shape`` = (channels, height, width) bytes. Coordinates are (column, row), and pixel (0, 0) is the
-top left one; whole coordinates are the middles of pixels. Planes of float32 hold the same bytes divided by 255, rounded
+An image is ``planes_shape`` = (channels, height, width) bytes. Coordinates are (column, row), and pixel (0, 0) is the
+top left one; whole coordinates are the centres of pixels. Planes of float32 hold the same bytes divided by 255, rounded
 to the nearest float32.
 """
 
@@ -24,14 +24,14 @@ from l5kit.errors import InvalidArgumentError, UnsupportedValueError
 from l5kit.rasterization.satellite_image import AerialImage
 
 PlanesShape: TypeAlias = tuple[int, int, int]
-"""Channels, height and width of a picture."""
+"""Channels, height and width of an image."""
 
 FILLED: Final[Any] = np.int64(0)
 OPEN_LINE: Final[Any] = np.int64(1)
 CLOSED_LINE: Final[Any] = np.int64(2)
 """Kinds of shapes: contours filled by the even-odd rule over all of them together, and lines one pixel thick.
 
-Constants that kernels hand on are NumPy's numbers: numba compiles what is called with a literal once for each.
+Constants that kernels pass on are NumPy numbers: numba compiles callees once for each literal.
 """
 
 
@@ -39,7 +39,7 @@ _NO_ROWS: Final[Int64Array] = np.empty((0, 0, 2), np.int64)
 
 
 def _kind_of(array: NumericArray) -> tuple[object, ...]:
-    """Return type, number of axes, size of the last axis and order, in which all arrays of one name are alike."""
+    """Return dtype, number of axes, size of the last axis and order, which are equal for all arrays of one name."""
     return array.dtype, array.ndim, array.shape[-1] if array.ndim > 1 else 0, array.flags.c_contiguous
 
 
@@ -49,7 +49,7 @@ _KINDS: Final = (
     (np.dtype(np.int64), 2, 5, True),
     (np.dtype(np.int64), 1, 0, True),
 )
-"""Of the arrays of a :class:`ShapeList`: points, contours, shapes, starts."""
+"""Arrays of a :class:`ShapeList`: points, contours, shapes, starts."""
 
 _ARRAYS: Final = ("points", "contours", "shapes", "starts", "colors", "rows")
 """Attributes of a :class:`ShapeList` that hold arrays; the last one may be None."""
@@ -59,21 +59,21 @@ _KIND_OF_ROWS: Final = (np.dtype(np.int64), 3, 2, True)
 
 @dataclass(frozen=True)
 class ShapeList:
-    """Filled contours and lines of B windows, as boxes and the semantic map are made of.
+    """Filled contours and lines of B windows, for boxes and the semantic map.
 
-    To paint window i, set all its planes to ``background``, then draw the shapes ``starts[i]`` to ``starts[i + 1]`` one
-    over the other in this order. Each is a row of ``shapes`` with five numbers: its kind (:data:`FILLED`,
+    To paint window i, set all its planes to ``background``, then draw the shapes ``starts[i]`` to ``starts[i + 1]``
+    over each other in this order. Each is a row of ``shapes`` with five numbers: its kind (:data:`FILLED`,
     :data:`OPEN_LINE` or :data:`CLOSED_LINE`), its first contour, the end of its contours (not included), its colour (a
-    row of ``colors``), and the first of the planes it is drawn in, which are as many as colours have channels.
+    row of ``colors``), and its first plane; it is drawn in as many planes as colours have channels.
 
-    A filled shape is everything that lies inside an odd number of its contours, so that where two of them overlap there
-    is a hole; contours that shall not cancel are shapes of their own. Its outline is drawn as well. A line goes from
-    point to point of each of its contours, a closed one back to the first. The pixels are those of OpenCV's
-    ``fillPoly`` and ``polylines`` with ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.painter`
-    tells how they are found): inside, the pixel becomes the colour; under an anti-aliased line with a weight of w
-    256ths, a value v under a colour c becomes m(m(v)) with m(v) = (v (256 - w) + c w + 127) // 256.
+    A filled shape is everything inside an odd number of its contours, so overlapping contours leave a hole; contours
+    that should not cancel are separate shapes. Its outline is drawn as well. A line goes from point to point of each of
+    its contours, a closed one back to the first. The pixels are those of OpenCV's ``fillPoly`` and ``polylines`` with
+    ``shift=9`` and ``lineType=LINE_AA`` (:mod:`l5kit.rasterization.painter` describes the method): inside, the pixel
+    becomes the colour; under an anti-aliased line with a weight of w 256ths, a value v under a colour c becomes m(m(v))
+    with m(v) = (v (256 - w) + c w + 127) // 256.
 
-    What is checked stays so: a list that is not vouched for keeps read-only copies of its arrays.
+    Checked lists are immutable: unless ``known_most_points`` is given, a list keeps read-only copies of its arrays.
 
     Attributes:
         points: Column and row in 512ths of a pixel, int32 (P, 2).
@@ -81,18 +81,17 @@ class ShapeList:
         shapes: Kind, first contour, end of its contours, colour and first plane of each shape, int64 (S, 5).
         starts: First shape of each window and the end of the last one, int64 (B + 1,).
         colors: uint8 (colours, channels of a colour).
-        planes_shape: Channels, height and width of a picture.
-        background: What planes hold where nothing is drawn, 0 to 255.
-        rows: First row and end row of each plane that shapes may draw in, int64 (B, channels, 2), for painters that
-            save work by it; they hold the points of all shapes and three rows around. None for all rows.
-        known_most_points: Given by whoever vouches for the arrays, which are then neither looked through nor copied;
-            nobody may write to them any more.
-        most_points: At least the points of any filled shape: the most edges that are filled at once. Derived, or what
-            was given.
+        planes_shape: Channels, height and width of an image.
+        background: Initial value of planes, 0 to 255.
+        rows: First row and end row of each plane that shapes may touch, int64 (B, channels, 2), which lets painters
+            skip the rest; they contain the points of all shapes and three rows around. None for all rows.
+        known_most_points: Given by callers that guarantee valid arrays, which are then neither checked nor copied, and
+            must not be written to any more.
+        most_points: Upper bound of the points of any filled shape, and so of its edges. Derived, or the given value.
 
     Raises:
-        InvalidArgumentError: Shapes or types do not fit, an array points outside of another one, or ``planes_shape`` or
-            ``background`` are no whole numbers in their range.
+        InvalidArgumentError: Shapes or dtypes do not fit, an array refers outside of another one, or ``planes_shape``
+            or ``background`` are not whole numbers in their range.
     """
 
     points: Int32Array
@@ -130,7 +129,7 @@ class ShapeList:
         if rows is not _NO_ROWS and rows.shape != shape:
             refuse_shapes(self, rows=shape)
 
-        # nobody else can change what was checked: all arrays are read-only copies
+        # all arrays are read-only copies, so nobody else can change what was checked
         for name in _ARRAYS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, np.array(getattr(self, name)))
@@ -149,13 +148,13 @@ class ShapeList:
         return len(self.starts) - 1
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return class and fields: what was checked is checked again where it arrives."""
+        """Return class and fields, so that the receiver checks them again."""
         known_most_points = self.most_points if self.points.flags.writeable else None
         arrays = self.points, self.contours, self.shapes, self.starts, self.colors
         return type(self), (*arrays, self.planes_shape, self.background, self.rows, known_most_points)
 
     def _take_integers(self) -> None:
-        """Keep Python's whole numbers, and refuse what is no array."""
+        """Convert to Python integers, and refuse other objects."""
         for name in _ARRAYS:
             if not isinstance(getattr(self, name), np.ndarray) and not (name == "rows" and self.rows is None):
                 raise InvalidArgumentError(
@@ -192,22 +191,22 @@ class ShapeList:
 
 @dataclass(frozen=True)
 class CropList:
-    """Crops of an aerial picture for B windows, turned and brought to the scale of the raster.
+    """Crops of an aerial image for B windows, rotated and scaled to the raster.
 
-    To paint window i, turn the aerial picture by ``angles_rad[i]`` around ``centers[i]``, take the middle
-    ``num_aerial_pixels`` of it, scale these to a square of the longer side of the raster, and write the middle of that
-    into the three planes, the last row first if ``upside_down``. How each step rounds stands in
+    To paint window i, rotate the aerial image by ``angles_rad[i]`` around ``centers[i]``, take its central
+    ``num_aerial_pixels``, scale these to a square of the longer side of the raster, and write the centre of that into
+    the three planes, the last row first if ``upside_down``. The rounding of each step is defined in
     :mod:`l5kit.rasterization.satellite_image` (``write_scaled_crop``) and, for OpenCV's ``INTER_LINEAR``, in
-    :mod:`l5kit.rasterization.turned_crop`, which has all of it in whole numbers.
+    :mod:`l5kit.rasterization.turned_crop`, with integer arithmetic throughout.
 
     Attributes:
-        picture: The aerial picture, RGB; it is pickled as the path of its file, if it has one.
+        picture: The aerial image, RGB; it is pickled as the path of its file, if it has one.
         centers: Row and column in ``picture``, float64 (B, 2).
-        angles_rad: Angles by which it is turned, counter-clockwise, (B,); they are brought to degrees in their type.
-        num_aerial_pixels: Rows and columns of the turned picture that a crop is made of.
-        planes_shape: Channels, which are three, height and width of a picture.
-        interpolation: OpenCV's name of the method that changes the scale.
-        out_of_bounds: ``error`` where the aerial picture ends inside a crop, or ``pad`` for black there.
+        angles_rad: Counter-clockwise rotations, (B,); they are converted to degrees in their dtype.
+        num_aerial_pixels: Rows and columns of the rotated image in a crop.
+        planes_shape: Channels, which are three, height and width of an image.
+        interpolation: OpenCV's name of the interpolation.
+        out_of_bounds: ``error`` if the aerial image ends inside a crop, or ``pad`` for black there.
         upside_down: Whether the last row of a crop is the first row of the planes.
 
     Raises:
@@ -240,13 +239,13 @@ class CropList:
 
 @dataclass(frozen=True)
 class PictureList:
-    """Ready pictures of B windows, for what somebody else has drawn.
+    """Finished images of B windows that were drawn elsewhere.
 
     Attributes:
-        pictures: What the planes hold, uint8 (B, channels, height, width).
+        pictures: Content of the planes, uint8 (B, channels, height, width).
 
     Raises:
-        InvalidArgumentError: The pictures have another number of axes or another type.
+        InvalidArgumentError: The images have another number of axes or another dtype.
     """
 
     pictures: UInt8Array
@@ -263,18 +262,18 @@ class PictureList:
 
     @property
     def planes_shape(self) -> PlanesShape:
-        """Channels, height and width of a picture."""
+        """Channels, height and width of an image."""
         _, *shape = self.pictures.shape
         return shape[0], shape[1], shape[2]
 
 
 @dataclass(frozen=True)
 class BlankList:
-    """Black pictures of B windows.
+    """Black images of B windows.
 
     Attributes:
         num_windows: B.
-        planes_shape: Channels, height and width of a picture.
+        planes_shape: Channels, height and width of an image.
     """
 
     num_windows: int
@@ -286,14 +285,14 @@ class BlankList:
 
 @dataclass(frozen=True)
 class StackedList:
-    """Draw lists of the same B windows, each for its own planes: those of the first one come first.
+    """Draw lists of the same B windows, each for its own planes, in order.
 
     Attributes:
         parts: At least one; kept as a tuple.
-        planes_shape: Channels of all, height and width of a picture.
+        planes_shape: Channels of all, height and width of an image.
 
     Raises:
-        InvalidArgumentError: They have other numbers of windows, rows or columns, or there is none.
+        InvalidArgumentError: They have different numbers of windows, rows or columns, or there is none.
     """
 
     parts: Sequence["DrawList"]
@@ -319,18 +318,18 @@ class StackedList:
 
 
 DrawList: TypeAlias = ShapeList | CropList | PictureList | BlankList | StackedList
-"""What painters paint."""
+"""A draw list of any kind."""
 
 
 def touched_rows(draw_list: DrawList) -> Int64Array:
-    """Return in which rows of each plane anything but 0 may be: first row and end row, (B, channels, 2)."""
+    """Return the rows of each plane that may not be 0: first row and end row, (B, channels, 2)."""
     rows = np.zeros((len(draw_list), draw_list.planes_shape[0], 2), np.int64)
     _write_touched_rows(draw_list, rows)
     return rows
 
 
 def _write_touched_rows(draw_list: DrawList, rows: Int64Array) -> None:
-    """Write what :func:`touched_rows` returns to zeros."""
+    """Write the result of :func:`touched_rows` to zeros."""
     if isinstance(draw_list, StackedList):
         end = 0
         for part in draw_list.parts:
@@ -352,7 +351,7 @@ _WRONG_SHAPE: Final = 3
 
 
 _MARGIN_PX: Final = 3
-"""Rows around its points that a shape may touch: it touches two, and corners are rounded to whole rows."""
+"""Rows around its points that a shape may touch: two, and corners are rounded to whole rows."""
 
 
 @kernel_jit
@@ -365,7 +364,7 @@ def _check_shapes(
     planes_shape: PlanesShape,
     colors_shape: tuple[int, int],
 ) -> tuple[int, int, int]:
-    """Return what is wrong with a :class:`ShapeList`, where, and the most points of a filled shape."""
+    """Return the error of a :class:`ShapeList`, its location, and the most points of a filled shape."""
     num_colors, num_channels = colors_shape
     before = 0
     for window in range(len(starts)):
@@ -377,7 +376,7 @@ def _check_shapes(
             if not 0 <= rows[window, plane, 0] <= rows[window, plane, 1] <= planes_shape[1]:
                 return _WRONG_ROWS, window * planes_shape[0] + plane, 0
 
-    # each shape is of a kind, of contours and points that are there, and in planes that are there
+    # each shape has a valid kind, and existing contours, points and planes
     most_points = 0
     for shape in range(len(shapes)):
         kind, first, end = shapes[shape, 0], shapes[shape, 1], shapes[shape, 2]

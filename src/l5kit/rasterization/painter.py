@@ -1,13 +1,13 @@
-"""Painter: draw lists as pictures, painted by compiled code on the processor into memory that is used again.
+"""Painter: draw lists as images, painted by compiled code on the processor into recycled memory.
 
-Polygons and lines are anti-aliased, bit for bit as OpenCV draws them. The method is that of OpenCV's ``fillPoly`` and
-``polylines`` with ``lineType=cv2.LINE_AA``, ``shift=9`` and 8-bit pictures (Apache-2.0,
-modules/imgproc/src/drawing.cpp): a line is clipped at the border of the picture and drawn three pixels wide with
-weights by the distance from its middle; a polygon gets such lines as outline, at whole rows, and then its rows are
-filled between the edges. Three things differ from OpenCV, none of them in the bits: pictures are planes, weighted means
-come from a table per colour, and the edges of a polygon are sorted row by row.
+Polygons and lines are anti-aliased, bit for bit like OpenCV. The method is that of OpenCV's ``fillPoly`` and
+``polylines`` with ``lineType=cv2.LINE_AA``, ``shift=9`` and 8-bit images (Apache-2.0, modules/imgproc/src/drawing.cpp):
+a line is clipped at the border of the image and drawn three pixels wide, with weights by the distance from its centre;
+a polygon gets such lines as outline, at whole rows, and then its rows are filled between the edges. Three things differ
+from OpenCV without changing any bits: images are planes, weighted means come from a table for each colour, and the
+edges of a polygon are sorted row by row.
 
-Inside, positions are 65,536ths of a pixel. Along its longer extent a line has a position p, across it q.
+Internally, positions are 65,536ths of a pixel. Position p is along the longer extent of a line, q across it.
 """
 
 import ctypes
@@ -40,20 +40,20 @@ from l5kit.rasterization.satellite_image import write_scaled_crop
 from l5kit.rasterization.unit_range import STREAMED_NUM_BYTES, divide_by_255
 
 _MAX_FREE_BYTES = 1 << 30
-"""Enough for the batches that two threads have in flight, lest each epoch begins with fresh pages."""
+"""Enough for the batches that two threads have in flight, so that epochs do not begin with fresh pages."""
 
 _MAX_BLACK_BYTES = 1 << 26
 """Enough for the planes of one window for each of many threads."""
 
 _SMALLEST_RECYCLED_BYTES = 1 << 20
-"""Smaller arrays are plain ones: for them NumPy and the operating system are quick enough."""
+"""Smaller arrays are plain ones, for which NumPy and the operating system are fast enough."""
 
 
 class RecycledMemory:
-    """Arrays whose memory is used again after the last reference to them, and to views of them, has gone.
+    """Arrays whose memory is reused after the last reference to them, and to views of them, is gone.
 
     Args:
-        max_free_bytes: Memory that is kept for later; more than that goes back to the operating system.
+        max_free_bytes: Memory that is kept for reuse; the excess is released.
     """
 
     _free: list[UInt8Array]
@@ -66,40 +66,40 @@ class RecycledMemory:
             os.register_at_fork(after_in_child=self._forget)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NumericArray:
-        """Return a C-contiguous array with undefined content."""
+        """Return an uninitialized C-contiguous array."""
         num_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if num_bytes < _SMALLEST_RECYCLED_BYTES:
             return np.empty(shape, dtype)
         with self._lock:
             block = next((each for each in list(self._free) if each.nbytes == num_bytes), None)
-            # by identity: the garbage collector may bring blocks back, and so move this one, at any time
+            # by identity: the garbage collector may return blocks, and so move this one, at any time
             self._free = [each for each in self._free if each is not block]
         if block is None:
             block = np.empty(num_bytes, np.uint8)
 
-        # an object that goes when the last view has gone
+        # an object that is deleted with the last view
         lease: Any = (ctypes.c_char * num_bytes).from_buffer(block.data)
         weakref.finalize(lease, self._put, block).atexit = False
         return np.frombuffer(lease, np.uint8).view(dtype).reshape(shape)
 
     def black(self, shape: tuple[int, ...]) -> "LentBlack":
-        """Lend bytes that are 0, and must be 0 again at the end of the block, so that nobody has to clear them.
+        """Lend zeroed bytes that must be 0 again at the end of the block, so that they need not be cleared.
 
-        After an exception nobody gets them again.
+        After an exception they are not reused.
         """
         return LentBlack(self, shape)
 
     def take_black(self, num_bytes: int) -> UInt8Array:
-        """Return bytes that are 0, which nobody else gets before :meth:`keep_black`."""
+        """Return zeroed bytes for exclusive use until :meth:`keep_black`."""
         with self._lock:
-            # what was given back last is the likeliest to be in the caches still
+            # the last returned block is the most likely to be in the caches
             for index in range(len(self._black) - 1, -1, -1):
                 if self._black[index].nbytes == num_bytes:
                     return self._black.pop(index)
         return np.zeros(num_bytes, np.uint8)
 
     def keep_black(self, block: UInt8Array) -> None:
-        """Keep bytes that are 0 for the next one who needs as many; the oldest ones go first."""
+        """Keep zeroed bytes for reuse; the oldest ones are released first."""
         with self._lock:
             self._black.append(block)
             while len(self._black) > 1 and sum([other.nbytes for other in self._black]) > _MAX_BLACK_BYTES:
@@ -107,30 +107,30 @@ class RecycledMemory:
 
     @property
     def num_free_bytes(self) -> int:
-        """Memory that is kept for later."""
+        """Memory that is kept for reuse."""
         return sum(block.nbytes for block in self._free)
 
     def _put(self, block: UInt8Array) -> None:
-        """Keep a block; the oldest ones go first."""
+        """Keep a block; the oldest ones are released first."""
         with self._lock:
             self._free.append(block)
             while self.num_free_bytes > self.max_free_bytes:
                 self._free.pop(0)
 
     def _forget(self) -> None:
-        self._lock = threading.RLock()  # a block may come back while this thread holds it
+        self._lock = threading.RLock()  # a block may be returned while this thread holds the lock
         self._free = []
         self._black = []
 
 
 class LentBlack:
-    """Bytes that are 0 at the begin and at the end of a block.
+    """Context manager for bytes that are 0 at the beginning and at the end of a block.
 
-    A class, as a generator in its place takes a few microseconds more, which single samples notice.
+    A class, as a generator would take a few microseconds more, which is noticeable for single samples.
 
     Args:
-        memory: Whose they are.
-        shape: Of the array that the block gets.
+        memory: Owner of the bytes.
+        shape: Shape of the array.
     """
 
     __slots__ = ("_block", "_memory", "_shape")
@@ -149,11 +149,11 @@ class LentBlack:
 
 
 recycled_memory = RecycledMemory()
-"""The memory of this process; all pictures share it."""
+"""Recycled memory of this process, shared by all rasters."""
 
 
 class Painter:
-    """Paints draw lists into NumPy arrays; several threads may use one at once."""
+    """Paints draw lists into NumPy arrays; several threads may use one at the same time."""
 
     def paint(self, draw_list: DrawList, index: int, planes: UInt8Array, /) -> None:
         """Paint one window into planes, uint8 (channels, height, width).
@@ -184,7 +184,7 @@ class Painter:
                 brush.paint(index, planes, is_black=False)
             return
         rows = touched_rows(draw_list)
-        # bytes are drawn on planes of one window, which stay in the caches, and brought to values from there
+        # draw bytes on planes of one window, which stay in the caches, and convert them from there
         with recycled_memory.black(images.shape[1:]) as planes:
             for index, image in enumerate(images):
                 brush.paint(index, planes, is_black=True)
@@ -198,7 +198,7 @@ class _Brush(Protocol):
     """Paints the windows of one draw list, for one thread."""
 
     def paint(self, index: int, planes: UInt8Array, *, is_black: bool) -> None:
-        """Paint a window into planes that are 0 already, if ``is_black``, or hold anything."""
+        """Paint a window into planes that are all 0, if ``is_black``, or hold anything."""
 
 
 class _ShapeBrush:
@@ -301,7 +301,7 @@ def _require_fitting(
 SHIFT: Final = 16
 ONE: Final = 1 << SHIFT
 POINT_SHIFT: Final = 9
-"""Fractional bits of the points that are handed in."""
+"""Fractional bits of input points."""
 
 _SLOPE_WEIGHTS: Final = np.array(
     [181, 181, 181, 182, 182, 183, 184, 185, 187, 188, 190, 192, 194, 196, 198, 201]
@@ -309,7 +309,7 @@ _SLOPE_WEIGHTS: Final = np.array(
     + [256] * 32,
     dtype=np.int64,
 )
-"""Weight of a line in 256ths by its slope in 32nds: the steeper, the more of it lies in each step."""
+"""Weight of a line in 256ths by its slope in 32nds: the steeper, the longer it is in each step."""
 
 DISTANCE_WEIGHTS: Final = np.array(
     [168, 177, 185, 194, 202, 210, 218, 224, 231, 236, 241, 246, 249, 252, 254, 254]
@@ -318,12 +318,12 @@ DISTANCE_WEIGHTS: Final = np.array(
     + [40, 36, 32, 28, 25, 22, 19, 16, 14, 12, 11, 9, 8, 7, 5, 5],
     dtype=np.int64,
 )
-"""Weight of a pixel in 256ths by its distance from a line in 32nds of a pixel; half of one at index 16."""
+"""Weight of a pixel in 256ths by its distance from a line in 32nds of a pixel; 1/2 at index 16."""
 
 _WEIGHT_TRIPLES: Final = (
     DISTANCE_WEIGHTS[32:] | DISTANCE_WEIGHTS[:32] << 20 | DISTANCE_WEIGHTS[:31:-1] << 40  # before, on, after
 )
-"""Weights of the three pixels across a line by its position in the middle one, 20 bits for each."""
+"""Weights of the three pixels across a line by its position in the central one, 20 bits for each."""
 
 _FULL: Final = 255
 """Index into a row of paint; on 0 it gives the colour itself."""
@@ -332,13 +332,13 @@ _ZERO: Final[Any] = np.int64(0)
 
 
 def mix_paint(color: UInt8Array) -> UInt8Array:
-    """Return what becomes of a value under a colour for every weight.
+    """Return the value of a pixel after painting a colour over it, for every weight.
 
     Args:
         color: Shape (channels,).
 
     Returns:
-        Shape (channels, 256, 256), by the value before and the weight in 256ths. The weighted mean is taken twice.
+        Shape (channels, 256, 256), by the value before and the weight in 256ths. The weighted mean is applied twice.
     """
     value, weight = np.arange(256, dtype=np.int32)[:, None], np.arange(256, dtype=np.int32)
     share, rest = color.astype(np.int32)[:, None, None] * weight + 127, 256 - weight
@@ -347,10 +347,10 @@ def mix_paint(color: UInt8Array) -> UInt8Array:
 
 
 def scratch_size(num_points: int, height: int) -> int:
-    """Return how many int64 :func:`draw_shapes` may need for shapes of so many points in planes of so many rows.
+    """Return the number of int64 values that :func:`draw_shapes` needs for shapes and planes of given sizes.
 
-    These are, one after the other: a number for each row, four numbers for each edge, a crossing of each edge with each
-    row. Only what a polygon uses is touched.
+    These are, in sequence: a number for each row, four numbers for each edge, a crossing of each edge with each row.
+    Only the part that a polygon uses is touched.
     """
     return num_points * (height + 4) + height
 
@@ -366,16 +366,16 @@ def draw_shapes(
     paints: UInt8Array,
     scratch: Int64Array,
 ) -> None:
-    """Draw shapes of a :class:`l5kit.rasterization.draw_list.ShapeList` one over the other.
+    """Draw shapes of a :class:`l5kit.rasterization.draw_list.ShapeList` over each other.
 
     Args:
-        planes: Drawn into, C-contiguous, shape (number of planes, height, width).
+        planes: Output, C-contiguous, shape (number of planes, height, width).
         points: Column and row in 512ths of a pixel, shape (P, 2).
         contours: First point and end point of each, shape (K, 2).
-        shapes: Kind, first contour, end contour, row of ``paints``, and first of the planes that are drawn into, which
-            are as many as paints have channels; shape (S, 5).
-        first: First shape that is drawn.
-        end: End of the shapes that are drawn.
+        shapes: Kind, first contour, end contour, row of ``paints``, and first plane of each; it is drawn in as many
+            planes as paints have channels; shape (S, 5).
+        first: First shape to draw.
+        end: End of the shapes to draw.
         paints: From :func:`mix_paint`, shape (colours, channels, 256, 256).
         scratch: Overwritten, at least :func:`scratch_size` of the points of any filled shape long.
     """
@@ -399,7 +399,7 @@ def draw_shapes(
                 x1: Any = np.int64(points[point, 0]) << (SHIFT - POINT_SHIFT)
                 y1: Any = np.int64(points[point, 1]) << (SHIFT - POINT_SHIFT)
                 if is_filled:
-                    y1 = (y1 + (ONE >> 1)) & -ONE  # polygons have their corners at whole rows
+                    y1 = (y1 + (ONE >> 1)) & -ONE  # corners of polygons are at whole rows
                 if position > before:
                     _draw_line(pixels, channels, height, width, paint, x0, y0, x1, y1)
                     if is_filled:
@@ -413,7 +413,7 @@ def draw_shapes(
                             scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)] = top, bottom
                             num_edges += 1
 
-                            # it begins and ends to cross rows, of which sums tell how many edges cross each
+                            # differences of the number of crossings at its first and end row, summed up later
                             scratch[np.uint64(top)] += 1
                             if bottom < height:
                                 scratch[np.uint64(bottom)] -= 1
@@ -425,7 +425,7 @@ def draw_shapes(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def divide(dividend: int, divisor: int) -> int:
-    """Return a quotient cut off toward zero; exact for dividends below 2**52, and faster than integer division."""
+    """Return a quotient truncated toward zero; exact for dividends below 2**52, and faster than integer division."""
     return int(np.float64(dividend) / np.float64(divisor))
 
 
@@ -441,15 +441,15 @@ def _fill_rows(
     low: int,
     high: int,
 ) -> None:
-    """Fill between every first and second x of each row, of the edges in scratch."""
-    # the x of all edges of each row, one row after the other; where those of a row end is left at the head of scratch
+    """Fill between every first and second x of each row, given the edges in scratch."""
+    # the x of all edges of each row, row after row; the ends of the rows stay at the head of scratch
     num_crossings, begin = 0, height + 4 * num_edges
     for row in range(low, high):
         num_crossings += scratch[np.uint64(row)]
         scratch[np.uint64(row)] = begin
         begin += num_crossings
 
-    # each edge puts its x into the rows that it crosses
+    # write the x of each edge to the rows that it crosses
     for at in range(height, height + 4 * num_edges, 4):
         x, x_per_row = scratch[np.uint64(at)], scratch[np.uint64(at + 1)]
         for row in range(scratch[np.uint64(at + 2)], scratch[np.uint64(at + 3)]):
@@ -458,7 +458,7 @@ def _fill_rows(
             scratch[np.uint64(row)] = slot + 1
             x += x_per_row
 
-    # between every first and second crossing of a row
+    # fill between every first and second crossing of a row
     begin = height + 4 * num_edges
     for row in range(low, high):
         end = scratch[np.uint64(row)]
@@ -514,7 +514,7 @@ def _fill_bytes(pixels: UInt8Array, begin: int, end: int, value: int) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _outside(x: int, y: int, width: int, height: int) -> int:
-    """Return bits for: left of, right of, above and below a picture, whose size is a position too."""
+    """Return outcode bits for left of, right of, above and below an image, whose size itself is still inside."""
     return (x < 0) | (x >= width) << 1 | (y < 0) << 2 | (y >= height) << 3
 
 
@@ -525,7 +525,7 @@ def _share(along: int, rise: int, run: int) -> int:
 
 @kernel_jit
 def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[bool, int, int, int, int]:
-    """Return whether any of a line may be seen, and its ends moved to the border: rows first, the start first."""
+    """Return whether any part of a line is visible, and its ends clipped to the border: rows first, the start first."""
     side0, side1 = _outside(x0, y0, width, height), _outside(x1, y1, width, height)
     if side0 & side1:
         return False, x0, y0, x1, y1
@@ -552,13 +552,14 @@ def _clip(x0: int, y0: int, x1: int, y1: int, width: int, height: int) -> tuple[
 
 
 LineCourse = tuple[bool, bool, int, int, int, int, int, tuple[int, int, int, int]]
-"""Of a line: whether any of it may be seen, whether p counts columns, its first p in pixels and its number of steps
-behind that, q there and its change in each step, its weight, and those of its first two and its last two steps."""
+"""Properties of a line: whether any part is visible, whether p counts columns, its first p in pixels and its number of
+further steps, q there and its change in each step, its weight, and those of its first two and its last two steps.
+"""
 
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def line_course(x0: int, y0: int, x1: int, y1: int, height: int, width: int) -> LineCourse:
-    """Clip a line at the border of a picture, and return how it is drawn pixel by pixel along p."""
+    """Clip a line at the border of an image, and return its parameters for drawing pixel by pixel along p."""
     side0 = _outside(x0, y0, width << SHIFT, height << SHIFT)
     side1 = _outside(x1, y1, width << SHIFT, height << SHIFT)
     if side0 & side1:
@@ -582,7 +583,7 @@ def line_course(x0: int, y0: int, x1: int, y1: int, height: int, width: int) -> 
     slope = (q_per_step >> (SHIFT - 5)) & 0x3F
     usual = _SLOPE_WEIGHTS[np.uint64(slope ^ 0x3F if q_per_step < 0 else slope)]
 
-    # whole pixels along p, and q where the first of them has its middle
+    # whole pixels along p, and q at the centre of the first of them
     p, num_steps = p0 >> SHIFT, ((p1 + ONE) >> SHIFT) - (p0 >> SHIFT)
     q = q0 + (q_per_step * -(p0 & (ONE - 1)) >> SHIFT) + (ONE >> 1)
     return True, is_flat, p, num_steps, q, q_per_step, usual, _end_weights(p0, p1 + ONE, num_steps, usual)
@@ -610,7 +611,7 @@ def _draw_line(
     weight, second, last_but_one, last = ends
     q_low, q_high = min(q, q + num_steps * q_per_step), max(q, q + num_steps * q_per_step)
 
-    # a line that keeps a pixel away from the border needs no tests, in loops of their own for one and three channels
+    # a line more than a pixel inside the border needs no tests; separate loops for one and three channels
     is_inside = q_low >= ONE and q_high < (q_size - 1) << SHIFT and p_end < p_size
     at, plane_size = p * p_stride, height * width
     if is_inside and channels == 3:
@@ -655,7 +656,7 @@ def _draw_line(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _end_weights(p0: int, p1: int, num_steps: int, weight: int) -> tuple[int, int, int, int]:
-    """Return the weights of a line in its first two and its last two steps, by 16ths of the pixels it begins in."""
+    """Return the weights of a line in its first two and last two steps, by its fractional ends in 16ths of a pixel."""
     i, j = (p0 >> 9) & 0x78, (p1 >> 9) & 0x78
     begin, end = ((0x78 - i) | 4) * weight, (j | 4) * weight
     of_two = (((j - i) & 0x78 | 4) * weight >> 8) & 0x1FF

@@ -1,4 +1,4 @@
-"""Planar rasterizers: they list what is drawn, a painter draws each channel as a plane of bytes; for many maps, too."""
+"""Planar rasterizers, whose shapes a painter draws into one plane of bytes per channel; also for many maps."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from l5kit.rasterization.rasterizer import Rasterizer, RasterPictures
 from l5kit.rasterization.render_context import RenderContext
 
 _MOST_MAPS_KEPT = 32
-"""Rasterizers that are kept, each with its map."""
+"""Number of rasterizers, each with its map, that are kept."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class LogWindow:
             )
 
     def as_batch(self) -> tuple[Windows, Targets]:
-        """Return the window, and whom it is about, as a batch of one."""
+        """Return the window, and its target, as a batch of one."""
         windows, agent = Windows.of_frames(self.frames, self.agents, self.tl_faces), self.agent
         if agent is None:
             av = self.frames[0]
@@ -72,19 +72,19 @@ class LogWindow:
 
 
 class PlanarRasterizer(Rasterizer):
-    """A rasterizer that lists what is drawn in a batch of windows, and has a painter draw it, channels first.
+    """Rasterizer that lists the shapes of a batch of windows, and lets a painter draw them, channels first.
 
-    A single window is a batch of one. Several threads may use it at once, as drawing keeps no state on the object. A
-    subclass that overrides :meth:`rasterize` is honoured: :meth:`rasterize_planar` then transposes what it returns.
+    A single window is a batch of one. Several threads may use it at the same time, as drawing keeps no state on the
+    object. A subclass may override :meth:`rasterize`: :meth:`rasterize_planar` then transposes its result.
 
     Attributes:
         render_context: Size, scale and orientation of the raster.
         raster_size: Width and height in pixels, shape (2,).
         pixel_size: Metres per pixel, shape (2,).
         ego_center: Position of the agent of interest as fractions of width and height, shape (2,).
-        image_dtype: ``float32`` for values from 0 to 1, ``uint8`` for the same picture before the division by 255.
+        image_dtype: ``float32`` for values from 0 to 1, ``uint8`` for the same raster before the division by 255.
         image_device: ``cpu``: rasters are NumPy arrays.
-        painter: Draws what :meth:`draw_list` returns.
+        painter: Draws the result of :meth:`draw_list`.
     """
 
     image_device: ClassVar[Literal["cpu"]] = "cpu"
@@ -107,11 +107,11 @@ class PlanarRasterizer(Rasterizer):
 
     @property
     def draws_windows(self) -> bool:
-        """Whether :meth:`rasterize_windows` draws what :meth:`rasterize` and :meth:`rasterize_planar` return.
+        """Whether :meth:`rasterize_windows` gives the results of :meth:`rasterize` and :meth:`rasterize_planar`.
 
-        It does unless a subclass overrides one of these two.
+        True unless a subclass overrides one of these two.
         """
-        # an object may have a method of its own, too
+        # the methods may also be replaced on the object
         own, kind = vars(self), type(self)
         return (
             kind.rasterize is PlanarRasterizer.rasterize
@@ -136,8 +136,8 @@ class PlanarRasterizer(Rasterizer):
             agent: The agent of interest, a row of the newest frame's agents; None for the AV.
 
         Returns:
-            Shape (height, width, channels), a view of channel-first memory. Float32 from 0 to 1, or uint8 when
-            ``image_dtype`` says so.
+            Shape (height, width, channels), a view of channel-first memory. Float32 from 0 to 1, or uint8 according to
+            ``image_dtype``.
         """
         window = LogWindow(history_frames, history_agents, history_tl_faces, agent)
         return self._rasterize_window(window).transpose(1, 2, 0)
@@ -161,10 +161,10 @@ class PlanarRasterizer(Rasterizer):
         return self._rasterize_window(LogWindow(history_frames, history_agents, history_tl_faces, agent))
 
     def rasterize_windows(self, windows: Windows, targets: Targets, images: NumericArray | None = None) -> NumericArray:
-        """Return the rasters of a batch of windows; only for rasterizers that say so by :attr:`draws_windows`.
+        """Return the rasters of a batch of windows; only if :attr:`draws_windows` is true.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
             images: Memory for the result, which is overwritten; None for new memory.
 
@@ -182,10 +182,10 @@ class PlanarRasterizer(Rasterizer):
         return images
 
     def draw_list(self, windows: Windows, targets: Targets) -> DrawList:
-        """Return what is drawn in a batch of windows, for a painter of any kind.
+        """Return the draw list of a batch of windows, for a painter of any kind.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
         """
         return self.prepare(windows, targets, self.render_context.raster_from_local @ targets.drawn_frames)
@@ -197,19 +197,19 @@ class PlanarRasterizer(Rasterizer):
 
     @abstractmethod
     def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> DrawList:
-        """Return what is drawn in a batch of windows.
+        """Return the draw list of a batch of windows.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
 
     def _require_raster(self, in_im: NumericArray) -> None:
-        """Refuse an array that is no raster of this rasterizer.
+        """Refuse an array that is not a raster of this rasterizer.
 
         Raises:
-            InvalidArgumentError: The last axis is not one of :meth:`num_channels`.
+            InvalidArgumentError: The last axis does not have :meth:`num_channels`.
         """
         if np.shape(in_im)[-1:] != (self.num_channels(),):
             raise InvalidArgumentError(
@@ -218,7 +218,7 @@ class PlanarRasterizer(Rasterizer):
             )
 
     def _require_images(self, num_windows: int, images: NumericArray) -> None:
-        """Refuse an array that a batch of windows cannot be drawn into."""
+        """Refuse an output array of wrong shape, dtype or order."""
         shape = self.images_shape(num_windows)
         if images.shape != shape or images.dtype != self.image_dtype or not images.flags.c_contiguous:
             raise InvalidArgumentError(
@@ -236,7 +236,7 @@ class ColorRasterizer(PlanarRasterizer):
     """A rasterizer whose three channels are red, green and blue."""
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
-        """Return a raster of this rasterizer, float32 or uint8, as the RGB bytes it was made of.
+        """Return the RGB bytes of a raster of this rasterizer, float32 or uint8.
 
         Raises:
             InvalidArgumentError: ``in_im`` has another number of channels.
@@ -250,15 +250,15 @@ class ColorRasterizer(PlanarRasterizer):
 
 
 def to_uint8(image: NumericArray) -> UInt8Array:
-    """Return the bytes that an image was made of: a copy of bytes, and float values from 0 to 1 times 255, cut off."""
+    """Return the bytes of an image: a copy of bytes, or float values from 0 to 1 times 255, truncated."""
     return image.copy() if image.dtype == np.uint8 else (image * 255).astype(np.uint8)
 
 
 class ManyMapsRasterizer(Rasterizer):
-    """Draws each window with the rasterizer of the map that its agent of interest is on, to the bit as that one does.
+    """Draws each window with the rasterizer of the map of its agent of interest, with the same bits.
 
-    Windows of a batch that are on one map are drawn together. The maps drawn last are kept, so that memory does not
-    grow with their number. Several threads may use it at once.
+    Windows of a batch on the same map are drawn together. The rasterizers used last are kept, so memory does not grow
+    with the number of maps. Several threads may use it at the same time.
 
     Args:
         maps: The maps.
@@ -283,14 +283,14 @@ class ManyMapsRasterizer(Rasterizer):
         self.image_dtype = first.image_dtype
 
     def __repr__(self) -> str:
-        """Return what draws, and how many maps there are."""
+        """Return the class of the rasterizers, and the number of maps."""
         return f"<{type(self).__name__}: {self._first!r} on each of {len(self.maps)} maps>"
 
     def on_map(self, row: int) -> PlanarRasterizer:
         """Return the rasterizer of a map.
 
         Raises:
-            CorruptedDataError: Its file is missing, damaged, or not what it was.
+            CorruptedDataError: Its file is missing, damaged, or was changed.
         """
         return self._kept.get(row, lambda: self._build(self.maps.path_of(row)))
 
@@ -303,7 +303,7 @@ class ManyMapsRasterizer(Rasterizer):
         return self._first.num_channels()
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
-        """Return a raster as the rasterizers of maps show it; see there."""
+        """Return a raster as RGB, as the rasterizers of maps do."""
         return self._first.to_rgb(in_im, **kwargs)
 
     def rasterize(

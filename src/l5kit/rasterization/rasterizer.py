@@ -1,4 +1,4 @@
-"""Rasterizers: what every one offers, what users derive theirs from, and the pictures that they return."""
+"""Rasterizer interface: the base class for user rasterizers, the protocol of batches, and returned images."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 RasterPictures: TypeAlias = "Column | Mapping[str, Column]"
-"""A picture, an array or a tensor of a device, or several by name."""
+"""An image, an array or a tensor of a device, or several by name."""
 
 _Picture = TypeVar("_Picture")
 
 
 def channels_last(image: RasterPictures) -> RasterPictures:
-    """Return views of pictures (channels, height, width) as (height, width, channels)."""
+    """Return views of images (channels, height, width) as (height, width, channels)."""
     if isinstance(image, Mapping):
         return {name: _last(picture) for name, picture in image.items()}
     return _last(image)
@@ -40,12 +40,12 @@ def _last(image: Column) -> Column:
 
 
 def channels_first(image: RasterPictures) -> RasterPictures:
-    """Return pictures (height, width, channels) as (channels, height, width).
+    """Return images (height, width, channels) as (channels, height, width).
 
-    Arrays are C-contiguous then; of what :func:`channels_last` made, both are the memory that it was made of.
+    Arrays are then C-contiguous; results of :func:`channels_last` are returned without a copy.
 
     Raises:
-        InvalidArgumentError: One of them has not three axes.
+        InvalidArgumentError: One of them does not have three axes.
     """
     if isinstance(image, Mapping):
         return {name: _first(picture) for name, picture in image.items()}
@@ -65,13 +65,13 @@ def _first(image: Column) -> Column:
 
 
 def one_picture(image: _Picture | Mapping[str, _Picture]) -> _Picture:
-    """Return the picture of a sample or a batch, for whatever takes but one.
+    """Return the image of a sample or a batch, for consumers of a single image.
 
     Args:
-        image: What a sample has under ``image``.
+        image: The ``image`` of a sample.
 
     Raises:
-        InvalidArgumentError: There are several, as of a rasterizer that returns a dictionary.
+        InvalidArgumentError: There are several, as from a rasterizer that returns a dictionary.
     """
     if isinstance(image, Mapping):
         raise InvalidArgumentError(
@@ -82,9 +82,9 @@ def one_picture(image: _Picture | Mapping[str, _Picture]) -> _Picture:
 
 
 class Rasterizer(ABC):
-    """Draws a window of a log as a picture with one or more channels.
+    """Base class that draws a window of a log as an image with one or more channels.
 
-    A rasterizer of your own derives from this class and defines the three abstract methods; datasets then take it.
+    Your own rasterizer derives from this class and defines the three abstract methods; datasets then accept it.
     """
 
     @abstractmethod
@@ -104,16 +104,16 @@ class Rasterizer(ABC):
             agent: The agent of interest, a row of the newest frame's agents; None for the AV.
 
         Returns:
-            Shape (height, width, channels), float32 from 0 to 1; or several such pictures by name, which samples then
+            Shape (height, width, channels), float32 from 0 to 1; or several such images by name, which samples then
             have as a dictionary under ``image``.
         """
 
     @abstractmethod
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
-        """Return a raster as a picture for display.
+        """Return a raster as an RGB image for display.
 
         Args:
-            in_im: What :meth:`rasterize` returned, shape (height, width, channels).
+            in_im: Result of :meth:`rasterize`, shape (height, width, channels).
             **kwargs: Options of the class; unknown ones are ignored.
 
         Returns:
@@ -131,7 +131,7 @@ class Rasterizer(ABC):
         history_tl_faces: Sequence[RecordArray],
         agent: np.void | None = None,
     ) -> RasterPictures:
-        """Return the raster of :meth:`rasterize` with channels first, as datasets hand it out.
+        """Return the raster of :meth:`rasterize` with channels first, as in samples.
 
         Arguments as in :meth:`rasterize`.
 
@@ -140,22 +140,22 @@ class Rasterizer(ABC):
             returns several.
 
         Raises:
-            InvalidArgumentError: :meth:`rasterize` returns something else than pictures.
+            InvalidArgumentError: :meth:`rasterize` does not return images.
         """
         return channels_first(self.rasterize(history_frames, history_agents, history_tl_faces, agent))
 
 
 @runtime_checkable
 class WindowRasterizer(Protocol):
-    """A rasterizer that draws batches of windows, on the processor or on a device.
+    """Protocol of a rasterizer that draws batches of windows, on the processor or on a device.
 
-    Samplers ask for this protocol, not for a class: any object with these five members gets batches, and single samples
-    as batches of one. It need not derive from a class of this package; viewers also ask for ``to_rgb``.
+    Samplers require this protocol, not a class: any object with these five members gets batches, and single samples as
+    batches of one. It need not derive from a class of this package; viewers also need ``to_rgb``.
     """
 
     @property
     def draws_windows(self) -> bool:
-        """Whether :meth:`rasterize_windows` can be used; else windows are drawn one by one by ``rasterize_planar``."""
+        """Whether :meth:`rasterize_windows` can be used; otherwise ``rasterize_planar`` draws windows one by one."""
 
     @property
     def image_dtype(self) -> str:
@@ -163,7 +163,7 @@ class WindowRasterizer(Protocol):
 
     @property
     def image_device(self) -> str:
-        """``cpu`` if rasters lie in memory of the processor, NumPy arrays as a rule; else the device of the tensors."""
+        """``cpu`` if rasters are in host memory, usually NumPy arrays; otherwise the device of the tensors."""
 
     def images_shape(self, num_windows: int, /) -> tuple[int, int, int, int]:
         """Return the shape of the rasters of a batch of windows: (B, channels, height, width)."""
@@ -172,10 +172,10 @@ class WindowRasterizer(Protocol):
         """Return the rasters of a batch of windows.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
-            images: Memory for the result, C-contiguous, of :meth:`images_shape` and ``image_dtype``, whatever it holds;
-                None for new memory, always where ``image_device`` is not ``cpu``.
+            images: Memory for the result, C-contiguous, of :meth:`images_shape` and ``image_dtype``, with any content;
+                None for new memory, always if ``image_device`` is not ``cpu``.
 
         Returns:
             Shape (B, channels, height, width) of ``image_dtype``, on ``image_device``.

@@ -1,4 +1,4 @@
-"""Rasterizer builder: the table of map types, and the rasterizer that a configuration describes."""
+"""Rasterizer builder: the table of map types, and the rasterizer of a configuration."""
 
 import os
 from collections.abc import Mapping
@@ -54,24 +54,24 @@ _LEAST_SINE = 0.01
 def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
     """Return the rasterizer of the ``raster_params.map_type`` of a configuration.
 
-    ``py_semantic`` and ``py_satellite`` give boxes over the semantic map or the aerial picture, ``semantic_debug`` and
-    ``satellite_debug`` the map or the picture alone, ``box_debug`` boxes alone and ``stub_debug`` an empty picture.
-    With ``model_params.route`` there is one more channel, the route of the AV; it takes the semantic map.
-    ``FILE.py:NAME`` is a rasterizer in a file of the user, whose code runs: what a class or function of that name makes
-    of ``cfg`` and ``data_manager``, or an object.
+    ``py_semantic`` and ``py_satellite`` give boxes over the semantic map or the aerial image, ``semantic_debug`` and
+    ``satellite_debug`` the map or the image alone, ``box_debug`` boxes alone and ``stub_debug`` an empty raster. With
+    ``model_params.route`` there is one more channel, the route of the AV, which needs the semantic map.
+    ``FILE.py:NAME`` is a rasterizer in a file of the user, whose code runs: an object of that name, or the result of a
+    class or function for ``cfg`` and ``data_manager``.
 
     Args:
         cfg: Sections ``raster_params`` and ``model_params``; only the keys that the map type needs are read.
-        data_manager: Finds the map, the aerial picture and meta.json.
+        data_manager: Data manager of the map, the aerial image and meta.json.
 
     Warns of keys that are nearly those of ``raster_params``.
 
     Raises:
-        ConfigError: A needed key, or a matrix of meta.json, is missing or of the wrong type; a raster would take less
-            than a pixel of the aerial picture, or far more than it has, or more memory than anyone wants.
+        ConfigError: A required key, or a matrix of meta.json, is missing or of the wrong type; a raster would cover
+            less than a pixel of the aerial image, or far more than it has, or need an absurd amount of memory.
         UnsupportedConfigError: There is no such map type (a ``NotImplementedError``).
-        FileNotFoundError: A needed file is missing.
-        CorruptedDataError: The aerial picture cannot be read.
+        FileNotFoundError: A required file is missing.
+        CorruptedDataError: The aerial image cannot be read.
         InvalidArgumentError: The file of the user cannot be loaded, or gives no rasterizer.
         TypeError: A file is needed, and ``data_manager`` is something else, such as the path of a folder.
     """
@@ -85,7 +85,7 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
             refuse_routes(len(rasterizer.maps))
         rasterizer = RouteRasterizer(rasterizer, MapAPI.from_cfg(data_manager, cfg))
 
-    # a raster of more memory than anyone wants is a slip in a size
+    # an absurd amount of memory indicates a typo in a size
     num_bytes = int(np.prod(rasterizer.images_shape(1))) * np.dtype(rasterizer.image_dtype).itemsize
     if num_bytes > _MAX_SAMPLE_BYTES:
         raise ConfigError(
@@ -97,12 +97,12 @@ def build_rasterizer(cfg: Config, data_manager: DataManager) -> Rasterizer:
 
 
 def count_channels(cfg: Config) -> int:
-    """Return how many channels the rasters of a configuration have, without the files that they are drawn from.
+    """Return the number of channels of the rasters of a configuration, without reading map or image files.
 
     Raises:
-        ConfigError: A needed key is missing or of the wrong type.
+        ConfigError: A required key is missing or of the wrong type.
         UnsupportedConfigError: There is no such map type.
-        InvalidArgumentError: The rasterizer is one of the user, which is made for it, and that fails.
+        InvalidArgumentError: A user rasterizer, which is created for this, fails.
     """
     if own_map_type(cfg) is not None:
         return _load_own(cfg, LocalDataManager(os.environ.get(L5KIT_DATA_FOLDER_ENV_KEY, ""))).num_channels()
@@ -112,14 +112,14 @@ def count_channels(cfg: Config) -> int:
 
 
 MAP_TYPES: Final[dict[str, type[RasterizerParams]]] = {params.map_type_name(): params for params in RASTERIZERS}
-"""What the rasterizer of each ``raster_params.map_type`` is built from.
+"""Inputs of the rasterizer of each ``raster_params.map_type``.
 
 A new map type is an entry of ``RASTERIZERS`` in ``l5kit.configs.parameters``.
 """
 
 
 def own_map_type(cfg: Config) -> str | None:
-    """Return the ``FILE.py:NAME`` of the rasterizer of a configuration; None where that is one of l5kit."""
+    """Return the ``FILE.py:NAME`` of the rasterizer of a configuration; None for one of l5kit."""
     section = cfg.get("raster_params")
     map_type = section.get("map_type") if isinstance(section, Mapping) else None
     return map_type if isinstance(map_type, str) and is_own(map_type) else None
@@ -145,7 +145,7 @@ def _load_own(cfg: Config, data_manager: DataManager) -> Rasterizer:
 
 
 def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasterizer | ManyMapsRasterizer:
-    """Return the rasterizer of a map type, without a route; a new map type is a case here."""
+    """Return the rasterizer of a map type, without a route; add a case here for a new map type."""
     context, image_dtype, boxes = RenderContext.from_geometry(params.geometry), params.image_dtype, _boxes_of(params)
     match params:
         case SemanticWithBoxes() | SemanticAlone():
@@ -183,7 +183,7 @@ def _build(params: RasterizerParams, data_manager: DataManager) -> PlanarRasteri
 def _build_on_map(
     params: SemanticWithBoxes | SemanticAlone, world_to_ecef: Float64Array, map_path: str
 ) -> PlanarRasterizer:
-    """Return the rasterizer of a map type that takes the semantic map, for one map."""
+    """Return the rasterizer of a map type with the semantic map, for one map."""
     context, image_dtype = RenderContext.from_geometry(params.geometry), params.image_dtype
     if isinstance(params, SemanticAlone):
         return SemanticRasterizer(context, map_path, world_to_ecef, image_dtype=image_dtype)
@@ -197,13 +197,13 @@ def _build_on_map(
 
 
 def _boxes_of(params: RasterizerParams) -> dict[str, Any]:
-    """Return what a map type says of boxes; nothing where it draws none."""
+    """Return the box options of a map type; empty if it draws none."""
     keys = ("filter_agents_threshold", "history_num_frames", "render_ego_history", "solid_boxes")
     return {key: getattr(params, key) for key in keys} if isinstance(params, BoxParams) else {}
 
 
 def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[AerialImage, Float64Array]:
-    """Return the aerial picture, and the transform from the world to its pixels."""
+    """Return the aerial image, and the transform from the world to its pixels."""
     require_data_manager(data_manager)
     picture_path = data_manager.require(params.satellite_map_key)
     meta_path = data_manager.require(params.dataset_meta_key)
@@ -213,7 +213,7 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
     )
     aerial, world_to_aerial = AerialImage.from_file(picture_path), ecef_to_aerial @ world_to_ecef
 
-    # matrices of another picture give pixels of any size, or rows and columns that are none
+    # a matrix of another image gives pixels of any size, or non-finite rows and columns
     files = f"{meta_path} and {picture_path}"
     scale_m = compute_pixel_scale(world_to_aerial)
     if not scale_m <= _MAX_AERIAL_PIXEL_M:
@@ -229,7 +229,7 @@ def _find_picture(params: SatelliteParams, data_manager: DataManager) -> tuple[A
             "take the meta.json of this picture"
         )
 
-    # a raster may take less than a pixel of the picture, or far more than all of it
+    # a raster may cover less than a pixel of the image, or far more than all of it
     geometry = params.geometry
     try:
         aerial_crop_size(geometry.raster_size_px, aerial.pixels.shape, scale_m, geometry.pixel_size_m)

@@ -13,7 +13,7 @@ from l5kit.geometry.transform import compute_agent_pose, compute_agent_poses, ve
 
 @dataclass(frozen=True, eq=False)
 class RenderContext:
-    """Where the agent of interest sits in a raster, which way is up, and how many metres a pixel covers.
+    """Geometry of a raster: position of the agent of interest, orientation, and metres per pixel.
 
     The agent always points to growing columns. Pixel coordinates are (column, row), pixel (0, 0) is the top left one.
     The attributes are read-only arrays; a change needs a new object.
@@ -21,9 +21,9 @@ class RenderContext:
     Attributes:
         raster_size_px: Width and height, integers, shape (2,).
         pixel_size_m: Metres per pixel along columns and rows, equal, shape (2,).
-        center_in_raster_ratio: Position of the agent as fractions of width and height, the height counted from the
-            bottom or the top as ``set_origin_to_bottom`` says, shape (2,).
-        set_origin_to_bottom: Whether the left side of the agent is up in the raster (else down).
+        center_in_raster_ratio: Position of the agent as fractions of width and height, with the height counted from the
+            bottom or the top according to ``set_origin_to_bottom``, shape (2,).
+        set_origin_to_bottom: Whether the left side of the agent is up in the raster (otherwise down).
         raster_from_local: Pixels from metres in the frame of the agent, float64 (3, 3).
 
     Raises:
@@ -55,7 +55,7 @@ class RenderContext:
                 f"pixel_size_m is {pixel_m.tolist()}; pixels must be square, pass the same number twice"
             )
 
-        # metres ahead and to the left of the agent, scaled and shifted; upside down where its left is up
+        # metres ahead and to the left of the agent, scaled and shifted; flipped if its left side is up
         scale, center_px = 1.0 / pixel_m, self.center_in_raster_ratio * self.raster_size_px
         from_local = np.array([[scale[0], 0.0, center_px[0]], [0.0, scale[1], center_px[1]], [0.0, 0.0, 1.0]])
         if self.set_origin_to_bottom:
@@ -102,7 +102,7 @@ class RenderContext:
         return raster_from_world
 
     def raster_from_world_many(self, positions_m: FloatArray, yaws_rad: FloatArray) -> Float64Array:
-        """Return the transforms for many poses, to the bit as :meth:`raster_from_world` returns each.
+        """Return the transforms for many poses, with the same bits as :meth:`raster_from_world`.
 
         Args:
             positions_m: World positions, shape (B, 2).

@@ -1,4 +1,4 @@
-"""Route rasterizer: one channel more behind those of another rasterizer, the lanes that the AV takes."""
+"""Route rasterizer: an additional channel with the lanes of the AV's route, after those of another rasterizer."""
 
 import math
 from functools import cached_property
@@ -27,13 +27,13 @@ _CORNERS = 4
 
 
 class _Views(NamedTuple):
-    """What B pictures show of routes.
+    """Views of routes in B rasters.
 
     Attributes:
         poses: World x, y and yaw of the AVs, (B, 3).
         raster_from_world: Pixels from world metres, (B, 3, 3).
         raster_size: Width and height in pixels.
-        reach_m: How far ahead of the AVs lanes are drawn.
+        reach_m: Distance ahead of the AVs up to which lanes are drawn.
     """
 
     poses: Float64Array
@@ -45,22 +45,22 @@ class _Views(NamedTuple):
 class RouteRasterizer(PlanarRasterizer):
     """The channels of another rasterizer, then one with the lanes ahead along the route of the AV, filled on black.
 
-    It shows what is between the left and the right edge of the lanes of the route, from beside the AV on. It is black
-    where no route is known: for agents of interest other than the AV, for windows that are no
+    It shows the area between the left and the right edge of the lanes of the route, from the AV on. It is black if no
+    route is known: for agents of interest other than the AV, for windows that are not
     :class:`~l5kit.lanes.routes.RoutedWindows` (which :meth:`rasterize` draws), and more than 30 m from the route.
 
     Args:
-        base: Draws the other channels, windows in batches.
+        base: Draws the other channels, in batches of windows.
         map_api: The map with the lanes.
-        reach_m: How far ahead the lanes are drawn.
+        reach_m: Distance ahead up to which lanes are drawn.
 
     Raises:
-        InvalidArgumentError: ``base`` draws single windows only, or ``reach_m`` is not positive.
+        InvalidArgumentError: ``base`` only draws single windows, or ``reach_m`` is not positive.
 
     Attributes:
-        base: Draws the other channels, windows in batches.
+        base: Draws the other channels, in batches of windows.
         mapAPI: The map.
-        reach_m: How far ahead the lanes are drawn.
+        reach_m: Distance ahead up to which lanes are drawn.
     """
 
     def __init__(self, base: PlanarRasterizer, map_api: MapAPI, *, reach_m: float = RouteParams.reach_m) -> None:
@@ -77,12 +77,12 @@ class RouteRasterizer(PlanarRasterizer):
         self.reach_m = reach_m
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the lanes out, which the receiving process can build again from the map."""
+        """Leave the lanes out, which the receiving process can rebuild from the map."""
         return {name: value for name, value in vars(self).items() if name != "route_map"}
 
     @cached_property
     def route_map(self) -> RouteMap:
-        """The lanes as routes tell of them."""
+        """The lanes of routes."""
         return build_route_map(self.mapAPI)
 
     def num_channels(self) -> int:
@@ -90,10 +90,10 @@ class RouteRasterizer(PlanarRasterizer):
         return self.base.num_channels() + 1
 
     def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> StackedList:
-        """Return what the other rasterizer draws and, for the last channel, the lanes of the routes.
+        """Return the draw list of the other rasterizer and, for the last channel, the lanes of the routes.
 
         Args:
-            windows: What to draw, the history of B windows.
+            windows: The history of B windows.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
@@ -101,7 +101,7 @@ class RouteRasterizer(PlanarRasterizer):
         if not isinstance(windows, RoutedWindows) or targets.track_ids is not None:
             return StackedList((below, BlankList(len(windows), (1, *below.planes_shape[1:]))))
 
-        # a quadrangle for each step of a route: one contour of all would leave holes where a route crosses itself
+        # a quadrilateral for each step of a route, as a single contour would leave holes where a route crosses itself
         width, height = self.raster_size.tolist()
         most_shapes = len(windows) * (int(self.reach_m / PATH_STEP_M) + 2)
         points = np.empty((_CORNERS * most_shapes, 2), np.int32)
@@ -146,12 +146,12 @@ class RouteRasterizer(PlanarRasterizer):
 
 @kernel_jit
 def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int64Array:
-    """Write the corners of the steps of routes that may touch the pictures.
+    """Write the corners of the steps of routes that may touch the rasters.
 
     Args:
-        points: Takes columns and rows in 512ths of a pixel, four for a step, (P, 2).
+        points: Receives columns and rows in 512ths of a pixel, four for a step, (P, 2).
         routes: The routes of the windows.
-        views: What the pictures show.
+        views: Views of the rasters.
 
     Returns:
         The first step of each window and the end of the last one, (B + 1,).
@@ -164,7 +164,7 @@ def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int
             here_m, end_m = position.arc_m, min(position.arc_m + views.reach_m, routes.arrays.lengths_m[route])
             before = _edges_at(routes.arrays, route, here_m, matrix)
             while here_m < end_m:
-                # steps end where the points of the route are, so that edges bend there and nowhere else
+                # steps end at the points of the route, the only places where edges bend
                 here_m = min((math.floor(here_m / PATH_STEP_M) + 1) * PATH_STEP_M, end_m)
                 after = _edges_at(routes.arrays, route, here_m, matrix)
                 column_low = row_low = np.inf
@@ -185,7 +185,7 @@ def _write_lanes(points: Int32Array, routes: WindowRoutes, views: _Views) -> Int
 def _edges_at(
     routes: RouteArrays, route: int, arc_m: float, raster_from_world: Float64Array
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return column and row of the left and of the right edge of the lane at a length of a route."""
+    """Return column and row of the left and of the right edge of the lane at an arc length of a route."""
     first, stop = routes.starts[route], routes.starts[route + 1]
     x, y, along_x, along_y = line_at(routes.points_m[first:stop], arc_m)
     widths_m = routes.widths_m[first + index_along(arc_m + 0.5 * PATH_STEP_M, stop - first - 1)]

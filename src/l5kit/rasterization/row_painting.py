@@ -1,7 +1,7 @@
-"""Painting of one row of pixels, for devices on which each row of a picture is painted by a thread of its own.
+"""Painting of one row of pixels, for devices on which each row of an image is painted by its own thread.
 
-The pixels are those of :mod:`l5kit.rasterization.painter`, to the bit: all of it is arithmetic of whole numbers,
-and a row sees the same shapes in the same order. Nothing is kept between rows, so that no thread waits for another one.
+The pixels are those of :mod:`l5kit.rasterization.painter`, to the bit: all arithmetic is in integers, and a row draws
+the same shapes in the same order. Rows share no state, so no thread waits for another one.
 """
 
 from typing import Any, Final, NamedTuple
@@ -16,25 +16,25 @@ from l5kit.rasterization.draw_list import FILLED, OPEN_LINE
 from l5kit.rasterization.painter import DISTANCE_WEIGHTS, ONE, SHIFT, divide, line_course
 
 MARGIN_PX: Final = 4
-"""Rows above and below its points that a contour may touch, corners being at whole rows, and one to spare."""
+"""Rows above and below its points that a contour may touch, with corners at whole rows, and a margin of one."""
 
 POINT_SHIFT: Final = 9
 
 _FAR: Final[Any] = np.int64(-(2**62))
-"""Left of all crossings; its opposite is right of them."""
+"""Left of all crossings; its negative is right of them."""
 
 _ZERO: Final[Any] = np.int64(0)
 _BEFORE: Final[Any] = np.int64(-1)
 
 
 class ShapeArrays(NamedTuple):
-    """What is drawn; it means what a :class:`~l5kit.rasterization.draw_list.ShapeList` does.
+    """Shapes to draw, like those of a :class:`~l5kit.rasterization.draw_list.ShapeList`.
 
     Attributes:
         points: Columns and rows in 512ths of a pixel, (P, 2).
         contours: First point, end point, and the first and the end row that each may touch, (K, 4).
         shapes: Kind, first contour, their end, and colour of each, (S, 4).
-        groups: First shape, their end, and the first of the planes that they are drawn in, (G, 3).
+        groups: First shape, their end, and the first of their planes, (G, 3).
         colors: (colours, channels).
     """
 
@@ -49,7 +49,7 @@ class Canvas(NamedTuple):
     """Planes to draw in.
 
     Attributes:
-        pixels: Those of planes that follow each other, (planes x height x width,).
+        pixels: Pixels of successive planes, (planes x height x width,).
         words: The same memory as words of eight pixels, of which the last may be incomplete.
         height: Rows of a plane.
         width: Columns of a plane.
@@ -65,10 +65,10 @@ _Line = tuple[int, int, int, int]
 """Column and row of both ends of a line, in 65,536ths of a pixel."""
 
 _Crossings = tuple[int, int, int]
-"""How many edges of a filled shape cross a row, and the leftmost and the rightmost place, in 65,536ths of a pixel."""
+"""Number of edges of a filled shape that cross a row, and the leftmost and rightmost crossing, 65,536ths of a pixel."""
 
 _EIGHT_TIMES: Final[Any] = np.uint64(0x0101010101010101)
-"""A byte times this is a word of eight of it."""
+"""Factor that repeats a byte eight times in a word."""
 
 _WORD_SHIFT: Final = 3
 
@@ -76,7 +76,7 @@ _MOST_POINTS: Final = 2**31 - 1
 
 
 def require_countable(num_points: int) -> None:
-    """Refuse more points of shapes than 32 bits count.
+    """Refuse more points of shapes than 32 bits can count.
 
     Raises:
         InvalidArgumentError: There are more.
@@ -92,17 +92,17 @@ def paint(backend: Backend, canvas: Canvas, num_groups: int, drawn: ShapeArrays)
     """Draw shapes, all rows of all groups at once.
 
     Args:
-        backend: Where the arrays lie.
-        canvas: Where to draw, with the background.
-        num_groups: How many groups there are.
-        drawn: What is drawn.
+        backend: Backend of the arrays.
+        canvas: Output planes, with the background.
+        num_groups: Number of groups.
+        drawn: The shapes.
     """
     backend.run(_paint_row, num_groups * canvas.height, canvas, drawn)
 
 
 @kernel_jit
 def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: Int32Array, contour: int) -> None:
-    """Write a contour of points that are written already, and the rows that it may touch."""
+    """Write a contour of points that are already written, and the rows that it may touch."""
     low: Any = np.int64(height)
     high: Any = np.int64(0)
     for point in range(first, end):
@@ -114,14 +114,14 @@ def bound_rows(points: Int32Array, first: int, end: int, height: int, contours: 
 
 @kernel_jit
 def _paint_row(item: int, arguments: tuple[Any, ...]) -> None:
-    """Draw the shapes of a group, one over the other, in one row of its planes."""
+    """Draw the shapes of a group, over each other, in one row of its planes."""
     of_canvas, of_shapes = arguments
     canvas, drawn = Canvas(*of_canvas), ShapeArrays(*of_shapes)
     group, row = item // canvas.height, item % canvas.height
     contours, shapes, groups = drawn.contours, drawn.shapes, drawn.groups
     position = (groups[group, 2], row)
     for shape in range(groups[group, 0], groups[group, 1]):
-        # the lines in this row, and where edges of a filled shape cross it
+        # the lines in this row, and its crossings with the edges of a filled shape
         crossings = (_ZERO, -_FAR, _FAR)
         for contour in range(shapes[shape, 1], shapes[shape, 2]):
             if contours[contour, 2] <= row < contours[contour, 3]:
@@ -129,7 +129,7 @@ def _paint_row(item: int, arguments: tuple[Any, ...]) -> None:
         if crossings[0] == 2:
             _fill_between(canvas, position, drawn, shape, crossings[1], crossings[2])
         elif crossings[0] > 2:
-            # several edges: between every first and second crossing from left to right
+            # several edges: fill between every first and second crossing from left to right
             x0, edge = _next_crossing(row, canvas.height, drawn, shape, (_FAR, _BEFORE))
             for pair in range(crossings[0] // 2):
                 x1, edge = _next_crossing(row, canvas.height, drawn, shape, (x0, edge))
@@ -147,7 +147,7 @@ def _position(point: int) -> int:
 
 @kernel_jit
 def _height(point: int, is_filled: bool) -> int:
-    """Return the row of a point in 65,536ths; corners of filled shapes lie at whole rows."""
+    """Return the row of a point in 65,536ths; corners of filled shapes are at whole rows."""
     y: Any = np.int64(point) << (SHIFT - POINT_SHIFT)
     if is_filled:
         y = (y + (ONE >> 1)) & -ONE
@@ -183,7 +183,7 @@ def _draw_contour(
 
 @kernel_jit
 def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, shape: int, line: _Line) -> None:
-    """Draw what of an anti-aliased line lies in a row."""
+    """Draw the part of an anti-aliased line that is in a row."""
     row = position[1]
     height: Any = np.int64(canvas.height)
     width: Any = np.int64(canvas.width)
@@ -212,7 +212,7 @@ def _draw_line(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays, sh
 
 @kernel_jit
 def _weight_at(step: int, num_steps: int, weights: tuple[int, int, int, int], usual: int, at: int, beside: int) -> int:
-    """Return the weight in 256ths of a pixel before (-1), on (0) or behind (1) a line in one of its steps."""
+    """Return the weight in 256ths of a pixel before (-1), on (0) or after (1) a line in one of its steps."""
     weight: Any = usual
     if step == num_steps:
         weight = weights[3]
@@ -232,7 +232,7 @@ def _blend(canvas: Canvas, position: tuple[int, int], column: int, drawn: ShapeA
     pixels, colors, color = canvas.pixels, drawn.colors, drawn.shapes[shape, 3]
     plane: Any = np.int64(canvas.height) * canvas.width
     at: Any = np.int64(position[0]) * plane + np.int64(position[1]) * canvas.width + column
-    if colors.shape[1] == 3:  # all are read before any is written, so that one does not wait for the other
+    if colors.shape[1] == 3:  # read all before writing any, so that accesses can overlap
         red, green, blue = pixels[at], pixels[at + plane], pixels[at + 2 * plane]
         pixels[at] = _mixed(red, colors[color, 0], weight)
         pixels[at + plane] = _mixed(green, colors[color, 1], weight)
@@ -245,7 +245,7 @@ def _blend(canvas: Canvas, position: tuple[int, int], column: int, drawn: ShapeA
 
 @kernel_jit
 def _mixed(value: int, color: int, weight: int) -> int:
-    """Return what becomes of a value under a colour with a weight in 256ths."""
+    """Return the value of a pixel after painting a colour over it with a weight in 256ths."""
     share: Any = np.int64(color) * weight + 127
     once: Any = (np.int64(value) * (256 - weight) + share) >> 8
     result: int = (once * (256 - weight) + share) >> 8
@@ -265,9 +265,9 @@ def _crossing(line: _Line, row: int, height: int) -> tuple[bool, int]:
 
 @kernel_jit
 def _next_crossing(row: int, height: int, drawn: ShapeArrays, shape: int, last: tuple[int, int]) -> tuple[int, int]:
-    """Return the crossing that follows another one from left to right, and its edge.
+    """Return the next crossing after a given one from left to right, and its edge.
 
-    Crossings in one place come in the order of their edges.
+    Crossings at the same position are ordered by their edges.
     """
     points, contours, shapes = drawn.points, drawn.contours, drawn.shapes
     best_x, best_edge, edge = -_FAR, _BEFORE, _ZERO
@@ -300,7 +300,7 @@ def _fill_between(canvas: Canvas, position: tuple[int, int], drawn: ShapeArrays,
         return
     begin: Any = (np.int64(position[0]) * height + position[1]) * width
     for channel in range(colors.shape[1]):
-        # eight pixels at once where a word holds no others: nobody else writes to it then
+        # eight pixels at once in words without pixels of other rows, so no other thread writes to them
         first, end, value = begin + left, begin + right, colors[color, channel]
         first_word = (first + 7) >> _WORD_SHIFT
         end_word = max(end >> _WORD_SHIFT, first_word)

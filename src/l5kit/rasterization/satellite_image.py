@@ -1,6 +1,6 @@
-"""Aerial pictures, and rotated and scaled crops of them.
+"""Aerial images, and rotated and scaled crops of them.
 
-The first coordinate of a point in the picture counts rows, the second columns, as in L5Kit 1.5.
+The first coordinate of a point in the image counts rows, the second columns, as in L5Kit 1.5.
 """
 
 import math
@@ -20,9 +20,9 @@ from l5kit.rasterization.turned_crop import can_turn_and_scale, start_of_middle,
 
 
 class AerialImage:
-    """Pixels of an aerial picture and, when they were read from a file, where that lies.
+    """Pixels of an aerial image, and the file that they were read from.
 
-    Pickling keeps the path in place of the pixels when there is one; the receiving process reads the file again.
+    If there is a file, pickling stores its path instead of the pixels; the receiving process reads the file again.
 
     Attributes:
         pixels: RGB, uint8, shape (rows, columns, 3).
@@ -39,7 +39,7 @@ class AerialImage:
 
     @classmethod
     def from_file(cls, path: str) -> "AerialImage":
-        """Read a picture in any format that OpenCV knows; errors as in :func:`read_aerial_pixels`."""
+        """Read an image in any format that OpenCV knows; errors as in :func:`read_aerial_pixels`."""
         return cls(read_aerial_pixels(path), path)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -47,18 +47,18 @@ class AerialImage:
 
 
 def read_aerial_pixels(path: str) -> UInt8Array:
-    """Return the pixels of a picture file, RGB, shape (rows, columns, 3), read-only.
+    """Return the pixels of an image file, RGB, shape (rows, columns, 3), read-only.
 
     Raises:
         FileNotFoundError: There is no such file.
-        CorruptedDataError: OpenCV cannot read the file as a picture.
+        CorruptedDataError: OpenCV cannot read the file as an image.
     """
     require_regular_file(path, called="picture file")
     with open(path, "rb") as file:
         content = np.frombuffer(file.read(), np.uint8)
     try:
         bgr = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
-    except cv2.error as error:  # headers of sizes that cannot be, for example
+    except cv2.error as error:  # headers with impossible sizes, for example
         raise CorruptedDataError(f"{path} is not a picture that OpenCV can read ({error}); replace the file") from error
     if bgr is None:
         raise CorruptedDataError(f"{path} is not a picture that OpenCV can read; replace the file")
@@ -68,7 +68,7 @@ def read_aerial_pixels(path: str) -> UInt8Array:
 
 
 _MAX_BLACK_PX = 2**24
-"""Pixels that a crop may have beyond those of the whole picture, where it is padded with black."""
+"""Upper bound of the pixels of a crop beyond those of the whole image, where it is padded with black."""
 
 
 def get_sat_image_crop(
@@ -79,21 +79,21 @@ def get_sat_image_crop(
     *,
     out_of_bounds: str = "error",
 ) -> NumericArray:
-    """Return a crop around a point at the scale of the picture.
+    """Return a crop around a point at the scale of the image.
 
     Args:
         sat_image: Shape (rows, columns) or (rows, columns, channels).
         crop_size: Rows and columns of the crop, shape (>= 2,).
         sat_pixel_translation: Row and column of the centre, shape (>= 2,).
-        yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
-        out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
+        yaw: Counter-clockwise rotation of the image around the centre in radians; None for none.
+        out_of_bounds: ``error``, or ``pad`` to fill the area outside the image with 0.
 
     Returns:
-        Shape (rows, columns, ...) of ``crop_size``; a view of ``sat_image`` when nothing is turned or filled.
+        Shape (rows, columns, ...) of ``crop_size``; a view of ``sat_image`` without rotation and padding.
 
     Raises:
-        IndexOutOfRangeError: The square that has to be read, sqrt(2) times larger for a turned crop, is not inside the
-            picture, whose last row and column do not count.
+        IndexOutOfRangeError: The square to read, sqrt(2) times larger for a rotated crop, is not inside the image,
+            whose last row and column do not count.
         InvalidArgumentError: ``crop_size`` or ``sat_pixel_translation`` has fewer than two entries.
     """
     size = _as_crop_size(crop_size)
@@ -113,17 +113,17 @@ def get_sat_image_crop_scaled(
     *,
     out_of_bounds: str = "error",
 ) -> NumericArray:
-    """Return a crop around a point, turned and brought to another scale.
+    """Return a crop around a point, rotated and scaled.
 
     Args:
         sat_image: Shape (rows, columns) or (rows, columns, channels).
         crop_size: Width and height of the result in pixels, shape (>= 2,).
         sat_pixel_translation: Row and column of the centre in ``sat_image``, shape (>= 2,).
-        yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
+        yaw: Counter-clockwise rotation of the image around the centre in radians; None for none.
         sat_pixel_scale: Metres per pixel of ``sat_image``.
         pixel_size: Metres per pixel of the result, one number or one for each axis.
-        interpolation: OpenCV's name of the method that changes the scale.
-        out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
+        interpolation: OpenCV's name of the interpolation.
+        out_of_bounds: ``error``, or ``pad`` to fill the area outside the image with 0.
 
     Returns:
         Shape (height, width, ...).
@@ -165,13 +165,13 @@ def write_scaled_crop(
     """Write a crop of :func:`get_sat_image_crop_scaled` into planes.
 
     Args:
-        planes: Where it is written, uint8, C-contiguous, shape (3, height, width).
+        planes: Output, uint8, C-contiguous, shape (3, height, width).
         sat_image: Shape (rows, columns, 3), uint8.
         sat_pixel_translation: Row and column of the centre in ``sat_image``, shape (>= 2,).
-        yaw: Angle in radians by which the picture is turned counter-clockwise around the centre; None for no turn.
-        sat_size: Rows and columns that the crop is made of, from :func:`aerial_crop_size`.
-        interpolation: OpenCV's name of the method that changes the scale.
-        out_of_bounds: ``error``, or ``pad`` to fill what lies outside the picture with 0.
+        yaw: Counter-clockwise rotation of the image around the centre in radians; None for none.
+        sat_size: Rows and columns of the image in the crop, from :func:`aerial_crop_size`.
+        interpolation: OpenCV's name of the interpolation.
+        out_of_bounds: ``error``, or ``pad`` to fill the area outside the image with 0.
         upside_down: Whether the last row is written first.
 
     Raises:
@@ -192,18 +192,18 @@ def write_scaled_crop(
 def aerial_crop_size(
     crop_size: tuple[int, int], picture_shape: tuple[int, ...], sat_pixel_scale: float, pixel_size: ArrayLike
 ) -> tuple[int, int]:
-    """Return rows and columns of an aerial picture that a crop is made of.
+    """Return rows and columns of an aerial image that a crop covers.
 
-    A crop is a square of its longer side, and sqrt(2) times as much of the picture is read when it is turned.
+    A crop is a square of its longer side; a rotated crop reads sqrt(2) times as much of the image.
 
     Args:
         crop_size: Width and height of the crop in pixels.
-        picture_shape: Rows and columns of the picture, and more.
-        sat_pixel_scale: Metres per pixel of the picture.
+        picture_shape: Rows and columns of the image, and more.
+        sat_pixel_scale: Metres per pixel of the image.
         pixel_size: Metres per pixel of the crop, one number or one for each axis.
 
     Raises:
-        InvalidArgumentError: That is less than a pixel, or far more than the picture has.
+        InvalidArgumentError: That is less than a pixel, or far more than the image has.
     """
     side = max(crop_size)
     side_m = np.array([side, side]) * np.asarray(pixel_size, np.float64)
@@ -233,7 +233,7 @@ def get_sat_image_crop_scaled_from_ecef(
         sat_image: Shape (rows, columns) or (rows, columns, channels).
         crop_size: Width and height of the result in pixels, shape (>= 2,).
         ecef_translation: ECEF position of the centre in metres, shape (3,).
-        ecef_to_sat: Row and column of the picture from ECEF, shape (4, 4).
+        ecef_to_sat: Row and column of the image from ECEF, shape (4, 4).
         **kwargs: The other arguments of :func:`get_sat_image_crop_scaled`.
 
     Returns:
@@ -246,7 +246,7 @@ def get_sat_image_crop_scaled_from_ecef(
 def _get_sat_image_crop_without_rotation(
     sat_image: NumericArray, crop_size: ArrayLike, sat_pixel_translation: ArrayLike, *, out_of_bounds: str = "error"
 ) -> NumericArray:
-    """Return the upright crop of ``crop_size`` rows and columns around a row and column, a view when it lies inside."""
+    """Return the upright crop of ``crop_size`` rows and columns around a row and column, a view if it is inside."""
     size, center = _as_crop_size(crop_size)[:2], np.asarray(sat_pixel_translation, dtype=np.float64)
     if center.ndim != 1 or len(center) < 2:
         raise InvalidArgumentError(f"sat_pixel_translation is {sat_pixel_translation!r}; pass row and column")
@@ -258,7 +258,7 @@ def _get_sat_image_crop_without_rotation(
     if (start >= 0).all() and (end < image_size).all():
         return sat_image[start[0] : end[0], start[1] : end[1]]
     if out_of_bounds == "pad":
-        # what lies inside the picture, in its place among zeros
+        # copy the part inside the image into zeros
         crop: NumericArray = np.zeros((*(end - start), *sat_image.shape[2:]), sat_image.dtype)
         low = np.clip(start, 0, sat_image.shape[:2])
         high = np.clip(end, low, sat_image.shape[:2])
@@ -275,7 +275,7 @@ def _get_sat_image_crop_without_rotation(
 def _cut_to_turn(
     sat_image: NumericArray, crop_size: ArrayLike, sat_pixel_translation: ArrayLike, out_of_bounds: str
 ) -> NumericArray:
-    """Return the upright crop that holds a crop of ``crop_size`` rows and columns however it is turned."""
+    """Return the upright crop that contains a crop of ``crop_size`` rows and columns at any rotation."""
     large_size = np.ceil(_as_crop_size(crop_size) * math.sqrt(2)).astype(np.int64)
     return _get_sat_image_crop_without_rotation(
         sat_image, large_size, sat_pixel_translation, out_of_bounds=out_of_bounds
@@ -283,20 +283,20 @@ def _cut_to_turn(
 
 
 def _turn(large: NumericArray, yaw: float, size: Sequence[int] | Int64Array) -> NumericArray:
-    """Return the middle rows and columns of a crop that is turned counter-clockwise around its middle."""
+    """Return the central rows and columns of a crop that is rotated counter-clockwise around its centre."""
     num_rows, num_columns = large.shape[:2]
     turn = cv2.getRotationMatrix2D((num_columns / 2, num_rows / 2), float(np.degrees(yaw)), 1)
     return _crop_center(cv2.warpAffine(large, turn, (num_columns, num_rows)), size)
 
 
 def _scale_crop(crop: NumericArray, size: tuple[int, ...], interpolation: int) -> NumericArray:
-    """Return the middle rows and columns of a crop that is scaled to a square of the longer side."""
+    """Return the central rows and columns of a crop that is scaled to a square of the longer side."""
     side = max(size)
     return _crop_center(cv2.resize(crop, (side, side), interpolation=interpolation), size)
 
 
 def _crop_center(image: NumericArray, size: Sequence[int] | Int64Array) -> NumericArray:
-    """Return the middle ``size`` rows and columns of a picture, the start cut off to whole pixels."""
+    """Return the central ``size`` rows and columns of an image, with the start truncated to whole pixels."""
     row, column = (start_of_middle(image.shape[axis], size[axis]) for axis in (0, 1))
     return image[row : row + size[0], column : column + size[1]]
 

@@ -1,4 +1,4 @@
-"""Satellite rasterizer: an aerial picture around the agent of interest."""
+"""Satellite rasterizer: an aerial image around the agent of interest."""
 
 import cv2
 import numpy as np
@@ -15,13 +15,13 @@ from l5kit.rasterization.satellite_image import AerialImage, aerial_crop_size
 
 
 class SatelliteRasterizer(ColorRasterizer):
-    """Draws the part of an aerial picture that the raster covers, turned with the agent of interest.
+    """Draws the part of an aerial image that the raster covers, rotated with the agent of interest.
 
     Attributes:
-        world_to_aerial: Row and column of the aerial picture from world metres, shape (4, 4).
-        interpolation: OpenCV's name of the method that changes the scale.
-        map_pixel_scale: Metres per pixel of the aerial picture.
-        out_of_bounds: ``error``, or ``pad`` to draw black where the aerial picture ends.
+        world_to_aerial: Row and column of the aerial image from world metres, shape (4, 4).
+        interpolation: OpenCV's name of the interpolation.
+        map_pixel_scale: Metres per pixel of the aerial image.
+        out_of_bounds: ``error``, or ``pad`` to draw black where the aerial image ends.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SatelliteRasterizer(ColorRasterizer):
 
     @property
     def map_im(self) -> UInt8Array:
-        """The aerial picture, RGB, shape (rows, columns, 3)."""
+        """The aerial image, RGB, shape (rows, columns, 3)."""
         return self._aerial.pixels
 
     @map_im.setter
@@ -53,19 +53,18 @@ class SatelliteRasterizer(ColorRasterizer):
         self._aerial = AerialImage(pixels)
 
     def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> CropList:
-        """Return the crops of the aerial picture around the middles of the rasters.
+        """Return the crops of the aerial image around the centres of the rasters.
 
-        Painting them raises IndexOutOfRangeError when the picture ends inside a crop and ``out_of_bounds`` is
-        ``error``.
+        Painting them raises IndexOutOfRangeError if the image ends inside a crop and ``out_of_bounds`` is ``error``.
 
         Args:
-            windows: What to draw, the history of B windows. The height of the middle is that of the AV.
+            windows: The history of B windows. The height of the centre is that of the AV.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
         num_channels, height, width = self.images_shape(1)[1:]
 
-        # the middle of each raster, at the height of the AV, in pixels of the aerial picture; one product each
+        # the centre of each raster, at the height of the AV, in pixels of the aerial image; one product each
         centers_px = np.full((len(windows), 1, 2), 0.5 * self.raster_size)
         centers_xy_m = transform_points(centers_px, np.linalg.inv(raster_from_world))
         centers_m = np.concatenate([centers_xy_m, windows.current_frames["ego_translation"][:, None, 2:]], axis=-1)
@@ -87,5 +86,5 @@ class SatelliteRasterizer(ColorRasterizer):
 def compute_pixel_scale(world_to_aerial: Float64Array) -> float:
     """Return the metres per aerial pixel, the mean along both axes."""
     pixels_per_metre = np.linalg.norm(world_to_aerial[:2, :3], axis=1)
-    with np.errstate(divide="ignore"):  # a matrix of zeros gives pixels of endless size
+    with np.errstate(divide="ignore"):  # a zero matrix would give infinite pixels
         return float(np.mean(1.0 / pixels_per_metre))

@@ -1,4 +1,4 @@
-"""Hands on :class:`SemBoxRasterizer`, as scripts for L5Kit 1.x import it."""
+"""Re-export of :class:`SemBoxRasterizer`, for imports of L5Kit 1.x."""
 
 from l5kit.rasterization.combined_rasterizer import SemBoxRasterizer
 

@@ -51,7 +51,7 @@ __all__ = [
 
 ROAD_COLOR: Final[Any] = np.int64(4)
 CROSSWALK_COLOR: Final[Any] = np.int64(5)
-"""Colours of shapes; before them come those of lane boundaries, by the rank of the light of their lane."""
+"""Colours of shapes, after those of lane boundaries by the rank of the light of their lane."""
 
 
 _BACKGROUND = 255
@@ -62,11 +62,11 @@ _PARTS: Final = 3
 
 
 class NearElements(NamedTuple):
-    """The elements of a map that are near each of B windows.
+    """The map elements near each of B windows.
 
     Attributes:
-        rows: Ascending, one window after the other, (R,).
-        starts: Where those of each window start, and the end of the last ones, (B + 1,).
+        rows: Ascending for each window, window after window, (R,).
+        starts: First row of each window, and the end of the last one, (B + 1,).
         num_points: Number of their vertices.
     """
 
@@ -76,11 +76,11 @@ class NearElements(NamedTuple):
 
 
 class ActiveFaces(NamedTuple):
-    """The traffic light faces that are active in each of B windows.
+    """The active traffic light faces of each of B windows.
 
     Attributes:
-        faces: One window after the other.
-        starts: Where those of each window start, and the end of the last ones, (B + 1,).
+        faces: Window after window.
+        starts: First face of each window, and the end of the last one, (B + 1,).
     """
 
     faces: Int64Array
@@ -88,7 +88,7 @@ class ActiveFaces(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """A :class:`MapOutlines`, as the kernel takes it."""
+    """A :class:`MapOutlines` in the form of kernels."""
 
     vertices_m: Float64Array
     line_starts: Int64Array
@@ -96,12 +96,12 @@ class _Lines(NamedTuple):
 
 
 class _Elements(NamedTuple):
-    """The elements that are near windows, one window after the other.
+    """The elements near windows, window after window.
 
     Attributes:
-        rows: Which ones, (R,).
-        ranks: The lights of those that are lanes, (R,).
-        is_visible: Whether an element, and each of its lines, may touch the picture, (R, 3).
+        rows: Their rows, (R,).
+        ranks: Lights of the lanes among them, (R,).
+        is_visible: Whether an element, and each of its lines, may touch the raster, (R, 3).
     """
 
     rows: NumericArray
@@ -117,7 +117,7 @@ class MapOutlines:
         vertices_m: World x and y of all vertices, float64, shape (V, 2).
         line_starts: First vertex of each line and the end of the last one.
         element_starts: First line of each element and the end of the last one, shape (N + 1,).
-        num_lanes: How many elements are lanes.
+        num_lanes: Number of lanes.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -146,7 +146,7 @@ class MapOutlines:
 
     @classmethod
     def of_map(cls, arrays: MapArrays, num_points: int) -> "MapOutlines":
-        """Return the outlines of a map, with as many points on each boundary of a lane."""
+        """Return the outlines of a map, with the same number of points for each lane boundary."""
         lines = arrays.resampled(num_points)
         return cls.stack(lines.xyz_left, lines.xyz_right, arrays.polygons())
 
@@ -173,7 +173,7 @@ class MapOutlines:
 
     @cached_property
     def _most_points(self) -> int:
-        """Number of vertices of the lane that has most of them."""
+        """Largest number of vertices of a lane."""
         return int(np.diff(self.line_starts[self.element_starts])[: self.num_lanes].max(initial=0))
 
     def list_shapes(
@@ -186,10 +186,10 @@ class MapOutlines:
         active: ActiveFaces,
         colors: UInt8Array,
     ) -> ShapeList:
-        """Return what of the given elements may touch the pictures of B windows, on white.
+        """Return the given elements that may touch the rasters of B windows, on white.
 
-        Lanes are filled first. Then come their boundaries by colour, the colours in the order of the lanes, and at last
-        the outlines of crosswalks.
+        Lanes are filled first, followed by their boundaries grouped by colour, in the order of the first lane of each
+        colour, and finally the outlines of crosswalks.
 
         Args:
             near: The elements of each window.
@@ -226,16 +226,16 @@ class MapOutlines:
 
 
 class SentOutlines(NamedTuple):
-    """A :class:`MapOutlines` on a device, with what finds and colours its elements.
+    """A :class:`MapOutlines` on a device, with grid, lights and colours.
 
     Attributes:
-        grid: Finds what is near.
+        grid: Grid of the elements.
         lines: The lines.
         lights: The lights of lanes.
         colors: As for :meth:`MapOutlines.list_shapes`.
-        num_lanes: How many elements are lanes.
-        most_near: Elements in a cell of the grid, at most, and at least 1.
-        most_points: Vertices of these, at most, and at least 1.
+        num_lanes: Number of lanes.
+        most_near: Largest number of elements in a cell of the grid, at least 1.
+        most_points: Largest number of their vertices, at least 1.
     """
 
     grid: GridArrays
@@ -248,7 +248,7 @@ class SentOutlines(NamedTuple):
 
     @property
     def bytes_per_window(self) -> int:
-        """Memory that the shapes of a window take."""
+        """Memory for the shapes of a window."""
         return 8 * self.most_points + self.most_near * (8 + _PARTS * (16 + 16 + 1) + 4)
 
 
@@ -257,7 +257,7 @@ def send_outlines(
 ) -> SentOutlines:
     """Return a map on a device."""
     lines = _Lines(outlines.vertices_m, outlines.line_starts, outlines.element_starts)
-    # vertices up to each entry of the cells, whose differences are those of a cell
+    # running sums of vertices over the entries of the cells, whose differences are those of a cell
     num_vertices = np.diff(outlines.line_starts[outlines.element_starts])
     ends = np.append(0, np.cumsum(num_vertices[grid.cell_rows]))
     return SentOutlines(
@@ -281,22 +281,22 @@ def list_shapes_on_device(
     raster_size: tuple[int, int],
     planes: tuple[int, int],
 ) -> ShapeArrays:
-    """Return what of a map may touch the pictures of B windows, as :meth:`MapOutlines.list_shapes` does.
+    """Return the map elements that may touch the rasters of B windows, like :meth:`MapOutlines.list_shapes`.
 
     Args:
         sent: The map.
-        log: The log, whose faces are numbered as in the map.
+        log: The log, whose faces are indexed as in the map.
         windows: Windows, whose newest lights count.
-        centers_m: World x and y of the middles of the pictures, float64 (B, 2).
+        centers_m: World x and y of the centres of the rasters, float64 (B, 2).
         raster_from_world: Pixels from world metres, float64 (B, 3, 3).
         raster_size: Width and height in pixels.
-        planes: Planes of a window, and the first one that is drawn in.
+        planes: Number of planes of a window, and its first plane for the map.
 
     Returns:
         The arrays; each window is a group.
 
     Raises:
-        InvalidArgumentError: There is more of the map than can be counted.
+        InvalidArgumentError: There are more elements than can be counted.
     """
     backend, num_windows, most = log.backend, int(centers_m.shape[0]), sent.most_near
     num_rows = num_windows * most
@@ -329,12 +329,12 @@ def _starts_of(lengths: Int64Array) -> Int64Array:
 
 @kernel_jit
 def write_middles(raster_from_world: Float64Array, raster_size_px: Int64Array, middles_m: Float64Array) -> None:
-    """Write where in the world the middles of pictures are, (B, 2).
+    """Write the world positions of the centres of rasters, (B, 2).
 
     Args:
         raster_from_world: Pixels from world metres, affine, (B, 3, 3).
         raster_size_px: Width and height, (2,).
-        middles_m: What is written.
+        middles_m: The output.
     """
     for i in range(len(middles_m)):
         # the inverse of [[a, b], [c, d]] is [[d, -b], [-c, a]] over the determinant
@@ -380,19 +380,19 @@ def _list_shapes(
     active_arrays: tuple[Int64Array, ...],
     result: tuple[NumericArray, ...],
 ) -> int:
-    """Write the points of all lines, and the shapes that may touch the picture; return how many shapes there are.
+    """Write the points of all lines, and the shapes that may touch the raster; return the number of shapes.
 
     ``result`` are points, contours, shapes and starts, the last two zeros, of a
     :class:`l5kit.rasterization.draw_list.ShapeList` of shapes of one contour each. An element has three contours: both
-    of its lines as one, and each of them; a crosswalk leaves the last one empty. The tuples get their names in here:
-    plain ones are cheaper to hand over to a kernel, and what a kernel is handed is cheaper than what it returns.
+    of its lines as one, and each of them; the last one of a crosswalk is empty. The tuples get their names in here:
+    passing plain tuples to a kernel is cheaper, and passing arrays is cheaper than returning them.
     """
     near, lines = NearElements(*near_arrays), _Lines(*line_arrays)
     points, all_contours, shapes, starts = result
     num_near = len(near.rows)
     is_visible, ranks = np.empty((num_near, _PARTS), np.bool_), np.empty(num_near, np.int64)
 
-    # where the elements of all windows lie in the pictures, and which may touch them
+    # positions of the elements of all windows in the rasters, and which may touch them
     point: Any = np.int64(0)
     for window in range(len(near.starts) - 1):
         matrix = raster[0][window]
@@ -404,9 +404,9 @@ def _list_shapes(
             contours[1, 0], contours[1, 1] = begin, middle
             contours[2, 0], contours[2, 1] = middle, point
 
-    # what is drawn of each window, in the order of drawing
+    # shapes of each window in drawing order
     _write_ranks(num_lanes, near, LightArrays(*light_arrays), ActiveFaces(*active_arrays), ranks)
-    end: Any = np.int64(0)  # as a literal it would let numba compile what it is handed to twice
+    end: Any = np.int64(0)  # a literal would make numba compile the callee twice
     for window in range(len(near.starts) - 1):
         rows = (near.starts[window], near.starts[window + 1])
         end = _order_shapes(_Elements(near.rows, ranks, is_visible), rows, num_lanes, shapes, end)
@@ -424,9 +424,9 @@ def _project_element(
     begin: int,
     seen: tuple[BoolArray, int],
 ) -> tuple[int, int]:
-    """Write the points of an element from ``begin`` on; return where those of its second line begin, and their end.
+    """Write the points of an element from ``begin`` on; return the start and the end of those of its second line.
 
-    ``seen`` are an array (R, 3) and its row that takes whether the element and each of its lines may touch the picture.
+    ``seen`` are an array (R, 3) and its row for whether the element and each of its lines may touch the raster.
     """
     is_visible, row = seen
     middle = end = begin
@@ -459,7 +459,7 @@ def _write_ranks(
     num_lanes: int, near: NearElements, lights: LightArrays, active: ActiveFaces, ranks: Int64Array
 ) -> None:
     """Write for each lane the highest rank of the active faces of its window that control it."""
-    # one table for all windows: the entries of a window are taken out again after it
+    # one table for all windows, from which the entries of a window are removed again after use
     of_lanes = np.zeros(num_lanes, np.int64)
     for window in range(len(near.starts) - 1):
         faces = active.faces[active.starts[window] : active.starts[window + 1]]
@@ -483,14 +483,14 @@ def _order_shapes(
     shapes: NumericArray,
     end: int,
 ) -> int:
-    """Write the shapes of a window from ``end`` on in the order of drawing; return their end.
+    """Write the shapes of a window from ``end`` on in drawing order; return their end.
 
     Lanes come first, then their boundaries by colour, then crosswalks.
 
     Args:
         elements: The elements of all windows. Each has three contours: both of its lines as one, and each of them.
         rows: First and end row of the window among them.
-        num_lanes: Elements that are lanes.
+        num_lanes: Number of lanes of the map.
         shapes: Kind, first contour, their end, and colour of each, (any, 4 or more).
         end: The first shape.
     """
@@ -506,7 +506,7 @@ def _order_shapes(
             _put(shapes, end, FILLED, _PARTS * row, ROAD_COLOR)
             end += 1
 
-    # their boundaries, all of one colour together: a lane leads if no one before it has its colour
+    # boundaries grouped by colour; a group starts at the first lane of its colour
     colors_done = np.int64(0)
     for leader in range(first, end_lane):
         color: Any = np.int64(ranks[leader])
@@ -535,7 +535,7 @@ def _put(shapes: NumericArray, shape: int, kind: int, contour: int, color: int) 
 
 @kernel_jit
 def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the elements near a point, and where the vertices of each begin among those of all of them."""
+    """Write the elements near a point, and the start of the vertices of each among those of all of them."""
     grid, of_lines, centers_m, (most, rows, begins, counts) = arguments
     lines = _Lines(*of_lines)
     first = item * most
@@ -551,7 +551,7 @@ def _find_near(item: int, arguments: tuple[Any, ...]) -> None:
 
 @kernel_jit
 def _project(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write where an element lies in the picture, whether it can be seen, and the light of a lane."""
+    """Write the position of an element in the raster, its visibility, and the light of a lane."""
     of_lines, (most, rows, begins, counts), raster, faces, lights, (points, contours, is_visible, ranks) = arguments
     raster_from_world, raster_size, most_points, num_lanes = raster
     window = item // most
@@ -568,7 +568,7 @@ def _project(item: int, arguments: tuple[Any, ...]) -> None:
 
 @kernel_jit
 def _order(item: int, arguments: tuple[Any, ...]) -> None:
-    """Write the shapes of a window in the order of drawing, and its group."""
+    """Write the shapes of a window in drawing order, and its group."""
     (most, rows, counts), ranks, is_visible, (num_lanes, num_planes, first_plane), (shapes, groups) = arguments
     first = item * most
     first_shape: Any = np.int64(_PARTS * first)
@@ -578,7 +578,7 @@ def _order(item: int, arguments: tuple[Any, ...]) -> None:
 
 
 class RasterEls(IntEnum):
-    """Kinds of elements that are drawn."""
+    """Kinds of drawn elements."""
 
     LANE_NOTL = 0
     ROAD = 1
@@ -596,13 +596,13 @@ COLORS = {
 """Red, green and blue of each kind of element and of each state of the traffic light of a lane."""
 
 INTERPOLATION_POINTS = 20
-"""Points that a lane boundary is drawn with."""
+"""Number of points of a drawn lane boundary."""
 
 COLOR_TABLE: Final[UInt8Array] = np.array(
     [COLORS[name] for name in (RasterEls.LANE_NOTL.name, *LIGHT_COLORS, RasterEls.ROAD.name, RasterEls.CROSSWALK.name)],
     np.uint8,
 )
-"""The colours of the map, (colours, 3), in the order of the indices that outlines have."""
+"""The colours of the map, (colours, 3), in the order of their indices in outlines."""
 
 
 def indices_in_bounds(center: FloatArray, bounds: Float64Array, half_extent: float) -> Int64Array:
@@ -628,7 +628,7 @@ class SemanticRasterizer(ColorRasterizer):
         mapAPI: The map.
         world_to_ecef: ECEF from world metres, shape (4, 4).
         outlines: Outlines of the lanes and crosswalks of the map.
-        grid: Finds what of the map may be in a picture.
+        grid: Grid of the map elements.
         lights: The faces that colour lanes.
     """
 
@@ -646,7 +646,7 @@ class SemanticRasterizer(ColorRasterizer):
         self._stack_outlines()
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the outlines out, which the receiving process can stack again from the map."""
+        """Leave the outlines out, which the receiving process can rebuild from the map."""
         return {name: value for name, value in vars(self).items() if name not in ("grid", "outlines", "lights")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -659,12 +659,12 @@ class SemanticRasterizer(ColorRasterizer):
         targets: Targets,  # noqa: ARG002
         raster_from_world: Float64Array,
     ) -> ShapeList | PictureList:
-        """Return the map around the middle of the raster with the lights of the newest frame.
+        """Return the map around the centre of the raster with the lights of the newest frame.
 
-        A :meth:`render_semantic_map` of a subclass is used; it makes pictures of its own.
+        If a subclass overrides :meth:`render_semantic_map`, its images are used.
 
         Args:
-            windows: What to draw, the history of B windows; without any frame of faces the lights are off.
+            windows: The history of B windows; without any frame of faces the lights are off.
             targets: The agents of interest, (B,).
             raster_from_world: Pixels from world metres for each window, shape (B, 3, 3).
         """
@@ -682,12 +682,12 @@ class SemanticRasterizer(ColorRasterizer):
     def render_semantic_map(
         self, center_in_world: FloatArray, raster_from_world: Float64Array, tl_faces: RecordArray | None = None
     ) -> UInt8Array:
-        """Return the map around a point as an RGB picture.
+        """Return the map around a point as an RGB image.
 
-        Lanes are filled first, then come the boundaries of all lanes and the outlines of crosswalks.
+        Lanes are filled first, followed by the boundaries of all lanes and the outlines of crosswalks.
 
         Args:
-            center_in_world: World x and y of the middle of the picture, shape (>= 2,).
+            center_in_world: World x and y of the centre of the image, shape (>= 2,).
             raster_from_world: Pixels from world metres, shape (3, 3).
             tl_faces: Faces of one frame, TL_FACE_DTYPE. The boundaries of a lane have the colour of its active face;
                 of several, red comes before yellow before green. None for no faces.

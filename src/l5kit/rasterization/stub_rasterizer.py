@@ -1,4 +1,4 @@
-"""Stub rasterizer: rasters without content, for work that needs samples but no picture."""
+"""Stub rasterizer: empty rasters, for work that needs samples but no image."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class StubRasterizer(ColorRasterizer):
     ) -> NumericArray:
         """Return zeros; arguments as in :meth:`PlanarRasterizer.rasterize_windows`.
 
-        New memory comes from the operating system as zeros, without being written.
+        New memory comes zeroed from the operating system, without being written.
         """
         if images is None:
             return np.zeros(self.images_shape(len(windows)), self.image_dtype)
@@ -28,11 +28,11 @@ class StubRasterizer(ColorRasterizer):
         return images
 
     def prepare(self, windows: Windows, targets: Targets, raster_from_world: Float64Array) -> BlankList:  # noqa: ARG002
-        """Return black pictures."""
+        """Return black images."""
         return BlankList(len(windows), self.images_shape(1)[1:])
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:  # noqa: ARG002
-        """Return a black picture, shape (height, width, 3), for any raster of this rasterizer.
+        """Return a black image, shape (height, width, 3), for any raster of this rasterizer.
 
         Raises:
             InvalidArgumentError: ``in_im`` has another number of channels.

@@ -1,4 +1,4 @@
-"""Places in pictures at a 512th of a pixel, as OpenCV draws, and which shapes can touch a picture at all."""
+"""Subpixel positions in 512ths of a pixel, as OpenCV draws, and a test whether shapes can touch an image."""
 
 from typing import Final, TypedDict
 
@@ -27,7 +27,7 @@ _END_INT64: Final = 2.0**63
 
 
 def cv2_subpixel(coords: ArrayLike) -> Int64Array:
-    """Return pixel coordinates in 512ths of a pixel, cut off toward zero.
+    """Return pixel coordinates in 512ths of a pixel, truncated toward zero.
 
     Args:
         coords: Any shape.
@@ -41,24 +41,24 @@ def cv2_subpixel(coords: ArrayLike) -> Int64Array:
 
 @kernel_jit
 def subpixel_of(position_px: float) -> np.int32:
-    """Return a place in 512ths of a pixel, cut off toward zero and to its low 32 bits; for use inside kernels.
+    """Return a coordinate in 512ths of a pixel, truncated toward zero and to its low 32 bits; for use inside kernels.
 
-    What int64 cannot hold, or is not a number, gives 0, as it does on processors of Intel and AMD; without this each
-    device would give its own number.
+    Values beyond int64, and NaN, give 0, as on processors of Intel and AMD; otherwise each device would give its own
+    result.
     """
     units = position_px * CV2_SHIFT_VALUE
     return np.int32(np.int64(units)) if abs(units) < _END_INT64 else np.int32(0)
 
 
 CULLING_MARGIN_PX: Final = 2.0
-"""A shape that lies this far outside one edge of the picture touches no pixel; half a pixel is what was seen."""
+"""A shape this far outside an edge of the image touches no pixel; half a pixel is the observed limit."""
 
 
 @kernel_jit
 def touches_picture(
     column_low: float, row_low: float, column_high: float, row_high: float, raster_size: tuple[int, int]
 ) -> bool:
-    """Return whether the upright box from the lowest to the highest column and row comes near the picture.
+    """Return whether the upright box from the lowest to the highest column and row comes near the image.
 
     Args:
         column_low: Lowest column.

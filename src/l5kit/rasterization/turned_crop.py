@@ -1,10 +1,9 @@
-"""Crops of a picture, turned and scaled in one go, bit for bit as OpenCV 4 turns and then scales them.
+"""Crops of an image, rotated and scaled in one go, bit for bit like OpenCV 4.
 
-The method is that of OpenCV's ``warpAffine`` and ``resize`` with ``INTER_LINEAR`` for 8-bit pictures (Apache-2.0,
-modules/imgproc/src/imgwarp.cpp and resize.cpp of OpenCV 4): positions in the picture are rounded to 32nds of a pixel,
-what lies outside is black, and the weights of the scaling are 2048ths. Only the pixels that the result is made of are
-turned, row by row, where OpenCV turns all of a square that is twice as large; and the bits do not depend on which
-OpenCV is installed.
+The method is that of OpenCV's ``warpAffine`` and ``resize`` with ``INTER_LINEAR`` for 8-bit images (Apache-2.0,
+modules/imgproc/src/imgwarp.cpp and resize.cpp of OpenCV 4): positions in the image are rounded to 32nds of a pixel, the
+outside is black, and the weights of the scaling are 2048ths. Only the pixels that the result needs are rotated, row by
+row, while OpenCV rotates a square of twice the area; and the bits do not depend on the installed OpenCV.
 """
 
 import math
@@ -23,10 +22,10 @@ from l5kit.rasterization.unit_range import TargetContext, TypedCode
 
 _CHANNELS: Final = 3
 _PITCH: Final = 4
-"""Values that a pixel takes in a line of int32: three channels and one that means nothing, so that it is one vector."""
+"""Values of a pixel in a line of int32: three channels and one for padding, so that it is one vector."""
 
 _MOST_PIXELS: Final = 1 << 15
-"""Rows and columns from which on OpenCV's positions, which are 16-bit numbers, do not suffice."""
+"""Number of rows and columns from which on OpenCV's 16-bit positions do not suffice."""
 
 _POSITION_SCALE: Final = 1024
 """Positions are 1024ths of a pixel before they are rounded to 32nds."""
@@ -35,14 +34,14 @@ _WEIGHT_SCALE: Final = 2048
 
 
 def can_turn_and_scale(picture: NumericArray, yaw: float, size: tuple[int, int], side: int) -> bool:
-    """Return whether :func:`turn_and_scale` takes a crop.
+    """Return whether :func:`turn_and_scale` supports a crop.
 
-    OpenCV halves pictures by another method, and takes pictures of many types.
+    OpenCV halves images by another method, and supports images of many dtypes.
 
     Args:
-        picture: What is turned, shape (rows, columns, ...).
+        picture: The image, shape (rows, columns, ...).
         yaw: Angle in radians.
-        size: Rows and columns of what is scaled.
+        size: Rows and columns to scale.
         side: Rows and columns of the result.
     """
     return (
@@ -62,22 +61,22 @@ def can_turn_and_scale(picture: NumericArray, yaw: float, size: tuple[int, int],
 def turn_and_scale(
     picture: UInt8Array, yaw: float, size: tuple[int, int], side: int, planes: UInt8Array, *, upside_down: bool
 ) -> None:
-    """Turn a picture around its middle, scale the middle of that, and write the middle of this.
+    """Rotate an image around its centre, scale the centre of that, and write the centre of the result.
 
     Args:
-        picture: Shape (rows, columns, 3); :func:`can_turn_and_scale` tells whether it is taken.
+        picture: Shape (rows, columns, 3), supported according to :func:`can_turn_and_scale`.
         yaw: Angle in radians, counter-clockwise.
-        size: Rows and columns of the turned picture that are scaled, at most those of ``picture``.
-        side: Rows and columns that they become.
-        planes: Where the middle of these is written, uint8, C-contiguous, shape (3, height, width), at most ``side``.
+        size: Rows and columns of the rotated image to scale, at most those of ``picture``.
+        side: Rows and columns after scaling.
+        planes: Output for the centre of these, uint8, C-contiguous, shape (3, height, width), at most ``side``.
         upside_down: Whether the last row is written first.
     """
     num_rows, num_columns = picture.shape[:2]
 
-    # the positions in the picture, from those in it turned around its middle, as two rows of a matrix. The steps are
-    # those of getRotationMatrix2D, for the rotation, and of the inversion in warpAffine, as the last bits count
+    # Positions in the image from those in the image rotated around its centre, as two rows of a matrix. The steps are
+    # those of getRotationMatrix2D, for the rotation, and of the inversion in warpAffine, as the last bits count.
     x, y = num_columns / 2, num_rows / 2
-    angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees of the type of the yaw
+    angle = float(np.degrees(yaw)) * (math.pi / 180)  # degrees in the dtype of the yaw
     cos, sin = math.cos(angle), math.sin(angle)
     shift_x, shift_y = (1 - cos) * x - sin * y, sin * x + (1 - cos) * y
     determinant = cos * cos - sin * -sin
@@ -86,8 +85,8 @@ def turn_and_scale(
     x_from_y, y_from_x = sin * -inverse, -sin * -inverse
     shifts = -x_from_x * shift_x - x_from_y * shift_y, -y_from_x * shift_x - y_from_y * shift_y
 
-    # the bytes from the first of the picture to its last, and those between its rows, a read-only view (N,): crops and
-    # whole pictures, those of files and those that were filled up, are of one kind for the kernel then
+    # bytes from the first to the last of the image, including those between its rows, as a read-only view (N,): one
+    # array type for the kernel, whether crops, whole images, images of files or padded ones
     num_bytes = (num_rows - 1) * picture.strides[0] + _CHANNELS * num_columns
     _turn_and_scale(
         np.lib.stride_tricks.as_strided(picture, (num_bytes,), (1,), writeable=False),
@@ -103,7 +102,7 @@ def turn_and_scale(
 
 @register_jitable
 def start_of_middle(num_pixels: int, num_in_middle: int) -> int:
-    """Return at which of some rows or columns the middle ones start, cut off to a whole pixel."""
+    """Return the first of the central rows or columns, truncated to a whole pixel."""
     return int(num_pixels / 2 - num_in_middle / 2)
 
 

@@ -1,7 +1,7 @@
-"""Bytes as float32 values from 0 to 1.
+"""Conversion of bytes to float32 values from 0 to 1.
 
-Writing the values takes as long as drawing the bytes: a raster of 25 channels is 5 MB. So they are written past the
-caches where they do not stay there, and what is known to be 0 is not read.
+Writing the values takes as long as drawing the bytes: a raster of 25 channels is 5 MB. So they bypass the caches if
+they would not stay there, and rows that are known to be 0 are not read.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,19 +20,19 @@ TargetContext: TypeAlias = Any
 """A ``numba.core.base.BaseContext``, whose methods have no types."""
 
 CodeWriter: TypeAlias = Callable[[TargetContext, Any, Signature, Any], object]
-"""Writes the code of a call with a builder of llvmlite, for arguments of these types and values; returns its result."""
+"""Function that generates the code of a call with a builder of llvmlite, for given argument types and values."""
 
 TypedCode: TypeAlias = tuple[Signature, CodeWriter]
-"""What an intrinsic returns for the types of its arguments: these with the type of the result, and the code."""
+"""Result of an intrinsic for its argument types: its signature, and the code generator."""
 
 _LANES: Final = 16
-"""Values that are written at once past the caches: 64 bytes, a cache line."""
+"""Values that are written at once bypassing the caches: 64 bytes, a cache line."""
 
 _PARTS_OF_255TH: Final = tuple(float(np.float32(257 * part)) for part in (2.0**-16, 2.0**-32 + 2.0**-48))
 """The sum of the products of a byte with these two is, in float32, its quotient by 255 to the bit."""
 
 STREAMED_NUM_BYTES: Final = 2**22
-"""Size of the images of a batch from which on they leave the caches before anybody reads them."""
+"""Size of the images of a batch from which on they leave the caches before they are read."""
 
 
 @kernel_jit
@@ -42,9 +42,9 @@ def divide_by_255(pixels: UInt8Array, values: Float32Array, rows: Int64Array, st
     Args:
         pixels: C-contiguous, shape (planes, height, width); 0 outside of ``rows``.
         values: C-contiguous, of the same shape.
-        rows: First row and end row of each plane in which a pixel may not be 0, shape (planes, 2).
-        streams: Whether to store past the caches, which spares reading what is overwritten. That pays for memory that
-            is in no cache, and costs where it is in one.
+        rows: First row and end row of each plane that may not be 0, shape (planes, 2).
+        streams: Whether to store past the caches, which saves reading the overwritten memory. That pays off for memory
+            that is in no cache, and costs time otherwise.
     """
     height, width = pixels.shape[1:]
     all_pixels, all_values = pixels.reshape(-1), values.reshape(-1)
@@ -123,7 +123,7 @@ def _type_stream(*, is_zero: bool) -> Callable[[object, types.Type, types.Type, 
 
 
 def _type_finish_streaming(typing_context: object) -> TypedCode:  # noqa: ARG001
-    """Return types and code of waiting until other threads see the stored values, as they see ordinary stores."""
+    """Return signature and code of a fence, after which other threads see the streamed values like ordinary stores."""
 
     def generate(
         context: TargetContext,

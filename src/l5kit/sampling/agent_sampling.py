@@ -1,4 +1,4 @@
-"""Sample of the AV or of an agent: past, picture and future."""
+"""Sample of the AV or of an agent: past, raster and future."""
 
 import functools
 import inspect
@@ -28,18 +28,18 @@ _KEYWORDS_OF_1_0 = frozenset({"all_agents", "raster_size", "pixel_size", "ego_ce
 
 
 def accept_call_of_1_0(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function with today's arguments of ``generate_agent_sample`` also take those documented for 1.0."""
+    """Let a function with the current arguments of ``generate_agent_sample`` also accept those documented for 1.0."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        # the fourth argument tells: a track id or None in 1.0, today the faces, which are None before a track id only
+        # the fourth argument decides: a track id or None in 1.0, faces today, which are only None before a track id
         is_of_1_0 = len(args) > 3 and _is_track_id(args[3]) and not (len(args) > 4 and _is_track_id(args[4]))
         if not is_of_1_0 and _KEYWORDS_OF_1_0.isdisjoint(kwargs):
             return function(*args, **kwargs)
         bound = inspect.signature(_call_of_1_0).bind(*args, **kwargs)
         bound.apply_defaults()
 
-        # no faces are drawn, and the origin is at the top, as 1.0 had it
+        # no faces, and the origin at the top, as in 1.0
         new: dict[str, Any] = dict(bound.arguments)
         new["agents"] = new.pop("all_agents")
         new["tl_faces"] = np.empty(0, dtype=TL_FACE_DTYPE)
@@ -71,7 +71,7 @@ def _call_of_1_0(
     rasterizer: object = None,
     perturbation: object = None,
 ) -> None:
-    """The arguments as they were documented for 1.0; only the signature is used."""
+    """The arguments documented for 1.0; only the signature is used."""
 
 
 _SHORTEST_STEP_TIME_S = float(np.finfo(np.float64).eps)
@@ -120,9 +120,9 @@ def get_agent_context(
 def _frames_with_rows(
     windows: Windows, frames: RecordArray, first: int
 ) -> tuple[RecordArray, list[RecordArray], list[RecordArray]]:
-    """Return frames of one window, and copies of their agents and faces, which stand at ``first``."""
+    """Return frames of one window, and copies of their agents and faces, which start at ``first``."""
     agents, tl_faces = (rows.frames(first, first + len(frames)) for rows in (windows.agents, windows.tl_faces))
-    # intervals point into the rows of these frames, strung together in the order of time
+    # intervals refer to the rows of these frames, concatenated in the order of time
     for field, rows in ((AGENT_INTERVAL, agents), (FACE_INTERVAL, tl_faces)):
         if field in (frames.dtype.names or ()):
             starts, stops, _, _ = rows.counted_from_first()
@@ -139,7 +139,7 @@ def compute_agent_velocity(
 ) -> tuple[Float32Array, Float32Array]:
     """Return velocities as differences of successive positions.
 
-    Missing positions are zeros, so that the velocity beside a gap means nothing.
+    Missing positions are zeros, so velocities next to a gap are meaningless.
 
     Args:
         history_positions_m: (H + 1, 2), the current position first.
@@ -155,14 +155,14 @@ def compute_agent_velocity(
     step_time_s = checked_step_time(step_time)
     past_mps = ((history_positions_m[:-1] - history_positions_m[1:]) / step_time_s).astype(np.float32)
 
-    # the first future step begins at the agent itself, which is at 0
+    # the first future step begins at the agent itself, at 0
     steps_m = future_positions_m.copy()
     steps_m[1:] -= future_positions_m[:-1]
     return past_mps, (steps_m / step_time_s).astype(np.float32)
 
 
 def checked_step_time(step_time: float) -> float:
-    """Return a positive time as a Python float, beside which float32 arrays stay float32."""
+    """Return a positive time as a Python float, with which float32 arrays stay float32."""
     if not step_time > _SHORTEST_STEP_TIME_S:
         raise InvalidArgumentError(f"step_time must be a positive number of seconds, got {step_time}")
     return float(step_time)
@@ -176,10 +176,10 @@ def get_relative_poses(
     agent_from_world: Float64Array,
     current_agent_yaw: float,
 ) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
-    """Return where a track is in each frame, as seen from a pose.
+    """Return the poses of a track in each frame, relative to a pose.
 
     Args:
-        num_frames: Length of the result; frames that are missing at the end hold zeros.
+        num_frames: Length of the result; missing frames at the end are zeros.
         frames: At most ``num_frames`` frames.
         selected_track_id: The track; None for the AV.
         agents: Agents of each frame.
@@ -273,7 +273,7 @@ def generate_agent_sample(
 
 
 def as_count(argument: str, value: int) -> int:
-    """Return a number of frames as a Python int: small NumPy integers would overflow in what follows."""
+    """Return a number of frames as a Python int, as small NumPy integers would overflow in later arithmetic."""
     count = operator.index(value)
     if count < 0:
         raise InvalidArgumentError(f"{argument} must be 0 or more, got {value}")

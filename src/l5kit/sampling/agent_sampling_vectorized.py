@@ -1,4 +1,4 @@
-"""Vector sample of the AV or of an agent: past and future, and polylines of what is around it."""
+"""Vector sample of the AV or of an agent: past and future, and polylines of its surroundings."""
 
 from l5kit._types import Records, Sample
 from l5kit.configs.parameters import VectorSamplingParams

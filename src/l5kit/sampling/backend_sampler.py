@@ -1,4 +1,4 @@
-"""Sampler on a backend: the columns of samples whose windows lie there, of pictures and of vectors."""
+"""Sampler on a backend: the columns of samples of windows there, with rasters or vectors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,14 +20,14 @@ from l5kit.vectorization.vector_map import send_map
 from l5kit.vectorization.vectorizer import Vectorizer
 
 _BYTES_PER_FRAME = 160
-"""Of a window: where its rows, the AV and the target are."""
+"""Rows, AV and target of a window."""
 
 
 class BackendSampler:
-    """Makes on a backend the samples that a sampler makes of windows in memory of the processor.
+    """Makes the samples of a sampler on a backend, for windows that are there.
 
     Args:
-        sampler: What is made, that of a dataset that a device can serve
+        sampler: The sampler of a dataset that a device can serve
             (:func:`~l5kit.dataset.device_samples.makes_on_device`); its perturbation is left to the caller.
         backend: The backend, to which the map is sent.
     """
@@ -40,13 +40,13 @@ class BackendSampler:
         self._map = send_map(sampler.vectorizer.vector_map, backend) if isinstance(sampler, VectorSampler) else None
 
     def scratch_bytes(self, most_agents: int) -> int:
-        """Return how much memory a sample takes while it is made, beside what it holds.
+        """Return the memory of a sample while it is made, without the sample itself.
 
         Args:
             most_agents: The most agents of any frame of the log.
         """
         if self._map is not None:
-            return 0  # vectorizers cut batches into parts where they need much memory
+            return 0  # vectorizers split batches that need much memory
         steps = self._sampler.steps
         of_states = _BYTES_PER_FRAME * (steps.history_num_frames + steps.future_num_frames + 1)
         return of_states + (0 if self._rasterizer is None else self._rasterizer.scratch_bytes(most_agents))
@@ -63,16 +63,16 @@ class BackendSampler:
         Args:
             log: The log of the windows.
             windows: The windows.
-            here: On the processor, the windows, of which the newest frame may be the only one, and whom they are about.
-            added: Columns of the processor that come with them, (B, ...).
+            here: On the host, the windows, possibly with the newest frame only, and their targets.
+            added: Columns of the host to include, (B, ...).
 
         Raises:
-            CorruptedDataError: An agent around a target has a track id that vector samples cannot hold.
+            CorruptedDataError: An agent around a target has a track id beyond the range of vector samples.
         """
         backend = log.backend
         of_pose = {key: np.asarray(column) for key, column in self._sampler.pose_columns(*here).items()}
 
-        # what only drawing needs: pixels from world metres, and the middles of the pictures in the world
+        # only needed for drawing: pixels from world metres, and the world positions of the raster centres
         drawing: dict[str, NumericArray] = {}
         if self._context is not None:
             matrices = self._context.raster_from_local @ here[1].drawn_frames
@@ -85,7 +85,7 @@ class BackendSampler:
             columns["image"] = self._rasterizer.rasterize(log, windows, targets, *(sent[key] for key in drawing))
         tracked = trajectories_on_device(log, windows, targets, self._sampler.times).mapped(backend.tensor)
 
-        # what samples do not keep of the past of targets is no part of the lines around them, either
+        # past steps of targets that samples do not keep are not part of their polylines, either
         surroundings: dict[str, Any] = {}
         if isinstance(self._sampler, VectorSampler) and self._map is not None:
             self._sampler.forget_older(tracked)
@@ -100,7 +100,7 @@ class BackendSampler:
 
 
 def lights_of(sampler: Any) -> LaneLights | None:
-    """Return the lights of the map that a sampler draws or makes lines of; None without any."""
+    """Return the lights of the map that a sampler draws or vectorizes; None without any."""
     if isinstance(sampler, VectorSampler):
         return sampler.vectorizer.vector_map.lights if isinstance(sampler.vectorizer, Vectorizer) else None
     rasterizer = getattr(sampler, "rasterizer", None)
@@ -111,12 +111,12 @@ def lights_of(sampler: Any) -> LaneLights | None:
 def send_columns(
     backend: Backend, columns: Mapping[str, NumericArray], targets: Targets
 ) -> tuple[dict[str, DeviceArray], TargetArrays]:
-    """Return columns, and what kernels ask of targets, on a backend, all of it sent together.
+    """Return columns, and the targets for kernels, on a backend, sent together.
 
     Args:
         backend: The backend.
         columns: The columns, (B, ...).
-        targets: Whom the windows of the batch are about.
+        targets: Targets of the windows of the batch.
     """
     has_tracks, *arrays = targets.arrays
     sent = backend.upload([*arrays, *columns.values()])

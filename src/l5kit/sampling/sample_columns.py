@@ -1,7 +1,7 @@
-"""Columns of samples: a batch of samples as one array for each key, and the memory that they are written to.
+"""Columns of samples: a batch of samples as one array for each key, and their memory.
 
-Columns are NumPy arrays. Pictures may be tensors instead, on whatever device their rasterizer draws; nothing here
-copies them to the processor.
+Columns are NumPy arrays. Rasters may be tensors on the device of their rasterizer instead, which are not copied to the
+host here.
 """
 
 import itertools
@@ -23,8 +23,8 @@ class ColumnMemory:
 
     Attributes:
         keys: The keys that there is memory for; no others are requested.
-        give: Returns an array for a key, of a shape and a type, whose content means nothing; None for new memory. It
-            may be called twice per key of a batch, and must return the same array.
+        give: Returns an uninitialized array for a key, of a shape and a dtype; None for new memory. It may be called
+            twice for a key of a batch, and must return the same array.
     """
 
     keys: Collection[str]
@@ -37,7 +37,7 @@ class SampleColumns(Mapping[str, Column]):
 
     Attributes:
         arrays: The arrays by key.
-        is_made: Which samples could be made, (B,); the others hold zeros.
+        is_made: Mask of the samples that could be made, (B,); the others hold zeros.
 
     Raises:
         InvalidArgumentError: An array has another number of rows.
@@ -79,7 +79,7 @@ class SampleColumns(Mapping[str, Column]):
 
     @classmethod
     def of_all(cls, arrays: Mapping[str, Column], num_samples: int) -> "SampleColumns":
-        """Return the columns of samples all of which could be made."""
+        """Return columns of samples that could all be made."""
         return cls(arrays, np.ones(num_samples, np.bool_))
 
 
@@ -95,18 +95,18 @@ def sample_of(columns: Mapping[str, Column], index: int) -> Sample:
 
 
 def stored(columns: Mapping[str, Column], memory: ColumnMemory | None) -> dict[str, Column]:
-    """Return columns in memory that is handed over, copied where they do not lie in it already.
+    """Return columns in given memory, copied unless they are already there.
 
     Args:
         columns: Arrays by key.
-        memory: Gives memory for them; None to leave them where they are.
+        memory: Memory for them; None to leave them where they are.
     """
     in_memory = dict(columns)
     if memory is None:
         return in_memory
     for key, values in columns.items():
         if key not in memory.keys or not isinstance(values, np.ndarray):
-            continue  # a tensor lies in memory of its own
+            continue  # a tensor has its own memory
         array = memory.give(key, values.shape, values.dtype)
         if array is not None and not np.may_share_memory(array, values):
             array[...] = values
@@ -115,14 +115,14 @@ def stored(columns: Mapping[str, Column], memory: ColumnMemory | None) -> dict[s
 
 
 def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> ColumnMemory | None:
-    """Return what gives the memory of columns.
+    """Return the memory of columns.
 
     Args:
-        out: Arrays by key, for at least as many samples: the first rows of each are written to, keys that are not
-            there get new memory. Or what gives them; or None.
+        out: Arrays by key, for at least as many samples: the first rows of each are written, missing keys get new
+            memory. Or an allocator; or None.
 
     Raises:
-        InvalidArgumentError: Two of the arrays overlap, but for those of two names of one column.
+        InvalidArgumentError: Two of the arrays overlap, except for those of two names of one column.
     """
     if out is None or isinstance(out, ColumnMemory):
         return out
@@ -158,7 +158,7 @@ def memory_of(out: "Mapping[str, NumericArray] | ColumnMemory | None") -> Column
 
 
 def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", columns: Mapping[str, Column]) -> None:
-    """Refuse memory for keys that samples do not have, such as misspelt ones.
+    """Refuse memory for unknown keys, such as misspelt ones.
 
     Args:
         out: As for :func:`memory_of`.
@@ -167,7 +167,7 @@ def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", column
     Raises:
         InvalidArgumentError: There is such a key.
     """
-    # what gives memory may know more keys; it is asked for first, as asking whether something is a mapping takes longer
+    # allocators may know more keys; tested first, as testing for a mapping takes longer
     if out is None or isinstance(out, ColumnMemory):
         return
     if not out.keys() <= columns.keys():
@@ -179,7 +179,7 @@ def require_keys(out: "Mapping[str, NumericArray] | ColumnMemory | None", column
 
 
 def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
-    """Raise an InvalidArgumentError where two arrays share memory that are not two names of one column."""
+    """Raise an InvalidArgumentError if two arrays share memory that are not two names of one column."""
     names_by_owner: dict[int, list[str]] = {}
     for key, array in arrays.items():
         if isinstance(array, np.ndarray):
@@ -187,7 +187,7 @@ def _refuse_overlaps(arrays: Mapping[str, NumericArray]) -> None:
             is_known = isinstance(owner, np.ndarray) and owner.base is None  # not, for example, a tensor
             names_by_owner.setdefault(id(owner) if is_known else 0, []).append(key)
     if len(names_by_owner) == len(arrays) and 0 not in names_by_owner:
-        return  # memory of its own for each, which takes far less time to see than where it lies
+        return  # arrays that own their memory are recognised faster than their addresses can be compared
 
     # arrays of one owner in the order of their memory: each ends before the next one begins
     byte_bounds = np.lib.array_utils.byte_bounds
@@ -207,7 +207,7 @@ def scattered(made: Mapping[str, Column], is_made: BoolArray) -> dict[str, Colum
 
     Args:
         made: Columns of the samples that could be made.
-        is_made: Which of the batch these are, (B,).
+        is_made: Mask of these in the batch, (B,).
     """
     columns: dict[str, Column] = {}
     for key, column in made.items():
@@ -217,7 +217,7 @@ def scattered(made: Mapping[str, Column], is_made: BoolArray) -> dict[str, Colum
         if isinstance(column, np.ndarray):
             columns[key] = np.zeros(shape, column.dtype)
             columns[key][is_made] = column
-        else:  # pictures of a device
+        else:  # rasters of a device
             columns[key] = column.new_zeros(shape)
             columns[key][np.flatnonzero(is_made)] = column
     return {key: columns[ALIASES.get(key, key)] for key in made}

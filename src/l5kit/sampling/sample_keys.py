@@ -1,7 +1,7 @@
-"""Keys of samples: name, shape, type, frame and unit of each, and the datasets whose samples have it.
+"""Keys of samples: name, shape, dtype, frame and unit of each, and the datasets that have it.
 
-Everything else that is known of keys follows from these tables: two names of one value, values that are Python numbers
-in single samples, the agents' arrays that the AV gets a row of, and ``docs/samples.md``.
+All other facts about keys follow from these tables: two names of one value, values that are Python numbers in single
+samples, the agents' arrays to which the AV adds a row, and ``docs/samples.md``.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ SIZES: Final[Mapping[str, str]] = MappingProxyType(
         "R": "points of the route, of `route_params`",
     }
 )
-"""What the letters in shapes stand for."""
+"""Meaning of the letters in shapes."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class SampleKey:
         name: The key in the dictionary.
         shape: Sizes, numbers or sums with the letters of :data:`SIZES`, such as ``h + 1``; batches have one more in
             front.
-        dtype: NumPy's name of the type.
-        text: What the value is.
-        frame: The frame that it is relative to: ``target``, ``world``, ``raster``; empty where it has none.
-        unit: Of its numbers; empty where they have none.
-        agent_dtype: The type in samples of agents, where it is another one.
-        python_type: The type in single samples where the value is a Python number.
+        dtype: NumPy's name of the dtype.
+        text: Description of the value.
+        frame: The frame that it is relative to: ``target``, ``world``, ``raster``; empty for none.
+        unit: Its unit; empty for none.
+        agent_dtype: The dtype in samples of agents, if it differs.
+        python_type: The type in single samples if the value is a Python number.
         alias_of: The key whose value this one shares.
-        row_of_av: The key that holds the same of the AV, for those whose first row is the AV in samples of
+        row_of_av: The corresponding key of the AV, for those whose first row is the AV in samples of
             ``EgoAgentDatasetVectorized``.
         needs_history: Whether only samples with past steps have it.
         needs_route: Whether only samples with ``model_params.route`` have it.
@@ -107,7 +107,7 @@ _ORIGIN: Final = (
 
 
 def _along(name: str, steps: str, num_values: int, text: str, unit: str) -> SampleKey:
-    """Return a key with some numbers of the target for each step, in its frame."""
+    """Return a key with some values of the target for each step, in its frame."""
     return SampleKey(name, (steps, num_values), "float32", text, frame=_TARGET, unit=unit)
 
 
@@ -154,7 +154,7 @@ def _other(name: str, shape: tuple[int | str, ...], dtype: str, text: str, **res
 
 
 def _other_tracks(period: str, steps: str, of_av: str) -> tuple[SampleKey, ...]:
-    """Return the keys of where other agents are in the past or in the future."""
+    """Return the keys of poses of other agents in the past or in the future."""
     name = f"all_other_agents_{period}"
     return (
         _other(

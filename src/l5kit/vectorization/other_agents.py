@@ -1,4 +1,4 @@
-"""Other agents: which ones around a target are in its vector sample, and where they were and will be."""
+"""Other agents in vector samples: their selection around a target, and their past and future."""
 
 import math
 from collections.abc import Callable
@@ -19,27 +19,27 @@ from l5kit.device.backend import KernelArguments
 from l5kit.geometry.relative_pose import angular_distance_float32, transform_xy
 
 _FIRST: Final[Any] = np.int64(0)
-"""In place of the literal, for which numba would compile what is called with it once more."""
+"""In place of a literal, for which numba would compile callees again."""
 
 
 class ChoiceMemory(NamedTuple):
-    """What kernels need to choose the other agents of one window: memory, and who was met in it.
+    """Memory of kernels for the selection of other agents of one window.
 
-    ``met`` are the rows in its H history frames that may be chosen, one for each of R places; ``candidates`` are their
-    tracks, numbered in the order in which they come first, for which there are as many places.
+    ``met`` are the candidate rows in its H history frames, with R entries; ``candidates`` are their tracks, indexed in
+    order of first appearance, also with R entries.
 
     Attributes:
         met_rows: The rows, int64 (R,).
         met_ids: Their tracks, uint64 (R,).
         met_distances_m: Their distances, (R,).
-        met_starts: First place of each frame, signed integers, (H,).
-        met_stops: End place of each frame, signed integers, (H,).
+        met_starts: First entry of each frame, signed integers, (H,).
+        met_stops: End entry of each frame, signed integers, (H,).
         table: Candidates by track, a hash table of :func:`hash_table_size` of R: -1 before and after each window.
         ids: Track of each candidate, uint64 (R,).
-        first_met: Where among ``met`` each came first, signed integers (R,).
-        nearest_met: Where each was nearest, signed integers (R,).
-        table_slots: Where each stands in ``table``, signed integers (R,).
-        order: The chosen candidates, signed integers (M,).
+        first_met: First entry of each candidate among ``met``, signed integers (R,).
+        nearest_met: Nearest entry of each candidate, signed integers (R,).
+        table_slots: Slot of each candidate in ``table``, signed integers (R,).
+        order: The selected candidates, signed integers (M,).
         set_tables: As :func:`l5kit.data.set_order.sort_as_set` takes them for M ids.
         slots: Rows of a sample by track, a hash table of :func:`hash_table_size` of 4 M.
     """
@@ -60,16 +60,17 @@ class ChoiceMemory(NamedTuple):
 
 
 class ChoiceSizes(NamedTuple):
-    """How large the arrays of :class:`ChoiceMemory` are.
+    """Sizes of the arrays of :class:`ChoiceMemory`.
 
     Attributes:
-        rows: Rows of agents in the history of a window, at most; ids take twice as many places, distances as many.
+        rows: Largest number of agent rows in the history of a window; ids have twice as many entries, distances as
+            many.
         frames: History frames.
-        agents: Agents that are chosen, at most.
-        table: Places for candidates.
-        set_tables: Places for two tables of a set.
-        slots: Places for the chosen ones.
-        integers: All integers of a window together.
+        agents: Largest number of selected agents.
+        table: Slots for candidates.
+        set_tables: Entries of two tables of a set.
+        slots: Slots for selected agents.
+        integers: Total number of integers of a window.
     """
 
     rows: int
@@ -88,13 +89,13 @@ class ChoiceSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class AgentChoice:
-    """Which agents are chosen.
+    """Selection of other agents.
 
     Attributes:
-        max_agents: How many at most, M.
+        max_agents: Their largest number, M.
         max_distance_m: Strict upper bound of their distance from the target.
         threshold: Strict lower bound of the summed probability of the kept classes.
-        is_by_distance: Whether they come closest first; else in the order of L5Kit 1.5, that of a Python set.
+        is_by_distance: Whether they are ordered by distance; otherwise in the order of L5Kit 1.5, that of a Python set.
     """
 
     max_agents: int
@@ -105,12 +106,12 @@ class AgentChoice:
 
 @dataclass(frozen=True)
 class OtherAgents:
-    """The M other agents of B windows, as seen by the targets.
+    """The M other agents of B windows, in the frames of the targets.
 
     Attributes:
         past: Newest frame first, (B, M, H).
         future: Nearest frame first, (B, M, F).
-        types: The most likely label of each, in the newest frame that it was chosen from, (B, M); 0 for no agent.
+        types: Their most likely label, in the newest frame in which they qualify, (B, M); 0 for no agent.
         track_ids: (B, M); 0 for no agent.
 
     Raises:
@@ -131,14 +132,14 @@ class OtherAgents:
             refuse_shapes(self.future, availabilities=(*shape, *of_future[2:]))
 
     def mapped(self, view: Callable[[Any], Any]) -> "OtherAgents":
-        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        """Return the agents with a function applied to each array, such as conversion to a tensor."""
         return OtherAgents(self.past.mapped(view), self.future.mapped(view), view(self.types), view(self.track_ids))
 
     @classmethod
     def of_none(
         cls, zeros: NewArray, num_windows: int, num_agents: int, *, num_history: int, num_future: int
     ) -> "OtherAgents":
-        """Return windows without other agents, in arrays that ``zeros`` makes."""
+        """Return windows without other agents, in arrays from ``zeros``."""
         shape = num_windows, num_agents
         return cls(
             RelativePoses.new(zeros, *shape, num_history, availabilities=np.bool_),
@@ -149,7 +150,7 @@ class OtherAgents:
 
 
 class MetAgents(NamedTuple):
-    """Those that may be chosen: their rows, tracks and distances."""
+    """Candidates: their rows, tracks and distances."""
 
     rows: NumericArray
     ids: NumericArray
@@ -159,18 +160,18 @@ class MetAgents(NamedTuple):
 def write_other_agents(
     windows: Windows, targets: Targets, choice: AgentChoice, written: OtherAgents, *, num_kept: int
 ) -> None:
-    """Choose agents around the targets and write where they are.
+    """Select agents around the targets and write their past and future.
 
-    An agent may be chosen if one of its rows in the history frames passes the label filter and comes closer than the
-    largest distance to where the target is now. Those of the current frame come first, the closest before the others;
-    then those of past frames, by their smallest distance. Where the chosen ones are is taken from all rows.
+    An agent qualifies if one of its rows in the history frames passes the label filter and is closer than the largest
+    distance to the current position of the target. Those of the current frame come first, ordered by distance; then
+    those of past frames, by their smallest distance. Past and future of the selected ones are taken from all rows.
 
     Args:
         windows: B windows.
-        targets: Whom they are about.
-        choice: Which agents.
-        written: Where to write; no agents yet.
-        num_kept: History frames that are written.
+        targets: Their targets.
+        choice: The selection.
+        written: The output; without agents yet.
+        num_kept: Number of history frames to write.
     """
     seen = tuple(targets.arrays)
     poses = (written.past.as_arrays(), written.future.as_arrays())
@@ -199,16 +200,16 @@ def write_on_device(
     sizes: ChoiceSizes,
     part: tuple[int, int],
 ) -> None:
-    """Choose agents around the targets of some windows and write where they are, as on the processor.
+    """Select agents around the targets of some windows and write their past and future, as on the processor.
 
     Args:
-        log: The log that the windows are of.
+        log: The log of the windows.
         windows: B windows.
-        targets: Whom they are about.
-        choice: Which agents.
-        written: Where to write; no agents yet.
-        num_kept: History frames that are written.
-        sizes: Memory of a window. Rows of its history beyond are not looked at.
+        targets: Their targets.
+        choice: The selection.
+        written: The output; without agents yet.
+        num_kept: Number of history frames to write.
+        sizes: Memory of a window. Further rows of its history are ignored.
         part: First and end window.
     """
     backend, num_windows = log.backend, part[1] - part[0]
@@ -267,15 +268,15 @@ def _write_windows(
 ) -> None:
     """Write the other agents of the windows ``part``, whose agents are ``rows``.
 
-    ``num_frames`` are the history frames and those of them that are written, ``choice`` is distance, threshold and
-    order.
+    ``num_frames`` are the history frames and the number of those that are written, ``choice`` is distance, threshold
+    and order.
     """
     num_history, num_kept = num_frames
     seen = TargetArrays(*target_arrays)
     past, future = PoseArrays(*pose_arrays[0]), PoseArrays(*pose_arrays[1])
     types, track_ids = chosen
 
-    # memory for the window with most rows serves all of them
+    # the window with most rows determines the memory, which all of them share
     most_rows = 0
     for window in range(part[0], part[1]):
         most_rows = max(most_rows, np.sum(stops[window, :num_history] - starts[window, :num_history]))
@@ -289,7 +290,7 @@ def _write_windows(
     memory.table[:] = -1
     met = MetAgents(memory.met_rows, memory.met_ids, memory.met_distances_m)
     for window in range(part[0], part[1]):
-        # who comes near in any frame of the past, and which of them are chosen
+        # agents that come near in any past frame, and the selection among them
         target, end = (seen.has_tracks, seen.track_ids[window]), 0
         for frame in range(num_history):
             memory.met_starts[frame] = end
@@ -298,7 +299,7 @@ def _write_windows(
             memory.met_stops[frame] = end
         choose_agents(rows, choice[2], memory, types[window], track_ids[window])
 
-        # where these are in all frames, near or not
+        # their states in all frames, near or not
         pose = seen.agent_from_world[window], seen.yaws_rad[window]
         for frame in range(num_kept):
             frame_rows = starts[window, frame], stops[window, frame]
@@ -337,16 +338,16 @@ def _memory_of(window: int, memory: tuple[Any, Any, Any], sizes: ChoiceSizes) ->
 
 @kernel_jit
 def sizes_of_choice(num_rows: int, num_frames: int, num_agents: int) -> ChoiceSizes:
-    """Return the sizes for windows with so many rows in so many history frames, of which so many are chosen."""
+    """Return the sizes for windows with a number of rows in their history frames, and of selected agents."""
     table, set_tables = hash_table_size(num_rows), 2 * set_table_size(num_agents)
-    slots = hash_table_size(4 * num_agents)  # so empty that most of those who are not chosen are told at once
+    slots = hash_table_size(4 * num_agents)  # so sparse that most lookups of other tracks end at once
     integers = 4 * num_rows + 2 * num_frames + num_agents + table + set_tables + slots
     return ChoiceSizes(num_rows, num_frames, num_agents, table, set_tables, slots, integers)
 
 
 @kernel_jit
 def hash_table_size(num_ids: int) -> int:
-    """Return the size of a hash table of so many ids, a power of 2."""
+    """Return the size of a hash table for a number of ids, a power of 2."""
     size = 16
     while size < 2 * num_ids:
         size *= 2
@@ -355,7 +356,7 @@ def hash_table_size(num_ids: int) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def _slot_in_table(track_id: np.uint64, table: NumericArray, ids: NumericArray) -> np.int64:
-    """Return where a track stands in a hash table of rows of ``ids``, or where it would come."""
+    """Return the slot of a track in a hash table of rows of ``ids``, or the free slot for it."""
     mask = np.uint64(len(table) - 1)
     at = (track_id * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) & mask
     while table[at] >= 0 and np.uint64(ids[table[at]]) != track_id:
@@ -373,7 +374,7 @@ def meet_agents(
     first: int,
     met: MetAgents,
 ) -> int:
-    """Write the rows of one frame that may be chosen to the ``met`` of a window, from ``first`` on; return their end.
+    """Write the candidate rows of one frame to the ``met`` of a window, from ``first`` on; return their end.
 
     ``limits`` are distance and threshold, ``target`` is whether it has a track, and which.
     """
@@ -395,8 +396,8 @@ def meet_agents(
 def choose_agents(
     rows: RecordArray, is_by_distance: bool, memory: ChoiceMemory, types: Int64Array, track_ids: Int64Array
 ) -> None:
-    """Choose among those that were met in one window, and write their labels and tracks (M,) and ``slots``."""
-    # tracks by their first row; those of the first frame are nearest in this frame, whatever comes later
+    """Select among the candidates of one window, and write their labels and tracks (M,) and ``slots``."""
+    # tracks by their first row; those of the first frame count as near as in this frame, whatever their other rows
     num_candidates = num_current = 0
     for frame in range(len(memory.met_starts)):
         for met in range(memory.met_starts[frame], memory.met_stops[frame]):
@@ -421,7 +422,7 @@ def choose_agents(
     if not is_by_distance:
         sort_as_set(memory.ids, chosen, memory.set_tables)
 
-    # their slots by track, labels as of their first row
+    # their slots by track, labels from their first row
     memory.slots[:] = -1
     for slot in range(num_chosen):
         candidate = chosen[slot]
@@ -436,13 +437,13 @@ def choose_agents(
 
 @kernel_jit
 def _append_nearest(first: int, end: int, num_chosen: int, memory: ChoiceMemory) -> int:
-    """Append candidates to the chosen ones, closest first, while there is room; return how many are chosen then.
+    """Append candidates to the selected ones, closest first, while there is room; return the number of selected ones.
 
-    Those at the same distance come as they were met.
+    Those at the same distance keep their order.
     """
     order, begin = memory.order, num_chosen
     for candidate in range(first, end):
-        # insertion sort; where there is no room the farthest leaves, if it is farther
+        # insertion sort; when full, a nearer candidate replaces the farthest
         i = num_chosen
         if num_chosen == len(order):
             if i == begin or not _comes_before(candidate, order[i - 1], memory):
@@ -487,9 +488,9 @@ def write_frame(
     tracks: PoseArrays,
     at: tuple[int, int],
 ) -> None:
-    """Write the chosen agents among the rows of one frame; of several rows of a track the first counts.
+    """Write the selected agents among the rows of one frame; the first of several rows of a track counts.
 
-    ``slots`` is the hash table of the chosen ``track_ids`` (M,), ``at`` the window and frame that are written.
+    ``slots`` is the hash table of the selected ``track_ids`` (M,), ``at`` the window and frame that are written.
     """
     window, frame = at
     for row in range(frame_rows[0], frame_rows[1]):
@@ -507,7 +508,7 @@ def write_frame(
 
 @kernel_jit
 def _meet_agents(item: int, arguments: KernelArguments) -> None:
-    """Write the rows of a history frame that may be chosen; the places of a frame start behind all rows before it."""
+    """Write the candidate rows of a history frame; the entries of a frame start after all rows before it."""
     (first_window, max_distance_m, threshold), rows, of_windows, of_targets, of_sizes, memory = arguments
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)
     starts, stops = windows.starts, windows.stops
@@ -536,7 +537,7 @@ def _meet_agents(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def _choose_agents(item: int, arguments: KernelArguments) -> None:
-    """Choose the agents of a window."""
+    """Select the agents of a window."""
     (first_window, is_by_distance), rows, of_sizes, memory, (types, track_ids) = arguments
     window = first_window + item
     choose_agents(
@@ -546,7 +547,7 @@ def _choose_agents(item: int, arguments: KernelArguments) -> None:
 
 @kernel_jit
 def _write_frames(item: int, arguments: KernelArguments) -> None:
-    """Write the chosen agents of a window in one frame, of the past or the future."""
+    """Write the selected agents of a window in one frame, of the past or the future."""
     (first_window, num_kept, num_frames), rows, of_windows, of_targets = arguments[:4]
     of_sizes, memory, track_ids, past, future = arguments[4:]
     windows, targets, sizes = WindowArrays(*of_windows), TargetArrays(*of_targets), ChoiceSizes(*of_sizes)

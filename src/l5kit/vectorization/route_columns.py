@@ -1,4 +1,4 @@
-"""Columns of routes: the route ahead of AVs, where road users are along it, and the graph of the lanes around."""
+"""Route columns: the route ahead of AVs, positions of road users along it, and the graph of nearby lanes."""
 
 import math
 from collections.abc import Mapping

@@ -20,24 +20,24 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.geometry.relative_pose import transform_xy
 
 NO_LIGHT = 4
-"""State of a lane without a traffic light; 0 stands for a light without an active face, then come their colours."""
+"""State of a lane without a traffic light; 0 is a light without an active face, followed by the colours."""
 
 
 _LINES = 3
-"""Of a lane: its left and its right boundary, and its midline."""
+"""Lines of a lane: its left and its right boundary, and its midline."""
 
 _FAR = -1.0
-"""In place of a distance, of what is not near."""
+"""Distance of elements that are not near."""
 
 
 @dataclass(frozen=True)
 class VectorMap:
-    """The N lanes and M crosswalks of a map, resampled once, and where they are found.
+    """The N lanes and M crosswalks of a map, resampled once, with their grid.
 
     Attributes:
-        params: How much of the map is in a sample.
-        grid: Finds lanes, rows below N, and crosswalks, the rows behind them.
-        lights: Finds the lanes that active faces control.
+        params: Amount of the map in a sample.
+        grid: Grid of lanes, rows below N, and crosswalks, the rows after them.
+        lights: Lanes that active faces control.
         has_light: Whether a traffic light controls the lane, (N,).
         midlines_m: World x and y, (N, P, 2).
         boundaries_m: Left and right boundary, (N, 2, P, 2).
@@ -85,9 +85,9 @@ class VectorMap:
         """Return the map around B targets, one array (B, ...) for each key of a sample.
 
         Args:
-            targets: Around whom.
+            targets: The targets.
             tl_faces: The traffic light faces of their windows; those of the newest frames count.
-            lane_rows: Takes the rows of the lanes in the map, -1 where there is none, int64 (B, L); None for nothing.
+            lane_rows: Receives the rows of the lanes in the map, -1 for missing ones, int64 (B, L); None to skip it.
         """
         if lane_rows is None:
             lane_rows = np.empty((len(targets), self.params.max_num_lanes), np.int64)
@@ -107,7 +107,7 @@ class VectorMap:
         return written._asdict()
 
     def polylines(self, zeros: NewArray, num_windows: int) -> "MapPolylines":
-        """Return polylines of so many windows to be written, in arrays that ``zeros`` makes."""
+        """Return uninitialized polylines of a number of windows, in arrays from ``zeros``."""
         params, num_points = self.params, int(self.midlines_m.shape[1])
         boundaries = num_windows, 2 * params.max_num_lanes, num_points
         lanes = num_windows, params.max_num_lanes, num_points
@@ -123,15 +123,15 @@ class VectorMap:
 
     @property
     def bytes_per_window(self) -> int:
-        """Memory that a window takes while the map around it is found on a device."""
+        """Memory of a window while the map around it is looked up on a device."""
         return 8 * max(self.grid.most_in_cell, 1) + 12 * self.params.max_num_lanes + 4 * self.params.max_num_crosswalks
 
 
 class MapPolylines(NamedTuple):
-    """The map around the targets of B windows, as in a sample, of NumPy or of a device.
+    """The map around the targets of B windows, in the form of samples, as NumPy or device arrays.
 
     Attributes:
-        lanes: Left and right boundary of each lane in turn, (B, 2 L, P, 3) float32.
+        lanes: Alternating left and right boundaries of each lane, (B, 2 L, P, 3) float32.
         lanes_availabilities: (B, 2 L, P) bool.
         lanes_mid: (B, L, P, 3) float32.
         lanes_mid_availabilities: (B, L, P) bool.
@@ -156,16 +156,16 @@ class _Lanes(NamedTuple):
 
 
 class SentMap(NamedTuple):
-    """A :class:`VectorMap` on a device, as kernels take it.
+    """A :class:`VectorMap` on a device, in the form of kernels.
 
     Attributes:
-        grid: Finds what is near.
-        lights: Finds the lanes that faces control.
+        grid: Grid of lanes and crosswalks.
+        lights: Lanes that faces control.
         lanes: Their lines.
         crosswalks_m: Vertices of crosswalks.
         crosswalk_starts: First vertex of each, and the end of the last one.
-        most_in_cell: Rows of a cell of the grid, at most, and at least 1.
-        params: How much of the map is in a sample.
+        most_in_cell: Largest number of rows of a cell of the grid, at least 1.
+        params: Amount of the map in a sample.
     """
 
     grid: GridArrays
@@ -205,10 +205,10 @@ def write_map_on_device(
 
     Args:
         sent: The map, on the device of the log.
-        log: The log that the windows are of.
+        log: The log of the windows.
         windows: B windows.
-        targets: Whom they are about.
-        written: Where to write; zeros yet.
+        targets: Their targets.
+        written: The output; zeros yet.
         part: First and end window.
     """
     backend, first, num_windows = log.backend, part[0], part[1] - part[0]
@@ -272,8 +272,8 @@ def _write_map_of_windows(
 ) -> None:
     """Write the lanes nearest to each target with the states of their lights, their rows, and the first crosswalks.
 
-    ``finder`` is memory for all rows of a cell, and a grid; the other tuples hold fields of :class:`VectorMap`, what
-    :meth:`LaneLights.find_active` returns, fields of :class:`LaneLights`, and those of :class:`MapPolylines`.
+    ``finder`` is memory for all rows of a cell, and a grid; the other tuples hold fields of :class:`VectorMap`, the
+    result of :meth:`LaneLights.find_active`, fields of :class:`LaneLights`, and those of :class:`MapPolylines`.
     """
     near, grid, lanes, written = finder[0], GridArrays(*finder[1]), _Lanes(*lane_arrays), MapPolylines(*polylines)
     lights, (vertices_m, vertex_starts), (faces, face_starts) = LightArrays(*light_arrays), crosswalks, active
@@ -283,7 +283,7 @@ def _write_map_of_windows(
     for window in range(len(centroids_m)):
         num_near = find_near_point(centroids_m[window, 0], centroids_m[window, 1], grid, near)
 
-        # the nearest lanes, closest first; those at the same distance keep their order. Behind lanes come crosswalks
+        # the nearest lanes, closest first, with a stable order; crosswalks follow the lanes
         num_lanes = 0
         for row in near[:num_near]:
             if row >= len(lanes.midlines_m) or len(nearest) == 0:
@@ -293,7 +293,7 @@ def _write_map_of_windows(
         lane_rows[window, :num_lanes] = nearest[:num_lanes]
         lane_rows[window, num_lanes:] = -1
 
-        # their lines with the states of their lights, which are put into one table for all windows and taken out again
+        # their lines with the states of their lights, from one table for all windows that is restored afterwards
         window_faces, pose = faces[face_starts[window] : face_starts[window + 1]], agent_from_world[window]
         set_states(window_faces, lights, states, is_on=True)
         for i in range(num_lanes):
@@ -316,7 +316,7 @@ def _write_map_of_windows(
 
 @kernel_jit
 def distance_of(row: int, midlines_m: Float64Array, centroid_m: Float64Array) -> float:
-    """Return how close the points of a lane come to a point (2,)."""
+    """Return the smallest distance of the points of a lane to a point (2,)."""
     squared_m = np.inf
     for i in range(midlines_m.shape[1]):
         x, y = midlines_m[row, i, 0] - centroid_m[0], midlines_m[row, i, 1] - centroid_m[1]
@@ -328,7 +328,7 @@ def distance_of(row: int, midlines_m: Float64Array, centroid_m: Float64Array) ->
 def keep_nearest(
     row: int, distance_m: float, num_nearest: int, nearest: NumericArray, distances_m: Float64Array
 ) -> int:
-    """Put a row among the nearest ones (L,), closest first, if there is room or it is nearer; return their number.
+    """Insert a row into the nearest ones (L,), closest first, if there is room or it is nearer; return their number.
 
     Those at the same distance keep their order.
     """
@@ -346,7 +346,7 @@ def keep_nearest(
 
 @kernel_jit
 def set_states(faces: Int64Array, lights: LightArrays, states: Int64Array, is_on: bool) -> None:
-    """Write the highest rank of the faces to the states of their lanes, or take it away."""
+    """Write the highest rank of the faces to the states of their lanes, or remove it."""
     ranks, lane_starts, lane_rows = lights
     for face in faces:
         for lane in lane_rows[lane_starts[face] : lane_starts[face + 1]]:
@@ -363,7 +363,7 @@ def _write_lane(
     written: MapPolylines,
     at: tuple[int, int],
 ) -> None:
-    """Write the left (0) or right (1) boundary or the midline (2) of a lane to a place, window and slot."""
+    """Write the left (0) or right (1) boundary or the midline (2) of a lane to a window and slot."""
     window, slot = at
     if line < 2:
         write_line(
@@ -404,7 +404,7 @@ def write_line(
 def write_polygon(
     vertices_m: Float64Array, agent_from_world: Float64Array, polygon_m: Float32Array, availabilities: BoolArray
 ) -> None:
-    """Write the first vertices (V, 2) of a crosswalk in the target's frame to the rows (Q, 3) that are there."""
+    """Write the first vertices (V, 2) of a crosswalk in the target's frame to the available rows (Q, 3)."""
     for i in range(min(len(vertices_m), len(polygon_m))):
         x, y = transform_xy(agent_from_world, vertices_m[i, 0], vertices_m[i, 1])
         polygon_m[i, 0], polygon_m[i, 1] = x, y
@@ -413,7 +413,7 @@ def write_polygon(
 
 @kernel_jit
 def _measure(item: int, arguments: KernelArguments) -> None:
-    """Write how far one of the rows of a target's cell is away, 0 for a crosswalk that is near."""
+    """Write the distance of one of the rows of a target's cell, 0 for a crosswalk that is near."""
     (first_window, most_in_cell), centroids_m, of_grid, midlines_m, near_m = arguments
     grid = GridArrays(*of_grid)
     at, in_cell = item // most_in_cell, item % most_in_cell
@@ -436,7 +436,7 @@ def _slots_near(centroid_m: Float64Array, grid: GridArrays) -> tuple[int, int]:
 
 @kernel_jit
 def _choose(item: int, arguments: KernelArguments) -> None:
-    """Write the nearest lanes and the first crosswalks of a window, -1 where there are no more."""
+    """Write the nearest lanes and the first crosswalks of a window, -1 for missing ones."""
     (first_window, num_lanes, num_crosswalks, first_crosswalk), centroids_m, of_grid = arguments[:3]
     near_m, (chosen, distances_m) = arguments[3:]
     grid = GridArrays(*of_grid)

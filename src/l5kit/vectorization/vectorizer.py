@@ -38,13 +38,13 @@ from l5kit.vectorization.route_columns import RouteColumns, agents_by_route
 from l5kit.vectorization.vector_map import SentMap, VectorMap, write_map_on_device
 
 _MOST_BYTES: Final = 512 * 2**20
-"""Memory of the kernels of a device at most; larger batches are made in parts."""
+"""Upper bound of the memory of kernels on a device; larger batches are split."""
 
 
 class Vectorizer:
-    """Gives the agents, lanes and crosswalks around a target as arrays of fixed shapes, in the target's frame.
+    """Makes the agents, lanes and crosswalks around a target as arrays of fixed shapes, in the target's frame.
 
-    It makes batches; a single window is a batch of one. Several threads may use it at once.
+    It makes batches; a single window is a batch of one. Several threads may use it at the same time.
 
     Args:
         cfg: Configuration with ``model_params`` and ``data_generation_params``.
@@ -61,10 +61,10 @@ class Vectorizer:
         history_num_frames_max: Past steps h in all arrays.
         future_num_frames: Future steps F.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes of other agents.
-        order_agents_by_distance: Whether other agents come closest first: those of the current frame, then those of
-            the past. Else in the order of L5Kit 1.5, that of a Python set of their ids.
-        order_agents_by_route: Whether those that are chosen come in the order of what they matter to the route, where
-            there is one; read at every call.
+        order_agents_by_distance: Whether other agents are ordered by distance: those of the current frame, then those
+            of the past. Otherwise in the order of L5Kit 1.5, that of a Python set of their ids.
+        order_agents_by_route: Whether the selected ones are ordered by their relevance to the route, if there is one;
+            read at every call.
     """
 
     def __init__(self, cfg: Config, mapAPI: MapAPI) -> None:  # noqa: N803
@@ -100,7 +100,7 @@ class Vectorizer:
 
     @cached_property
     def route_map(self) -> RouteMap | None:
-        """The lanes of routes; None where samples have no route."""
+        """The lanes of routes; None for samples without a route."""
         return None if self._route_params is None else build_route_map(self.mapAPI)
 
     @property
@@ -110,12 +110,12 @@ class Vectorizer:
 
     @property
     def vector_map(self) -> VectorMap:
-        """The polylines of the map, as kernels take them."""
+        """The polylines of the map, in the form of kernels."""
         return self._map
 
     @property
     def agent_choice(self) -> AgentChoice:
-        """Which other agents are in a sample, by the attributes as they are now.
+        """Selection of other agents, from the current attributes.
 
         Raises:
             InvalidArgumentError: ``other_agents_num`` is negative.
@@ -131,7 +131,7 @@ class Vectorizer:
 
     @property
     def vectorizes_windows(self) -> bool:
-        """Whether :meth:`vectorize_windows` gives what :meth:`vectorize` gives: no subclass overrides the latter."""
+        """Whether :meth:`vectorize_windows` agrees with :meth:`vectorize`, which no subclass overrides."""
         return getattr(self.vectorize, "__func__", None) is Vectorizer.vectorize
 
     def vectorize(
@@ -149,7 +149,7 @@ class Vectorizer:
         future_frames: RecordArray,
         future_agents: Sequence[RecordArray],
     ) -> dict[str, NumericArray]:
-        """Return what is around the target of one window.
+        """Return the surroundings of the target of one window.
 
         Args:
             selected_track_id: The target; None for the AV.
@@ -158,10 +158,10 @@ class Vectorizer:
             agent_from_world: Its frame, (3, 3).
             history_frames: Frames, newest first, at most h + 1.
             history_agents: The agents of each.
-            history_tl_faces: The traffic light faces of each; only those of the first are looked at.
+            history_tl_faces: The traffic light faces of each; only those of the first are used.
             history_position_m: The past of the target in its frame, (h + 1, 2).
             history_yaws_rad: Its headings, (h + 1, 1).
-            history_availability: Where its past is known, (h + 1,).
+            history_availability: Mask of its known past, (h + 1,).
             future_frames: Frames, nearest first, at most F.
             future_agents: The agents of each.
 
@@ -177,7 +177,7 @@ class Vectorizer:
         missing = [no_rows] * (self.history_num_frames_max + 1 - len(history_agents))
         agents = WindowRows.from_frames([*history_agents, *missing, *future_agents], no_rows.dtype)
         windows = Windows(
-            frames=np.zeros((1, agents.num_frames), FRAME_DTYPE),  # which nobody looks at
+            frames=np.zeros((1, agents.num_frames), FRAME_DTYPE),  # unused
             counts=np.array([[num_history], [num_future]], dtype=np.int64),
             agents=agents,
             tl_faces=WindowRows.from_frames(history_tl_faces[:1], np.dtype(TL_FACE_DTYPE)),
@@ -201,30 +201,30 @@ class Vectorizer:
         return {key: column[0] for key, column in self.vectorize_windows(windows, target, past).items()}
 
     def vectorize_windows(self, windows: Windows, targets: Targets, past: RelativePoses) -> dict[str, NumericArray]:
-        """Return what is around the targets of B windows.
+        """Return the surroundings of the targets of B windows.
 
         Args:
-            windows: B windows of at most h + 1 history and F future frames; only the faces of the newest are looked at.
-            targets: Whom they are about.
-            past: Where the targets were, as seen from where they are, (B, h + 1).
+            windows: B windows of at most h + 1 history and F future frames; only the faces of the newest are used.
+            targets: Their targets.
+            past: Past of the targets in their current frames, (B, h + 1).
 
         Returns:
-            ``all_other_agents_history_positions`` (B, M, h + 1, 2), ``..._yaws`` (B, M, h + 1, 1), ``..._extents``
-            (B, M, h + 1, 2), float32, and ``..._availability`` (B, M, h + 1), bool; ``all_other_agents_future_...``
-            likewise with F in place of h + 1; ``all_other_agents_types`` (label) and ``all_other_agents_track_ids``
-            (B, M) int64; ``agent_trajectory_polyline`` (B, h + 1, 3) float32, x, y and heading of the target, and
-            ``other_agents_polyline`` (B, M, h + 1, 3); ``lanes`` (B, 2 L, P, 3), left and right boundaries in turn,
+            ``all_other_agents_history_positions`` (B, M, h + 1, 2), ``..._yaws`` (B, M, h + 1, 1), ``..._extents`` (B,
+            M, h + 1, 2), float32, and ``..._availability`` (B, M, h + 1), bool; ``all_other_agents_future_...``
+            likewise with F in place of h + 1; ``all_other_agents_types`` (label) and ``all_other_agents_track_ids`` (B,
+            M) int64; ``agent_trajectory_polyline`` (B, h + 1, 3) float32, x, y and heading of the target, and
+            ``other_agents_polyline`` (B, M, h + 1, 3); ``lanes`` (B, 2 L, P, 3), alternating left and right boundaries,
             ``lanes_mid`` (B, L, P, 3), whose third value is the state of the light (0 unknown, 1 green, 2 yellow, 3
             red, 4 no light), and ``crosswalks`` (B, X, Q, 3), float32. Those that end in ``_polyline`` have
-            ``..._polyline_availability``, the last three ``..._availabilities``, bool. All is in metres and radians
-            in the frame of the target, and zero where nothing is. With ``model_params.route`` also the keys of
-            ``docs/samples.md`` for routes and the order of lanes; windows that are no
+            ``..._polyline_availability``, the last three ``..._availabilities``, bool. All values are in metres and
+            radians in the frame of the target, and zero if unavailable. With ``model_params.route`` also the keys of
+            ``docs/samples.md`` for routes and the order of lanes; windows that are not
             :class:`~l5kit.lanes.routes.RoutedWindows` have no route.
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
             InvalidArgumentError: Windows, targets and past differ in number.
-            CorruptedDataError: An agent around a target has a track id that no sample holds.
+            CorruptedDataError: An agent around a target has a track id beyond the range of samples.
         """
         self.require_frames(windows.num_history, windows.num_future)
         _require_as_many(len(windows), len(targets), past)
@@ -235,10 +235,10 @@ class Vectorizer:
         write_other_agents(windows, targets, choice, agents, num_kept=num_kept)
         lane_rows = np.empty((len(windows), self._lane_params.max_num_lanes), np.int64)
         if np.count_nonzero(agents.track_ids < 0):
-            as_sample_track_ids(agents.track_ids)  # refuses those that no sample holds, which come out negative
+            as_sample_track_ids(agents.track_ids)  # refuse ids beyond the range of samples, which are negative here
         columns: dict[str, NumericArray] = _agent_columns(past, agents, np)
 
-        # the map, and where its lanes and the agents are along the route
+        # the map, and positions of its lanes and the agents along the route
         columns |= self._map_columns(windows, targets, lane_rows)
         if self._route_params is not None and self.route_map is not None:
             maker = RouteColumns(self._route_params, self.route_map, self._map.lights)
@@ -249,12 +249,12 @@ class Vectorizer:
         return columns
 
     def _map_columns(self, windows: Windows, targets: Targets, lane_rows: Int64Array) -> dict[str, NumericArray]:
-        """Return the map around targets; ``lane_rows`` (B, L) takes the rows of its lanes."""
+        """Return the map around targets; ``lane_rows`` (B, L) receives the rows of its lanes."""
         return self._map.columns(targets, windows.tl_faces, lane_rows)
 
     @property
     def runs_on_devices(self) -> bool:
-        """Whether :meth:`vectorize_on_device` can be used: it knows no routes and no methods of subclasses."""
+        """Whether :meth:`vectorize_on_device` can be used: it supports neither routes nor methods of subclasses."""
         return (
             type(self) is Vectorizer
             and not self.has_route
@@ -271,25 +271,25 @@ class Vectorizer:
         *,
         most_rows: int,
     ) -> dict[str, Any]:
-        """Return what is around the targets of B windows that lie on a device; several threads may do so at once.
+        """Return the surroundings of the targets of B windows on a device; several threads may do so at the same time.
 
         Args:
             sent_map: :attr:`vector_map` on the device.
-            log: The log that the windows are of.
+            log: The log of the windows.
             windows: B windows of at most h + 1 history and F future frames.
-            targets: Whom they are about.
-            past: Where the targets were, as seen from where they are: tensors.
-            most_rows: How many agents the history frames of a window have at most, together. Those beyond would be
-                overlooked.
+            targets: Their targets.
+            past: Past of the targets in their current frames: tensors.
+            most_rows: Largest total number of agents in the history frames of a window. Further ones would be ignored.
 
         Returns:
-            One tensor for each key of :meth:`vectorize_windows`, of the same shape and type. A track id of 2**63 or
-            more, which no sample holds and the processor refuses, comes out negative; for logs that have such,
+            One tensor for each key of :meth:`vectorize_windows`, of the same shape and dtype. A track id of 2**63 or
+            more, which samples cannot hold and the processor refuses, becomes negative; for logs with such ids,
             ``DeviceLog.has_large_ids`` is true.
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
-            InvalidArgumentError: Windows, targets and past differ in number, or this is no vectorizer for devices.
+            InvalidArgumentError: Windows, targets and past differ in number, or this vectorizer does not support
+                devices.
         """
         import torch
 
@@ -306,7 +306,7 @@ class Vectorizer:
         agents = self._no_agents(backend.zeros, num_windows, choice.max_agents)
         polylines = self._map.polylines(backend.zeros, num_windows)
 
-        # scratch memory bounds how many windows are made at once
+        # scratch memory bounds the number of windows that are processed together
         num_at_once = max(_MOST_BYTES // (sizes.num_bytes + self._map.bytes_per_window), 1)
         for first in range(0, num_windows, num_at_once):
             part = first, min(first + num_at_once, num_windows)
@@ -316,16 +316,16 @@ class Vectorizer:
         return _agent_columns(past, agents.mapped(backend.tensor), torch) | polylines_there
 
     def _no_agents(self, zeros: NewArray, num_windows: int, num_agents: int) -> OtherAgents:
-        """Return windows without other agents, in arrays that ``zeros`` makes."""
+        """Return windows without other agents, in arrays from ``zeros``."""
         num_history, num_future = self.history_num_frames_max + 1, self.future_num_frames
         return OtherAgents.of_none(zeros, num_windows, num_agents, num_history=num_history, num_future=num_future)
 
     def _num_kept(self, num_history: int) -> int:
-        """Return how many of the history frames of windows other agents are kept in."""
+        """Return the number of history frames of windows in which other agents are kept."""
         return min(self.history_num_frames_agents + 1, num_history)
 
     def require_frames(self, num_history: int, num_future: int) -> None:
-        """Refuse windows that have more frames than samples.
+        """Refuse windows with more frames than samples.
 
         Raises:
             IndexError: There are more than h + 1 history frames or F future frames.
@@ -358,7 +358,7 @@ def _require_as_many(num_windows: int, num_targets: int, past: RelativePoses) ->
 
 
 def _agent_columns(past: RelativePoses, agents: OtherAgents, arrays: Any) -> dict[str, Any]:
-    """Return what samples have of targets and other agents, by ``numpy`` or ``torch`` as the module of arrays."""
+    """Return the columns of targets and other agents, with ``numpy`` or ``torch`` as the module of arrays."""
     return {
         **_track_columns("all_other_agents_history", agents.past),
         **_track_columns("all_other_agents_future", agents.future),

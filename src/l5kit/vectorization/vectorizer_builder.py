@@ -1,4 +1,4 @@
-"""Vectorizer builder: the vectorizer that a configuration describes, over one map or over many."""
+"""Vectorizer builder: the vectorizer of a configuration, for one map or many."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from l5kit.vectorization.vector_map import VectorMap
 from l5kit.vectorization.vectorizer import Vectorizer
 
 _MOST_KEPT = 64
-"""Maps whose polylines are kept."""
+"""Number of maps whose polylines are kept."""
 
 
 class ManyMapsVectorizer(Vectorizer):
