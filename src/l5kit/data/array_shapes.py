@@ -1,4 +1,4 @@
-"""Shapes of arrays that travel together, which a dataclass of arrays checks once, and arrays nobody may write to."""
+"""Shape checks for dataclasses of arrays, and read-only arrays."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -14,9 +14,9 @@ _Parts = TypeVar("_Parts")
 
 
 def require_shapes(holder: object, **expected: tuple[int, ...]) -> None:
-    """Refuse a dataclass of arrays whose shapes do not fit together.
+    """Refuse a dataclass of arrays with inconsistent shapes.
 
-    Classes that are made for each sample compare their shapes themselves, which takes a third of the time, and call
+    Classes that are created for each sample compare their shapes themselves, which takes a third of the time, and call
     :func:`refuse_shapes`.
 
     Args:
@@ -32,22 +32,22 @@ def require_shapes(holder: object, **expected: tuple[int, ...]) -> None:
 
 
 def refuse_shapes(holder: object, **expected: tuple[int, ...]) -> NoReturn:
-    """Raise an InvalidArgumentError that lists the shapes that were expected and found."""
+    """Raise an InvalidArgumentError with the expected and actual shapes."""
     rows = ", ".join(f"{name} {getattr(holder, name).shape} for {shape}" for name, shape in expected.items())
     raise InvalidArgumentError(f"{type(holder).__name__}: shapes do not fit; found and expected are {rows}")
 
 
 def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> None:
-    """Refuse a dataclass whose lists of different lengths do not fit into the array that holds them all.
+    """Refuse a dataclass whose ragged lists do not fit the array that holds them.
 
     Args:
         holder: Has the starts as an attribute.
-        name: The attribute: where each list starts and where the last one ends, (num_parts + 1,).
+        name: The attribute: start of each list and end of the last one, (num_parts + 1,).
         num_parts: Number of lists.
         end: Length of the array that holds them.
 
     Raises:
-        InvalidArgumentError: The starts have another shape, or do not go from 0 to the end.
+        InvalidArgumentError: The starts have another shape, or do not ascend from 0 to the end.
     """
     starts = getattr(holder, name)
     if starts.shape != (num_parts + 1,) or starts[0] != 0 or starts[-1] != end:
@@ -58,7 +58,7 @@ def require_starts(holder: object, name: str, *, num_parts: int, end: int) -> No
 
 
 def as_read_only(array: NumericArray) -> NumericArray:
-    """Return a view that nobody may write to: of one kind for kernels, whether the array itself may be written to."""
+    """Return a read-only view, so that kernels see one kind of array whether the original is writable or not."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -67,22 +67,22 @@ def as_read_only(array: NumericArray) -> NumericArray:
 
 
 def as_kernel_array(array: NumericArray, dtype: DTypeLike | None = None) -> NumericArray:
-    """Return a read-only view in the one layout that a kernel is compiled for; a copy where it lies otherwise.
+    """Return a read-only view in the layout that kernels are compiled for; a copy if the array has another layout.
 
     Args:
         array: The array.
-        dtype: Of the view; None for that of the array.
+        dtype: Dtype of the view; None for that of the array.
     """
     return as_read_only(np.ascontiguousarray(array, dtype))
 
 
 def as_kernel_tuple(parts: _Parts) -> _Parts:
-    """Return nested tuples whose arrays are as :func:`as_kernel_array` has them; what else is in them stays."""
+    """Return nested tuples with all arrays in the form of :func:`as_kernel_array`; other values are kept."""
     return map_tuple(lambda part: as_kernel_array(part) if isinstance(part, np.ndarray) else part, parts)
 
 
 def map_tuple(function: Callable[..., object], parts: _Parts) -> _Parts:
-    """Return nested tuples, of the same types, with what a function makes of what is in them."""
+    """Return nested tuples, of the same types, with a function applied to their values."""
     if not isinstance(parts, tuple):
         return cast("_Parts", function(parts))
     make = getattr(parts, "_make", tuple)
@@ -90,9 +90,9 @@ def map_tuple(function: Callable[..., object], parts: _Parts) -> _Parts:
 
 
 def as_sealed(array: NumericArray) -> NumericArray:
-    """Return a read-only view whose flag ``writeable`` cannot be set either, where the array is contiguous.
+    """Return a read-only view whose flag ``writeable`` cannot be set again, if the array is contiguous.
 
-    NumPy lets anybody set the flag of a plain view whose base may be written to, but not that of a read-only buffer's.
+    NumPy lets anybody set the flag of a plain view whose base is writable, but not that of a read-only buffer.
     """
     if type(array) is not np.ndarray or not array.flags.c_contiguous or array.size == 0 or array.dtype.hasobject:
         return as_read_only(array)
@@ -101,14 +101,14 @@ def as_sealed(array: NumericArray) -> NumericArray:
 
 
 class ReadOnlyArrays:
-    """Base of frozen dataclasses whose arrays nobody may write to, also after they were pickled.
+    """Base of frozen dataclasses whose arrays are read-only, also after unpickling.
 
-    A dataclass with shapes to check calls ``super().__post_init__()`` and then :func:`require_shapes`. What it has
-    computed and kept beside its fields is left out of a pickle. Its ``repr`` has types and shapes of arrays.
+    A dataclass with shapes to check calls ``super().__post_init__()`` and then :func:`require_shapes`. Cached values
+    other than fields are not pickled. Its ``repr`` has dtypes and shapes of arrays.
     """
 
     def __init_subclass__(cls) -> None:
-        # a dataclass makes a repr of all values, unless the class itself has one
+        # dataclasses would generate a repr of all values, unless the class itself defines one
         if "__repr__" not in vars(cls):
             cls.__repr__ = ReadOnlyArrays.__repr__  # type: ignore[method-assign]
 

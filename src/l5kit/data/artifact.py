@@ -1,7 +1,7 @@
-"""Artifact of a dataset: a version of it under a name, with digest, aliases, counts and description, kept by a store.
+"""Dataset artifacts: named versions of datasets with digest, aliases, counts and description, kept by a store.
 
-Here stand the records, what a dataset says of itself, and what every store offers. The stores are opened by
-:func:`l5kit.artifacts.open_store`.
+This module defines the records, the description of a dataset, and the interface of stores, which
+:func:`l5kit.artifacts.open_store` opens.
 """
 
 import os
@@ -23,7 +23,7 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import ConfigError, InvalidArgumentError, L5KitError
 
 LATEST: Final = "latest"
-"""Alias of the version that was logged last; every store keeps it."""
+"""Alias of the latest logged version, kept by every store."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -34,7 +34,7 @@ class ArtifactNotFoundError(L5KitError, LookupError, FileNotFoundError):
 
 
 class ArtifactStoreError(L5KitError, OSError):
-    """A store cannot be reached, refuses, or gives no answer; the message says what it said."""
+    """A store is unreachable, refuses, or does not answer; the message quotes it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ArtifactName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what ``NAME`` or ``NAME:ALIAS`` stands for."""
+        """Return the reference of ``NAME`` or ``NAME:ALIAS``."""
         name, colon, alias = text.partition(":")
         return cls(name, alias) if colon else cls(name)
 
@@ -68,10 +68,10 @@ class ArtifactName:
 
 
 def require_word(text: str, *, argument: str) -> str:
-    """Return a name or alias that every store and file system can have.
+    """Return a name or alias that is valid in every store and file system.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: It is not.
     """
     if not _WORD.fullmatch(text):
         raise InvalidArgumentError(
@@ -82,10 +82,10 @@ def require_word(text: str, *, argument: str) -> str:
 
 
 def read_metadata(text: str, *, called: str) -> JsonObject:
-    """Return metadata that a store has kept as JSON.
+    """Return the metadata that a store keeps as JSON.
 
     Raises:
-        ConfigError: It is no JSON, or no object.
+        ConfigError: It is not JSON, or not an object.
     """
     content = parse_json(text, called=called)
     if not isinstance(content, dict):
@@ -95,7 +95,7 @@ def read_metadata(text: str, *, called: str) -> JsonObject:
 
 @dataclass(frozen=True)
 class DatasetContent:
-    """What a dataset says of itself, before it is logged.
+    """Description of a dataset, before it is logged.
 
     Attributes:
         path: Folder with its files.
@@ -129,7 +129,7 @@ class DatasetContent:
 
     @property
     def description(self) -> str:
-        """One human-readable sentence, for when they give none."""
+        """A one-sentence description, used by default."""
         return (
             f"{self.path.name}: {self.num_scenes:,} scenes, {self.num_frames:,} frames, {self.num_agents:,} agents, "
             f"{duration_text(3600 * self.hours)}, in {len(self.manifest.files):,} files of "
@@ -143,8 +143,8 @@ class DatasetArtifact:
 
     Attributes:
         name: Its name, such as ``l5-data``.
-        version: What a store calls this version for ever: ``v3``, or the hash of a commit. Empty while a run is
-            offline, as the server gives the number when it is synced.
+        version: Permanent name of this version in the store: ``v3``, or the hash of a commit. Empty while a run is
+            offline, as the server assigns it when the run is synced.
         aliases: Names of this version that may move to another one, sorted, without ``version``.
         digest: Digest of the dataset, that of :func:`~l5kit.data.digests.digest.dataset_digest`.
         num_files: Files of the dataset.
@@ -154,9 +154,10 @@ class DatasetArtifact:
         num_agents: Agent rows.
         hours: Recorded hours.
         description: Text for display.
-        created: When it was logged, in ISO 8601; empty where the store does not tell.
-        location: Where its files lie: a URL for one that was logged by reference, else its place in the store.
-        is_reference: Whether the store has the manifest only.
+        created: When it was logged, in ISO 8601; empty if the store does not record it.
+        location: Location of its files: a URL for one that was logged by reference, otherwise its location in the
+            store.
+        is_reference: Whether the store only has the manifest.
     """
 
     name: str
@@ -190,18 +191,18 @@ class DatasetArtifact:
 
         Args:
             name: Its name.
-            metadata: From :attr:`DatasetContent.metadata`, perhaps with ``reference``, the URL where the files lie.
-            version: What the store calls it for ever; empty where that is not known yet.
+            metadata: From :attr:`DatasetContent.metadata`, optionally with ``reference``, the URL of the files.
+            version: Its permanent name in the store; empty if it is not known yet.
             aliases: Other names of the version.
             description: Text for display.
             created: When it was logged.
-            location: Where the store has it; the URL of a reference goes before.
+            location: Its location in the store; the URL of a reference takes precedence.
 
         Raises:
-            ArtifactStoreError: What the store has was not written by l5kit.
+            ArtifactStoreError: The entry of the store was not written by l5kit.
         """
         try:
-            # the digest also names a folder in the cache, so that it must be one
+            # the digest also names a folder in the cache, so it must be valid
             digest = str(metadata["digest"])
             if not _DIGEST.fullmatch(digest):
                 raise ValueError(f"a digest: {digest[:80]!r} is none")
@@ -228,15 +229,15 @@ class DatasetArtifact:
             ) from error
 
     def __str__(self) -> str:
-        """Return ``NAME:VERSION``; the digest takes the place of a version that is not known yet."""
+        """Return ``NAME:VERSION``, with the digest in place of an unknown version."""
         return f"{self.name}:{self.version or self.digest[:12]}"
 
 
 class ArtifactStore(Protocol):
     """Versions of datasets under names, with aliases, in a project of a service.
 
-    Names are texts such as ``l5-data:latest``. Whatever :meth:`get` and :meth:`use` give has the digest of the
-    artifact.
+    Names are texts such as ``l5-data:latest``. Results of :meth:`get` and :meth:`use` are verified against the digest
+    of the artifact.
     """
 
     def log(
@@ -248,22 +249,22 @@ class ArtifactStore(Protocol):
         description: str = "",
         reference: str = "",
     ) -> DatasetArtifact:
-        """Put a dataset into the store as a version of ``name``, and return it.
+        """Log a dataset as a new version of ``name``, and return it.
 
         Args:
             content: From :func:`describe_dataset`.
             name: Such as ``l5-data``.
             aliases: Names of this version besides ``latest``; other versions lose them.
             description: Text for display; by default one with the counts.
-            reference: URL (``file://``, ``https://``, ``s3://``, ...) where the same files lie. The store then takes
-                the manifest, and not the files.
+            reference: URL (``file://``, ``https://``, ``s3://``, ...) of the same files. The store then only keeps the
+                manifest.
         """
 
     def list(self, name: str | None = None) -> tuple[DatasetArtifact, ...]:
-        """Return the versions of a dataset, or of all in the project, the newest of each name first."""
+        """Return the versions of a dataset, or of all datasets in the project, the newest of each name first."""
 
     def get(self, name: str, folder: str | os.PathLike[str], *, progress: Progress | None = None) -> DatasetArtifact:
-        """Fetch a version into a folder that is new or empty; it is there whole and verified, or not at all."""
+        """Fetch a version into a folder that is new or empty, completely and verified, or not at all."""
 
     def use(self, name: str, folder: str | os.PathLike[str] | None = None) -> Path:
         """Return a folder with a version: ``folder`` if it has its digest, by default one in the user's cache."""
@@ -272,12 +273,12 @@ class ArtifactStore(Protocol):
 def describe_dataset(
     path: str | os.PathLike[str], *, workers: int = 0, progress: Progress | None = None
 ) -> DatasetContent:
-    """Return what a dataset says of itself: its files are digested and its logs counted.
+    """Return the description of a dataset, after digesting its files and counting its logs.
 
     Args:
         path: A data folder, or a ``.zarr`` folder.
         workers: Threads that read; 0 for one on each core.
-        progress: Called with the bytes that are done and their total.
+        progress: Called with the finished bytes and their total.
 
     Raises:
         DatasetNotFoundError: There is nothing, or no log in it.
@@ -296,7 +297,7 @@ def describe_dataset(
             "data folder in which it lies"
         )
 
-    # a folder that the files of zarr groups mark as a log is one, as is a .zarr
+    # a folder is a log if it has the files of a zarr group, or is a .zarr
     logs = find_all_logs(folder)
     manifest = Manifest.of(folder, workers=workers, progress=progress)
     num_scenes = num_frames = num_agents = 0

@@ -1,4 +1,4 @@
-"""Files of a dataset: where its log, its maps and its meta.json are."""
+"""Files of a dataset: locations of its log, its maps and its meta.json."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _USUAL_LOG = "sample"
 
 @dataclass(frozen=True)
 class _Kind:
-    """One file that belongs to a dataset: what it is, the option that names it, and where it may lie."""
+    """A file that belongs to a dataset: its name, its option, and its possible locations."""
 
     title: str
     option: str
@@ -30,16 +30,16 @@ _AERIAL_MAP = _Kind("aerial picture", "aerial", ("aerial_map/aerial_map.png", "a
 
 @dataclass(frozen=True)
 class DatasetFiles:
-    """Where the parts of a dataset lie.
+    """Locations of the parts of a dataset.
 
     Attributes:
-        dataset: Folder or zip file with the log; of a remote one the URL as a path, which
+        dataset: Folder or zip file with the log; for a remote one the URL as a path, which
             :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
-        semantic_map: Semantic map (``.pb``), or the index of a folder of many (``maps/index.json``), or None; of a
-            remote dataset a copy on this machine, of the index alone.
+        semantic_map: Semantic map (``.pb``), or the index of a folder of many (``maps/index.json``), or None; for a
+            remote dataset a local copy, of the index alone.
         meta: Matrices (``meta.json``), or None; likewise.
-        aerial: Aerial picture, or None; of a remote dataset the URL as a path, which is copied when it is drawn.
-        notes: A sentence for each part that was not found.
+        aerial: Aerial image, or None; for a remote dataset the URL as a path, which is copied when it is drawn.
+        notes: A sentence for each missing part.
     """
 
     dataset: Path
@@ -56,25 +56,25 @@ def find_dataset_files(
     meta_path: str | os.PathLike[str] | None = None,
     aerial_path: str | os.PathLike[str] | None = None,
 ) -> DatasetFiles:
-    """Return a dataset and what belongs to it, looked for inside, beside and one level above it.
+    """Return the files of a dataset, searched inside, next to and one level above it.
 
     Args:
         path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
-        map_path: Semantic map, instead of looking for it; likewise the next two.
+        map_path: Semantic map, instead of searching for it; likewise the next two.
         meta_path: ``meta.json``.
-        aerial_path: Aerial picture.
+        aerial_path: Aerial image.
 
     Raises:
         DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
-        InvalidArgumentError: There are several candidates for one of the parts; of logs, none that is ``sample``.
-        FileNotFoundError: A file that is named does not exist.
+        InvalidArgumentError: There are several candidates for one of the parts; for logs, none of which is ``sample``.
+        FileNotFoundError: A given file does not exist.
         UnreachableDataError: The service of a URL refuses, or does not answer.
     """
     dataset = find_dataset(path)
     is_remote, folders = is_url(path_of(dataset)), list[Path]()
     if not is_remote:
-        # the folders inside, beside and one level above the dataset, none twice; a link to it may lie beside its maps,
-        # so that it is not resolved
+        # the folders inside, next to and one level above the dataset; links are not resolved, as a link may be next to
+        # the maps
         beside = Path(os.path.abspath(dataset)).parent
         near = [Path(os.path.abspath(path)), beside / dataset.name, beside, beside.parent]
         folders = [folder for folder in dict.fromkeys(near) if folder.is_dir()]
@@ -82,7 +82,7 @@ def find_dataset_files(
     given = ((_SEMANTIC_MAP, map_path), (_META, meta_path), (_AERIAL_MAP, aerial_path))
     for kind, override in given:
         if override is not None:
-            # what is named must be there; that of a URL is copied, but for pictures
+            # given files must exist; those of URLs are copied, except for images
             file = Path(override) if kind is _AERIAL_MAP and is_url(path_of(override)) else local_file(Path(override))
             if not is_url(path_of(file)) and not file.is_file():
                 raise FileNotFoundError(
@@ -90,7 +90,7 @@ def find_dataset_files(
                 )
             candidates[kind] = [file]
         elif is_remote:
-            # what belongs to the dataset is copied, but for pictures, which are large
+            # files of a remote dataset are copied, except for images, which are large
             urls = find_beside(path_of(path), path_of(dataset), kind.names)
             stay = kind is _AERIAL_MAP or len(urls) > 1
             candidates[kind] = [Path(url) if stay else local_file(url) for url in urls]
@@ -106,10 +106,10 @@ def find_dataset_files(
 
 
 def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
-    """Return what belongs to a dataset, or to a folder that has a semantic map and no log.
+    """Return the files of a dataset, or of a folder that has a semantic map and no log.
 
     Args:
-        path: As of :func:`find_dataset_files`.
+        path: As for :func:`find_dataset_files`.
 
     Raises:
         DatasetNotFoundError: There is neither a log nor a semantic map.
@@ -126,16 +126,16 @@ def find_map_files(path: str | os.PathLike[str]) -> DatasetFiles:
 
 
 def find_dataset(path: str | os.PathLike[str], *, name: str | None = None) -> Path:
-    """Return the folder or zip file with the log: a path itself, or the one in a dataset folder.
+    """Return the folder or zip file with the log: the path itself, or the one in a dataset folder.
 
-    Of several logs in a folder it is the one with a name; without a name ``sample``, and a warning says so.
+    Among several logs in a folder it is the one with the given name; without a name ``sample``, with a warning.
 
     Args:
         path: Dataset folder in the published layout, or its ``.zarr`` folder or zip file; or the URL of one.
         name: Name of the log, such as ``train`` for ``scenes/train.zarr``.
 
     Returns:
-        The path; of a URL, the URL as a path.
+        The path; for a URL, the URL as a path.
 
     Raises:
         DatasetNotFoundError: There is nothing at ``path``, or no dataset inside it.
@@ -201,7 +201,7 @@ def find_all_logs(path: str | os.PathLike[str], *, takes_towns: bool = False) ->
 
 
 def _candidates(kind: _Kind, folders: list[Path]) -> list[Path]:
-    """Return the files that may be one of the parts, none twice."""
+    """Return the candidate files of one of the parts, without duplicates."""
     candidates = [folder / name for folder in folders for name in kind.names if (folder / name).is_file()]
     by_file: dict[Path, Path] = {}
     for candidate in candidates:

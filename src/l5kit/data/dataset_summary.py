@@ -1,4 +1,4 @@
-"""Counts and times that describe a dataset, and the table that shows them."""
+"""Dataset summary: counts and times, and the table that shows them."""
 
 import warnings
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _STEP_TOLERANCE = 1.25
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """What a dataset holds.
+    """Summary of a dataset.
 
     Attributes:
         num_scenes: Number of scenes; likewise the next three.
@@ -71,8 +71,8 @@ def summarize_frames(
 ) -> DatasetSummary:
     """Return the summary of a dataset with these scenes and frames.
 
-    The frame rate is the median over the first frames, steps across scene borders left out. With too few frames to
-    tell, a ``RuntimeWarning`` is given, and that of ``step_time_s`` (seconds between two frames) assumed.
+    The frame rate is the median over the first frames, without steps across scene borders. With too few frames, that of
+    ``step_time_s`` (seconds between two frames) is assumed, with a ``RuntimeWarning``.
     """
     steps_ns = _steps_inside_scenes(scenes, frames)
     if len(steps_ns) == 0:
@@ -85,14 +85,14 @@ def summarize_frames(
 
 
 def find_other_step_time(scenes: Records, frames: Records, *, step_time_s: float) -> str | None:
-    """Return in words that timestamps tell another step time than the facts of a log, or None where they agree.
+    """Return in words that timestamps contradict the step time in the facts of a log, or None if they agree.
 
-    The median over the first frames may be up to a quarter longer or shorter, as clocks of cars are not exact.
+    The median over the first frames may differ by up to a quarter, as clocks of cars are not exact.
 
     Args:
         scenes: The scenes of the log.
         frames: Its frames.
-        step_time_s: What its facts tell, or L5Kit 1.5 has for logs without facts.
+        step_time_s: Step time of its facts, or that of L5Kit 1.5 for logs without facts.
     """
     steps_ns = _steps_inside_scenes(scenes, frames)
     measured_s = float(np.median(steps_ns)) * 1e-9 if len(steps_ns) else step_time_s
@@ -105,7 +105,7 @@ def find_other_step_time(scenes: Records, frames: Records, *, step_time_s: float
 
 
 def _steps_inside_scenes(scenes: Records, frames: Records) -> Float64Array:
-    """Return the positive time steps (ns) between the first frames, those across scene borders left out."""
+    """Return the positive time steps (ns) between the first frames, without those across scene borders."""
     timestamps_ns = rows_of(frames, slice(0, min(_FRAMES_FOR_FREQUENCY, len(frames))))["timestamp"].astype(np.float64)
     steps_ns = np.diff(timestamps_ns)
     first_scenes = rows_of(scenes, slice(0, min(_FRAMES_FOR_FREQUENCY, len(scenes))))
@@ -121,7 +121,7 @@ def text_table(columns: dict[str, int | float]) -> str:
     border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     lines = []
     for texts in (list(columns), values):
-        # each between blanks; of an odd number one more is behind odd texts, before others, as in PrettyTable
+        # centred; an odd blank goes after texts of odd length and before others, as in PrettyTable
         cells = []
         for text, width in zip(texts, widths, strict=True):
             before = (width - len(text) + (len(text) + 1) % 2) // 2

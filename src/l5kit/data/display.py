@@ -1,6 +1,6 @@
-"""Cards that notebooks show of objects: a table of facts, with a picture where pictures can be drawn.
+"""Cards of objects in notebooks: a table of facts, with a picture if it can be drawn.
 
-The table needs nothing. The picture is asked of ``l5kit.visualization.notebooks`` if somebody has imported it;
+The table needs no other library. The picture is requested from ``l5kit.visualization.notebooks`` if it was imported;
 otherwise the card has none.
 """
 
@@ -16,22 +16,22 @@ _RULE = "border:1px solid rgba(128,128,128,0.4);border-radius:4px"
 
 
 def html_card(title: str, read_facts: Callable[[], Mapping[str, object]], *, subject: object = None) -> str:
-    """Return a card: a title, a table of facts and, where it can be drawn, a small picture. It never raises.
+    """Return a card: a title, a table of facts and, if possible, a small picture. It never raises.
 
-    What goes wrong while facts are read stands in the table in their place. Colours are those of the notebook, so that
-    light and dark themes both fit.
+    Errors while reading facts appear in the table instead. Colours are those of the notebook, so the card fits light
+    and dark themes.
 
     Args:
-        title: What it is.
-        read_facts: Gives names and values of the facts.
-        subject: What a picture is asked of; None for no picture.
+        title: Title of the object.
+        read_facts: Returns names and values of the facts.
+        subject: Object of the picture; None for no picture.
     """
     try:
         facts = {name: _text(value) for name, value in read_facts().items()}
-    except Exception as error:  # a notebook shows what a damaged dataset has to say, whatever it raises
+    except Exception as error:  # a card shows whatever a damaged dataset raises
         facts = {"error": f"{type(error).__name__}: {error}"}
 
-    # where no picture can be drawn, the table stands there without it
+    # without a picture, the table is shown alone
     picture, previews = "", sys.modules.get(_PREVIEWS)
     if previews is not None and subject is not None and "error" not in facts:
         with suppress(Exception):
@@ -69,13 +69,13 @@ def html_columns(title: str, columns: Mapping[str, object]) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a value as people read it."""
+    """Return a value for display."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell; names of files may hold surrogates, which UTF-8 has no bytes for."""
+    """Return text for a cell; names of files may hold surrogates, which have no UTF-8 encoding."""
     shown = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}..."
     return escape(shown.encode("utf-8", "replace").decode("utf-8"))

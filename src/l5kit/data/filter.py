@@ -1,4 +1,4 @@
-"""Filters of rows: agents by label, track and distance, and the rows that frames and scenes name."""
+"""Filters of rows: agents by label, track and distance, and the rows of frames and scenes."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ def _get_label_filter(label_probabilities: Float32Array, threshold: float) -> Bo
 
 @kernel_jit
 def kept_probability(label_probabilities: Float32Array) -> np.float32:
-    """Return the summed probability of the kept classes of one row (17,), float32, to the bit as NumPy adds it up."""
+    """Return the summed probability of the kept classes of one row (17,), float32, with the bits of NumPy's sum."""
     p = label_probabilities[_FIRST_KEPT:_END_KEPT]
     total: np.float32 = ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
     for i in range(8, len(p)):
@@ -118,7 +118,7 @@ def get_other_agents_ids(
 ) -> list[np.uint64]:
     """Return at most ``max_agents`` distinct track ids other than the selected one, the priority ids chosen first.
 
-    Their order is that of a Python set filled in the order of choice, as in L5Kit 1.5: deterministic, but neither
+    Their order is that of a Python set filled in the order of selection, as in L5Kit 1.5: deterministic, but neither
     sorted nor by distance.
     """
     chosen: set[np.uint64] = set()

@@ -1,4 +1,4 @@
-"""Folders of a loader of samples: those of several towns, which a configuration lists or names by a pattern."""
+"""Folders of a sample loader: those of several towns, listed or matched by a pattern in a configuration."""
 
 import glob
 import os
@@ -11,11 +11,11 @@ from l5kit.data.stores.store import is_url, path_of
 from l5kit.errors import ConfigError
 
 _NAMES_TOLD: Final = 10
-"""Folders that are listed where none is found."""
+"""Maximum number of folders listed in an error."""
 
 
 class HasFolders(Protocol):
-    """What names folders of the data folder, each with a log."""
+    """Section of a configuration that names folders of the data folder, each with a log."""
 
     @property
     def key(self) -> str:
@@ -27,10 +27,10 @@ class HasFolders(Protocol):
 
 
 def folders_of(loader: HasFolders, data_manager: LocalDataManager) -> list[str] | None:
-    """Return the folders of a loader, those that its patterns find included, sorted; None for the data folder itself.
+    """Return the folders of a loader, including those that match its patterns, sorted; None for the data folder itself.
 
     Raises:
-        ConfigError: A pattern finds no folder, or the data folder is a URL, which lists none.
+        ConfigError: A pattern matches no folder, or the data folder is a URL, which cannot be listed.
     """
     if loader.folders is None:
         return None

@@ -24,7 +24,7 @@ class DataManager(ABC):
 
 
 class LocalDataManager(DataManager):
-    """Data folder on this machine, or the URL of one, where datasets are read and from where other files are copied.
+    """Local data folder, or the URL of one, from which datasets are read directly and other files are copied.
 
     Args:
         local_data_folder: The folder or URL, the current one if empty; None takes it from the environment variable
@@ -65,7 +65,7 @@ class LocalDataManager(DataManager):
         if not is_url(url):
             if path.exists():
                 return str(path)
-            # what there is of the same kind tells a wrong key from a wrong folder
+            # list files of the same kind, to distinguish a wrong key from a wrong folder
             names = sorted(other.name for other in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
             there_is = f", but there is {', '.join(names[:_NAMES_TOLD])}" if names else ""
             raise FileNotFoundError(
@@ -73,7 +73,7 @@ class LocalDataManager(DataManager):
                 "check the key, and that the folder is the one that holds it"
             )
 
-        # datasets are read where they are, any other file from a copy
+        # datasets are read in place, any other file from a copy
         if not url.endswith((".zarr", ".zip")):
             return url if is_remote_group(url) else str(local_file(url))
         if not exists_remotely(url):
@@ -82,7 +82,7 @@ class LocalDataManager(DataManager):
 
 
 def require_data_manager(data_manager: object) -> None:
-    """Refuse what cannot find files, such as the path of the data folder itself.
+    """Refuse objects that are not data managers, such as the path of the data folder itself.
 
     Raises:
         TypeError: ``data_manager`` has no method ``require``.

@@ -1,4 +1,4 @@
-"""Records copied: as plain bytes, which NumPy does many times faster than field by field, and into another type."""
+"""Copies of records: as plain bytes, many times faster than NumPy's copies field by field, and between types."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ def as_bytes(rows: RecordArray) -> NumericArray:
 
 
 def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordArray:
-    """Return arrays of records, at least one, one after the other; of different types as NumPy joins them.
+    """Return the concatenation of at least one array of records; different types are promoted as in NumPy.
 
     Args:
         parts: The arrays.
-        num_spare: Rows of zeros behind them; pages of these that nobody writes to take no memory.
+        num_spare: Rows of zeros after them; their untouched pages take no memory.
     """
     dtype = parts[0].dtype
     if any(part.dtype is not dtype for part in parts):
         return np.concatenate([*parts, np.zeros(num_spare, dtype)])
-    # as single bytes; items of several bytes are joined one by one
+    # as single bytes, since items of several bytes are concatenated one by one
     contents = [np.ascontiguousarray(part).view(np.uint8) for part in parts]
     if not num_spare:
         return np.concatenate(contents).view(dtype)
@@ -33,7 +33,7 @@ def join_records(parts: Sequence[RecordArray], *, num_spare: int = 0) -> RecordA
 
 
 def as_record_type(records: RecordArray, dtype: DTypeLike) -> RecordArray:
-    """Return records in another type, field by field: what they lack is 0; a copy only where they are of another type.
+    """Return records in another type, field by field, with 0 for missing fields; copied only if the type differs.
 
     Args:
         records: The records.

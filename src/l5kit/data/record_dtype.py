@@ -1,8 +1,8 @@
 """Record type for zarr: records whose fields are arrays.
 
-The structured type of zarr-python 3 refuses fields such as ``("centroid", "<f8", (2,))``, which the dataset format is
-made of. Importing this module registers a type that reads and writes them in zarr format 2; it is also an entry point
-of the group ``zarr.data_type``, so that plain ``zarr.open`` finds it. From then on ``zarr.open(..., mode="w",
+The structured type of zarr-python 3 refuses fields such as ``("centroid", "<f8", (2,))``, which the dataset format
+uses. Importing this module registers a type that reads and writes them in zarr format 2; it is also an entry point of
+the group ``zarr.data_type``, so that plain ``zarr.open`` finds it. From then on ``zarr.open(..., mode="w",
 dtype=records.dtype, zarr_format=2)`` stores any such records.
 """
 
@@ -40,7 +40,7 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
 
     @classmethod
     def from_numpy(cls, dtype: DTypeLike) -> Self:
-        """Return the type of packed records of a NumPy dtype, or of anything NumPy takes as one."""
+        """Return the type of packed records of a NumPy dtype, or of anything that NumPy accepts as one."""
         record = np.dtype(dtype)
         if record.fields is None or record.names is None:
             raise DataTypeValidationError(f"expected a NumPy dtype with named fields, got {record}")
@@ -80,7 +80,7 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         raise DataTypeValidationError(f"records with sub-array fields are stored in zarr format 2 only, got {data!r}")
 
     def to_json(self, zarr_format: int) -> Any:
-        """Return the type as it stands in ``.zarray``."""
+        """Return the type in the form of ``.zarray``."""
         if zarr_format != 2:
             raise ValueError(
                 f"zarr_format must be 2 for records with sub-array fields, got {zarr_format}; pass zarr_format=2, or "
@@ -93,7 +93,7 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
         return isinstance(data, (np.void, bytes, tuple, int))
 
     def cast_scalar(self, data: object) -> np.void:
-        """Return a record made of ``data``: a record, its bytes, a tuple of its fields, or 0 for all zero bytes."""
+        """Return a record from ``data``: a record, its bytes, a tuple of its fields, or 0 for all zero bytes."""
         if isinstance(data, bytes):
             stored: np.void = np.frombuffer(data, dtype=self.to_native_dtype())[0]
             return stored
@@ -106,12 +106,12 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
 
     def default_scalar(self) -> np.void:
         """Return the record of all zero bytes."""
-        zero: Any = np.zeros((), dtype=self.to_native_dtype())[()]  # NumPy's types take it for an array
+        zero: Any = np.zeros((), dtype=self.to_native_dtype())[()]  # NumPy's type stubs consider it an array
         record: np.void = zero
         return record
 
     def from_json_scalar(self, data: object, *, zarr_format: int) -> np.void:  # noqa: ARG002
-        """Return the record that is base64 text in ``.zarray`` (None or 0: the record of all zero bytes)."""
+        """Return the record of a base64 text in ``.zarray`` (None or 0: the record of all zero bytes)."""
         if data is None or data == 0:
             return self.default_scalar()
         if not isinstance(data, str):
@@ -125,9 +125,9 @@ class RecordDType(ZDType[np.dtype[np.void], np.void], HasItemSize):
 
 
 def _leave_sub_arrays_to_us(other: type[Structured]) -> None:
-    """Let another type of zarr decline records with sub-array fields, as zarr chooses none where two take a dtype.
+    """Let another type of zarr decline records with sub-array fields, as zarr fails if two types accept a dtype.
 
-    Its structured type takes such fields for raw bytes, and then fails to create an array of them.
+    Its structured type treats such fields as raw bytes, and then fails to create an array of them.
     """
     take = other.from_native_dtype.__func__  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""A scene as plain arrays: poses of the AV, agents and traffic light faces, a column for each thing that is known."""
+"""Scene as plain arrays: poses of the AV, agents and traffic light faces, one array for each quantity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from l5kit.errors import CorruptedDataError, InvalidArgumentError
 
 _LONGEST_ID = 16
 
-# columns of plain arrays, and the fields of records that hold the same
+# columns of plain arrays, and the corresponding fields of records
 _FRAME_COLUMNS = {"timestamps_ns": "timestamp", "ego_positions_m": "ego_translation", "ego_rotations": "ego_rotation"}
 _AGENT_COLUMNS = {
     "track_ids": "track_id",
@@ -32,7 +32,7 @@ _FACE_COLUMNS = {"face_ids": "face_id", "light_ids": "traffic_light_id", "status
 
 @dataclass(frozen=True)
 class AgentRows:
-    """The N agent rows of a scene of F frames, one frame after the other.
+    """The N agent rows of a scene of F frames, frame after frame.
 
     Attributes:
         starts: First row of each frame and the end of the last one, int32, shape (F + 1,).
@@ -45,7 +45,7 @@ class AgentRows:
 
     Raises:
         CorruptedDataError: The arrays are not of these shapes.
-        InvalidArgumentError: Starts or track ids are no whole numbers, or a track id is negative.
+        InvalidArgumentError: Starts or track ids are not whole numbers, or a track id is negative.
     """
 
     starts: Int32Array
@@ -87,7 +87,7 @@ class AgentRows:
 
 @dataclass(frozen=True)
 class FaceRows:
-    """The M traffic light faces of a scene of F frames, one frame after the other.
+    """The M traffic light faces of a scene of F frames, frame after frame.
 
     Attributes:
         starts: First row of each frame and the end of the last one, int32, shape (F + 1,).
@@ -97,7 +97,7 @@ class FaceRows:
 
     Raises:
         CorruptedDataError: The arrays are not of these shapes.
-        InvalidArgumentError: Starts are no whole numbers, or an id is no text of at most 16 characters.
+        InvalidArgumentError: Starts are not whole numbers, or an id is not text of at most 16 characters.
     """
 
     starts: Int32Array
@@ -119,7 +119,7 @@ class FaceRows:
 
     @classmethod
     def none(cls, num_frames: int) -> "FaceRows":
-        """Return a scene without traffic light faces."""
+        """Return faces of a scene without traffic lights."""
         texts = np.zeros(0, "<U16")
         return cls(np.zeros(num_frames + 1, np.int32), texts, texts, np.zeros((0, 3), np.float32))
 
@@ -129,7 +129,7 @@ class SceneArrays:
     """A scene of F frames; all positions and headings are in the world frame.
 
     Attributes:
-        host: The car that recorded it.
+        host: The recording car.
         timestamps_ns: int64, shape (F,).
         ego_positions_m: x, y and z of the AV, float64, shape (F, 3).
         ego_rotations: Axes of the AV in the world, float64, shape (F, 3, 3).
@@ -139,7 +139,7 @@ class SceneArrays:
 
     Raises:
         CorruptedDataError: The arrays are not of these shapes.
-        InvalidArgumentError: Timestamps are no whole numbers.
+        InvalidArgumentError: Timestamps are not whole numbers.
     """
 
     host: str
@@ -163,7 +163,7 @@ class SceneArrays:
 
     @classmethod
     def of_records(cls, scene: SceneRecords) -> "SceneArrays":
-        """Return a scene of records as columns, all of them copies."""
+        """Return a scene of records as copied columns."""
         return cls(
             host=scene.host,
             **_columns_of(scene.frames, _FRAME_COLUMNS),
@@ -201,14 +201,14 @@ class SceneArrays:
     @cached_property
     def ego_speeds_mps(self) -> Float64Array:
         """Ground speed of the AV from its positions (central differences), float64, (F,); 0 for a single frame."""
-        # from the frame before to the frame after, one-sided at the ends
+        # central differences, one-sided at the ends
         num_frames, positions_m = self.num_frames, self.ego_positions_m[:, :2]
         if num_frames < 2:
             return np.zeros(num_frames)
         before = np.maximum(np.arange(num_frames) - 1, 0)
         after = np.minimum(np.arange(num_frames) + 1, num_frames - 1)
         seconds = (self.timestamps_ns[after] - self.timestamps_ns[before]) * 1e-9
-        with np.errstate(over="ignore", invalid="ignore"):  # what is damaged becomes infinite or NaN
+        with np.errstate(over="ignore", invalid="ignore"):  # damaged values become infinite or NaN
             steps_m = np.linalg.norm(positions_m[after] - positions_m[before], axis=1)
             speeds_mps: Float64Array = np.divide(steps_m, seconds, out=np.zeros_like(steps_m), where=seconds > 0)
         return speeds_mps
@@ -229,7 +229,7 @@ def read_scene_arrays(dataset: ChunkedDataset, scene_index: int) -> SceneArrays:
 
 
 def require_rows(arrays: object, num_rows: int, others: Sequence[str]) -> None:
-    """Refuse a dataclass with arrays of another length; ``others`` are its fields that have lengths of their own.
+    """Refuse a dataclass with arrays of another length; ``others`` are its fields with their own lengths.
 
     Raises:
         CorruptedDataError: An array has another length.
@@ -240,10 +240,10 @@ def require_rows(arrays: object, num_rows: int, others: Sequence[str]) -> None:
 
 
 def require_ids(name: str, ids: NumericArray) -> None:
-    """Refuse ids of faces or lights that are no texts for which the format has room.
+    """Refuse ids of faces or lights that are not texts that fit the format.
 
     Raises:
-        InvalidArgumentError: One is none.
+        InvalidArgumentError: There is one.
     """
     if ids.dtype.kind != "U":
         raise InvalidArgumentError(
@@ -255,7 +255,7 @@ def require_ids(name: str, ids: NumericArray) -> None:
 
 
 def _num_rows(starts: NumericArray) -> int:
-    """Return where the last frame ends."""
+    """Return the end of the last frame."""
     if not isinstance(starts, np.ndarray) or starts.ndim != 1 or len(starts) == 0:
         raise CorruptedDataError(
             "starts must have shape (F + 1,), the first row of each frame and the end of the last one, got "
@@ -266,7 +266,7 @@ def _num_rows(starts: NumericArray) -> int:
 
 
 def _require_shapes(arrays: object, num_rows: int, columns: Mapping[str, str], dtype: DTypeLike) -> None:
-    """Refuse a dataclass with columns whose rows have other shapes than fields have: NumPy would repeat or cut them."""
+    """Refuse columns whose rows have other shapes than their fields, as NumPy would repeat or cut them."""
     for name, field in columns.items():
         array, shape = getattr(arrays, name), (num_rows, *np.dtype(dtype)[field].shape)
         if not isinstance(array, np.ndarray) or array.shape != shape:
@@ -282,7 +282,7 @@ def _columns_of(records: RecordArray, columns: Mapping[str, str]) -> dict[str, A
 
 
 def _records_of(arrays: object, columns: Mapping[str, str], dtype: DTypeLike) -> RecordArray:
-    """Return records whose fields are the columns of a dataclass, and zeros where it has none."""
+    """Return records whose fields are the columns of a dataclass, and zeros for missing ones."""
     values = {field: getattr(arrays, name) for name, field in columns.items()}
     records = np.zeros(len(next(iter(values.values()))), dtype)
     for field, column in values.items():
@@ -298,5 +298,5 @@ def _require_integers(name: str, array: NumericArray) -> None:
 
 
 def _starts(intervals: Int64Array) -> Int32Array:
-    """Return the first rows of frames whose intervals (F, 2) follow each other, and the end of the last one."""
+    """Return the first rows of frames with successive intervals (F, 2), and the end of the last one."""
     return np.concatenate([[0], intervals[:, 1]]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Scene table: for each scene how long it is, how far and how fast the AV drives, which way it turns."""
+"""Scene table: length, distance, speed and turn of the AV in each scene."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,10 +18,10 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import CorruptedDataError
 
 TURN_DEG: Final = 30.0
-"""Change of heading from which a scene is a turn."""
+"""Change of heading from which on a scene is a turn."""
 
 STANDING_M: Final = 2.0
-"""Driven distance below which the AV is said to stand."""
+"""Driven distance below which the AV counts as stationary."""
 
 _FAULTS: Final = (
     ("", ""),
@@ -29,25 +29,25 @@ _FAULTS: Final = (
     ("ego_rotation", "is not finite"),
 )
 _WITHOUT_FRAMES: Final = (IntervalFault.UNREADABLE, IntervalFault.REVERSED, IntervalFault.OUTSIDE)
-"""What is wrong with scenes of which no frames can be told."""
+"""Error of scenes whose frames cannot be determined."""
 
 _TURNS: Final = ("straight", "left", "right", "standing")
 
 
 @dataclass(frozen=True)
 class SceneTable:
-    """The N scenes of a dataset; numbers are finite, or NaN where a scene is damaged or has no frame.
+    """The N scenes of a dataset; values are finite, or NaN for a damaged scene or one without frames.
 
     Attributes:
-        hosts: The car that recorded each scene.
-        num_frames: int64, shape (N,); 0 where the interval of the scene is wrong.
+        hosts: The recording car of each scene.
+        num_frames: int64, shape (N,); 0 if the interval of the scene is wrong.
         lengths_s: From the first frame to the last, float64, shape (N,).
         agents_per_frame: Mean number of agent rows in a frame, float64, shape (N,).
-        distances_m: Way of the AV, float64, shape (N,).
-        turns_deg: Heading of the AV at the end less that at the start, whole turns counted, positive to the left,
-            float64, shape (N,).
-        errors: What is wrong with a scene that cannot be read, by its number.
-        doubts: What is wrong with the poses of a scene that can be read, by its number; frames count from its first.
+        distances_m: Distance driven by the AV, float64, shape (N,).
+        turns_deg: Final heading of the AV minus the initial one, counting full turns, positive to the left, float64,
+            shape (N,).
+        errors: Errors of unreadable scenes, by index.
+        doubts: Impossible poses in readable scenes, by index; frames count from its first.
     """
 
     hosts: tuple[str, ...]
@@ -64,7 +64,7 @@ class SceneTable:
 
     @property
     def speeds_mps(self) -> Float64Array:
-        """Mean speed of the AV, shape (N,); 0 where no time passes."""
+        """Mean speed of the AV, shape (N,); 0 for scenes without duration."""
         speeds_mps: Float64Array = np.divide(
             self.distances_m, self.lengths_s, out=np.zeros(len(self)), where=self.lengths_s != 0
         )
@@ -72,7 +72,7 @@ class SceneTable:
 
     @property
     def turns(self) -> list[str | None]:
-        """``left``, ``right``, ``straight`` or ``standing``; None where heading or way are not known."""
+        """``left``, ``right``, ``straight`` or ``standing``; None if heading or distance are unknown."""
         codes = np.where(self.turns_deg >= TURN_DEG, 1, np.where(self.turns_deg <= -TURN_DEG, 2, 0))
         codes[self.distances_m < STANDING_M] = 3
         is_known = np.isfinite(self.turns_deg) & np.isfinite(self.distances_m)
@@ -82,18 +82,18 @@ class SceneTable:
 def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = None, workers: Workers = 1) -> SceneTable:
     """Return the table of all scenes of a dataset; reads the scenes and the frames, not the agents.
 
-    A scene that cannot be read has an entry in ``errors``, one with impossible poses of the AV an entry in ``doubts``;
-    both leave the others as they are.
+    An unreadable scene has an entry in ``errors``, one with impossible poses of the AV an entry in ``doubts``; neither
+    affects the others.
 
     Args:
         dataset: An opened dataset.
-        progress: Called with the number of frames read and of all; what it raises ends the reading.
+        progress: Called with the number of frames read and of all; errors that it raises end the reading.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         CorruptedDataError: No scene can be read.
     """
-    # intervals and hosts of the scenes that can be read
+    # intervals and hosts of the readable scenes
     bounds, hosts = np.full((len(dataset.scenes), 2), -1, np.int64), [""] * len(dataset.scenes)
     read_errors: dict[int, str] = {}
     for start, scenes in readable_blocks(dataset.scenes, read_errors):
@@ -102,7 +102,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
     run = check_scenes(dataset, bounds, read_errors)
     intervals = run.bounds.copy()
 
-    # whether scenes follow each other is not asked: a table tells of each what its record says
+    # scenes need not follow each other: the table describes the record of each
     errors = {}
     without_frames = np.isin(run.faults, _WITHOUT_FRAMES) if run.faults is not None else np.zeros(len(bounds), np.bool_)
     for index in np.flatnonzero(without_frames).tolist():
@@ -111,7 +111,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
         errors[index] = f"{run.explain(index)}{advice}"
     intervals[list(errors)] = 0
 
-    # a block that cannot be read may touch scenes whose own frames can be
+    # an unreadable block may overlap scenes whose own frames are readable
     frames, unread = _read_blocks(dataset.frames, progress, workers)
     meets = (intervals[:, None, 0] < unread[None, :, 1]) & (intervals[:, None, 1] > unread[None, :, 0])
     for scene_index in np.flatnonzero(meets.any(axis=1)).tolist():
@@ -121,7 +121,7 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
         except CorruptedDataError as error:
             errors[scene_index] = str(error)
 
-    # of several errors of a scene the one that came first counts
+    # the first of several errors of a scene counts
     without_rows = np.flatnonzero(intervals[:, 1] == intervals[:, 0]).tolist()
     empty = {index: f"scene {index} has no frame" for index in without_rows}
     errors = empty | _frame_errors(intervals, frames.agent_intervals) | errors
@@ -129,9 +129,9 @@ def read_scene_table(dataset: ChunkedDataset, *, progress: Progress | None = Non
 
 
 def driving_statistics(table: SceneTable) -> dict[str, float | int]:
-    """Return how long and how far the AV drives in the scenes of a table, and how many there are of each kind.
+    """Return total hours and kilometres of the scenes of a table, and the number of scenes of each kind.
 
-    Hours, kilometres and agents in a frame are of the scenes that can be read; agents are the mean over frames.
+    Hours, kilometres and agents in a frame are of the readable scenes; agents are the mean over frames.
     """
     known = np.isfinite(table.lengths_s) & np.isfinite(table.agents_per_frame)
     num_frames = table.num_frames[known]
@@ -148,12 +148,12 @@ def driving_statistics(table: SceneTable) -> dict[str, float | int]:
 
 
 def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[int, str]:
-    """Return what is wrong with the agents (F, 2) of the frames of scenes (S, 2), by scene."""
+    """Return the damage of the agents (F, 2) of the frames of scenes (S, 2), by scene."""
     starts, stops = agent_intervals.T
     is_wrong = np.zeros(len(starts), np.bool_)
     is_wrong[1:] = starts[1:] != stops[:-1]
-    is_wrong[intervals[intervals[:, 0] < intervals[:, 1], 0]] = False  # which may disagree with the scene before
-    # of the frames that are wrong, which are ascending, those of a scene are found by bisection; the first one is told
+    is_wrong[intervals[intervals[:, 0] < intervals[:, 1], 0]] = False  # which may disagree with the previous scene
+    # find the first damaged frame of each scene, as they are in ascending order
     wrong = np.flatnonzero(is_wrong | (stops < starts))
     first, end = np.searchsorted(wrong, intervals.T)
     return {
@@ -166,12 +166,12 @@ def _frame_errors(intervals: Int64Array, agent_intervals: Int64Array) -> dict[in
 
 @dataclass(frozen=True)
 class _FrameValues:
-    """What the table needs of N frames.
+    """Columns of N frames for the table.
 
     Attributes:
         times_ns: int64, (N,).
         agent_intervals: int64, (N, 2).
-        xs_m: World x of the AV, float64, (N,); NaN for what cannot be, and so in the next two.
+        xs_m: World x of the AV, float64, (N,); NaN for impossible values, as in the next two.
         ys_m: World y.
         yaws_rad: Its heading.
     """
@@ -191,7 +191,7 @@ class _FrameValues:
 
     @classmethod
     def of_none_read(cls, length: int) -> "_FrameValues":
-        """Return frames of which nothing is known yet, to be filled by :meth:`put`."""
+        """Return empty columns, to be filled by :meth:`put`."""
         poses = (np.full(length, np.nan) for _ in range(3))
         return cls(np.zeros(length, np.int64), np.zeros((length, 2), np.int64), *poses)
 
@@ -203,7 +203,7 @@ class _FrameValues:
 
 
 def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -> tuple[_FrameValues, Int64Array]:
-    """Return the values of all frames, and the blocks (B, 2) of rows that could not be read."""
+    """Return the values of all frames, and the blocks (B, 2) of unreadable rows."""
     values, failed = _FrameValues.of_none_read(len(frames)), []
     job, indices = _FrameBlocks(frames, ROWS_PER_BLOCK), range(-(-len(frames) // ROWS_PER_BLOCK))
     with map_scenes(job, indices, workers, block_size=1, unit="block") as parts:
@@ -219,7 +219,7 @@ def _read_blocks(frames: Records, progress: Progress | None, workers: Workers) -
 
 @dataclass(frozen=True)
 class _FrameBlocks:
-    """One block of frames, by its number: first row, end row, and their values, or None if they cannot be read."""
+    """Read one block of frames, by index: first row, end row, and their values, or None if they are unreadable."""
 
     frames: Records
     length: int
@@ -239,7 +239,7 @@ def _as_table(
     is_known = np.ones(len(intervals), np.bool_)
     is_known[list(errors)] = False
 
-    # the first faulty frame of each scene, which is found among all of them, ascending, by bisection
+    # the first faulty frame of each scene, by bisection among all of them
     has_way = np.isfinite(frames.xs_m) & np.isfinite(frames.ys_m)
     faults = np.where(has_way, np.where(np.isfinite(frames.yaws_rad), 0, 2), 1)
     faulty_frames = np.flatnonzero(faults)
@@ -253,12 +253,12 @@ def _as_table(
             "dataset"
         )
 
-    # from each frame to the next one; the turn of a step is the shorter one, so that a heading may go over pi
+    # differences of successive frames; a turn is the shorter way round, so that headings may cross pi
     steps_m = np.hypot(np.diff(frames.xs_m, append=np.nan), np.diff(frames.ys_m, append=np.nan))
     turns_rad = np.diff(frames.yaws_rad, append=np.nan)
     turns_rad -= 2 * np.pi * np.rint(turns_rad / (2 * np.pi))
 
-    # lengths, rows and ways go from the first frame of a scene to its last
+    # from the first frame of a scene to its last
     first, last = intervals[is_known, 0], intervals[is_known, 1] - 1
     num_frames = intervals[:, 1] - intervals[:, 0]
     num_rows = frames.agent_intervals[last, 1] - frames.agent_intervals[first, 0]
@@ -275,13 +275,13 @@ def _as_table(
 
 
 def _sums(steps: Float64Array, first: Int64Array, last: Int64Array) -> Float64Array:
-    """Return the sum of the steps from each first frame to each last one, NaN where one is not known.
+    """Return the sum of the steps from each first frame to each last one, NaN if one is unknown.
 
-    Each sum takes its own steps only, so that the numbers of a damaged scene spoil no other.
+    Each sum only adds its own steps, so that a damaged scene does not affect others.
     """
     bounds = np.column_stack([first, last]).reshape(-1)
     sums: Float64Array = np.add.reduceat(steps, bounds)[::2]
-    sums[first == last] = 0.0  # where reduceat gives the step after the frame
+    sums[first == last] = 0.0  # where reduceat would return the step after the frame
     return sums
 
 

@@ -1,8 +1,8 @@
-"""Set order: how a Python set hands out track ids, which is the order of other agents in vector samples.
+"""Set order: the iteration order of a Python set of track ids, which is the order of other agents in vector samples.
 
-L5Kit 1.5 collected the ids of other agents in a ``set`` of ``np.uint64``. The order of such a set depends on the ids
-and on the order in which they came in alone: they are their own hashes, and CPython's table (``Objects/setobject.c``,
-the same since Python 3.7) puts them where these kernels do.
+L5Kit 1.5 collected the ids of other agents in a ``set`` of ``np.uint64``. The order of such a set only depends on the
+ids and on their order of insertion: ids are their own hashes, and CPython's table (``Objects/setobject.c``, unchanged
+since Python 3.7) is reproduced by these kernels.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ _MANY = 50_000
 
 @kernel_jit
 def set_table_size(num_ids: int) -> int:
-    """Return how many places the table of a set of so many ids has in the end."""
+    """Return the final table size of a set of a number of ids."""
     size = _SMALLEST_TABLE
     for num_used in range(1, num_ids + 1):
         if _is_full(num_used, size):
@@ -29,11 +29,11 @@ def set_table_size(num_ids: int) -> int:
 
 @kernel_jit
 def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> None:
-    """Bring rows (N,) of ids into the order of a set that was filled with the ids of these rows in their order.
+    """Sort rows (N,) of ids into the order of a set into which they were inserted.
 
     Args:
-        ids: All different and not negative where ``rows`` point at.
-        rows: What is sorted.
+        ids: Distinct and not negative at ``rows``.
+        rows: The rows to sort.
         tables: Memory of two tables, signed integers, twice :func:`set_table_size` of N or more.
     """
     middle = len(tables) // 2
@@ -58,13 +58,13 @@ def sort_as_set(ids: NumericArray, rows: NumericArray, tables: NumericArray) -> 
 
 @kernel_jit
 def _is_full(num_used: int, size: int) -> bool:
-    """Return whether a table with so many ids is too full to stay as it is."""
+    """Return whether a table with a number of ids is too full."""
     return num_used * 5 >= (size - 1) * 3
 
 
 @kernel_jit
 def _grown_size(num_used: int) -> int:
-    """Return the size of the table that takes the place of a full one."""
+    """Return the size of the table that replaces a full one."""
     num_wanted = num_used * 2 if num_used > _MANY else num_used * 4
     size = _SMALLEST_TABLE
     while size <= num_wanted:
@@ -74,7 +74,7 @@ def _grown_size(num_used: int) -> int:
 
 @kernel_jit
 def _insert(table: NumericArray, ids: NumericArray, row: int) -> None:
-    """Put a row into the table at the first free place of its id."""
+    """Insert a row into the table at the first free slot of its id."""
     mask = np.uint64(len(table) - 1)
     perturb = np.uint64(ids[row]) % _HASH_MODULUS
     slot = perturb & mask

@@ -1,4 +1,4 @@
-"""How much packed files may hold: a few megabytes can say that they are terabytes."""
+"""Limits of unpacked sizes: a packed file of a few megabytes may claim terabytes."""
 
 import os
 import zipfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """How much an archive, or another packed file, may hold.
+    """Limits of an archive, or another packed file.
 
     Attributes:
         max_ratio: Unpacked bytes for each byte of the archive.
@@ -21,13 +21,13 @@ class UnpackLimits:
     max_entries: int = 5_000_000
 
     def most_bytes(self, archive: Path) -> int:
-        """Return how many bytes an archive may have unpacked."""
+        """Return the allowed number of unpacked bytes of an archive."""
         return self._most_of(archive.stat().st_size)
 
     def require_readable(self, archive: zipfile.ZipFile) -> None:
-        """Refuse a zip file before anything of it is read, if it says that it would be many times its size.
+        """Refuse a zip file before reading any of it, if its stated content is many times its size.
 
-        Entries never give more than they say. The size is that of the file, as entries may share their bytes.
+        Entries never yield more than stated. The size is that of the file, as entries may share their bytes.
 
         Raises:
             zipfile.BadZipFile: It holds too much.
@@ -49,4 +49,4 @@ class UnpackLimits:
 
 
 USUAL_LIMITS = UnpackLimits()
-"""Limits that datasets, checkpoints, policies and simulations stay far below."""
+"""Limits that datasets, checkpoints, policies and simulations never approach."""

@@ -1,4 +1,4 @@
-"""Views without copies: row ranges of arrays that read like one, some scenes of a dataset, the first frames of all."""
+"""Views without copies: concatenated row ranges of arrays, selected scenes of a dataset, the first frames of all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,13 +29,13 @@ _CHILD_INTERVALS = {"agents": AGENT_INTERVAL, "tl_faces": FACE_INTERVAL}
 
 @dataclass(frozen=True)
 class Segments:
-    """Row ranges of source arrays, in the order in which a view strings them together.
+    """Row ranges of source arrays, in the order of a view.
 
     Attributes:
         source: Index of the source array of each range, (S,).
         start: First row of each range in its source, (S,).
         stop: End row, not included, (S,).
-        shifts: For each interval field, what is added to its values in each range, (S,).
+        shifts: For each interval field, the offset of its values in each range, (S,).
     """
 
     source: Int64Array
@@ -61,7 +61,7 @@ class Segments:
 
 
 class RecordView(RecordSequence):
-    """Read-only view that strings row ranges of arrays together without copying them.
+    """Read-only view that concatenates row ranges of arrays without copying them.
 
     Args:
         sources: Arrays of one record type: NumPy arrays or arrays of opened datasets.
@@ -81,7 +81,7 @@ class RecordView(RecordSequence):
 
     @property
     def sources(self) -> list[Records]:
-        """The arrays whose rows are strung together."""
+        """The source arrays."""
         return list(self._sources)
 
     @property
@@ -91,7 +91,7 @@ class RecordView(RecordSequence):
 
     @property
     def whole(self) -> NumericArray | None:
-        """All rows, if they are one range of a source that lies in memory and no interval is shifted; else None."""
+        """All rows, if they are one range of a source in memory and no interval is shifted; otherwise None."""
         ranges = self._segments
         if len(ranges.source) == 0 or any(shift.any() for shift in ranges.shifts.values()):
             return None
@@ -105,7 +105,7 @@ class RecordView(RecordSequence):
         return rows
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
-        """Return rows [start, stop): a view where one range without shifts holds them; see the base class."""
+        """Return rows [start, stop): a view if one range without shifts holds them; see the base class."""
         if strict:
             require_within(self, slice(start, stop))
         if stop <= start:
@@ -125,7 +125,7 @@ class RecordView(RecordSequence):
     def _part(self, segment: int, start: int, stop: int, strict: bool) -> NumericArray:
         """Return rows [start, stop) of the view, all in one range."""
         ranges = self._segments
-        # rows of the view and of its source differ by as much in all of a range
+        # the offset between rows of the view and of its source is constant in a range
         offset = int(ranges.stop[segment]) - int(self._ends[segment])
         rows = rows_of(self._sources[ranges.source[segment]], slice(start + offset, stop + offset), strict=strict)
         if rows.dtype != self.dtype:
@@ -162,7 +162,7 @@ def view_of(sources: Sequence[Records], segments: Segments, attribute: str) -> R
     """Return a view over arrays that are all the same attribute of their datasets."""
     key = next(key for key, (name, _, _) in layout.ARRAYS.items() if name == attribute)
     dtypes = {layout.with_face_interval(source.dtype) if attribute == "frames" else source.dtype for source in sources}
-    if len(dtypes) > 1:  # narrow fields of old sets are widened; other fields stay if all have them
+    if len(dtypes) > 1:  # narrow fields of old sets are widened; other fields are kept if all have them
         dtypes = {layout.standard_with_others(dtype, key) for dtype in dtypes}
     return RecordView(sources, segments, dtype=dtypes.pop() if len(dtypes) == 1 else layout.ARRAYS[key].dtype)
 
@@ -176,14 +176,14 @@ def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "Chu
 
     Args:
         dataset: Opened dataset.
-        scene_indices: The scenes, (N,), not negative. Consecutive ones are kept in one piece.
+        scene_indices: The scenes, (N,), not negative. Consecutive ones stay one range.
 
     Raises:
         CorruptedDataError: Intervals of these scenes are wrong, or a file that holds them is damaged.
     """
     indices = np.asarray(scene_indices, dtype=np.int64)
     intervals = _scene_intervals(dataset, indices)
-    # scenes that follow each other, and whose frames do, are one piece: a view looks its rows up among few ranges
+    # join successive scenes with successive frames, as lookups are faster with fewer ranges
     breaks = (np.diff(indices) != 1) | (intervals[1:, 0] != intervals[:-1, 1])
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1)) if len(indices) else np.empty(0, dtype=np.int64)
     last = np.concatenate((first[1:], [len(indices)])) - 1 if len(indices) else first
@@ -198,11 +198,11 @@ def view_of_scenes(dataset: "ChunkedDataset", scene_indices: Int64Array) -> "Chu
 
 
 def view_of_first_frames(dataset: "ChunkedDataset", num_frames: int) -> "ChunkedDataset":
-    """Return a view of the first frames of every scene of a dataset; host and times of the scenes stay.
+    """Return a view of the first frames of every scene of a dataset; host and times of the scenes are unchanged.
 
     Args:
         dataset: Opened dataset.
-        num_frames: Frames of each scene; a scene with fewer keeps them all.
+        num_frames: Frames of each scene; a shorter scene keeps them all.
 
     Raises:
         CorruptedDataError: Intervals of scenes are wrong, or a file that holds them is damaged.
@@ -216,12 +216,12 @@ def view_of_first_frames(dataset: "ChunkedDataset", num_frames: int) -> "Chunked
 
 
 def split_scenes(dataset: "ChunkedDataset", fractions: Sequence[float], *, seed: int = 0) -> "list[ChunkedDataset]":
-    """Return views of disjoint, randomly chosen scenes of a dataset, without copying it.
+    """Return views of disjoint, randomly selected scenes of a dataset, without copying it.
 
     Args:
         dataset: Opened dataset.
         fractions: Share of the scenes in each view, such as ``(0.9, 0.1)``; each above 0, together at most 1.
-        seed: Decides which scenes; the same seed, fractions and number of scenes give the same views.
+        seed: Seed of the selection; the same seed, fractions and number of scenes give the same views.
 
     Returns:
         One view for each fraction, with its scenes in the order of the dataset. If the fractions add up to 1, every
@@ -234,7 +234,7 @@ def split_scenes(dataset: "ChunkedDataset", fractions: Sequence[float], *, seed:
     if shares.ndim != 1 or len(shares) == 0 or not (shares > 0).all() or shares.sum() > 1 + _SUM_TOLERANCE:
         raise InvalidArgumentError(f"fractions must be above 0 and add up to at most 1, got {fractions!r}")
     num_scenes = len(dataset.scenes)
-    # rounded where the shares add up to, not share by share, so that all together lose no scene
+    # round cumulative shares instead of single ones, so that no scene is lost
     bounds = np.concatenate(([0], np.floor(np.cumsum(shares) * num_scenes + 0.5))).astype(np.int64)
     if not (np.diff(bounds) > 0).all():
         raise InvalidArgumentError(
@@ -246,7 +246,7 @@ def split_scenes(dataset: "ChunkedDataset", fractions: Sequence[float], *, seed:
 
 
 def _scene_intervals(dataset: "ChunkedDataset", scene_indices: Int64Array) -> Int64Array:
-    """Return a copy of the frame intervals of some scenes, (N, 2), all as they should be."""
+    """Return a copy of the frame intervals of some scenes, (N, 2), after checking them."""
     run = check_scenes(dataset)
     wrong = scene_indices[~run.is_sound[scene_indices]]
     if len(wrong):
@@ -258,7 +258,7 @@ def _scene_intervals(dataset: "ChunkedDataset", scene_indices: Int64Array) -> In
 
 
 def _frame_views(dataset: "ChunkedDataset", frames: Int64Array) -> dict[str, Records]:
-    """Return views of the frames in ranges (S, 2), and of what they hold."""
+    """Return views of the frames in ranges (S, 2), and of their rows."""
     views, shifts = {}, {}
     filled = frames[:, 1] > frames[:, 0]
     opening = _records_at(dataset.frames, frames[filled, 0])
@@ -272,7 +272,7 @@ def _frame_views(dataset: "ChunkedDataset", frames: Int64Array) -> dict[str, Rec
         if is_wrong.any():
             require_within(array, slice(*ranges[int(np.argmax(is_wrong))].tolist()))
 
-        # intervals count from the start of the view: where a range is now, less where it had been
+        # intervals count from the start of the view: new start of a range minus the old one
         shifts[interval] = _new_starts(ranges) - ranges[:, 0]
         views[attribute] = view_of([array], _segments(ranges, {}), attribute)
     return {"frames": view_of([dataset.frames], _segments(frames, shifts), "frames"), **views}
@@ -288,7 +288,7 @@ def _records_at(frames: Records, rows: Int64Array) -> RecordArray:
 
 
 def _new_starts(ranges: Int64Array) -> Int64Array:
-    """Return where each of some ranges (S, 2) starts when they are strung together."""
+    """Return the start of each of some ranges (S, 2) in their concatenation."""
     lengths = ranges[:, 1] - ranges[:, 0]
     starts: Int64Array = np.cumsum(lengths) - lengths
     return starts

@@ -1,4 +1,4 @@
-"""The dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
+"""Dataset: scenes, frames, agents and traffic light faces of a log, on disk or in memory."""
 
 import contextlib
 import copy
@@ -103,22 +103,21 @@ class ChunkedDataset:
     The four attributes hold arrays of records (see :mod:`l5kit.data.records`). They are empty until :meth:`open` or
     :meth:`initialize`, and may be replaced by NumPy arrays.
 
-    It is a sequence of scenes, too: ``len(dataset)`` is their number, ``dataset[3]`` one of them as a dataset with its
-    frames, agents and faces, ``dataset[-5:]`` a view of several, and ``for scene in dataset`` goes through all. A
-    dataset is true whether it has scenes or not. ``with ChunkedDataset(path) as dataset`` opens it for reading, and
-    closes it at the end of the block.
+    It is also a sequence of scenes: ``len(dataset)`` is their number, ``dataset[3]`` one of them as a dataset with its
+    frames, agents and faces, ``dataset[-5:]`` a view of several, and ``for scene in dataset`` iterates over all. A
+    dataset is true even without scenes. ``with ChunkedDataset(path) as dataset`` opens it for reading, and closes it at
+    the end of the block.
 
     Args:
         path: Folder (``*.zarr``), zip file, URL that fsspec knows, or zarr store object. A path that looks wrong gives
             a ``RuntimeWarning``.
         key: Ignored; an argument of L5Kit 1.x.
-        storage_options: Options of the file system of fsspec for a URL, such as ``{"anon": True}`` for a public bucket
-            of S3.
-        remote_reading: Patience with the service of a URL: attempts, time limits and how many files are requested at
-            the same time; None for what the environment says (``L5KIT_REMOTE_TIMEOUT_S`` and so on).
+        storage_options: Options of the fsspec file system for a URL, such as ``{"anon": True}`` for a public S3 bucket.
+        remote_reading: Retries and time limits for the service of a URL, and the number of files requested at the same
+            time; None for those of the environment (``L5KIT_REMOTE_TIMEOUT_S`` and so on).
 
     Raises:
-        InvalidArgumentError: Storage options for a path, which needs none.
+        InvalidArgumentError: Storage options are given for a local path.
 
     Attributes:
         path: The path or URL; empty for a dataset in memory.
@@ -164,10 +163,10 @@ class ChunkedDataset:
         tl_faces: Records | None = None,
         facts: LogFacts | None = None,
     ) -> "ChunkedDataset":
-        """Return a dataset of the given arrays (empty ones where None) and facts (those of 1.5), without a path.
+        """Return a dataset of the given arrays (empty ones for None) and facts (those of 1.5), without a path.
 
         Raises:
-            InvalidArgumentError: ``facts`` are none, or there are faces and frames that cannot name them.
+            InvalidArgumentError: ``facts`` are invalid, or there are faces and frames without a face interval.
         """
         require_facts(facts)
         if frames is not None and tl_faces is not None:
@@ -195,12 +194,12 @@ class ChunkedDataset:
         """Create the arrays of a new dataset, all zero, ready to be written to.
 
         Args:
-            mode: ``w`` replaces a dataset that is there, ``w-`` refuses to, ``a`` adds to a zarr group.
+            mode: ``w`` replaces an existing dataset, ``w-`` refuses to, ``a`` adds to a zarr group.
             num_scenes: Rows of ``scenes``; likewise the others. Arrays also grow by ``append``.
             num_frames: Rows of ``frames``.
             num_agents: Rows of ``agents``.
             num_tl_faces: Rows of ``tl_faces``.
-            facts: Facts of the log, which become attributes of its group; None writes none, as L5Kit 1.5 does.
+            facts: Facts of the log, which become attributes of its group; None writes none, like L5Kit 1.5.
 
         Raises:
             InvalidArgumentError: Bad mode, length or facts, a zip file, or a folder whose content would be lost.
@@ -245,14 +244,14 @@ class ChunkedDataset:
 
         ``cached="mmap"`` reads from decoded files that are mapped into memory, the fastest way to read rows at random:
         all processes of a machine share their pages. They are built in the cache folder when a dataset is first opened
-        this way, and again when its files have changed. Where they cannot be (a full disk, a damaged chunk, a dataset
-        in the memory of the process), a ``RuntimeWarning`` gives the reason, and decoded chunks are kept as with True.
+        this way, and again when its files have changed. If that is impossible (a full disk, a damaged chunk, a dataset
+        in process memory), a ``RuntimeWarning`` gives the reason, and decoded chunks are cached as with True.
 
         Args:
-            mode: ``r`` to read, ``r+`` or ``a`` to change and append too.
-            cached: True to keep decoded chunks of all arrays; False to keep only the chunk in use of each array;
+            mode: ``r`` to read, ``r+`` or ``a`` to change and append, too.
+            cached: True to cache decoded chunks of all arrays; False to keep only the current chunk of each array;
                 ``"mmap"`` to map decoded files, for mode ``r``.
-            cache_size_bytes: Upper bound of the decoded chunks that are kept.
+            cache_size_bytes: Upper bound of the cached decoded chunks.
             cache_folder: Folder for decoded files; None for that of the user, or ``L5KIT_CACHE_DIR``.
             progress: Show a bar on a terminal while decoded files are built.
 
@@ -261,10 +260,10 @@ class ChunkedDataset:
 
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
-            InvalidArgumentError: A mode that is none, or arguments that do not go together.
+            InvalidArgumentError: An unknown mode, or arguments that exclude each other.
             UnreachableDataError: The service of a URL refuses, or does not answer.
             MissingArrayError: ``scenes``, ``frames`` or ``agents`` is missing.
-            DatasetFormatError: An array is not one of records with the right fields, or a fact of the log is none.
+            DatasetFormatError: An array is not one of records with the right fields, or a fact of the log is invalid.
         """
         _require_one_of("mode", mode, _OPEN_MODES)
         if isinstance(cached, str) and cached != "mmap":
@@ -281,7 +280,7 @@ class ChunkedDataset:
         log_compilation()
         self.root = self._open_group(mode)
 
-        # attributes of another version say so and no more: the arrays may well be readable
+        # attributes of another version only give a warning, as the arrays may be readable
         version, labels = self.root.attrs.get("format_version"), self.root.attrs.get("labels")
         if version not in (None, FORMAT_VERSION):
             message = f"dataset {self.path!r} has format_version {version}; this l5kit knows version {FORMAT_VERSION}"
@@ -292,7 +291,7 @@ class ChunkedDataset:
         self._facts = self._read_facts()
         cache = ChunkCache(cache_size_bytes if cached else 0)
         opened: dict[str, Records] = {}
-        for key in layout.ARRAYS:  # in a loop of its own, so that warnings name the line of the caller
+        for key in layout.ARRAYS:  # in a separate loop, so that warnings name the line of the caller
             opened[key] = self._open_array(key, cache)
         self._check_face_intervals(opened)
         if cached == "mmap":
@@ -302,9 +301,9 @@ class ChunkedDataset:
         return self
 
     def close(self) -> None:
-        """Let go of arrays and files, so that the dataset is as before :meth:`open`; one in memory stays as it is.
+        """Release arrays and files, as before :meth:`open`; a dataset in memory is unchanged.
 
-        Arrays that were taken from it before still read. A zarr store that the dataset was made of stays open.
+        Arrays obtained before stay readable. A zarr store passed to the constructor stays open.
         """
         if not hasattr(self, "root"):
             return
@@ -330,15 +329,15 @@ class ChunkedDataset:
         return len(self.scenes)
 
     def __bool__(self) -> bool:
-        """Return True: a dataset without scenes is one, too."""
+        """Return True, also for a dataset without scenes."""
         return True
 
     def __getitem__(self, scenes: SceneSelection) -> "ChunkedDataset":
-        """Return one scene as :meth:`view_scene` does, or a view of those of a slice, a list of numbers or a mask.
+        """Return one scene like :meth:`view_scene`, or a view of those of a slice, a list of indices or a mask.
 
         Raises:
             IndexOutOfRangeError: There is no such scene.
-            InvalidArgumentError: The index names no scenes.
+            InvalidArgumentError: The index does not select scenes.
             CorruptedDataError: As :meth:`view_scene`.
         """
         if scenes is None or isinstance(scenes, (str, tuple)):
@@ -356,7 +355,7 @@ class ChunkedDataset:
         return map(self.view_scene, range(len(self)))
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NumericArray:
-        """Return itself as the only element of an array of objects, so that NumPy does not go through its scenes."""
+        """Return itself as the only element of an array of objects, so that NumPy does not iterate over its scenes."""
         array = np.empty((), dtype=object)
         array[()] = self
         return array
@@ -364,7 +363,7 @@ class ChunkedDataset:
     def _map_arrays(
         self, opened: Mapping[str, Records], cache_folder: str | os.PathLike[str] | None, progress: bool
     ) -> Mapping[str, MappedArray]:
-        """Return the arrays on disk as mapped ones; none, after a warning, if that cannot be."""
+        """Return the arrays on disk as mapped ones; none, with a warning, if that is impossible."""
         chunked = {key: array for key, array in opened.items() if isinstance(array, ChunkedArray)}
         try:
             return map_or_build(DecodedSource.of(self.root, chunked), cache_folder, show_bar=progress)
@@ -373,9 +372,9 @@ class ChunkedDataset:
             return {}
 
     def open_readable(self) -> dict[str, L5KitError]:
-        """Open those arrays that can be opened for reading, and return the error of each other one.
+        """Open those arrays that can be opened for reading, and return the errors of the others.
 
-        Facts that cannot be read are those of L5Kit 1.5.
+        Unreadable facts are replaced by those of L5Kit 1.5.
 
         Raises:
             DatasetNotFoundError: There is no dataset at the path.
@@ -396,7 +395,7 @@ class ChunkedDataset:
                 errors[key] = error
             else:
                 setattr(self, attribute, opened[key])
-        with contextlib.suppress(DatasetFormatError):  # which is a finding of its own
+        with contextlib.suppress(DatasetFormatError):  # reported separately
             self._facts = self._read_facts()
         return errors
 
@@ -419,7 +418,7 @@ class ChunkedDataset:
             ) from error
         except L5KitError:
             raise
-        except Exception as error:  # whatever damaged files make zarr, its parsers and the store raise
+        except Exception as error:  # any error of zarr, its parsers and the store for damaged files
             raise DatasetFormatError(
                 f"{stores.describe_file(store, '.zgroup')} or .zattrs is damaged ({type(error).__name__}: {error}); "
                 "restore it from the source of the dataset"
@@ -431,7 +430,7 @@ class ChunkedDataset:
         return LogFacts.from_attributes(self.root.attrs.asdict(), file=file)
 
     def _check_face_intervals(self, opened: Mapping[str, Any]) -> None:
-        """Refuse frames that cannot name the faces that there are: without the field all lights would be lost."""
+        """Refuse frames without a face interval if there are faces, as all lights would be lost."""
         problem = layout.find_ownerless_faces(opened[FRAME_ARRAY_KEY].zarr_array.dtype, len(opened[TL_FACE_ARRAY_KEY]))
         if problem is not None:
             raise DatasetFormatError(
@@ -464,7 +463,7 @@ class ChunkedDataset:
             columns = StoredColumns.open(array, key, file)
             return ColumnsArray(columns, cache, dtype=layout.presented_dtype(columns.dtype, key))
 
-        # in a dataset of zarr 2 all records of a kind are one array of one axis
+        # in a dataset of zarr 2, each kind of records is one array of one axis
         advice = "this is not a dataset of this format, or its metadata is damaged"
         if not isinstance(array, zarr.Array) or array.ndim != 1:
             raise DatasetFormatError(f"{file} must describe an array of one axis, got {array!r}; {advice}")
@@ -475,7 +474,7 @@ class ChunkedDataset:
         return ChunkedArray(array, cache, dtype=layout.presented_dtype(array.dtype, key))
 
     def __str__(self) -> str:
-        """Return a table of what is in the dataset."""
+        """Return a table of the content of the dataset."""
         return text_table(self.summary().as_columns())
 
     def __repr__(self) -> str:
@@ -484,12 +483,14 @@ class ChunkedDataset:
         return f"<{type(self).__name__} {without_secrets(self.path) or 'in memory'!r}: {counts}>"
 
     def _repr_html_(self) -> str:
-        """Return a card for notebooks; little of the dataset is read for it."""
+        """Return a card for notebooks; it only reads little of the dataset."""
         return html_card(type(self).__name__, self._card_facts, subject=self)
 
     def _card_facts(self) -> dict[str, object]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # that there are too few frames to measure the rate
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # suppress the warning about too few frames to measure the rate
             summary = self.summary()
         return {
             "path": self.path or "in memory",
@@ -504,16 +505,16 @@ class ChunkedDataset:
 
     @property
     def facts(self) -> LogFacts:
-        """Facts of the log: the size of its AV, the time between two frames, what its classes had been.
+        """Facts of the log: size of its AV, time between two frames, original classes.
 
-        They are attributes of logs that l5kit wrote; for others the constants of L5Kit 1.5 hold. Views and copies of
-        the log have them too.
+        They are attributes of logs written by l5kit; the constants of L5Kit 1.5 apply to others. Views and copies of
+        the log inherit them.
         """
         return self._facts or LogFacts()
 
     @property
     def own_facts(self) -> LogFacts | None:
-        """Facts in the log itself; None where the constants of L5Kit 1.5 hold."""
+        """Facts stored in the log itself; None if the constants of L5Kit 1.5 apply."""
         return self._facts
 
     def summary(self) -> DatasetSummary:
@@ -528,8 +529,8 @@ class ChunkedDataset:
         progress: Progress | None = None,
         workers: Workers = 1,
     ) -> list[Finding]:
-        """Check all of it and return what is wrong, as :func:`l5kit.data.checks.validation.validate_dataset`."""
-        # arrays that are mapped hold copies of the files: what is checked are the files themselves
+        """Check the whole dataset and return its faults, like :func:`l5kit.data.checks.validation.validate_dataset`."""
+        # check the files themselves, as mapped arrays are copies of them
         dataset = copy.copy(self)
         for key, (attribute, _, _) in layout.ARRAYS.items():
             if isinstance(getattr(self, attribute), MappedArray):
@@ -549,7 +550,7 @@ class ChunkedDataset:
     def get_scene_dataset(self, scene_index: int) -> "ChunkedDataset":
         """Return a copy of one scene in memory, with intervals that start at 0.
 
-        An empty scene is returned as such, also where frames follow that belong to no scene and may have been its own.
+        An empty scene is returned as such, even if unowned frames follow that may have belonged to it.
 
         Args:
             scene_index: The scene; negative counts from the end.
@@ -564,7 +565,7 @@ class ChunkedDataset:
         return scene
 
     def view_scene(self, scene_index: int) -> "ChunkedDataset":
-        """Return one scene, with intervals that start at 0, for looking only: without copies of agents and faces.
+        """Return one scene, with intervals that start at 0, for reading only: without copies of agents and faces.
 
         Scene and frames are copies. Agents and faces cannot be written to; those of a log in memory change with it.
 
@@ -599,7 +600,7 @@ class ChunkedDataset:
         scenes[FRAME_INTERVAL] -= scenes[FRAME_INTERVAL][0, 0]
         if len(frames) == 0:
             return self.in_memory(scenes=scenes, frames=frames, facts=self._facts)
-        # rows of a scene lie together, from the first row of its first frame to the last one of its last
+        # rows of a scene are contiguous, from the first row of its first frame to the last one of its last
         agents = as_read_only(rows_of(self.agents, get_agents_slice_from_frames(frames[0], frames[-1]), strict=True))
         faces = as_read_only(rows_of(self.tl_faces, _faces_slice(frames)))
         if len(self.tl_faces) == 0 and _faces_slice(frames).stop > 0:
@@ -611,14 +612,14 @@ class ChunkedDataset:
 
     @staticmethod
     def concatenate(datasets: Iterable["ChunkedDataset"], *, facts: LogFacts | None = None) -> "ChunkedDataset":
-        """Return a view over several opened datasets, one after the other, without copying them.
+        """Return a view of several opened datasets, concatenated without copying them.
 
         Args:
             datasets: The datasets.
-            facts: Facts of the whole, where theirs differ; None for those that they agree on.
+            facts: Facts of the whole, if theirs differ; None for those that they agree on.
 
         Raises:
-            InvalidArgumentError: There are none, something else than datasets, or those with other facts.
+            InvalidArgumentError: There are none, other objects than datasets, or datasets with different facts.
         """
         if not isinstance(datasets, Iterable) or isinstance(datasets, (str, bytes, ChunkedDataset)):
             raise InvalidArgumentError(f"datasets must be a list of opened datasets, got the single {datasets!r}")
@@ -631,7 +632,7 @@ class ChunkedDataset:
                     f"datasets must hold opened datasets, got {dataset!r}; pass ChunkedDataset(path).open() for a path"
                 )
 
-        # rows of a dataset come behind those of all before it, so that its intervals shift by as many
+        # rows of a dataset follow those of all earlier ones, so its intervals are shifted by their number
         lengths = {
             name: np.array([len(getattr(dataset, name)) for dataset in datasets], dtype=np.int64)
             for name in ("scenes", "frames", "agents", "tl_faces")
@@ -657,18 +658,18 @@ class ChunkedDataset:
         progress: Progress | None = None,
         workers: Workers = 1,
     ) -> None:
-        """Write all arrays to a new folder or zip file, complete or not at all.
+        """Write all arrays to a new folder or zip file, atomically.
 
         Args:
             path: Folder, or file whose name ends in ``.zip``.
-            overwrite: Replace what is there, if it is a dataset or a zip file.
+            overwrite: Replace an existing dataset or zip file.
             progress: Called with the number of rows written and their total.
-            workers: Number of threads that read what is to be written, or an executor.
+            workers: Number of threads that read the rows, or an executor.
 
         Raises:
-            CorruptedDataError: Rows cannot be read, or (faces excepted) the file of some is missing.
-            FileExistsError: There is something at ``path``, at the start or at the end, and ``overwrite`` is False.
-            InvalidArgumentError: ``path`` is a URL, or what is there is no dataset.
+            CorruptedDataError: Rows cannot be read, or (except for faces) the file of some is missing.
+            FileExistsError: The path exists, at the start or at the end, and ``overwrite`` is False.
+            InvalidArgumentError: ``path`` is a URL, or the existing path is not a dataset.
         """
         target = stores.path_of(path)
         require_local("path", target)
@@ -677,8 +678,8 @@ class ChunkedDataset:
 
 
 def _open_group_of_either_version(store: Store, mode: str, location: str) -> zarr.Group:
-    """Open the group of zarr 2 of a dataset, or for reading that of zarr 3 in which an export in columns is."""
-    # Consolidated metadata is read where there is any (None), but that of files at hand, which are read themselves.
+    """Open the zarr 2 group of a dataset, or for reading the zarr 3 group of an export in columns."""
+    # use consolidated metadata if there is any (None), except for local files, whose own metadata is read
     is_at_hand = isinstance(store, (LocalStore, MemoryStore, ZipStore))
     consolidated = None if mode == "r" and not is_at_hand else False
     try:

@@ -1,4 +1,4 @@
-"""Interval index: which record owns which rows, by the intervals of one field."""
+"""Interval index: the record that owns each row, by the intervals of one field."""
 
 from typing import Self
 
@@ -36,26 +36,26 @@ class IntervalIndex:
         return cls(np.concatenate(parents), np.concatenate(all_bounds))
 
     def bounds_of_all(self, num_records: int) -> Int64Array:
-        """Return the interval of each record, (num_records, 2), twice -1 where it has none here."""
+        """Return the interval of each record, (num_records, 2), (-1, -1) for those without one here."""
         bounds = np.full((num_records, 2), -1, np.int64)
         bounds[self.parents] = self.bounds
         return bounds
 
     def used_end(self, length: int) -> int:
-        """Return the end of the last interval that lies within ``length`` rows."""
+        """Return the end of the last interval that is within ``length`` rows."""
         starts, stops = self.bounds[:, 0], self.bounds[:, 1]
         inside = stops[(starts >= 0) & (starts <= stops) & (stops <= length)]
         return int(inside.max(initial=0))
 
     def part(self, first_row: int, end_row: int) -> "IntervalIndex":
-        """Return the intervals that may own rows from ``first_row`` to before ``end_row``, which it tells the same."""
+        """Return an index, with the same results, of the intervals that may own rows in [``first_row``, ``end_row``)."""
         first = max(int(np.searchsorted(self._starts, first_row, side="right")) - 1, 0)
         end = int(np.searchsorted(self._starts, end_row, side="left"))
         chosen = np.sort(self._order[first:end])
         return IntervalIndex(self.parents[chosen], self.bounds[chosen])
 
     def owners(self, rows: Int64Array) -> Int64Array:
-        """Return the record that each row (N,) belongs to, -1 where none; of overlapping ones the last to start."""
+        """Return the record that each row (N,) belongs to, -1 for none; of overlapping ones the last to start."""
         if len(self._order) == 0:
             return np.full(len(rows), -1, dtype=np.int64)
         position = np.searchsorted(self._starts, rows, side="right") - 1

@@ -1,12 +1,12 @@
 """Interval runs: the intervals of successive records, and which of them can be trusted.
 
-Scenes name rows of the frames, frames rows of the agents and of the traffic light faces. The rules of the format make
-these intervals a run: each starts where the one before ends, the first one at 0, so that every row belongs to one
-record. What looks a row up in a run that is broken gets rows of another record, so a run is checked before.
+Scenes refer to rows of the frames, frames to rows of the agents and of the traffic light faces. The format requires
+that these intervals are a run: each starts where the previous one ends, the first one at 0, so that every row belongs
+to one record. A lookup in a broken run would return rows of another record, so runs are checked first.
 
-A border between two records is written down twice, as the end of the one and as the start of the other. Where the two
-disagree, one of the records is wrong, and often it can be told which: it disagrees on both sides, or lies outside of
-the array, or is empty at a place where nothing ends. Where it cannot be told, neither is trusted.
+A border between two records is stored twice, as the end of the one and as the start of the other. If the two disagree,
+one of the records is wrong, and often it can be determined which: it disagrees on both sides, or exceeds the array, or
+is empty where nothing ends. If it cannot be determined, neither is trusted.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from l5kit._types import BoolArray, Int64Array, UInt8Array
 from l5kit.data.index.interval_index import IntervalIndex
 
 IsBreak = Callable[[Int64Array], BoolArray]
-"""Takes rows (N,) and returns which of them have nothing to do with the row before, bool (N,)."""
+"""Function of rows (N,) that returns which of them do not continue the previous row, bool (N,)."""
 
 
 GoesOn = Callable[[Int64Array, Int64Array], BoolArray]
-"""Takes the records before and behind gaps, (N,) each, and returns where none can have been left out between them."""
+"""Function of the records before and after gaps, (N,) each: returns where none can have been left out between."""
 
 
 class IntervalFault(IntEnum):
-    """What is wrong with the interval of a record."""
+    """Fault of the interval of a record."""
 
     NONE = 0
     UNREADABLE = 1
@@ -36,33 +36,33 @@ class IntervalFault(IntEnum):
     REVERSED = 2
     """It ends before it starts."""
     OUTSIDE = 3
-    """It does not lie within the rows."""
+    """It is not within the rows."""
     FLOATING = 4
-    """It is empty, but neither where the one before ends nor where the next one starts."""
+    """It is empty, but neither at the end of the previous one nor at the start of the next one."""
     EMPTY = 5
     """It is empty, and rows that belong to no record follow."""
     START = 6
-    """It does not start where the one before ends, and it may be this start that is wrong."""
+    """It does not start where the previous one ends, and its start may be wrong."""
     STOP = 7
-    """It does not end where the next one starts, and it may be this end that is wrong."""
+    """It does not end where the next one starts, and its end may be wrong."""
     BOTH = 8
-    """It fits neither to the one before nor to the next."""
+    """It fits neither the previous one nor the next one."""
     SHIFTED = 9
-    """It and those beside it fit to each other, and all of them lie too far ahead or behind by as much."""
+    """It is part of a consistent stretch that is shifted as a whole."""
     MISPLACED = 10
-    """It lies before one that comes before it, or behind one that comes after it."""
+    """It is before an earlier one, or after a later one."""
 
 
 _MOST_DAMAGED_GAPS = 1000
-"""Gaps of whole records above which they were left there on purpose."""
+"""Size of gaps, in whole records, above which they are considered intentional."""
 
 _MOST_STRETCHES = 2000
-"""Stretches between intervals that are not in order, above which none of them is trusted."""
+"""Number of unordered stretches above which none of them is trusted."""
 
 
 @dataclass(frozen=True)
 class RunTitles:
-    """What the parts of a run are called in messages.
+    """Names of the parts of a run in messages.
 
     Attributes:
         record: One record, such as ``scene``.
@@ -80,13 +80,13 @@ class IntervalRun:
     """The intervals of P successive records, checked.
 
     Attributes:
-        titles: What the parts are called in messages.
-        length: End of the rows that the intervals name.
-        bounds: First row and end row of each interval, int64 (P, 2); twice -1 where the record cannot be read.
-        faults: What is wrong with each, values of :class:`IntervalFault`, uint8 (P,); None where nothing is.
-        is_plain: Whether nothing is wrong and each row belongs to a record, so that the ends tell to which.
-        origin: Number of the first record, and the row at which it has to start; not 0 where the run is part of one.
-        read_errors: Why a record cannot be read, by the first record of each block of such.
+        titles: Names of the parts in messages.
+        length: End of the rows of the intervals.
+        bounds: First row and end row of each interval, int64 (P, 2); (-1, -1) for an unreadable record.
+        faults: Fault of each, values of :class:`IntervalFault`, uint8 (P,); None without any.
+        is_plain: Whether there is no fault and each row belongs to a record, so that the ends determine it.
+        origin: Index of the first record, and the row at which it must start; not 0 for a part of a run.
+        read_errors: Errors of unreadable records, by the first record of each block.
     """
 
     titles: RunTitles
@@ -110,20 +110,20 @@ class IntervalRun:
         origin: tuple[int, int] = (0, 0),
         read_errors: dict[int, str] | None = None,
     ) -> "IntervalRun":
-        """Return a run with what is wrong in it.
+        """Return a run with its faults.
 
         Args:
-            titles: What the parts are called in messages.
-            bounds: Intervals (P, 2); twice -1 where the record cannot be read.
+            titles: Names of the parts in messages.
+            bounds: Intervals (P, 2); (-1, -1) for an unreadable record.
             length: End of the rows.
-            is_break: Tells at which rows a record may well start, which shows who is right about a border.
-            goes_on: Tells between which records, by their rows in ``bounds``, none can have been left out, so that
+            is_break: Returns at which rows a record may plausibly start, which decides conflicts about a border.
+            goes_on: Returns between which records, by their rows in ``bounds``, none can have been left out, so that
                 any gap is damage.
-            num_used: Number of the first records that mean something; None if all do.
+            num_used: Number of the first records that are in use; None if all are.
             origin: See the class.
             read_errors: See the class.
         """
-        # nothing is wrong where the intervals follow each other from the first row to the last, as they mostly do
+        # usually the intervals follow each other from the first row to the last, without any fault
         is_plain = origin[1] == length
         if len(bounds):
             starts, stops = bounds[:, 0], bounds[:, 1]
@@ -131,7 +131,7 @@ class IntervalRun:
             is_plain = bool(is_whole and (starts[1:] == stops[:-1]).all() and (starts <= stops).all())
         faults = np.zeros(len(bounds), np.uint8)
         if not is_plain:
-            # rows of the records in use end where the first one that is not in use starts, if the last one ends there
+            # rows of the used records end where the first unused one starts, if the last used one ends there
             num_records, end = len(bounds) if num_used is None else num_used, length
             if 0 < num_records < len(bounds) and bounds[num_records, 0] == bounds[num_records - 1, 1]:
                 end = min(int(bounds[num_records, 0]), length)
@@ -149,21 +149,21 @@ class IntervalRun:
 
     @cached_property
     def _num_wrong(self) -> Int64Array:
-        """Number of records before each one, and of all, that cannot be trusted, (P + 1,)."""
+        """Number of untrusted records before each one, and in total, (P + 1,)."""
         return np.concatenate([[0], np.cumsum(~self.is_sound)])
 
     @cached_property
     def _owners(self) -> tuple[IntervalIndex, ...]:
-        """The records that can be trusted, and the others, each with the rows that it names."""
+        """Index of trusted records and index of the others, each with their rows."""
         groups = np.flatnonzero(self.is_sound), np.flatnonzero(~self.is_sound)
         return tuple(IntervalIndex(records, self.bounds[records]) for records in groups)
 
     def has_wrong(self, starts: Int64Array, stops: Int64Array) -> BoolArray:
-        """Return which ranges of records (N,) hold one that cannot be trusted."""
+        """Return which ranges of records (N,) contain an untrusted one."""
         return self._num_wrong[stops] > self._num_wrong[starts]
 
     def owners(self, rows: Int64Array) -> Int64Array:
-        """Return the record that each row (N,) belongs to, also one that cannot be trusted; -1 where none does."""
+        """Return the record of each row (N,), including untrusted records; -1 for none."""
         owners = np.full(len(rows), -1, np.int64)
         for index in self._owners:
             is_free = owners < 0
@@ -171,11 +171,11 @@ class IntervalRun:
         return owners
 
     def fault(self, record: int) -> IntervalFault:
-        """Return what is wrong with a record."""
+        """Return the fault of a record."""
         return IntervalFault.NONE if self.faults is None else IntervalFault(int(self.faults[record]))
 
     def explain(self, record: int) -> str:
-        """Return in words what is wrong with a record that cannot be trusted."""
+        """Return in words the fault of an untrusted record."""
         fault = self.fault(record)
         if fault == IntervalFault.UNREADABLE:
             first = max((start for start in self.read_errors if start <= record), default=None)
@@ -184,7 +184,7 @@ class IntervalRun:
         titles, (start, stop) = self.titles, self.bounds[record].tolist()
         interval = f"{titles.field} [{start}, {stop}] of {titles.record} {record + self.origin[0]}"
 
-        # where the filled interval before it ends and where the next one starts; the ends of the rows beyond all
+        # the end of the previous filled interval and the start of the next one; the end of the rows after all of them
         starts, stops = self.bounds[:, 0], self.bounds[:, 1]
         is_filled = (starts >= 0) & (stops > starts) & (stops <= self.length)
         before, after = np.flatnonzero(is_filled[:record]), np.flatnonzero(is_filled[record + 1 :])
@@ -218,7 +218,7 @@ class IntervalRun:
         return f"{around}: {', '.join(text for text in (ends, starts or 'there are no more') if text)}"
 
     def suspect(self, row: int) -> int | None:
-        """Return the record that may have lost a row that belongs to none, if any is wrong."""
+        """Return the record that may have lost an unowned row, if there is a faulty one."""
         wrong = np.flatnonzero(~self.is_sound)
         if len(wrong) == 0:
             return None
@@ -229,7 +229,7 @@ class IntervalRun:
         return int((between if len(between) else wrong)[0])
 
     def _sound_around(self, row: int) -> tuple[int | None, int | None]:
-        """Return the records that can be trusted and end last before a row, and start first behind it."""
+        """Return the trusted records that end last before a row, and start first after it."""
         sound = np.flatnonzero(self.is_sound & (self.bounds[:, 1] > self.bounds[:, 0]))
         before, after = sound[self.bounds[sound, 1] <= row], sound[self.bounds[sound, 0] > row]
         return (
@@ -250,18 +250,18 @@ def _find_faults(
     filled = np.flatnonzero((faults == 0) & (stops > starts))
     misplaced = _mark_floating(faults, bounds, filled, rows)
     if len(filled):
-        # a border at which an interval with a fault lies is explained: that one may be what is missing there
+        # a faulty interval explains a border: its rows may be missing there
         num_wrong = np.concatenate([[0], np.cumsum(faults > 0)])
         is_explained = np.diff(num_wrong[np.append(filled, len(faults))], prepend=0) > 0
 
-        # gaps that cannot be of records left out; where others lie between two, these are what a gap may come of
+        # gaps that cannot be left-out records; other intervals in between may explain a gap
         are_damage = np.zeros(len(filled) + 1, np.bool_)
         is_gap = (bounds[filled[1:], 0] > bounds[filled[:-1], 1]) & (np.diff(filled) == 1)
         behind = np.flatnonzero(is_gap) + 1
         if goes_on is not None and 0 < len(behind) <= min(_MOST_DAMAGED_GAPS, len(filled) // 2):
             are_damage[behind] = goes_on(filled[behind - 1], filled[behind])
 
-        # borders with empty intervals: where the interval before ends, and where the next one starts
+        # borders with empty intervals: at the end of the previous interval, and at the start of the next one
         empty, border = _empty_at_borders(faults, bounds, filled)
         has_empty = np.zeros((2, len(filled) + 1), np.bool_)
         for has_some, sides in zip(has_empty, _sides(bounds[filled], rows), strict=True):
@@ -287,22 +287,22 @@ def _find_faults(
 
 
 def _sides(bounds: Int64Array, rows: tuple[int, int]) -> tuple[Int64Array, Int64Array]:
-    """Return where the interval before each border of M filled ones ends and where the next one starts, (M + 1,)."""
+    """Return the end of the interval before each border of M filled ones, and the start of the next one, (M + 1,)."""
     return np.append(rows[0], bounds[:, 1]), np.append(bounds[:, 0], rows[1])
 
 
 def _empty_at_borders(faults: UInt8Array, bounds: Int64Array, filled: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the empty intervals without a fault, and the border of the filled ones that each lies at."""
+    """Return the empty intervals without a fault, and the border of the filled ones at which each is."""
     empty = np.flatnonzero((faults == 0) & (bounds[:, 0] == bounds[:, 1]))
     return empty, np.searchsorted(filled, empty)
 
 
 def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> Int64Array:
-    """Mark empty intervals that lie neither where the filled one before them ends nor where the next one starts.
+    """Mark empty intervals that are neither at the end of the previous filled one nor at the start of the next one.
 
     Returns:
-        The filled intervals that such an empty one would fit to on their other side, where no rows are missing and no
-        empty one between them is where it should be: the two have changed places.
+        The filled intervals such that a misplaced empty one fits on their other side, no rows are missing there, and no
+        empty one in between is correct: the two were swapped.
     """
     empty, border = _empty_at_borders(faults, bounds, filled)
     ends, starts = _sides(bounds[filled], rows)
@@ -310,7 +310,7 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
     is_floating = (empty_rows != ends[border]) & (empty_rows != starts[border])
     faults[empty[is_floating]] = IntervalFault.FLOATING
     is_swapped = is_floating & (ends == starts)[border]
-    num_fitting = np.zeros(len(faults) + 1, np.int64)  # empty ones in their place before each interval
+    num_fitting = np.zeros(len(faults) + 1, np.int64)  # number of correctly placed empty ones before each interval
     num_fitting[empty[~is_floating] + 1] = 1
     num_fitting = np.cumsum(num_fitting)
     is_next = num_fitting[np.append(-1, filled)[border] + 1] == num_fitting[empty]
@@ -321,10 +321,10 @@ def _mark_floating(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, r
 
 
 def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> BoolArray:
-    """Return which of M filled intervals belong to a stretch of several that lies too far ahead or behind, (M,).
+    """Return which of M filled intervals belong to a stretch of several that is shifted, (M,).
 
-    On its two sides such a stretch leaves a gap and overlaps by the same number of rows. At the first and the last row
-    it may reach beyond, with intervals that are not among the filled ones any more.
+    Such a stretch leaves a gap on one side and overlaps by the same number of rows on the other. At the first and the
+    last row it may exceed the rows, with intervals that are no longer among the filled ones.
     """
     ends, starts = _sides(bounds[filled], rows)
     begin_of_all = -_end_of_chain(-starts[0], -bounds[: filled[0], ::-1][::-1])
@@ -345,14 +345,14 @@ def _are_shifted(bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) 
 
 
 def _end_of_chain(start: int, bounds: Int64Array) -> int:
-    """Return the end of the last of the intervals (N, 2) that follow each other from a row on; ``start`` for none."""
+    """Return the end of the last of successive intervals (N, 2) from a row on; ``start`` for none."""
     breaks = bounds[:, 0] != np.append(start, bounds[:-1, 1])[: len(bounds)]
     length = int(np.argmax(breaks)) if breaks.any() else len(bounds)
     return int(bounds[length - 1, 1]) if length else int(start)
 
 
 def _blame_others(faults: UInt8Array, is_elsewhere: BoolArray) -> UInt8Array:
-    """Return the faults of filled intervals (M,) where a border with one that lies elsewhere is the other's fault."""
+    """Return the faults of filled intervals (M,), without those at a border that a misplaced one explains."""
     cleared = faults.copy()
     cleared[(faults == IntervalFault.STOP) & np.append(is_elsewhere[1:], False)] = IntervalFault.NONE
     cleared[(faults == IntervalFault.START) & np.append(False, is_elsewhere[:-1])] = IntervalFault.NONE
@@ -368,21 +368,21 @@ def _compare_sides(
     are_damage: BoolArray,
     has_empty: BoolArray,
 ) -> tuple[UInt8Array, BoolArray]:
-    """Compare what M filled intervals (M, 2) say on both sides of their borders.
+    """Compare both sides of the borders of M filled intervals (M, 2).
 
-    Border ``i`` lies before interval ``i``; the last one lies behind all of them, at the end of the rows.
+    Border ``i`` is before interval ``i``; the last one is after all of them, at the end of the rows.
 
     Args:
         bounds: The intervals.
-        rows: Where the first one has to start, and the end of the rows.
-        is_explained: Whether there is an interval with a fault at a border, which may be the one that is missing.
-        is_break: Where an interval may well start or end; None if nothing tells.
-        are_damage: Whether a gap at a border is damage, however many rows it has.
-        has_empty: Whether empty intervals without a fault lie at a border, (2, M + 1): where the interval before ends,
-            and where the next one starts.
+        rows: Required start of the first one, and the end of the rows.
+        is_explained: Whether there is a faulty interval at a border, which may be the missing one.
+        is_break: Where an interval may plausibly start or end; None if unknown.
+        are_damage: Whether a gap at a border is damage, whatever its size.
+        has_empty: Whether faultless empty intervals are at a border, (2, M + 1): at the end of the previous interval,
+            and at the start of the next one.
 
     Returns:
-        The fault of each interval, (M,), and at which borders rows belong to none and nothing explains it, (M + 1,).
+        The fault of each interval, (M,), and the borders with unowned rows without an explanation, (M + 1,).
     """
     ends, starts = _sides(bounds, rows)
     gaps = starts - ends
@@ -391,21 +391,21 @@ def _compare_sides(
     breaks_at_start, breaks_at_end = np.zeros((2, len(gaps)), np.bool_)
     if is_break is not None:
         breaks_at_start[is_wrong], breaks_at_end[is_wrong] = is_break(starts[is_wrong]), is_break(ends[is_wrong])
-    # of two that overlap, the one is refuted in the midst of which the other starts or ends at a break
+    # of two overlapping ones, one is refuted if the other starts or ends at a break inside it
     starts_inside = starts > np.append(-1, bounds[:, 0])
     ends_inside = ends < np.append(bounds[:, 1], rows[1])
     proves_start = breaks_at_start & (~is_overlap | starts_inside)
     proves_end = breaks_at_end & (~is_overlap | (ends_inside & ~proves_start))
-    # records that were left out on purpose leave gaps of whole records, damage rarely does
+    # intentionally left-out records leave gaps of whole records, damage rarely does
     is_short = gaps < max(1, int(np.median(bounds[:, 1] - bounds[:, 0])))
     may_be_damage = is_wrong & (is_short | are_damage)
-    # of a gap with empty ones only the two may be wrong between which it opens: the last one that lies at its
-    # start, be it empty or filled, and the first one at its end
+    # With empty intervals in a gap, only the two that enclose it may be wrong: the last one at its start, empty or
+    # filled, and the first one at its end.
     is_gap = is_wrong & ~is_overlap
     opens_at_filled = may_be_damage | (is_gap & has_empty.any(axis=0))
     may_stop_be_wrong, may_start_be_wrong = opens_at_filled & ~(is_gap & has_empty)
 
-    # of each interval the border before it and the one behind it
+    # for each interval the border before it and the one after it
     start_wrong, stop_wrong = (may_start_be_wrong & ~proves_start)[:-1], (may_stop_be_wrong & ~proves_end)[1:]
     fits_nowhere = is_wrong[:-1] & is_wrong[1:] & (is_overlap[:-1] | is_overlap[1:])
     is_both = fits_nowhere | (start_wrong & stop_wrong)
@@ -419,16 +419,16 @@ def _compare_sides(
 def _mark_empty(
     faults: UInt8Array, bounds: Int64Array, filled: Int64Array, has_gap: BoolArray, filled_faults: UInt8Array
 ) -> None:
-    """Mark empty intervals beside rows that belong to none: they may be what is left of filled ones.
+    """Mark empty intervals next to unowned rows, as they may be the remains of filled ones.
 
-    Before and behind a shifted stretch the shift tells why rows belong to none, and so does the filled interval on the
-    other side of them if it fits nowhere.
+    Before and after a shifted stretch, the shift explains unowned rows, and so does an isolated filled interval on the
+    other side of them.
 
     Args:
-        faults: Of all intervals, where they are marked.
+        faults: Faults of all intervals, in which they are marked.
         bounds: All intervals.
         filled: The M filled ones.
-        has_gap: At which of their borders rows belong to none, (M + 1,).
+        has_gap: Borders of these with unowned rows, (M + 1,).
         filled_faults: Their faults, (M,).
     """
     empty, border = _empty_at_borders(faults, bounds, filled)
@@ -440,7 +440,7 @@ def _mark_empty(
 
 
 def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, rows: tuple[int, int]) -> None:
-    """Trust empty intervals where those that are trusted around them meet: what seemed to be a gap was misplaced."""
+    """Trust empty intervals if the trusted ones around them meet: the apparent gap was a misplaced interval."""
     sound, empty = filled[faults[filled] == 0], np.flatnonzero(faults == IntervalFault.EMPTY)
     ends, starts = _sides(bounds[sound], rows)
     border = np.searchsorted(sound, empty)
@@ -449,11 +449,11 @@ def _clear_empty(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, row
 
 
 def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, first_row: int) -> None:
-    """Mark filled intervals without a fault that are not in order.
+    """Mark filled intervals without a fault that are out of order.
 
-    Stretches of intervals that follow each other are taken as a whole. Those that are in order and hold more intervals,
-    empty ones counted, than any other choice of such are trusted; where two choices hold as many, only what is in both.
-    A stretch without room for those between it and the one before has moved.
+    Stretches of successive intervals are treated as a whole. The ordered selection with the most intervals, including
+    empty ones, is trusted; if two selections have equally many, only their intersection. A stretch without room for the
+    ones between it and the previous one has moved.
     """
     sound = filled[faults[filled] == 0]
     if len(sound) < 2 or (bounds[sound[1:], 0] >= bounds[sound[:-1], 1]).all():
@@ -468,7 +468,7 @@ def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, 
         is_trusted = _in_all_best_chains(starts, stops, sizes)
         trusted = np.flatnonzero(is_trusted)
         has_others_before = np.diff(trusted, prepend=-1) > 1
-        doubtful = sound[first[trusted]] - 1  # the first one of a stretch may be doubted on its own
+        doubtful = sound[first[trusted]] - 1  # the first one of a stretch may be doubtful on its own
         belongs = (faults[doubtful] == IntervalFault.START) & (bounds[doubtful, 1] == starts[trusted])
         begins = np.where(belongs, bounds[doubtful, 0], starts[trusted])
         is_trusted[trusted[has_others_before & (begins == np.append(first_row, stops[trusted[:-1]]))]] = False
@@ -476,7 +476,7 @@ def _mark_misplaced(faults: UInt8Array, bounds: Int64Array, filled: Int64Array, 
 
 
 def _in_all_best_chains(starts: Int64Array, stops: Int64Array, sizes: Int64Array) -> BoolArray:
-    """Return which of S stretches are in every chain of ascending ones that has the largest total size, (S,)."""
+    """Return which of S stretches are in every ascending chain of the largest total size, (S,)."""
     best_until, best_from = np.zeros_like(sizes), np.zeros_like(sizes)
     for i in range(len(sizes)):
         best_until[i] = sizes[i] + best_until[:i][stops[:i] <= starts[i]].max(initial=0)
@@ -484,7 +484,7 @@ def _in_all_best_chains(starts: Int64Array, stops: Int64Array, sizes: Int64Array
         best_from[i] = sizes[i] + best_from[i + 1 :][starts[i + 1 :] >= stops[i]].max(initial=0)
     begins, total = best_until - sizes, best_until.max()
     in_best = begins + best_from == total
-    # every best chain covers the sizes from 0 to the total once: what is in all of them shares its part with no other
+    # every best chain covers the sizes from 0 to the total once: a stretch in all of them shares its part with no other
     overlaps = in_best & (begins < best_until[:, None]) & (best_until > begins[:, None])
     is_trusted: BoolArray = in_best & (np.count_nonzero(overlaps, axis=1) == 1)
     return is_trusted

@@ -1,7 +1,7 @@
-"""Log index: which frames belong to which scene and which rows to which frame, checked before rows are looked up.
+"""Log index: frames of each scene and rows of each frame, checked before rows are looked up.
 
-The check is one pass over scenes and frames. What it finds wrong keeps to itself: records that can be trusted stay
-readable, and those that cannot are refused with an error that names them.
+The check is one pass over scenes and frames. Damage stays local: trusted records stay readable, and the others are
+refused with an error that names them.
 """
 
 import warnings
@@ -24,10 +24,10 @@ FACES = RunTitles("frame", FACE_INTERVAL, "traffic light face row")
 
 _ADVICE = "l5kit validate lists all that is wrong; restore the dataset from its source"
 _LONGEST_STEP_NS = 1_000_000_000
-"""Two frames further apart in time than this are not of one scene."""
+"""Time difference beyond which two frames are not of one scene."""
 
 _LARGEST_STEP_RATIO = 1.5
-"""A step in time that is longer than those beside it by this may have lost a frame."""
+"""Excess of a time step over its neighbours beyond which a frame may be missing."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class LogIndex:
     """The intervals of a log, checked.
 
     Attributes:
-        scenes: Those of the scenes, rows of the frames.
-        frames: Those of the frames, rows of the agents.
-        faces: Those of the frames, rows of the traffic light faces; None where the log has no faces.
-        num_lost_faces: Number of faces that the frames name although the log has none.
+        scenes: Intervals of the scenes, rows of the frames.
+        frames: Intervals of the frames, rows of the agents.
+        faces: Intervals of the frames, rows of the traffic light faces; None for a log without faces.
+        num_lost_faces: Number of faces that the frames refer to although the log has none.
     """
 
     scenes: IntervalRun
@@ -48,7 +48,7 @@ class LogIndex:
 
     @classmethod
     def of(cls, dataset: Log) -> "LogIndex":
-        """Return the index of a dataset; a file that cannot be read leaves what is in others as it is.
+        """Return the index of a dataset; an unreadable file does not affect records of other files.
 
         Raises:
             CorruptedDataError: No scene can be read.
@@ -61,16 +61,16 @@ class LogIndex:
     def check(
         cls, dataset: Log, scenes: IntervalRun, of_frames: Sequence[Int64Array], read_errors: dict[int, str]
     ) -> "LogIndex":
-        """Return the index of a dataset whose intervals have been read.
+        """Return the index of a dataset whose intervals were read before.
 
         Args:
             dataset: An opened dataset.
             scenes: Frames of the scenes, checked.
-            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them; twice -1
-                where a frame cannot be read.
-            read_errors: Why blocks of frames cannot be read, by their first frame.
+            of_frames: Agent rows of each frame, (F, 2), and traffic light faces likewise if frames have them; (-1, -1)
+                for unreadable frames.
+            read_errors: Errors of unreadable blocks of frames, by their first frame.
         """
-        # frames behind the last scene mean nothing, as in a log that had been preallocated
+        # frames after the last scene are unused, as in a preallocated log
         num_used = int(scenes.bounds[scenes.is_sound, 1].max(initial=0))
         runs = [
             IntervalRun.check(
@@ -96,17 +96,17 @@ class LogIndex:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is wrong and each frame belongs to a scene, so that the ends of scenes tell to which."""
+        """Whether there is no fault and each frame belongs to a scene, so that the ends of scenes determine it."""
         return self.scenes.is_plain and not self._runs_of_frames
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no fault."""
         return self.scenes.faults is None and not self._runs_of_frames
 
     @property
     def _runs_of_frames(self) -> list[IntervalRun]:
-        """What is wrong with frames, if anything."""
+        """Damage of frames, if any."""
         return [run for run in (self.frames, self.faces) if run is not None and run.faults is not None]
 
     def find_scenes(self, frames: Int64Array) -> Int64Array:
@@ -135,7 +135,7 @@ class LogIndex:
         return frames
 
     def require_scenes(self, scenes: Int64Array) -> None:
-        """Refuse scenes (N,) that cannot be trusted.
+        """Refuse untrusted scenes (N,).
 
         Raises:
             CorruptedDataError: The intervals of one are wrong, or may be.
@@ -147,7 +147,7 @@ class LogIndex:
             raise CorruptedDataError(f"{self.scenes.explain(int(wrong[0]))}; {_ADVICE}")
 
     def require_frames(self, starts: Int64Array, stops: Int64Array) -> None:
-        """Refuse ranges of frames (N,) of which one cannot be trusted.
+        """Refuse ranges of frames (N,) with an untrusted one.
 
         Raises:
             CorruptedDataError: The intervals of a frame are wrong, or may be.
@@ -160,7 +160,7 @@ class LogIndex:
                 raise CorruptedDataError(f"{self._in_its_scene(frame)}{run.explain(frame)}; {_ADVICE}")
 
     def require_scene(self, scene: int) -> None:
-        """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
+        """Refuse an untrusted scene, or one with an untrusted frame.
 
         Raises:
             CorruptedDataError: Intervals of the scene or of a frame are wrong, or may be.
@@ -169,7 +169,7 @@ class LogIndex:
         self.require_frames(*self.scenes.bounds[[scene]].T)
 
     def is_scene_sound(self) -> BoolArray:
-        """Return whether each scene and all its frames can be trusted, (S,)."""
+        """Return whether each scene and all its frames are trusted, (S,)."""
         sound = self.scenes.is_sound
         bounds = np.where(sound[:, None], self.scenes.bounds, 0)
         for run in self._runs_of_frames:
@@ -177,7 +177,7 @@ class LogIndex:
         return sound
 
     def explain_scene(self, scene: int) -> str:
-        """Return in words what is wrong with a scene, or with the first of its frames that cannot be trusted."""
+        """Return in words the damage of a scene, or of the first of its untrusted frames."""
         try:
             self.require_scene(scene)
         except CorruptedDataError as error:
@@ -185,10 +185,10 @@ class LogIndex:
         return f"scene {scene} is as it should be"
 
     def summary(self) -> str:
-        """Return in words how much of a log that is not plain can be read, and the first thing that is wrong."""
+        """Return in words how much of a damaged log can be read, and its first fault."""
         wrong = np.flatnonzero(~self.is_scene_sound())
         if len(wrong) == 0:
-            # frames that belong to no scene, and what is wrong with the first one that cannot be trusted
+            # frames that belong to no scene, and the fault of the first untrusted one
             num_unowned = np.count_nonzero(self.scenes.owners(np.arange(self.scenes.length)) < 0)
             fault, runs = "", self._runs_of_frames
             if runs:
@@ -205,10 +205,10 @@ class LogIndex:
 
 
 def require_readable_scene(dataset: Log, scene: int) -> None:
-    """Refuse a scene that cannot be trusted, or one of whose frames cannot be.
+    """Refuse an untrusted scene, or one with an untrusted frame.
 
-    This is what :class:`LogIndex` tells of a whole log, for what reads a single scene. An empty scene before frames
-    that belong to none passes, although its interval may have lost them: it has no frames that could be wrong ones.
+    This is the check of :class:`LogIndex` for readers of a single scene. An empty scene before unowned frames passes,
+    although its interval may have lost them, as it has no frames that could be wrong.
 
     Args:
         dataset: An opened dataset.
@@ -233,7 +233,7 @@ def require_readable_scene(dataset: Log, scene: int) -> None:
         falls = np.flatnonzero(own[titles.field][1:, 0] < own[titles.field][:-1, 1])
         if len(wrong):
             frame, reason = int(wrong[0]) - int(frames[0]), around.explain(int(wrong[0]))
-        elif len(falls):  # frames without rows that fit to frames of other scenes, which are the wrong ones
+        elif len(falls):  # empty frames that are consistent with frames of other scenes, which are then the wrong ones
             frame = int(falls[0]) + 1
             reason = f"{titles.field} of {titles.record} {start + frame} starts before the one before it ends"
         else:
@@ -242,14 +242,14 @@ def require_readable_scene(dataset: Log, scene: int) -> None:
 
 
 def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, start: int, array: Records) -> IntervalRun:
-    """Return the run of some frames and of those beside them, the first of which is taken to start at the right row.
+    """Return the run of some frames and their neighbours, the first of which is assumed to start at the right row.
 
     Args:
-        titles: What the parts are called in messages.
+        titles: Names of the parts in messages.
         frames: All frames.
-        intervals: The intervals of some of them that follow each other, (F, 2).
-        start: Number of the first of these.
-        array: What holds the rows.
+        intervals: The intervals of some successive frames, (F, 2).
+        start: Index of the first of these.
+        array: Array of the rows.
     """
     stop, length = start + len(intervals), len(array)
     before, behind = (_interval_at(frames, frame, titles.field) for frame in (start - 1, stop))
@@ -258,8 +258,8 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
     if _is_empty_elsewhere(behind, intervals[-1]):
         behind = behind[:0]
     if not ((before >= 0) & (before <= length) & (before[:, :1] <= before[:, 1:])).all():
-        before = before[:0]  # it is the one that is wrong
-    # the frames on both sides tell who is wrong about the outer borders
+        before = before[:0]  # it is the wrong one
+    # the frames on both sides decide conflicts about the outer borders
     bounds = np.concatenate([before, intervals.astype(np.int64), behind])
     end = length if stop == len(frames) else min(length, int(bounds[:, 1].max(initial=0)))
     first_row = int(np.clip(bounds[0, 0], 0, length)) if start > 0 else 0
@@ -275,16 +275,16 @@ def _check_some(titles: RunTitles, frames: Records, intervals: NumericArray, sta
 
 
 def _is_empty_elsewhere(beside: Int64Array, own: NumericArray) -> bool:
-    """Return whether an interval (1, 2) beside a filled one is empty and does not lie at it.
+    """Return whether an interval (1, 2) next to a filled one is empty and not adjacent to it.
 
-    Only what comes behind it in the whole log tells which of the two is wrong, often the empty one.
+    Only later intervals of the log show which of the two is wrong, often the empty one.
     """
     is_empty = beside[:, 0] == beside[:, 1]
     return bool((is_empty & (own[0] < own[1]) & (beside[:, 0] != own[0]) & (beside[:, 0] != own[1])).any())
 
 
 def _interval_at(frames: Records, frame: int, field: str) -> Int64Array:
-    """Return the interval of one frame, (1, 2), twice -1 if it cannot be read; (0, 2) if there is no such frame."""
+    """Return the interval of one frame, (1, 2), (-1, -1) if it is unreadable; (0, 2) if there is no such frame."""
     if not 0 <= frame < len(frames):
         return np.empty((0, 2), np.int64)
     try:
@@ -294,7 +294,7 @@ def _interval_at(frames: Records, frame: int, field: str) -> Int64Array:
 
 
 def require_readable_log(dataset: Log, *, has_all_frames: bool = False) -> None:
-    """Refuse a log of which scenes or their frames cannot be trusted; warn of one with frames that belong to no scene.
+    """Refuse a log with untrusted scenes or frames; warn of one with frames that belong to no scene.
 
     Args:
         dataset: An opened dataset.
@@ -321,8 +321,8 @@ def check_scenes(
 
     Args:
         dataset: An opened dataset.
-        bounds: The intervals, if they have been read, (S, 2); twice -1 where a scene cannot be.
-        read_errors: Why blocks of scenes cannot be, by their first scene.
+        bounds: The intervals, if they were read before, (S, 2); (-1, -1) for unreadable scenes.
+        read_errors: Errors of unreadable blocks of scenes, by their first scene.
 
     Raises:
         CorruptedDataError: No scene can be read.
@@ -336,15 +336,15 @@ def check_scenes(
 
 
 def _arrays_of_frames(dataset: Log) -> list[tuple[RunTitles, Records]]:
-    """Return the arrays whose rows the frames name."""
+    """Return the arrays whose rows the frames refer to."""
     arrays = [(FRAMES, dataset.agents), (FACES, dataset.tl_faces)]
     return [(titles, array) for titles, array in arrays if titles.field in (dataset.frames.dtype.names or ())]
 
 
 def _read_intervals(array: Records, fields: list[str]) -> tuple[list[Int64Array], dict[int, str]]:
-    """Return some interval fields of all records, (N, 2) each, and why blocks of records cannot be read.
+    """Return some interval fields of all records, (N, 2) each, and the errors of unreadable blocks of records.
 
-    The intervals of records that cannot be read are twice -1.
+    The intervals of unreadable records are (-1, -1).
     """
     columns: list[Int64Array] = [np.full((len(array), 2), -1, np.int64) for _ in fields]
     errors: dict[int, str] = {}
@@ -355,11 +355,11 @@ def _read_intervals(array: Records, fields: list[str]) -> tuple[list[Int64Array]
 
 
 def readable_blocks(array: Records, errors: dict[int, str]) -> Iterator[tuple[int, RecordArray]]:
-    """Yield first row and rows of all blocks of an array of a dataset that can be read; none of them is kept.
+    """Yield first row and rows of all readable blocks of an array of a dataset, without keeping any.
 
     Args:
         array: NumPy array, or array of an opened dataset.
-        errors: Where is written why the other blocks cannot be read, by their first row.
+        errors: Receives the errors of the other blocks, by their first row.
     """
     chunk_length = getattr(array, "chunks", (ROWS_PER_BLOCK,))[0]
     for start, stop in _ranges(0, len(array), ROWS_PER_BLOCK):
@@ -382,7 +382,7 @@ def _ranges(start: int, stop: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def _are_breaks_in_time(frames: Records, rows: Int64Array) -> BoolArray:
-    """Return at which frames (N,) time does not go on from the frame before as it does within a scene."""
+    """Return at which frames (N,) the time does not continue from the previous frame as within a scene."""
     breaks = np.ones(len(rows), np.bool_)
     for index, row in enumerate(rows.tolist()):
         if 0 < row < len(frames):
@@ -396,12 +396,12 @@ def _are_breaks_in_time(frames: Records, rows: Int64Array) -> BoolArray:
 
 
 def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) -> BoolArray:
-    """Return where time goes on from one frame to another, (N,) each, in steps like those beside them."""
+    """Return where the time continues between two frames, (N,) each, in steps like the neighbouring ones."""
     goes_on = np.zeros(len(before), np.bool_)
     for index, (first, last) in enumerate(zip(before.tolist(), behind.tolist(), strict=True)):
         around = slice(max(0, first - 1), min(len(frames), last + 2))
         with suppress(CorruptedDataError):
-            # times of both frames, all between them and one on each side: the steps at the sides tell what is usual
+            # times of both frames, all in between and one on each side, whose steps show what is usual
             steps_ns = np.diff(rows_of(frames, around, strict=True)["timestamp"])
             between = slice(first - around.start, last - around.start)
             inside_ns, beside_ns = steps_ns[between], np.delete(steps_ns, between)
@@ -412,7 +412,7 @@ def _goes_on_in_time(frames: Records, before: Int64Array, behind: Int64Array) ->
 
 
 def _are_blank(array: Records, rows: Int64Array) -> BoolArray:
-    """Return which rows (N,) hold nothing but zeros, as those that were never written."""
+    """Return which rows (N,) are all zeros, like rows that were never written."""
     blank = np.zeros(len(rows), np.bool_)
     for index, row in enumerate(rows.tolist()):
         if 0 <= row < len(array):

@@ -1,4 +1,4 @@
-"""Windows of a log: frames around current ones with their rows, how they are cut, and whom they are about."""
+"""Windows of a log: frames around current ones with their rows, and targets."""
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -34,17 +34,17 @@ from l5kit.geometry.transform import compute_agent_poses, write_poses
 
 @dataclass(frozen=True)
 class WindowRows:
-    """Agents, or traffic light faces, of the frames of B windows, without a copy where one array holds them all.
+    """Agents, or traffic light faces, of the frames of B windows, without a copy if one array holds them all.
 
     Attributes:
         arrays: One array with the rows of all windows, or one array for each window.
         starts: First row of each frame in the array of its window, (B, F).
-        stops: End row of each frame, not included, (B, F); equal to the start where a window has no such frame.
-        is_known_to_fit: Given by whoever vouches for the arrays, which are then not looked through.
+        stops: End row of each frame, not included, (B, F); equal to the start for missing frames.
+        is_known_to_fit: Given by callers that guarantee valid arrays, which are then not checked.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, there is another number of arrays, or the rows of a frame do not
-            lie within the array of its window.
+        InvalidArgumentError: The shapes do not fit, there is another number of arrays, or the rows of a frame exceed
+            the array of its window.
     """
 
     arrays: Sequence[RecordArray]
@@ -66,7 +66,7 @@ class WindowRows:
                 f"WindowRows: starts and stops must be signed integers, got {self.starts.dtype} and {self.stops.dtype}"
             )
 
-        # rows outside of the arrays; where there are none, the place does not matter
+        # rows outside of the arrays; empty frames may be anywhere
         lengths = np.array([len(array) for array in self.arrays], np.int64)[:, None]
         starts, stops = self.starts, self.stops
         is_wrong = (starts < 0) | (stops < starts) | ((stops > lengths) & (stops > starts))
@@ -99,7 +99,8 @@ class WindowRows:
     def frames(self, first: int, end: int) -> "WindowRows":
         """Return the rows of some of the frames of each window."""
         starts, stops = self.starts[:, first:end], self.stops[:, first:end]
-        # contiguous for any number of windows, lest kernels be compiled for one of them and again for several
+        # contiguous for any number of windows, so that kernels are not compiled separately for one window and for
+        # several
         return WindowRows(self.arrays, np.ascontiguousarray(starts), np.ascontiguousarray(stops), is_known_to_fit=True)
 
     def taken(self, windows: Int64Array | BoolArray) -> "WindowRows":
@@ -169,7 +170,7 @@ class WindowRows:
 
 
 def read_only_field(rows: RecordArray, name: str) -> NumericArray:
-    """Return a field of records as a read-only view, so that kernels are compiled for one kind of arrays."""
+    """Return a field of records as a read-only view, so that kernels are compiled once."""
     field: NumericArray = rows[name]
     field.setflags(write=False)
     return field
@@ -180,14 +181,14 @@ class Windows:
     """B windows of a log: up to H history frames, newest first, and up to F future frames, nearest first, with rows.
 
     They can be made of a dataset (:func:`l5kit.data.index.windows.cut_windows`), of the buffer of a simulation, or of
-    arrays at hand (:meth:`of_frames`); what draws or samples them does not know which.
+    your own arrays (:meth:`of_frames`); rasterizers and samplers do not depend on the source.
 
     Attributes:
-        frames: FRAME_DTYPE, (B, H + F); what stands in a place that a window has no frame for means nothing.
-        counts: History frames, at least one, and future frames that each window has, (2, B).
+        frames: FRAME_DTYPE, (B, H + F); entries of missing frames are undefined.
+        counts: Numbers of history frames, at least one, and of future frames of each window, (2, B).
         agents: AGENT_DTYPE, the agents of each frame, (B, H + F).
         tl_faces: TL_FACE_DTYPE, the traffic light faces of the first frames, (B, any); (B, 0) for none at all.
-        num_history: H, the current frame included.
+        num_history: H, including the current frame.
         ego_extent_m: Length, width and height of the AV in all of them, a fact of the log.
 
     Raises:
@@ -225,15 +226,15 @@ class Windows:
         return self.frames[:, 0]
 
     def history(self, window: int) -> RecordArray:
-        """Return the history frames that a window has, newest first, a view."""
+        """Return the available history frames of a window, newest first, a view."""
         return self.frames[window, : self.counts[0, window]]
 
     def future(self, window: int) -> RecordArray:
-        """Return the future frames that a window has, nearest first, a view."""
+        """Return the available future frames of a window, nearest first, a view."""
         return self.frames[window, self.num_history : self.num_history + self.counts[1, window]]
 
     def taken(self, windows: Int64Array | BoolArray) -> "Windows":
-        """Return some of the windows, copies but for the rows."""
+        """Return some of the windows, copied except for the rows."""
         return Windows(
             self.frames[windows],
             np.ascontiguousarray(self.counts[:, windows]),
@@ -267,17 +268,17 @@ class Windows:
 
 
 class WindowArrays(NamedTuple):
-    """B windows of C frames as kernels take them, of NumPy or of a device; those of the past first, newest first.
+    """B windows of C frames in the form of kernels, of NumPy or of a device; past frames first, newest first.
 
     Attributes:
-        is_there: Which frames a window has, bool (B, C).
-        starts: First agent of each frame, int64 (B, C); equal to the end where there is no frame.
+        is_there: Mask of available frames, bool (B, C).
+        starts: First agent of each frame, int64 (B, C); equal to the end for missing frames.
         stops: End agent of each frame, int64 (B, C).
         face_bounds: First and end face of the newest frame, int64 (B, 2).
         av_positions_m: World x and y of the AV, float64 (B, C, 2).
         av_headings: Its yaw, cosine and sine of it, float32 (B, C, 3).
-        av_size_m: Its length and width, as exact as agents have theirs.
-        num_history: How many of the columns are frames of the past, the current one included.
+        av_size_m: Its length and width, in the precision of those of agents.
+        num_history: Number of past columns, including the current frame.
     """
 
     is_there: BoolArray
@@ -291,10 +292,10 @@ class WindowArrays(NamedTuple):
 
 
 class TargetArrays(NamedTuple):
-    """Whom B windows are about, as kernels take it, of NumPy or of a device.
+    """Targets of B windows in the form of kernels, of NumPy or of a device.
 
     Attributes:
-        has_tracks: Whether they are agents; else the AV in all windows.
+        has_tracks: Whether they are agents; otherwise the AV in all windows.
         track_ids: Their tracks, uint64 (B,); 0 for the AV.
         centroids_m: World x and y, float64 (B, 2).
         yaws_rad: World headings, float32 (B,).
@@ -310,15 +311,15 @@ class TargetArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Targets:
-    """Whom B windows are about, in their current frames: the AV in all of them, or an agent in each.
+    """Targets of B windows, in their current frames: the AV in all of them, or an agent in each.
 
     Attributes:
-        track_ids: One track for each window, (B,), in the type of the agents' field; None for the AV.
-        rows: Their rows, each in the array of agents of its window, (B,), negative where there is none; None for the
-            AV, and where nobody asks.
+        track_ids: One track for each window, (B,), in the dtype of the agents' field; None for the AV.
+        rows: Their rows, each in the array of agents of its window, (B,), negative for missing ones; None for the AV,
+            and if they are not needed.
         centroids_m: World positions, (B, 2) float64.
-        yaws_rad: World headings, (B,): float64 for the AV, the type of the agents' field for agents.
-        extents_m: Length, width and height, (B, 3): float64 for the AV, the type of the agents' field for agents.
+        yaws_rad: World headings, (B,): float64 for the AV, the dtype of the agents' field for agents.
+        extents_m: Length, width and height, (B, 3): float64 for the AV, the dtype of the agents' field for agents.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -350,7 +351,7 @@ class Targets:
 
     @property
     def arrays(self) -> TargetArrays:
-        """The targets as kernels take them."""
+        """The targets in the form of kernels."""
         has_tracks = self.track_ids is not None
         track_ids = np.zeros(len(self), np.uint64) if self.track_ids is None else self.track_ids.astype(np.uint64)
         return TargetArrays(
@@ -359,7 +360,7 @@ class Targets:
 
     @property
     def is_present(self) -> BoolArray:
-        """Which of them have a row, (B,); the others hold anything."""
+        """Mask of those with a row, (B,); the others are undefined."""
         return np.ones(len(self), np.bool_) if self.rows is None else self.rows >= 0
 
     @property
@@ -369,19 +370,19 @@ class Targets:
 
     @property
     def agent_from_world(self) -> Float64Array:
-        """Their frames, which all that is in a sample is relative to, (B, 3, 3)."""
+        """Their frames, to which all values of a sample are relative, (B, 3, 3)."""
         return self._transforms()[1]
 
     @property
     def drawn_frames(self) -> Float64Array:
-        """Their frames as pictures show them, (B, 3, 3): sine and cosine are in the precision of the headings."""
+        """Their frames for rasters, (B, 3, 3): sine and cosine are in the precision of the headings."""
         poses = self.world_from_agent
         if self.yaws_rad.dtype != np.float64:
             poses = compute_agent_poses(self.centroids_m, np.ascontiguousarray(self.yaws_rad))
         return np.linalg.inv(poses).astype(np.float64, copy=False)
 
     def _transforms(self) -> tuple[Float64Array, Float64Array]:
-        """Return poses and frames, computed when they are first asked for (without the lock of a cached property)."""
+        """Return poses and frames, computed on first use (without the lock of a cached property)."""
         known: dict[str, tuple[Float64Array, Float64Array]] = vars(self)
         if "transforms" not in known:
             # cosine and sine by NumPy, as in geometry.compute_agent_poses
@@ -396,9 +397,9 @@ class Targets:
 def _write_transforms(
     cosines: Float64Array, sines: Float64Array, centroids_m: Float64Array, poses: Float64Array, frames: Float64Array
 ) -> None:
-    """Write poses (N, 3, 3) of headings, given as cosines and sines (N,), and positions (N, 2), and their inverses.
+    """Write poses (N, 3, 3) from cosines and sines (N,) of headings and positions (N, 2), and their inverses.
 
-    The inverse of a rotation is its transpose: it is more exact than that of a general matrix, and costs nothing.
+    The inverse of a rotation is its transpose: more exact than that of a general matrix, and free.
     """
     write_poses(cosines, sines, centroids_m, poses)
     for i in range(len(poses)):
@@ -410,7 +411,7 @@ def _write_transforms(
 
 @dataclass(frozen=True)
 class SeenTargets(Targets):
-    """Targets whose frames somebody gives, which need not be those of their positions and headings.
+    """Targets with given frames, which may differ from those of their positions and headings.
 
     Attributes:
         seen_from: Their frames from world coordinates, (B, 3, 3) float64.
@@ -425,12 +426,12 @@ class SeenTargets(Targets):
 
 
 _NO_INTERVALS: Int64Array = np.zeros((2, 4), np.int64)[:, :2]
-"""Stands for the intervals of frames that have none; strided, so that kernels see the type of those of real frames."""
+"""Intervals of frames without a field for them; strided, so that kernels see the type of real ones."""
 
 _NO_INTERVALS.setflags(write=False)
 
 _CURRENT_FRAMES = 2
-"""What the kernel names where a current frame, and not an interval of agents (0) or faces (1), is wrong."""
+"""Code of an invalid current frame in the kernel, instead of an interval of agents (0) or faces (1)."""
 
 
 class StepSizeError(L5KitError, IndexError, ValueError):
@@ -439,17 +440,17 @@ class StepSizeError(L5KitError, IndexError, ValueError):
 
 @dataclass(frozen=True)
 class WindowSteps:
-    """Which frames around the current one belong to a window.
+    """Frames of a window, relative to the current one.
 
     Attributes:
-        history_num_frames: Past steps, the current frame not counted, 0 to 100,000.
+        history_num_frames: Past steps, without the current frame, 0 to 100,000.
         future_num_frames: Future steps, 0 to 100,000.
         history_step_size: Frames per past step, 1 to 100,000.
         future_step_size: Frames per future step, 1 to 100,000.
 
     Raises:
-        InvalidArgumentError: A number of steps is none that is allowed.
-        StepSizeError: A step size is none that is allowed.
+        InvalidArgumentError: A number of steps is out of range.
+        StepSizeError: A step size is out of range.
     """
 
     history_num_frames: int
@@ -458,7 +459,7 @@ class WindowSteps:
     future_step_size: int = 1
 
     def __post_init__(self) -> None:
-        # Python integers, to which 1 may be added whatever type they had
+        # Python integers, to which 1 can be added without overflow
         for name in ("history_num_frames", "future_num_frames"):
             given = getattr(self, name)
             try:
@@ -483,13 +484,13 @@ class WindowSteps:
 
     @property
     def skips_frames(self) -> bool:
-        """Whether frames of a window may lie apart."""
+        """Whether frames of a window are more than one apart."""
         return self.history_step_size > 1 or self.future_step_size > 1
 
 
 @dataclass(frozen=True)
 class CurrentFrames:
-    """The current frames of B windows, and the scenes that they lie in.
+    """The current frames of B windows, and their scenes.
 
     Attributes:
         frames: Frames of all scenes, with intervals that are rows of the agents and faces, FRAME_DTYPE, (N,).
@@ -498,7 +499,7 @@ class CurrentFrames:
         scene_stops: End frame of its scene, not included, (B,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, or what are to be frames are no integers.
+        InvalidArgumentError: The shapes do not fit, or indices are not integers.
     """
 
     frames: RecordArray
@@ -510,7 +511,7 @@ class CurrentFrames:
         shape = self.rows.shape
         if self.scene_starts.shape != shape or self.scene_stops.shape != shape:
             refuse_shapes(self, scene_starts=shape, scene_stops=shape)
-        # as a rule all three are signed, which one comparison tells
+        # usually all three are signed, which one comparison shows
         if self.rows.dtype.kind + self.scene_starts.dtype.kind + self.scene_stops.dtype.kind != "iii":
             for name in ("rows", "scene_starts", "scene_stops"):
                 numbers: NumericArray = getattr(self, name)
@@ -542,22 +543,22 @@ def cut_windows(
     *,
     ego_extent_m: tuple[float, float, float] = EGO_EXTENT_M,
 ) -> Windows:
-    """Return the frames around the current ones and their rows, without copying the rows where possible.
+    """Return the frames around the current ones and their rows, without copying the rows if possible.
 
     Args:
         current: The current frames.
         agents: All agents, a NumPy array or an array of a dataset.
-        tl_faces: All traffic light faces likewise; may be empty, whatever the intervals say.
-        steps: Which frames around them.
-        ego_extent_m: Length, width and height of the AV, as ``facts`` of the log tell.
+        tl_faces: All traffic light faces likewise; may be empty, whatever the intervals.
+        steps: Frames of a window.
+        ego_extent_m: Length, width and height of the AV, from the ``facts`` of the log.
 
     Raises:
-        CorruptedDataError: An interval reaches beyond its array.
-        InvalidArgumentError: A current frame does not lie in its scene, or a scene not within the frames; or an array
-            of ``current`` is of another byte order or has more than one axis.
+        CorruptedDataError: An interval exceeds its array.
+        InvalidArgumentError: A current frame is not in its scene, or a scene not within the frames; or an array of
+            ``current`` is of another byte order or has more than one axis.
     """
     frames, num_windows, skips_frames = current.frames.view(), len(current.rows), steps.skips_frames
-    frames.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+    frames.setflags(write=False)  # read-only, so that the kernel is compiled once
     num_columns = steps.history_num_frames + 1 + steps.future_num_frames
     names = frames.dtype.names or ()
     lengths = (len(agents) if AGENT_INTERVAL in names else 0, len(tl_faces) if FACE_INTERVAL in names else 0)
@@ -585,7 +586,7 @@ def cut_windows(
             f"does not lie within the {lengths[which]} rows of its array; run l5kit validate on the dataset and "
             "restore it from its source"
         )
-    # rows between frames that are skipped are not read, else a window is one range
+    # do not read the rows of skipped frames; otherwise a window is one range
     needed = intervals if skips_frames else ranges
     read_ahead([RowRanges(agents, *needed[0]), RowRanges(tl_faces, *needed[1])])
     agent_rows = _place_rows(agents, intervals[0], ranges[0], is_apart=skips_frames, strict=True)
@@ -594,7 +595,7 @@ def cut_windows(
 
 
 def as_step_size(argument: str, step_size: int) -> int:
-    """Return a step size as a Python int: small NumPy integers would overflow in what follows."""
+    """Return a step size as a Python int, as small NumPy integers would overflow in later arithmetic."""
     try:
         number = operator.index(step_size)
     except TypeError as error:
@@ -614,7 +615,7 @@ def _refuse_current(current: CurrentFrames, window: int) -> NoReturn:
 
 
 def _require_types(current: CurrentFrames) -> None:
-    """Refuse arrays for which no kernel can be compiled, or of which numba overlooks the byte order."""
+    """Refuse arrays for which no kernel can be compiled, or whose byte order numba would ignore."""
     for name, array in vars(current).items():
         if array.ndim != 1 or not array.dtype.isnative:
             raise InvalidArgumentError(
@@ -624,9 +625,9 @@ def _require_types(current: CurrentFrames) -> None:
 
 
 def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
-    """Return an interval of all frames (N, 2), read-only; something of the same layout where they do not have it.
+    """Return an interval of all frames (N, 2), read-only; an array of the same layout if they have none.
 
-    Of a single frame the layout is another one, and the kernel takes two arrays of one kind.
+    The layout of a single frame differs, and the kernel takes two arrays of one kind.
     """
     names = frames.dtype.names or ()
     for name in (field, AGENT_INTERVAL, FACE_INTERVAL):
@@ -638,14 +639,14 @@ def _intervals_of(frames: RecordArray, field: str) -> Int64Array:
 def _place_rows(
     array: Records, intervals: Int64Array, ranges: Int64Array, *, is_apart: bool, strict: bool
 ) -> WindowRows:
-    """Return the rows that intervals (2, B, F) name, which span ranges (2, B); ``strict`` as in ``rows_of``."""
+    """Return the rows of intervals (2, B, F), which span ranges (2, B); ``strict`` as in ``rows_of``."""
     (starts, stops), (lows, highs) = intervals, ranges
-    # without a copy where one array holds all rows, as of a log in memory or in a cache that has room for it
+    # without a copy if one array holds all rows, as for a log in memory or in a cache with room for it
     whole = whole_array(array, None if is_apart else (lows, highs), strict=strict) if len(array) else np.asarray(array)
     if whole is not None:
         arrays = [whole.view()]
     elif is_apart:
-        # rows of each window are copied together in the order of time, and its intervals count in these
+        # rows of each window are copied together in the order of time, and its intervals are relative to these
         arrays = []
         for starts_of_window, stops_of_window in zip(starts, stops, strict=True):
             order = np.argsort(starts_of_window, kind="stable").tolist()
@@ -675,13 +676,13 @@ class _Current(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Room for B windows of H frames of history and F of the future.
+    """Memory for B windows of H history frames and F future frames.
 
     Attributes:
         frames: (B, H + F).
-        counts: How many of history and future are there, (2, B).
-        intervals: Rows of agents and of faces, 0 where there is no frame, (2, start and stop, B, H + F).
-        ranges: What those of a window span, (2, start and stop, B).
+        counts: Numbers of available history and future frames, (2, B).
+        intervals: Rows of agents and of faces, 0 for missing frames, (2, start and stop, B, H + F).
+        ranges: Span of these for a window, (2, start and stop, B).
     """
 
     frames: RecordArray
@@ -703,8 +704,8 @@ def _cut_windows(
     """Write the windows around current frames: the arrays are those of :class:`_Current` and :class:`_Cut`.
 
     Capacities and step sizes are those of history and future. Returns array, window and frame of the first interval
-    that does not lie within the length of its array, or -1 three times; an empty one may lie behind it. For a
-    current frame that does not lie in its scene, or a scene that does not within the frames, the array is 2.
+    that exceeds its array, or -1 three times; empty intervals may be beyond the end. For a current frame outside of its
+    scene, or a scene outside of the frames, the array is 2.
     """
     current, cut = _Current(*current_arrays), _Cut(*cut_arrays)
     intervals, ranges = cut.intervals, cut.ranges
@@ -715,7 +716,7 @@ def _cut_windows(
         if not 0 <= scene_start <= current_row < scene_stop <= len(frames):
             return _CURRENT_FRAMES, window, 0
         for part in range(2):
-            # steps to the edge of the scene; of the past the current frame is one more, which is always there
+            # steps to the edge of the scene; the past has one more, the current frame, which is always available
             to_edge = current_row - scene_start if part == 0 else scene_stop - current_row - 1
             num_there = min(int(to_edge // step_sizes[part]) + 1 - part, capacities[part])
             for place in range(num_there):
@@ -729,7 +730,7 @@ def _cut_windows(
                         continue  # all intervals are 0 to 0
                     start, stop = intervals_of_frames[which][row, 0], intervals_of_frames[which][row, 1]
                     intervals[which, 0, window, column], intervals[which, 1, window, column] = start, stop
-                    # the range of a window is that of its filled intervals; an empty one may lie anywhere but before
+                    # the range of a window is that of its filled intervals; an empty one may be anywhere but before
                     # the array
                     if stop > start and start >= 0 and stop <= lengths[which]:
                         if ranges[which, 1, window] == 0 or start < ranges[which, 0, window]:
@@ -744,7 +745,7 @@ def _cut_windows(
 
 @kernel_jit
 def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array, highs: Int64Array) -> None:
-    """Write the first row and the end row of all intervals (B, F) of each window that are not empty, or twice 0."""
+    """Write the span of all non-empty intervals (B, F) of each window, or twice 0."""
     for window in range(starts.shape[0]):
         low, high = np.iinfo(np.int64).max, 0
         for frame in range(starts.shape[1]):
@@ -755,7 +756,7 @@ def _write_filled_ranges(starts: Int64Array, stops: Int64Array, lows: Int64Array
 
 @kernel_jit
 def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: Int64Array) -> None:
-    """Count the intervals (B, F) of each window from its low; empty ones, which may lie anywhere, come within."""
+    """Make the intervals (B, F) of each window relative to its start; empty ones, wherever they are, move inside."""
     for window in range(starts.shape[0]):
         low, high = lows[window], highs[window]
         for frame in range(starts.shape[1]):
@@ -764,11 +765,11 @@ def _count_from(lows: Int64Array, highs: Int64Array, starts: Int64Array, stops: 
 
 
 NewArray = Callable[[tuple[int, ...], DTypeLike], Any]
-"""Makes an array of a shape and type: ``np.zeros``, or ``empty`` of a backend."""
+"""Function that makes an array of a shape and dtype: ``np.zeros``, or ``empty`` of a backend."""
 
 
 class PoseArrays(NamedTuple):
-    """The arrays of :class:`RelativePoses` inside kernels, which take a plain tuple: it is cheapest to hand over."""
+    """The arrays of :class:`RelativePoses` in kernels, which take a plain tuple, as it is cheapest to pass."""
 
     positions_m: Float32Array
     yaws_rad: Float32Array
@@ -778,9 +779,9 @@ class PoseArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class RelativePoses:
-    """Where tracks are in each of N frames, as seen from a pose; frames without the track hold zeros.
+    """Poses of tracks in each of N frames, relative to a pose; zeros for frames without the track.
 
-    The arrays are those of NumPy, or all of one device.
+    The arrays are NumPy arrays, or all on one device.
 
     Attributes:
         positions_m: (..., N, 2) float32, x forward, y left.
@@ -805,12 +806,12 @@ class RelativePoses:
 
     @classmethod
     def new(cls, make: NewArray, *shape: int, availabilities: DTypeLike) -> "RelativePoses":
-        """Return poses (..., N) to be written.
+        """Return uninitialized poses (..., N).
 
         Args:
             make: Makes the arrays.
             *shape: The shape.
-            availabilities: The type of these, bool or float32.
+            availabilities: Their dtype, bool or float32.
         """
         return cls(
             make((*shape, 2), np.float32),
@@ -826,7 +827,7 @@ class RelativePoses:
         return known.astype(np.bool_) if isinstance(known, np.ndarray) else known != 0
 
     def mapped(self, view: Callable[[Any], Any]) -> "RelativePoses":
-        """Return the same with what a function makes of each array, such as the tensor of an array of a device."""
+        """Return the poses with a function applied to each array, such as conversion to a tensor."""
         return RelativePoses(*map(view, self.as_arrays()))
 
     def as_arrays(self) -> tuple[NumericArray, ...]:
