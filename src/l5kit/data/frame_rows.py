@@ -233,7 +233,7 @@ def _move_slots(content: NumericArray, intervals: Int64Array, frames: Int64Array
 def _find_rows(
     column: NumericArray, starts: Int64Array, stops: Int64Array, values: NumericArray, rows: Int64Array
 ) -> None:
-    """Write the row of each range (N,) that holds a value (N,): -1 for none, -2 for several, -3 for an invalid range."""
+    """Write the row of each range (N,) that holds a value (N,): -1 if none, -2 if several, -3 if the range is bad."""
     for index in range(len(values)):
         rows[index] = -1
         if not 0 <= starts[index] <= stops[index] <= len(column):

@@ -48,7 +48,7 @@ class IntervalIndex:
         return int(inside.max(initial=0))
 
     def part(self, first_row: int, end_row: int) -> "IntervalIndex":
-        """Return an index, with the same results, of the intervals that may own rows in [``first_row``, ``end_row``)."""
+        """Return an index with the same results of the intervals that may own rows in [``first_row``, ``end_row``)."""
         first = max(int(np.searchsorted(self._starts, first_row, side="right")) - 1, 0)
         end = int(np.searchsorted(self._starts, end_row, side="left"))
         chosen = np.sort(self._order[first:end])
