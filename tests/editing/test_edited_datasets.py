@@ -86,7 +86,7 @@ def test_the_record_has_source_edits_and_scenes(fork_dataset, tmp_path):
     ]
     assert record["scenes"] == edited.scenes.tolist() == [0]
     assert [each["scene"] for each in record["left_out"]] == list(edited.left_out) == [1, 2]
-    assert edited.left_out[1].startswith("AnotherGoal: the AV of the log comes to no fork")
+    assert edited.left_out[1].startswith("AnotherGoal: the AV of the log reaches no fork")
 
 
 def test_the_same_arguments_give_the_same_files(city, tmp_path):
@@ -181,10 +181,10 @@ def test_the_source_is_not_replaced_nor_written_into(fork_dataset, tmp_path):
     edited = edit_dataset(fork_dataset, tmp_path / "edited", PARK)
     before = dataset_digest(edited.log)
     (tmp_path / "link").symlink_to(edited.log)
-    with pytest.raises(InvalidArgumentError, match="would be replaced, which is read"):
+    with pytest.raises(InvalidArgumentError, match="would overwrite the input"):
         edit_dataset(edited.path, edited.path, Cones(), overwrite=True)
     for out in (edited.log / "again", tmp_path / "link" / "again"):
-        with pytest.raises(InvalidArgumentError, match="inside the log that is read"):
+        with pytest.raises(InvalidArgumentError, match="inside the source log"):
             edit_dataset(edited.path, out, Cones())
     assert dataset_digest(edited.log) == before
     assert not (edited.log / "again").exists()
