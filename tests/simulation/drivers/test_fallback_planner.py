@@ -209,7 +209,7 @@ def test_controls_are_carried_out_as_plans(road, acceleration_mps2, final_mps):
     driven = run(planner, road, num_frames=51)
     assert share_of_fallback(driven) == 0.0
     assert driven.ego_states().speeds_mps[0, -1] == pytest.approx(final_mps, abs=1.0)
-    with pytest.raises(SimulationError, match=r"planner Pedals gives controls .* say with controls of which"):
+    with pytest.raises(SimulationError, match=r"planner Pedals gives controls .* pass controls with their"):
         run(FallbackPlanner(Pedals(0.0)), road)
 
 
