@@ -243,7 +243,7 @@ def test_it_drives_no_agents_and_takes_no_plan_that_ends_at_once(scenes, city_ro
         SceneSimulation(batch, agents=AgentSeat(FallbackPlanner(Standing())), strict=True).run()
     with pytest.raises(SimulationError, match=r"plans end at 0\.05 s; they must reach 0\.1 s"):
         run(FallbackPlanner(Bend(1, 0.05)), road, num_frames=3)
-    with pytest.raises(InvalidArgumentError, match="is_fallback must say yes or no for each of 2 vehicles"):
+    with pytest.raises(InvalidArgumentError, match="is_fallback must be one bool for each of 2 vehicles"):
         Actions(np.zeros((2, 3, 3)), is_fallback=np.zeros(3, np.bool_))
 
 
