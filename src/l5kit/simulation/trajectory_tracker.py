@@ -108,8 +108,8 @@ class TrajectoryTracker:
         Args:
             states: N vehicles.
             planned_poses: World poses of their centres, x, y in metres and yaw in radians, (N, T, 3) float64.
-            times_s: Times of the planned poses, seconds from now, ascending, (T,). A plan that has begun, times[0] <= 0,
-                is used from now on; any other plan is preceded by the current pose at time 0. The last time is at
+            times_s: Times of the planned poses, seconds from now, ascending, (T,). A plan that has begun, times[0] <=
+                0, is used from now on; any other plan is preceded by the current pose at time 0. The last time is at
                 least ``params.step_time_s``.
 
         Raises:

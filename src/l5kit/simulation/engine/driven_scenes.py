@@ -67,7 +67,7 @@ class DrivenScenes:
         plan_times_s: Times of the poses of plans, seconds from the frame of the plan, (T,).
         was_driven: Mask of the tracks that a driver moved in any frame, (T,).
         by_fallback: For each frame from the start on, whether the step from it was driven by a fallback, 1 or 0, and -1
-            without a fallback, (S, F).
+            for drivers without fallback and frames without a step, (S, F).
     """
 
     batch: SceneBatch

@@ -36,8 +36,8 @@ _RENEWED_S: Final = 30.0
 
 _FURTHEST_FROM_ROUTE_M: Final = 30.0
 _LINE_STEP_M: Final = 0.3
-"""Distance of the poses sampled from a line. Paths end at the distance driven at the speed limit with one pose per
-step, so this bounds the limits that can be followed from below: 3 m/s for steps of 0.1 s."""
+"""Spacing of the poses sampled from a line. Paths extend as far as the speed limits allow in one step per pose, so a
+route is covered only where limits are at least 3 m/s, for steps of 0.1 s."""
 
 _MOST_POSES: Final = 1_000_000
 
