@@ -89,7 +89,7 @@ class CudaBackend(Backend):
 
     def array(self, tensor: torch.Tensor) -> DeviceArray:
         """Return an array that shares the memory of a C-contiguous tensor."""
-        dtype = next(of_numpy for of_numpy, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
+        dtype = next(numpy_type for numpy_type, torch_type in _TORCH_TYPES.items() if torch_type == tensor.dtype)
         memory = tensor.contiguous().reshape(-1).view(torch.uint8)
         return _as_array(memory, 0, tuple(tensor.shape), dtype)
 

@@ -37,8 +37,8 @@ def _stripped(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         return context.make_tuple(builder, kind, parts)
     if not isinstance(kind, types.Array):
         return value
-    of_kind: Any = make_array
-    view = of_kind(kind)(context, builder, value)
+    array_maker: Any = make_array
+    view = array_maker(kind)(context, builder, value)
     view.meminfo = context.get_constant_null(_OWNER)
     view.parent = context.get_constant_null(types.pyobject)
     return view._getvalue()

@@ -126,7 +126,7 @@ class ProcessorBackend(Backend):
 @functools.cache
 def _loop_of(kernel: Kernel) -> Loop:
     """Return the loop over the items of a kernel; it is cached on disk next to the kernel if that is."""
-    of_kernel, kept_on_disk = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
+    dispatcher, disk_cache = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
 
     @njit(nogil=True, error_model="numpy")
     def loop(first: int, step: int, num_items: int, arguments: KernelArguments) -> None:
@@ -135,10 +135,10 @@ def _loop_of(kernel: Kernel) -> Loop:
             kernel(item, arguments)
 
     # numba does not cache closures over a kernel on disk, so the loop is cached under the name of the kernel
-    if not isinstance(of_kernel._cache, NullCache):
-        source = of_kernel.py_func
+    if not isinstance(dispatcher._cache, NullCache):
+        source = dispatcher.py_func
         named = FunctionType(source.__code__, {})
         named.__qualname__ = f"{source.__qualname__}_of_all"
-        cast("Any", loop)._cache = kept_on_disk(named)
+        cast("Any", loop)._cache = disk_cache(named)
     compiled: Loop = loop
     return compiled

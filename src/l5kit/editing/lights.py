@@ -76,8 +76,8 @@ class RedLight(SceneEdit):
             )
 
         # ids of the faces that control the lane, and whether each is red
-        of_lane = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
-        faces = {lights.id_of(face): int(lights.ranks[face]) == RED for face in of_lane}
+        lane_faces = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
+        faces = {lights.id_of(face): int(lights.ranks[face]) == RED for face in lane_faces}
         return replace(scene, tl_faces=_turn_red(scene.tl_faces, is_red, faces, map_api))
 
 

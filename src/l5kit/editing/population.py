@@ -163,8 +163,8 @@ def _fits(
     """
     last = scene.num_frames - 1
     for end, scene_end in ((0, 0), (-1, last)):
-        comes_or_goes = frames[end] != scene_end and logged[end] in (0, last)
+        is_new_end = frames[end] != scene_end and logged[end] in (0, last)
         apart_m = np.hypot(*(copy[end, :2] - scene.ego_positions_m[frames[end], :2]))
-        if comes_or_goes and apart_m < _NEAR_M:
+        if is_new_end and apart_m < _NEAR_M:
             return False
     return all(has_room(box, boxes[frame]) for frame, box in zip(frames.tolist(), copy, strict=True))

@@ -72,13 +72,13 @@ def lengths_inside(segments_m: Float64Array, box_m: Float64Array) -> Float64Arra
         # part of the segment that is inside all edges so far, as fractions of its length
         enters, leaves = Fraction(0), Fraction(1)
         for corner, step in _edges(box):
-            of_start, of_end = _turn(corner, step, start), _turn(corner, step, end)
-            if of_start > 0 and of_end > 0:
+            start_turn, end_turn = _turn(corner, step, start), _turn(corner, step, end)
+            if start_turn > 0 and end_turn > 0:
                 break
-            if of_start > 0:
-                enters = max(enters, Fraction(of_start, of_start - of_end))
-            elif of_end > 0:
-                leaves = min(leaves, Fraction(of_start, of_start - of_end))
+            if start_turn > 0:
+                enters = max(enters, Fraction(start_turn, start_turn - end_turn))
+            elif end_turn > 0:
+                leaves = min(leaves, Fraction(start_turn, start_turn - end_turn))
         else:
             if enters <= leaves:
                 (x0, y0), (x1, y1) = _point_at(enters, start, end, scale), _point_at(leaves, start, end, scale)
@@ -133,8 +133,8 @@ def _edges(box: list[_Point]) -> Iterator[tuple[_Point, _Point]]:
     """Yield start and direction of the edges; an edge without length is perpendicular to the one before."""
     around = itertools.pairwise([box[-1], *box, box[0]])
     steps = [(end[0] - start[0], end[1] - start[1]) for start, end in around]
-    for corner, before, step, of_point in zip(box, steps[:-1], steps[1:], _EDGES_OF_POINT, strict=True):
-        yield corner, (step if any(step) else (before[1], -before[0]) if any(before) else of_point)
+    for corner, before, step, point_step in zip(box, steps[:-1], steps[1:], _EDGES_OF_POINT, strict=True):
+        yield corner, (step if any(step) else (before[1], -before[0]) if any(before) else point_step)
 
 
 def _turn(corner: _Point, step: _Point, point: _Point) -> int:

@@ -258,8 +258,8 @@ class SimulationDataset:
         agents, chosen = self._find_controlled(state_index)
         keys = self._keys_of(agents.track_rows[chosen])
         maker = self._maker() if keys else None
-        of_chosen = agents.scenes_of_rows[chosen], agents.buffer_rows[chosen]
-        columns = None if maker is None else self._make_columns(maker, state_index, *of_chosen)
+        chosen_rows = agents.scenes_of_rows[chosen], agents.buffer_rows[chosen]
+        columns = None if maker is None else self._make_columns(maker, state_index, *chosen_rows)
         self._driven.note(agents.track_rows[chosen])
         return keys, columns
 

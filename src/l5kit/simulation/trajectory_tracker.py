@@ -284,9 +284,9 @@ def fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array
     """Write the speeds (M,) of the steps of a path, see :func:`speed_fit_matrix`."""
     speeds[:] = 0.0
     for j in range(speeds.shape[0]):
-        way_m = path[j, 3] * (path[j + 1, 0] - path[j, 0]) + path[j, 4] * (path[j + 1, 1] - path[j, 1])
+        distance_m = path[j, 3] * (path[j + 1, 0] - path[j, 0]) + path[j, 4] * (path[j + 1, 1] - path[j, 1])
         for k in range(speeds.shape[0]):
-            speeds[k] += speed_fit[j, k] * way_m
+            speeds[k] += speed_fit[j, k] * distance_m
 
 
 @kernel_jit
@@ -304,9 +304,9 @@ def fit_curvatures(
     coupling = rate_weight / (step_s * step_s)
     for k in range(last + 1):
         neighbours = (k > 0) + (k < last)
-        way_m = speeds[k] * step_s
-        pivot = way_m * way_m + _CURVATURE_RIDGE + coupling * neighbours
-        side = way_m * _wrapped(path[k + 1, 2] - path[k, 2])
+        distance_m = speeds[k] * step_s
+        pivot = distance_m * distance_m + _CURVATURE_RIDGE + coupling * neighbours
+        side = distance_m * _wrapped(path[k + 1, 2] - path[k, 2])
         if k > 0:
             pivot -= coupling * scratch[k - 1]
             side += coupling * curvatures[k - 1]
@@ -347,12 +347,12 @@ def best_steering_rate(
     # errors at the end as z + B u: z without steering, and their derivatives by the rate, step by step
     offset_by_rate, heading_by_rate, steering_by_rate = 0.0, 0.0, 0.0
     for k in range(num_ahead):
-        way_m = max(0.0, speed + acceleration * k * step_s) * step_s
+        distance_m = max(0.0, speed + acceleration * k * step_s) * step_s
         curvature = curvatures[min(k, curvatures.shape[0] - 1)]
-        offset += way_m * heading
-        offset_by_rate += way_m * heading_by_rate
-        heading += way_m * (steering / wheel_base_m - curvature)
-        heading_by_rate += way_m * steering_by_rate / wheel_base_m
+        offset += distance_m * heading
+        offset_by_rate += distance_m * heading_by_rate
+        heading += distance_m * (steering / wheel_base_m - curvature)
+        heading_by_rate += distance_m * steering_by_rate / wheel_base_m
         steering_by_rate += step_s
 
     # z' Q z + R u^2 is minimal where its derivative is 0: u = -B' Q z / (B' Q B + R)

@@ -48,9 +48,9 @@ def _step_by_curvature(now: VehicleNow, action: Action, parameters: tuple[float,
     x, y, yaw, speed, _, _, length_m = now
     acceleration = min(max(action[0], -parameters[0]), parameters[0])
     curvature = min(max(action[1], -parameters[1]), parameters[1])
-    way_m = speed * step_s + acceleration * step_s * step_s / 2
-    after = yaw + curvature * way_m
-    x, y = _moved_centre((x, y), way_m, (yaw, after), parameters[2] * length_m)
+    distance_m = speed * step_s + acceleration * step_s * step_s / 2
+    after = yaw + curvature * distance_m
+    x, y = _moved_centre((x, y), distance_m, (yaw, after), parameters[2] * length_m)
     return x, y, after, speed + acceleration * step_s, acceleration, math.atan(curvature * parameters[3] * length_m)
 
 
@@ -58,23 +58,23 @@ def _step_by_curvature(now: VehicleNow, action: Action, parameters: tuple[float,
 def _step_bicycle(now: VehicleNow, action: Action, parameters: tuple[float, ...], step_s: float) -> Moved:
     """Return the state after a step of a ``KinematicBicycle``; ``parameters`` as in its ``step``."""
     x, y, yaw, speed, acceleration, steering, length_m = now
-    way_m = speed * step_s
+    distance_m = speed * step_s
     acceleration = acceleration + parameters[1] * (action[0] - acceleration)
-    after = yaw + way_m * math.tan(steering) / (parameters[4] * length_m)
+    after = yaw + distance_m * math.tan(steering) / (parameters[4] * length_m)
     turned = steering + parameters[2] * action[1] * step_s
-    x, y = _moved_centre((x, y), way_m, (yaw, after), parameters[3] * length_m)
+    x, y = _moved_centre((x, y), distance_m, (yaw, after), parameters[3] * length_m)
     return x, y, after, speed + acceleration * step_s, acceleration, min(max(turned, -parameters[0]), parameters[0])
 
 
 @kernel_jit
 def _moved_centre(
-    before_m: tuple[float, float], way_m: float, yaws_rad: tuple[float, float], rear_m: float
+    before_m: tuple[float, float], distance_m: float, yaws_rad: tuple[float, float], rear_m: float
 ) -> tuple[float, float]:
     """Return the new centre after the rear axle, ``rear_m`` behind it, went ahead and the heading turned.
 
     The displacement is added to the old centre, so that a standing vehicle keeps its exact position.
     """
     cos, sin = math.cos(yaws_rad[0]), math.sin(yaws_rad[0])
-    x = before_m[0] + (way_m * cos + rear_m * (math.cos(yaws_rad[1]) - cos))
-    y = before_m[1] + (way_m * sin + rear_m * (math.sin(yaws_rad[1]) - sin))
+    x = before_m[0] + (distance_m * cos + rear_m * (math.cos(yaws_rad[1]) - cos))
+    y = before_m[1] + (distance_m * sin + rear_m * (math.sin(yaws_rad[1]) - sin))
     return x, y

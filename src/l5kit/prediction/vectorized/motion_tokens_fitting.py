@@ -35,11 +35,11 @@ def fit_vocabulary(
     """
     moves, classes = [np.zeros((0, 3))], [np.zeros(0, np.int64)]
     for batch in batches:
-        differences, of_classes = true_differences(
+        differences, batch_classes = true_differences(
             tokeniser, read_motions(batch, times, tokeniser.class_of_label, with_future=True)
         )
         moves.append(differences)
-        classes.append(of_classes)
+        classes.append(batch_classes)
     all_moves, all_classes = np.concatenate(moves), np.concatenate(classes)
     if len(all_moves) == 0:
         raise InvalidArgumentError(

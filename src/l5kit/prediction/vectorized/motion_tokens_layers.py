@@ -106,7 +106,7 @@ class RelativeAttention(nn.Module):
         keys, values = self.source(sources).chunk(2, dim=-1)
         keys, values = keys.unflatten(-1, heads), values.unflatten(-1, heads)  # (..., S, H, d)
         by_head = self.query(queries).unflatten(-1, heads)
-        of_edges = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
+        edge_scores = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
 
         # Dot products of queries and keys, (..., Q, H, S). With all sources these are matrix products for each head; if
         # each query has its own sources, (N, Q, K, H, d), there is no common matrix.
@@ -117,7 +117,7 @@ class RelativeAttention(nn.Module):
             rows = torch.arange(keys.shape[0], device=keys.device)[:, None, None]
             keys, values = keys[rows, chosen], values[rows, chosen]
             products = (by_head.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
-        scores = (of_edges + products) / math.sqrt(by_head.shape[-1])
+        scores = (edge_scores + products) / math.sqrt(by_head.shape[-1])
 
         # the zero key after the sources takes the rest of the weights, and has no value
         scores = scores.masked_fill(~is_seen.unsqueeze(-2), -torch.inf)

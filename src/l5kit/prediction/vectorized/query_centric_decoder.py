@@ -88,14 +88,14 @@ class _Round(nn.Module):
             within = queries.transpose(1, 2).reshape(num_scenes * num_modes, num_agents, dim)
             relations = context.relations[:, :, :num_agents].repeat_interleave(num_modes, dim=0)
             seen = pairs.repeat_interleave(num_modes, dim=0)
-            of_modes: torch.Tensor = self.together(within.unsqueeze(2), within, relations, seen)
-            return of_modes.reshape(num_scenes, num_modes, num_agents, dim).transpose(1, 2)
+            scene_attended: torch.Tensor = self.together(within.unsqueeze(2), within, relations, seen)
+            return scene_attended.reshape(num_scenes, num_modes, num_agents, dim).transpose(1, 2)
         modes = queries.flatten(0, 1)
         all_modes = torch.ones((1, 1, num_modes), dtype=torch.bool, device=queries.device)
-        of_agents: torch.Tensor = self.together(
+        mode_attended: torch.Tensor = self.together(
             modes.unsqueeze(2), modes, None, all_modes.expand(modes.shape[0], -1, -1)
         )
-        return of_agents.reshape(queries.shape)
+        return mode_attended.reshape(queries.shape)
 
 
 def _head(dim: int, num_values: int, *, bias: bool = True) -> nn.Sequential:

@@ -81,8 +81,8 @@ class RelativeAttention(nn.Module):
         normed = self.norm_keys(keys)
         key, value = self.keys(normed).unsqueeze(1), self.values(normed).unsqueeze(1)
         if self.has_relations and relations is not None:
-            of_keys, of_values = self.relations(relations).chunk(2, dim=-1)
-            key, value = key + of_keys, value + of_values
+            key_offsets, value_offsets = self.relations(relations).chunk(2, dim=-1)
+            key, value = key + key_offsets, value + value_offsets
         query = self.queries(self.norm_queries(queries)).unflatten(-1, (self.num_heads, -1))
         key, value = key.unflatten(-1, (self.num_heads, -1)), value.unflatten(-1, (self.num_heads, -1))
         key, value = key.expand(-1, queries.shape[1], -1, -1, -1), value.expand(-1, queries.shape[1], -1, -1, -1)

@@ -184,35 +184,39 @@ class QueryCentricModel(nn.Module):
         distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
         winner = winners(distances, known, joint=self.joint)
         proposed, refined = of_winners(motions.proposed, winner), of_winners(motions.refined, winner)
-        of_proposals = _mean_over(self.criterion(proposed[..., :2], targets).sum(dim=-1), known)
-        of_yaws = _mean_over(1 - torch.cos(refined[..., 4] - turns) + 1 - torch.cos(proposed[..., 4] - turns), known)
-        losses = {"loss/proposals": of_proposals, "loss/yaws": of_yaws}
+        proposals_loss = _mean_over(self.criterion(proposed[..., :2], targets).sum(dim=-1), known)
+        yaws_loss = _mean_over(1 - torch.cos(refined[..., 4] - turns) + 1 - torch.cos(proposed[..., 4] - turns), known)
+        losses = {"loss/proposals": proposals_loss, "loss/yaws": yaws_loss}
         if self.mode_loss == "mixture":
             errors = motions.refined[..., :2] - targets.unsqueeze(2)
             surprise = laplace_nll(errors, motions.refined[..., 2:4]).sum(dim=-1)
-            of_trajectories = mixture_nll(surprise, motions.logits, known, joint=self.joint)
-            return {"loss": of_trajectories + of_proposals + of_yaws, "loss/trajectories": of_trajectories, **losses}
-        of_refined = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
+            trajectories_loss = mixture_nll(surprise, motions.logits, known, joint=self.joint)
+            return {
+                "loss": trajectories_loss + proposals_loss + yaws_loss,
+                "loss/trajectories": trajectories_loss,
+                **losses,
+            }
+        refined_loss = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
         # scales learn from the errors, but do not change them
         scaled = laplace_nll((refined[..., :2] - targets).detach(), refined[..., 2:4])
-        of_scales = _mean_over(scaled.sum(dim=-1), known)
-        of_modes = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
-        loss = of_proposals + of_refined + of_yaws + _SCALES_WEIGHT * of_scales + self.modes_weight * of_modes
+        scales_loss = _mean_over(scaled.sum(dim=-1), known)
+        modes_loss = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
+        loss = proposals_loss + refined_loss + yaws_loss + _SCALES_WEIGHT * scales_loss + self.modes_weight * modes_loss
         return {
             "loss": loss,
-            "loss/trajectories": of_refined,
-            "loss/scales": of_scales,
-            "loss/modes": of_modes,
+            "loss/trajectories": refined_loss,
+            "loss/scales": scales_loss,
+            "loss/modes": modes_loss,
             **losses,
         }
 
     def _predictions(
         self, context: Context, motions: Motions, baseline: torch.Tensor, units: torch.Tensor
     ) -> dict[str, torch.Tensor]:
-        there = context.agents_there[:, :, None, None, None]
-        own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
+        is_there = context.agents_there[:, :, None, None, None]
+        own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * is_there
         # from the frames of the agents to that of the AV
-        moves = torch.cat((own, motions.refined[..., 4:] * there), dim=-1)
+        moves = torch.cat((own, motions.refined[..., 4:] * is_there), dim=-1)
         predicted = compose(context.agent_poses[:, :, None, None], moves)
         positions, yaws = predicted[..., :2], predicted[..., 2:]
         likeliest = motions.logits.argmax(dim=-1)
@@ -222,7 +226,7 @@ class QueryCentricModel(nn.Module):
             "all_agent_positions": positions,
             "all_agent_yaws": yaws,
             "agent_traj_logits": motions.logits,
-            "all_agent_scales": torch.exp(motions.refined[..., 2:4].clamp(-5.0, 5.0)) * units.unsqueeze(2) * there,
+            "all_agent_scales": torch.exp(motions.refined[..., 2:4].clamp(-5.0, 5.0)) * units.unsqueeze(2) * is_there,
         }
         if self.joint:
             outputs["scene_logits"] = motions.logits[:, 0]
@@ -280,12 +284,12 @@ def mixture_nll(surprise: torch.Tensor, logits: torch.Tensor, is_known: torch.Te
         joint: Whether all agents of a scene share one mode.
     """
     # -ln of the sum over modes of p exp(-surprise), for the likelihood of a whole trajectory, or of a whole scene
-    of_modes = torch.where(is_known.unsqueeze(2), surprise, torch.zeros_like(surprise)).sum(dim=-1)
+    mode_losses = torch.where(is_known.unsqueeze(2), surprise, torch.zeros_like(surprise)).sum(dim=-1)
     log_probabilities = logits.log_softmax(dim=-1)
     if joint:
-        of_modes, log_probabilities = of_modes.sum(dim=1), log_probabilities[:, 0]
-    of_mixtures = -torch.logsumexp(log_probabilities - of_modes, dim=-1)  # 0 without known steps
-    return of_mixtures.sum() / is_known.sum().clamp(min=1)
+        mode_losses, log_probabilities = mode_losses.sum(dim=1), log_probabilities[:, 0]
+    mixture_losses = -torch.logsumexp(log_probabilities - mode_losses, dim=-1)  # 0 without known steps
+    return mixture_losses.sum() / is_known.sum().clamp(min=1)
 
 
 def mode_surprise(logits: torch.Tensor, winner: torch.Tensor, is_any: torch.Tensor, *, joint: bool) -> torch.Tensor:

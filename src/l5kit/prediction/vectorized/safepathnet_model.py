@@ -255,13 +255,13 @@ class SafePathNetModel(PolylineModel):
         mean_cost = is_any.unsqueeze(-1) * cost / (num_available.unsqueeze(-1) + self.eps)
         best = self.trajectory_matcher(mean_cost, logits)
         best_cost = cost.gather(2, best.unsqueeze(-1)).squeeze(-1)
-        of_trajectories = (is_any * best_cost).sum() / (num_available.sum() + self.eps)
+        trajectories_loss = (is_any * best_cost).sum() / (num_available.sum() + self.eps)
         surprise = F.cross_entropy(logits.flatten(0, 1), best.flatten(), reduction="none")
-        of_probabilities = (surprise * is_any.flatten()).sum() / is_any.sum().clamp(min=1)
+        probabilities_loss = (surprise * is_any.flatten()).sum() / is_any.sum().clamp(min=1)
         return {
-            "loss": of_trajectories + self.cost_prob_coeff * of_probabilities,
-            "loss/agents_traj": of_trajectories,
-            "loss/agents_traj_prob": of_probabilities,
+            "loss": trajectories_loss + self.cost_prob_coeff * probabilities_loss,
+            "loss/agents_traj": trajectories_loss,
+            "loss/agents_traj_prob": probabilities_loss,
         }
 
     def _predictions(

@@ -148,8 +148,8 @@ def _kernel_styles(
         for driver, each in zip(drivers, params, strict=True)
     ]
     bends_mps: Float64Array = np.full((len(drivers), max(map(len, bends))), np.inf)
-    for style, of_style in enumerate(bends):
-        bends_mps[style, : len(of_style)] = of_style
+    for style, speeds_mps in enumerate(bends):
+        bends_mps[style, : len(speeds_mps)] = speeds_mps
     seat.styles = Styles(
         params=np.array([each.kernel_parameters for each in params]),
         limit_parts=np.array([driver.limit_part for driver in drivers], np.float64),

@@ -242,10 +242,10 @@ class LaneSeat:
         """Give tracks (K,) paths from their positions onto their new lanes, over the lengths of their changes."""
         assert self._batch.driving_map is not None
         of_scenes = self._batch.tracks.scenes_of_tracks[tracks]
-        left = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
-        left_s: Float64Array = left.astype(np.float64) * state.step_time_s
+        remaining = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
+        remaining_s: Float64Array = remaining.astype(np.float64) * state.step_time_s
         # paths along the new lanes for the rest of the scene, which start beside the vehicles
-        begun = TrackPoses(np.arange(len(tracks) + 1), poses[:, :2], poses[:, 2], left_s)
+        begun = TrackPoses(np.arange(len(tracks) + 1), poses[:, :2], poses[:, 2], remaining_s)
         paths = make_lane_paths(begun, self._batch.driving_map, unknown_limit_mps=self._unknown_limit_mps)
 
         # drop paths that start on a wrong lane, such as one above or below the target
@@ -278,12 +278,12 @@ class LaneSeat:
         driving_map, road = self._batch.driving_map, self._batch.road
         assert driving_map is not None
         assert road is not None
-        of_styles = [LaneChangeParams() if each is None else each for each in changes]
+        style_params = [LaneChangeParams() if each is None else each for each in changes]
         return ChangeRules(
-            politeness=np.array([each.politeness for each in of_styles], np.float64),
-            least_gains_mps2=np.array([each.least_gain_mps2 for each in of_styles], np.float64),
-            safe_braking_mps2=np.array([each.safe_braking_mps2 for each in of_styles], np.float64),
-            durations_s=np.array([each.duration_s for each in of_styles], np.float64),
+            politeness=np.array([each.politeness for each in style_params], np.float64),
+            least_gains_mps2=np.array([each.least_gain_mps2 for each in style_params], np.float64),
+            safe_braking_mps2=np.array([each.safe_braking_mps2 for each in style_params], np.float64),
+            durations_s=np.array([each.duration_s for each in style_params], np.float64),
             lanes=lane_arrays(driving_map),
             sides=find_lane_sides(road.api.network, driving_map.num_lanes),
             limits_mps=known_limits(driving_map, self._unknown_limit_mps),

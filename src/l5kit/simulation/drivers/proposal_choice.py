@@ -163,8 +163,8 @@ def keep_or_plan(
     chosen, waits = GIVEN, 0.0
     if may_start or not is_fine:
         # the rules take over, or at least tell how far they would drive
-        chosen, of_rules = plan_scene(situation, scoring, driving, last[0], plan)
-        if may_start and chosen >= 0 and _has_no_fault(of_rules[chosen]):
+        chosen, rule_marks = plan_scene(situation, scoring, driving, last[0], plan)
+        if may_start and chosen >= 0 and _has_no_fault(rule_marks[chosen]):
             by_rules_m = math.hypot(plan[-1, 0] - ego[0], plan[-1, 1] - ego[1])
             by_plan_m = math.hypot(given[0, len(plan), 0] - ego[0], given[0, len(plan), 1] - ego[1])
             if by_rules_m > _LEAST_START_M and by_plan_m < _LEAST_PART * by_rules_m:
@@ -290,12 +290,12 @@ def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> 
         total = (total + _COMFORT * mark[IS_COMFORTABLE]) / (_PROGRESS + _AHEAD + _COMFORT)
         total -= _OFF_CENTRE * (shift_m != 0.0) + _CHANGED * (shift_m != last_shift_m)
         value = mark[NO_FAULT] * total
-        step, way_m = mark[FAULT_STEP], mark[WAY_M]
+        step, distance_m = mark[FAULT_STEP], mark[WAY_M]
         # plans that collide have the value 0, and are only compared with plans of no higher value
         is_better = value > best_value
         if mark[NO_FAULT] == 0.0:
             value = 0.0
-            is_better = best_value <= 0.0 and (step > best_step or (step == best_step and way_m < best_way))
+            is_better = best_value <= 0.0 and (step > best_step or (step == best_step and distance_m < best_way))
         if is_better:
-            best, best_value, best_step, best_way = number, value, step, way_m
+            best, best_value, best_step, best_way = number, value, step, distance_m
     return best

@@ -219,16 +219,16 @@ def write_driver_distances(
         driven_m: Output in metres, (N + 1,).
     """
     params, part, step_s = driver
-    come_m, (speed, last) = 0.0, motion
+    travelled_m, (speed, last) = 0.0, motion
     driven_m[0] = 0.0
     for step in range(1, len(driven_m)):
-        wanted = max(part * way.speeds_mps[index_along(way.arc_m + come_m, len(way.speeds_mps) - 1)], 0.1)
+        wanted = max(part * way.speeds_mps[index_along(way.arc_m + travelled_m, len(way.speeds_mps) - 1)], 0.1)
 
         # nearest of the end of the way and the lines; a yellow line counts if the AV can still stop with b (v^2 = 2 b
         # s)
-        gap_m = end_m - come_m
+        gap_m = end_m - travelled_m
         for row in range(len(lines)):
-            line_m = lines[row, 0] - come_m
+            line_m = lines[row, 0] - travelled_m
             is_held = lines[row, 1] >= RED or speed * speed <= 2 * params[3] * line_m
             if line_m >= -LINE_SLACK_M and is_held and line_m < gap_m:
                 gap_m = line_m
@@ -238,7 +238,7 @@ def write_driver_distances(
         acceleration = acceleration_behind(speed, gap_m, 0.0, wanted, params, step_s)
         needed = _needed_braking(speed, gap_m)
         for row in range(len(obstacles)):
-            gap_m, along_mps = _gap_to(obstacles[row], (step - 1) * step_s, come_m, speed, half_m)
+            gap_m, along_mps = _gap_to(obstacles[row], (step - 1) * step_s, travelled_m, speed, half_m)
             if gap_m < np.inf:
                 acceleration = min(acceleration, acceleration_behind(speed, gap_m, along_mps, wanted, params, step_s))
                 needed = max(needed, _needed_braking(speed - along_mps, gap_m))
@@ -253,8 +253,8 @@ def write_driver_distances(
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
             driven_s = min(speed / -acceleration, step_s)
-        come_m += 0.5 * (speed + after) * driven_s
-        driven_m[step], speed, last = come_m, after, acceleration
+        travelled_m += 0.5 * (speed + after) * driven_s
+        driven_m[step], speed, last = travelled_m, after, acceleration
 
 
 @kernel_jit
@@ -265,15 +265,15 @@ def _needed_braking(closing_mps: float, gap_m: float) -> float:
 
 @kernel_jit
 def _gap_to(
-    obstacle: Float64Array, time_s: float, come_m: float, speed_mps: float, half_m: float
+    obstacle: Float64Array, time_s: float, travelled_m: float, speed_mps: float, half_m: float
 ) -> tuple[float, float]:
     """Return the gap to an obstacle and its speed along the way; infinity and 0 if it does not matter."""
-    gap_m, along_mps = obstacle[CONTACT] - half_m - come_m, obstacle[ALONG_MPS]
+    gap_m, along_mps = obstacle[CONTACT] - half_m - travelled_m, obstacle[ALONG_MPS]
     if obstacle[LAST_S] == np.inf:
         return gap_m + along_mps * time_s, along_mps
     reckoned_mps = max(speed_mps, _SLOWEST_MPS)
     arrives_s = time_s + max(gap_m, 0.0) / reckoned_mps
-    leaves_s = time_s + (obstacle[PASSED] + half_m - come_m) / reckoned_mps
+    leaves_s = time_s + (obstacle[PASSED] + half_m - travelled_m) / reckoned_mps
     is_late, is_early = arrives_s > obstacle[LAST_S] + _LATE_S, leaves_s < obstacle[FIRST_S] - _LATE_S
     if gap_m < -half_m or is_late or is_early:
         return np.inf, 0.0

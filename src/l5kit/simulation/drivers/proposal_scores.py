@@ -247,8 +247,8 @@ def mark_collisions(
             other[:3] = poses[row, step]
             far_m2 = (other[0] - ego[0]) ** 2 + (other[1] - ego[1]) ** 2
             near_m = reach_m + objects[row, RADIUS]
-            way_m = look_s * (speed + speeds_mps[row])
-            if far_m2 > (near_m + way_m) ** 2:
+            closing_m = look_s * (speed + speeds_mps[row])
+            if far_m2 > (near_m + closing_m) ** 2:
                 continue
             other[3:] = boxes[row, 3:]
             if boxes_overlap(ego, other):

@@ -142,13 +142,13 @@ def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Re
     """Return the message of a driver's error, with the last line in its own file, unless the driver is one of l5kit."""
     called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
     ask_calls = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
-    of_driver = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last call, as drivers may call others
-    where = ""
-    if of_driver and not of_driver[0][1].startswith("l5kit."):
-        own = of_driver[0][0].co_filename
-        line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
-        where = f" (line {line} of {own})"
-    return Refusal(scene, None, f"{type(driver).__name__}: {error_text(error)}{where}", error)
+    driver_calls = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last call, as drivers may call others
+    location = ""
+    if driver_calls and not driver_calls[0][1].startswith("l5kit."):
+        own = driver_calls[0][0].co_filename
+        line = next(line for code, _, line in reversed(driver_calls) if code.co_filename == own)
+        location = f" (line {line} of {own})"
+    return Refusal(scene, None, f"{type(driver).__name__}: {error_text(error)}{location}", error)
 
 
 def _copied(memory: DriverMemory) -> DriverMemory:

@@ -63,5 +63,5 @@ def samples_of_buffer(
     tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
     log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m, routes)
     columns = dataset.columns_of_log(log, sample_indices, missing=missing)
-    of_samples = scene_indices[sample_indices.scene_indices]
-    return SampleColumns({**columns.arrays, "scene_index": of_samples}, columns.is_made)
+    sample_scenes = scene_indices[sample_indices.scene_indices]
+    return SampleColumns({**columns.arrays, "scene_index": sample_scenes}, columns.is_made)

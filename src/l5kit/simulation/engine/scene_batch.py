@@ -232,10 +232,10 @@ def stack_ego_frames(scenes: Sequence[RecordArray]) -> EgoLog:
     is_there = np.arange(shape[1]) < counts[:, None]
     log = EgoLog(is_there, np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape))
     for row, frames in enumerate(scenes):
-        there = slice(len(frames))
-        log.timestamps_s[row, there] = (frames["timestamp"] - frames["timestamp"][:1]) * 1e-9
-        log.positions_m[row, there] = frames["ego_translation"][:, :2]
-        log.yaws_rad[row, there] = rotations33_as_yaws(frames["ego_rotation"])
+        valid = slice(len(frames))
+        log.timestamps_s[row, valid] = (frames["timestamp"] - frames["timestamp"][:1]) * 1e-9
+        log.positions_m[row, valid] = frames["ego_translation"][:, :2]
+        log.yaws_rad[row, valid] = rotations33_as_yaws(frames["ego_rotation"])
     return log
 
 

@@ -237,10 +237,10 @@ class SceneSimulation:
         # agents driven in the last step keep their state of the model, as records are rounded and lack the steering
         tracks = agents.track_rows[actors]
         states = VehicleStates.of_boxes(agents.boxes[actors], agents.velocities_mps[actors])
-        goes_on = np.flatnonzero(self._tracks.is_driven[tracks])
+        remains = np.flatnonzero(self._tracks.is_driven[tracks])
         kept = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
-        for values, of_tracks in zip(kept, self._kept[:, tracks[goes_on]], strict=True):
-            values[goes_on] = of_tracks
+        for values, kept_values in zip(kept, self._kept[:, tracks[remains]], strict=True):
+            values[remains] = kept_values
 
         agent_state = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
         self._tracks.note(tracks)
@@ -258,12 +258,12 @@ class SceneSimulation:
         decision, refusals = decide(seat.driver, seat.model, state, self._egos_apart)
         self._refuse(refusals, state)
         for actors, actions in decision.given:
-            of_actors = state.scenes[actors]
-            frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
+            actor_scenes = state.scenes[actors]
+            frames = self.frame_indices[actor_scenes] - self.batch.starts[actor_scenes]
             if actions.is_fallback is not None:
-                self._by_fallback[of_actors, frames] = actions.is_fallback
+                self._by_fallback[actor_scenes, frames] = actions.is_fallback
             if self._plans is not None:
-                self._plans.keep(of_actors, frames, actions, self.batch.facts.step_time_s)
+                self._plans.keep(actor_scenes, frames, actions, self.batch.facts.step_time_s)
         return state.scenes[decision.actors], decision.moved
 
     def _choose(self, agents: AgentsNow, ego: VehicleStates, control: AgentControl) -> Int64Array:
@@ -276,13 +276,13 @@ class SceneSimulation:
             return
         tracks, control = agents.track_rows[rows], self._agent_seat.control
         of_rows = scenes[agents.scenes_of_rows[rows]]
-        goes_on = np.ones(len(rows), np.bool_)
+        remains = np.ones(len(rows), np.bool_)
         if self.faults:
-            goes_on &= ~np.isin(of_rows, list(self.faults))
+            remains &= ~np.isin(of_rows, list(self.faults))
         if control.leaves_with_log:
-            goes_on &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
-        if not goes_on.all():
-            rows, moved, tracks, of_rows = rows[goes_on], moved.taken(goes_on), tracks[goes_on], of_rows[goes_on]
+            remains &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
+        if not remains.all():
+            rows, moved, tracks, of_rows = rows[remains], moved.taken(remains), tracks[remains], of_rows[remains]
         self._kept[:, tracks] = moved.motions
         before = as_bytes(self.buffer.agents)[agents.buffer_rows[rows]].view(self.buffer.agents.dtype)
         records = control.moved_records(before, moved)

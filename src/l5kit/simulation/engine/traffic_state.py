@@ -130,9 +130,9 @@ class TrafficState:
         """
         from l5kit.dataset.sample_indices import SampleIndices  # imported here, as datasets import torch
 
-        of_actors = self.actor_scenes[among]
+        actor_scenes = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
-        indices = SampleIndices(self.scenes[of_actors], self.buffer_frames[of_actors], rows)
+        indices = SampleIndices(self.scenes[actor_scenes], self.buffer_frames[actor_scenes], rows)
 
         # Routes of the AVs, for samples with routes. A driver may use several datasets, each with its own route map.
         routes: RouteSource | None = None

@@ -210,13 +210,13 @@ class SimulationFolder:
             FileNotFoundError: A given file does not exist.
         """
         # files of the log, with the map used in the simulation, unless the log is gone
-        log, beside = self._named("log"), None
+        log, log_files = self._named("log"), None
         if log is not None and log.exists():
             named = {f"{name}_path": _if_there(self._named(name)) for name in ("map", "meta")}
-            beside = find_dataset_files(log, **named)
-        map_path = map_path or (beside.semantic_map if beside else _if_there(self._named("map")))
-        meta_path = meta_path or (beside.meta if beside else _if_there(self._named("meta")))
-        aerial_path = aerial_path or (beside.aerial if beside else None)
+            log_files = find_dataset_files(log, **named)
+        map_path = map_path or (log_files.semantic_map if log_files else _if_there(self._named("map")))
+        meta_path = meta_path or (log_files.meta if log_files else _if_there(self._named("meta")))
+        aerial_path = aerial_path or (log_files.aerial if log_files else None)
         return find_dataset_files(self.driven, map_path=map_path, meta_path=meta_path, aerial_path=aerial_path)
 
     @property
@@ -238,8 +238,8 @@ def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneRe
     if position is None:
         frame, track = row.get("failed_frame"), row.get("failed_track")
         agent = f", track {track}" if track else ""
-        where = f"frame {frame}{agent}: " if frame else ""
-        error = f"not driven to its end: {where}{row.get('message') or 'no reason is given'}"
+        location = f"frame {frame}{agent}: " if frame else ""
+        error = f"not driven to its end: {location}{row.get('message') or 'no reason is given'}"
     return SceneResult(
         log=row.get("log") or "",
         scene=int(row["scene"]),

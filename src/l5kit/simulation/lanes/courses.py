@@ -125,14 +125,14 @@ def write_courses(
         courses: Output courses.
         objects: Output rows of :data:`l5kit.simulation.lanes.leaders.OBJECT_FIELDS`, in the same order.
     """
-    rows, elsewhere, count = traffic.rows, np.zeros(NUM_COLUMNS), 0
+    rows, scratch, count = traffic.rows, np.zeros(NUM_COLUMNS), 0
     for row in range(rows.starts[scene], rows.starts[scene + 1]):
         if rows.groups[row] < 0:
             continue
         track = traffic.tracks[row]
         route = routes.of_tracks[track] if track >= 0 else -1
         style = styles.of_vehicles[track] if is_driven[row] else -1
-        motion = routes.motions[track] if style >= 0 else elsewhere
+        motion = routes.motions[track] if style >= 0 else scratch
         box, velocity = rows.boxes[row], rows.velocities_mps[row]
         courses.styles[count], courses.agent_rows[count] = style, row
         _write_course(count, box, velocity, motion, route, routes.paths, ranks, styles, courses)
@@ -144,7 +144,7 @@ def write_courses(
     courses.styles[count], courses.agent_rows[count] = -1, -1
     courses.accelerations_mps2[count] = routes.av_accelerations_mps2[scene]
     box, velocity = traffic.ego[0][scene], traffic.ego[1][scene]
-    _write_course(count, box, velocity, elsewhere, routes.of_avs[scene], routes.paths, ranks, styles, courses)
+    _write_course(count, box, velocity, scratch, routes.of_avs[scene], routes.paths, ranks, styles, courses)
     write_object(objects, count, box, velocity)
     return count + 1
 

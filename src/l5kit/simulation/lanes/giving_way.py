@@ -99,21 +99,21 @@ def _gap_to_give_way(
             continue
 
         # nobody waits if one of them leaves before the other arrives
-        comes_s, goes_s = _times_at(index, own_m, merges, courses, styles)
-        other_comes_s, other_goes_s = _times_at(other, others_m, merges, courses, styles)
-        if comes_s > other_goes_s + _BEHIND_S or other_comes_s > goes_s + _AHEAD_S:
+        enters_s, leaves_s = _times_at(index, own_m, merges, courses, styles)
+        other_enters_s, other_leaves_s = _times_at(other, others_m, merges, courses, styles)
+        if enters_s > other_leaves_s + _BEHIND_S or other_enters_s > leaves_s + _AHEAD_S:
             continue
 
         # if both give way, priority goes by turn, then by time, then by row
         style = courses.styles[other]
         if style >= 0 and gives_way[style]:
-            own = (_turn_rank(index, own_m, courses), comes_s, index)
-            if own < (_turn_rank(other, others_m, courses), other_comes_s, other):
+            own = (_turn_rank(index, own_m, courses), enters_s, index)
+            if own < (_turn_rank(other, others_m, courses), other_enters_s, other):
                 continue
 
         # a driver that cannot stop any more, but leaves before the other arrives, continues
         can_stop = speed * speed <= 2 * braking * front_m or speed < MOVES_MPS
-        if can_stop or goes_s > other_comes_s:
+        if can_stop or leaves_s > other_enters_s:
             gap_m = front_m
     return gap_m
 
@@ -126,9 +126,9 @@ def _turn_rank(index: int, span_m: tuple[float, float], courses: Courses) -> int
     if point < 2:
         return 0
     x, y = points_m[1, 0] - points_m[0, 0], points_m[1, 1] - points_m[0, 1]
-    then_x, then_y = points_m[point, 0] - points_m[point - 1, 0], points_m[point, 1] - points_m[point - 1, 1]
+    later_x, later_y = points_m[point, 0] - points_m[point - 1, 0], points_m[point, 1] - points_m[point - 1, 1]
     # from the current heading to that some metres into the stretch
-    turn = math.atan2(x * then_y - y * then_x, x * then_x + y * then_y)
+    turn = math.atan2(x * later_y - y * later_x, x * later_x + y * later_y)
     if abs(turn) < _TURNS_RAD:
         return 0
     return 2 if turn > 0 else 1
@@ -216,24 +216,24 @@ def _times_at(
     """
     style, speed, half_m = courses.styles[index], courses.speeds_mps[index], courses.sizes_m[index, 0]
     acceleration = styles.params[style, 2] if style >= 0 else courses.accelerations_mps2[index]
-    comes_s = _time_for(max(span_m[0] - half_m, 0.0), speed, acceleration, courses.wanted_mps[index])
-    goes_s = _time_for(span_m[1] + half_m, speed, acceleration, courses.wanted_mps[index])
-    return comes_s, min(goes_s, comes_s + _MERGED_S) if merges else goes_s
+    enters_s = _time_for(max(span_m[0] - half_m, 0.0), speed, acceleration, courses.wanted_mps[index])
+    leaves_s = _time_for(span_m[1] + half_m, speed, acceleration, courses.wanted_mps[index])
+    return enters_s, min(leaves_s, enters_s + _MERGED_S) if merges else leaves_s
 
 
 @kernel_jit
-def _time_for(way_m: float, speed_mps: float, acceleration_mps2: float, highest_mps: float) -> float:
+def _time_for(distance_m: float, speed_mps: float, acceleration_mps2: float, highest_mps: float) -> float:
     """Return the time for a distance, accelerating to a highest speed, or braking; infinite if it stops before."""
-    if way_m <= 0:
+    if distance_m <= 0:
         return 0.0
     if acceleration_mps2 < -_BRAKES_MPS2:
         # v^2 + 2 a s, the squared speed at the end of the distance, is negative if it stops before
-        left = speed_mps * speed_mps + 2 * acceleration_mps2 * way_m
+        left = speed_mps * speed_mps + 2 * acceleration_mps2 * distance_m
         return (math.sqrt(left) - speed_mps) / acceleration_mps2 if left > 0 else np.inf
     if acceleration_mps2 <= 0 or speed_mps >= highest_mps:
-        return way_m / speed_mps if speed_mps > 0 else np.inf
+        return distance_m / speed_mps if speed_mps > 0 else np.inf
     # acceleration takes (v_high^2 - v^2) / 2a metres; within them the time follows from s = v t + a t^2 / 2
     speeding_m = (highest_mps * highest_mps - speed_mps * speed_mps) / (2 * acceleration_mps2)
-    if way_m <= speeding_m:
-        return (math.sqrt(speed_mps * speed_mps + 2 * acceleration_mps2 * way_m) - speed_mps) / acceleration_mps2
-    return (highest_mps - speed_mps) / acceleration_mps2 + (way_m - speeding_m) / highest_mps
+    if distance_m <= speeding_m:
+        return (math.sqrt(speed_mps * speed_mps + 2 * acceleration_mps2 * distance_m) - speed_mps) / acceleration_mps2
+    return (highest_mps - speed_mps) / acceleration_mps2 + (distance_m - speeding_m) / highest_mps

@@ -211,10 +211,10 @@ def _lane_to_change_to(
         if unbounded_acceleration(speed, gap_m, leader_mps, wanted_mps, params) < -rules.safe_braking_mps2[style]:
             continue
         gain_mps2 = driver_acceleration(speed, gap_m, leader_mps, wanted_mps, params) - now_mps2
-        is_safe, of_others_mps2 = _gain_of_others(
+        is_safe, others_gain_mps2 = _gain_of_others(
             index, beside, count, courses, seen, styles, rules.safe_braking_mps2[style]
         )
-        gain_mps2 += rules.politeness[style] * of_others_mps2
+        gain_mps2 += rules.politeness[style] * others_gain_mps2
         if is_safe and gain_mps2 > best_gain_mps2:
             best, best_gain_mps2 = target, gain_mps2
             pose[:] = beside[:3]
@@ -254,15 +254,15 @@ def _gain_of_others(
     safe_mps2: float,
 ) -> tuple[bool, float]:
     """Return whether the change is safe for others, and the sum of their gains in acceleration."""
-    there, gain_mps2, position = np.empty((1, OBJECT_FIELDS)), 0.0, (0.0, 0.0, 0.0, 0.0)
-    write_object(there, 0, beside, objects[index, 6:8])
+    changed, gain_mps2, position = np.empty((1, OBJECT_FIELDS)), 0.0, (0.0, 0.0, 0.0, 0.0)
+    write_object(changed, 0, beside, objects[index, 6:8])
     for other in range(count):
         if other == index or courses.counts[other] < 2:
             continue
         size, speed = (courses.sizes_m[other, 0], courses.sizes_m[other, 1]), courses.speeds_mps[other]
         line_m = courses.points_m[other, : courses.counts[other]]
         gap_m, leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
-        new_gap_m, new_leader_mps = find_leader(line_m, position, size, _REACH_M, there, -1)
+        new_gap_m, new_leader_mps = find_leader(line_m, position, size, _REACH_M, changed, -1)
         old_gap_m, _ = find_leader(line_m, position, size, _REACH_M, objects[index : index + 1], -1)
 
         # only the old follower, whose leader is the driver, and the new one, whose leader it becomes, are affected
@@ -271,20 +271,20 @@ def _gain_of_others(
             continue
 
         # its leader after the change: for the old follower the one ahead of the driver, which is moved away temporarily
-        then_gap_m, then_leader_mps = gap_m, leader_mps
+        next_gap_m, next_leader_mps = gap_m, leader_mps
         if is_old:
             x_m, objects[index, 0] = objects[index, 0], _NOWHERE_M
-            then_gap_m, then_leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
+            next_gap_m, next_leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
             objects[index, 0] = x_m
-        if new_gap_m < then_gap_m:
-            then_gap_m, then_leader_mps = new_gap_m, new_leader_mps
+        if new_gap_m < next_gap_m:
+            next_gap_m, next_leader_mps = new_gap_m, new_leader_mps
 
         # its gain, unless it would have to brake too hard
         style, wanted_mps = courses.styles[other], courses.wanted_mps[other]
         params = params_of(styles, style) if style >= 0 else _OTHERS
-        is_follower = then_gap_m == new_gap_m and new_gap_m < np.inf
-        if is_follower and unbounded_acceleration(speed, then_gap_m, then_leader_mps, wanted_mps, params) < -safe_mps2:
+        is_follower = next_gap_m == new_gap_m and new_gap_m < np.inf
+        if is_follower and unbounded_acceleration(speed, next_gap_m, next_leader_mps, wanted_mps, params) < -safe_mps2:
             return False, 0.0
-        gain_mps2 += driver_acceleration(speed, then_gap_m, then_leader_mps, wanted_mps, params)
+        gain_mps2 += driver_acceleration(speed, next_gap_m, next_leader_mps, wanted_mps, params)
         gain_mps2 -= driver_acceleration(speed, gap_m, leader_mps, wanted_mps, params)
     return True, gain_mps2

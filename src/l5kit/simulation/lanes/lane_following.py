@@ -234,10 +234,10 @@ def drive_on(
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
             driven_s = min(speed / -acceleration, step_s)
-        way_m = 0.5 * (speed + after) * driven_s
-        arc_m, speed = min(arc_m + way_m, max(last_m, arc_m)), after
-        gap_m += max(leader_speed, 0.0) * step_s - way_m
-        give_way_m -= way_m
+        driven_m = 0.5 * (speed + after) * driven_s
+        arc_m, speed = min(arc_m + driven_m, max(last_m, arc_m)), after
+        gap_m += max(leader_speed, 0.0) * step_s - driven_m
+        give_way_m -= driven_m
         poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(
             points_m, arc_m, motion[ENTRY], position[2], position[3]
         )

@@ -30,9 +30,9 @@ class PathBends:
             known, self._bends_mps = self._bends_mps, np.empty(len(paths.points_m))
             self._bends_mps[: len(known)] = known
             new = slice(self._num_bent, None)
-            of_new = paths._replace(
+            new_paths = paths._replace(
                 starts=paths.starts[new], lengths_m=paths.lengths_m[new], piece_starts=paths.piece_starts[new]
             )
-            write_highest_speeds(of_new, float(self._lateral_mps2), self._braking_mps2, False, self._bends_mps)
+            write_highest_speeds(new_paths, float(self._lateral_mps2), self._braking_mps2, False, self._bends_mps)
             self._num_bent = num_paths
         return self._bends_mps

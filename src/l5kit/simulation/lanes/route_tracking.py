@@ -122,8 +122,8 @@ def track_route(
     growing_jerk = _FIRST_JERK_MPS3 + _JERK_GROWTH_1PS * abs(acceleration)
     change = (most_jerk if is_emergency else min(growing_jerk, most_jerk)) * step_s
     acceleration = min(max(wanted_mps2, acceleration - change), acceleration + change)
-    left_mps = max(speed_mps, 0.0)
-    acceleration = max(acceleration, -min(math.sqrt(2 * most_jerk * left_mps), left_mps / step_s))
+    remaining_mps = max(speed_mps, 0.0)
+    acceleration = max(acceleration, -min(math.sqrt(2 * most_jerk * remaining_mps), remaining_mps / step_s))
 
     # curvature of the route shortly ahead: its change of direction over the distance between two positions
     pace_mps = max(speed_mps, _SLOWEST_MPS)

@@ -183,7 +183,7 @@ class Moment:
         """
         # faces that show the colours to the lanes; a face may serve several lanes
         known: Mapping[str, Mapping[str, list[str]]] = {} if road is None or not self.lights else road.faces_of_lanes
-        of_lanes: list[str] = []
+        lane_faces: list[str] = []
         for lane, color in self.lights.items():
             if lane not in known:
                 raise InvalidArgumentError(
@@ -192,8 +192,8 @@ class Moment:
             if color not in known[lane]:
                 on_map = ", ".join(sorted(known[lane])) or "none"
                 raise InvalidArgumentError(f"lights has {color} for lane {lane!r}; its lights on the map are: {on_map}")
-            of_lanes += known[lane][color]
-        faces = [*self.active_faces, *dict.fromkeys(of_lanes)]
+            lane_faces += known[lane][color]
+        faces = [*self.active_faces, *dict.fromkeys(lane_faces)]
         statuses = np.zeros((len(faces), len(TL_FACE_LABELS)), np.float32)
         statuses[:, TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = 1.0
         scene = SceneArrays(

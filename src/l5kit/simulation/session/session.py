@@ -112,11 +112,11 @@ class Session:
             raise InvalidArgumentError(
                 "planner replays a log, but a session has none; use another planner, such as rules"
             )
-        of_training_s = getattr(getattr(driver, "dataset", None), "route_step_time_s", step_time_s)
-        if abs(of_training_s - step_time_s) > 1e-6:
+        training_step_s = getattr(getattr(driver, "dataset", None), "route_step_time_s", step_time_s)
+        if abs(training_step_s - step_time_s) > 1e-6:
             raise InvalidArgumentError(
-                f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
-                f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
+                f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {training_step_s:g} "
+                f"s; pass LogFacts(step_time_s={training_step_s:g}), as moments may come at any rate"
             )
         if past_s is not None and not 0 <= past_s <= _LONGEST_PAST_S:
             raise InvalidArgumentError(f"past_s is {past_s}; it must be from 0 to {_LONGEST_PAST_S:g} s, or None")

@@ -122,10 +122,10 @@ def kept_plans_of(
     kinds, kind_of = np.unique(is_known, axis=0, return_inverse=True)
     for number, kind in enumerate(kinds):
         if kind.any():
-            of_kind, times_s = np.flatnonzero(kind_of.reshape(-1) == number), driven.plan_times_s[kind]
-            actions = Actions(np.ascontiguousarray(kept[of_kind][:, kind]), times_s)
-            plans[of_kind] = plans_from_now(present.taken(of_kind), actions, num_steps)
-            planned[of_kind] = min(float(times_s[-1]) / (STEP_S * num_steps), 1.0)
+            members, times_s = np.flatnonzero(kind_of.reshape(-1) == number), driven.plan_times_s[kind]
+            actions = Actions(np.ascontiguousarray(kept[members][:, kind]), times_s)
+            plans[members] = plans_from_now(present.taken(members), actions, num_steps)
+            planned[members] = min(float(times_s[-1]) / (STEP_S * num_steps), 1.0)
     return plans, planned
 
 

@@ -82,8 +82,8 @@ def score_windows_of(
     # plans of the rule planner from the same states
     compared = None
     if rules is not None:
-        of_rules = plan_by_rules(driven, window_starts, present, rules=rules, num_steps=num_steps)
-        compared = around.details_of(follow_plans(of_rules, present, body))
+        rule_plans = plan_by_rules(driven, window_starts, present, rules=rules, num_steps=num_steps)
+        compared = around.details_of(follow_plans(rule_plans, present, body))
     return score_windows(
         around.details_of(states),
         rules=compared,
@@ -162,7 +162,7 @@ def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroun
     was_driven = np.isin(drives.scenes, batch.tracks.scenes_of_tracks[driven.was_driven])
     if was_driven.any():
         flags = zip(drives.scenes.tolist(), was_driven.tolist(), drives.arrays, strict=True)
-        arrays = [batch.arrays[scene] if is_elsewhere else seen for scene, is_elsewhere, seen in flags]
+        arrays = [batch.arrays[scene] if was_moved else seen for scene, was_moved, seen in flags]
         road_users = read_road_users(arrays, threshold=batch.threshold)
     around_log = _Surroundings(
         params,
