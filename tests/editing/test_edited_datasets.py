@@ -211,7 +211,7 @@ def test_only_an_edited_dataset_is_replaced(fork_dataset, tmp_path):
 @pytest.mark.parametrize(
     ("edits", "others", "message"),
     [
-        pytest.param([], {}, "edits has none", id="no edits"),
+        pytest.param([], {}, "edits is empty", id="no edits"),
         pytest.param(["cones"], {}, "edits must be SceneEdits, .* got 'cones'", id="a text"),
         pytest.param(PARK, {"seed": -1}, "seed must be a whole number of at least 0, got -1", id="seed"),
         pytest.param(PARK, {"scenes": []}, "scenes selects none of the 3 scenes", id="no scenes"),
@@ -243,8 +243,8 @@ def test_edits_have_texts(text, expected):
     ("text", "message"),
     [
         ("cone", "there is no edit 'cone' .did you mean 'cones'"),
-        ("cones,colour=red", "cones: 'colour=red' is no parameter"),
-        ("cones,count", "cones: 'count' is no parameter"),
+        ("cones,colour=red", "cones: 'colour=red' is not a parameter"),
+        ("cones,count", "cones: 'count' is not a parameter"),
         ("cones,count=3,count=4", "comes twice"),
         ("cones,count=many", "cones: "),
         ("parked_vehicle,kind=plane", "kind must be one of car, van, bus, truck"),
