@@ -245,7 +245,7 @@ def test_edits_have_texts(text, expected):
         ("cone", "there is no edit 'cone' .did you mean 'cones'"),
         ("cones,colour=red", "cones: 'colour=red' is not a parameter"),
         ("cones,count", "cones: 'count' is not a parameter"),
-        ("cones,count=3,count=4", "comes twice"),
+        ("cones,count=3,count=4", "is repeated"),
         ("cones,count=many", "cones: "),
         ("parked_vehicle,kind=plane", "kind must be one of car, van, bus, truck"),
     ],
