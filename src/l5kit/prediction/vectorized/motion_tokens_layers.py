@@ -42,7 +42,7 @@ class Road(NamedTuple):
 
 
 def pose_features(start: torch.Tensor, end: torch.Tensor, steps: torch.Tensor | float = 0.0) -> torch.Tensor:
-    """Return features of relative poses, with values around one; they do not change with the common frame.
+    """Return features of relative poses, with values around one; they do not depend on the common frame.
 
     Args:
         start: Reference poses, shape (..., 3).

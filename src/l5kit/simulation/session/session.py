@@ -145,12 +145,12 @@ class Session:
         self._frame, self._frame_ns = 0, 0
 
     def step(self, moment: Moment) -> Plan:
-        """Take a moment, and return the plan for it; see :meth:`observe` and :meth:`plan`."""
+        """Add a moment, and return the plan for it; see :meth:`observe` and :meth:`plan`."""
         self.observe(moment)
         return self.plan()
 
     def observe(self, moment: Moment) -> None:
-        """Take a moment without asking for a plan.
+        """Add a moment without planning.
 
         Raises:
             InvalidArgumentError: The time is not after the last moment, or too long after it, the AV has jumped, there
