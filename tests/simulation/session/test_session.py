@@ -183,7 +183,7 @@ REFUSED = {
     "no heading": (lambda: moment_at(0.2, heading_rad=np.inf), "heading_rad is inf"),
     "heading left out": (lambda: moment_at(0.2, heading_rad=None), "heading_rad is None"),
     "several speeds": (lambda: moment_at(0.2, speed_mps=np.zeros(2)), "speed_mps is array"),
-    "more than 64 bits": (lambda: moment_at(0.2, timestamp_ns=2**63), "timestamp_ns must be .* of 64 bits"),
+    "more than 64 bits": (lambda: moment_at(0.2, timestamp_ns=2**63), "timestamp_ns must be .* in 64 bits"),
     "one text for faces": (lambda: moment_at(0.2, active_faces="face"), "active_faces is 'face'; it must be a list"),
     "a chance below 0": (
         lambda: objects_at(0.0, classes=np.full((1, 17), -0.5)),
