@@ -81,7 +81,7 @@ def test_edits_of_users_come_from_their_files(l5kit, city, tmp_path):
         assert done.exit_code == 0, done.stderr
         log = ChunkedDataset(str(tmp_path / host / "scenes" / "sample.zarr")).open()
         assert set(log.scenes["host"].tolist()) == {host}
-    for name, message in (("Renamed,guest=me", "no parameter"), ("NUMBER", "makes int"), ("Nobody", "has no Nobody")):
+    for name, message in (("Renamed,guest=me", "not a param"), ("NUMBER", "makes int"), ("Nobody", "has no Nobody")):
         refused = l5kit("edit", city, tmp_path / "out", "--edit", f"{file}:{name}")
         assert (refused.exit_code, message in refused.stderr) == (1, True), refused.stderr
 

@@ -86,7 +86,7 @@ def test_the_record_has_source_edits_and_scenes(fork_dataset, tmp_path):
     ]
     assert record["scenes"] == edited.scenes.tolist() == [0]
     assert [each["scene"] for each in record["left_out"]] == list(edited.left_out) == [1, 2]
-    assert edited.left_out[1].startswith("AnotherGoal: the AV of the log comes to no fork")
+    assert edited.left_out[1].startswith("AnotherGoal: the AV of the log reaches no fork")
 
 
 def test_the_same_arguments_give_the_same_files(city, tmp_path):
@@ -181,10 +181,10 @@ def test_the_source_is_not_replaced_nor_written_into(fork_dataset, tmp_path):
     edited = edit_dataset(fork_dataset, tmp_path / "edited", PARK)
     before = dataset_digest(edited.log)
     (tmp_path / "link").symlink_to(edited.log)
-    with pytest.raises(InvalidArgumentError, match="would be replaced, which is read"):
+    with pytest.raises(InvalidArgumentError, match="would overwrite the input"):
         edit_dataset(edited.path, edited.path, Cones(), overwrite=True)
     for out in (edited.log / "again", tmp_path / "link" / "again"):
-        with pytest.raises(InvalidArgumentError, match="inside the log that is read"):
+        with pytest.raises(InvalidArgumentError, match="inside the source log"):
             edit_dataset(edited.path, out, Cones())
     assert dataset_digest(edited.log) == before
     assert not (edited.log / "again").exists()
@@ -211,7 +211,7 @@ def test_only_an_edited_dataset_is_replaced(fork_dataset, tmp_path):
 @pytest.mark.parametrize(
     ("edits", "others", "message"),
     [
-        pytest.param([], {}, "edits has none", id="no edits"),
+        pytest.param([], {}, "edits is empty", id="no edits"),
         pytest.param(["cones"], {}, "edits must be SceneEdits, .* got 'cones'", id="a text"),
         pytest.param(PARK, {"seed": -1}, "seed must be a whole number of at least 0, got -1", id="seed"),
         pytest.param(PARK, {"scenes": []}, "scenes selects none of the 3 scenes", id="no scenes"),
@@ -243,9 +243,9 @@ def test_edits_have_texts(text, expected):
     ("text", "message"),
     [
         ("cone", "there is no edit 'cone' .did you mean 'cones'"),
-        ("cones,colour=red", "cones: 'colour=red' is no parameter"),
-        ("cones,count", "cones: 'count' is no parameter"),
-        ("cones,count=3,count=4", "comes twice"),
+        ("cones,colour=red", "cones: 'colour=red' is not a parameter"),
+        ("cones,count", "cones: 'count' is not a parameter"),
+        ("cones,count=3,count=4", "is repeated"),
         ("cones,count=many", "cones: "),
         ("parked_vehicle,kind=plane", "kind must be one of car, van, bus, truck"),
     ],

@@ -147,7 +147,7 @@ def test_a_pedestrian_who_is_early_is_not_met():
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        pytest.param(PedestrianStepsOut(ahead_m=70.0), "does not get to 70 m ahead", id="too far"),
+        pytest.param(PedestrianStepsOut(ahead_m=70.0), "does not reach 70 m ahead", id="too far"),
         pytest.param(PedestrianStepsOut(ahead_m=10.0), r"have to start 1\.5 s before the scene does", id="too near"),
     ],
 )
@@ -213,7 +213,7 @@ def test_who_cuts_in_comes_from_the_lane_beside(fork):
 
 
 def test_a_pedestrian_who_would_start_after_the_scene_is_refused():
-    with pytest.raises(ImpossibleEditError, match=r"start after 60\.1 s, and the scene lasts 5\.9 s"):
+    with pytest.raises(ImpossibleEditError, match=r"start after 60\.1 s, but the scene lasts 5\.9 s"):
         PedestrianStepsOut(ahead_m=26.0, late_s=60.0).apply(drive_ahead(), ALONE)
 
 
@@ -238,7 +238,7 @@ def test_velocities_are_finite_where_time_stands_still():
 def test_who_is_added_has_a_number_that_samples_have(edit):
     scene = drive_ahead(others=[{"start": (40.0, 4.0), "speed": 10.0}])
     agents = dataclasses.replace(scene.agents, track_ids=np.full_like(scene.agents.track_ids, 2**63 - 1))
-    with pytest.raises(ImpossibleEditError, match="track 9223372036854775807, and what is added"):
+    with pytest.raises(ImpossibleEditError, match="track 9223372036854775807, and added tracks would get"):
         edit.apply(dataclasses.replace(scene, agents=agents), ALONE)
 
 
@@ -282,7 +282,7 @@ def test_copies_have_room_in_all_frames():
 
 
 def test_traffic_of_nobody_is_not_denser():
-    with pytest.raises(ImpossibleEditError, match="no vehicle drives in the scene"):
+    with pytest.raises(ImpossibleEditError, match="no vehicle moves in the scene"):
         DenserTraffic().apply(drive_ahead(others=[{"start": (40.0, 4.0)}]), ALONE)
 
 
@@ -366,8 +366,8 @@ def test_a_speed_takes_an_av_that_stands_to_the_fork(fork):
 @pytest.mark.parametrize(
     ("edit", "start_m", "message"),
     [
-        pytest.param(AnotherGoal(), (10.0, 4.0), "comes to no fork of lanes", id="no fork"),
-        pytest.param(AnotherGoal(), (10.0, 0.0), "comes to no fork of lanes", id="a fork behind the log"),
+        pytest.param(AnotherGoal(), (10.0, 4.0), "reaches no fork of lanes", id="no fork"),
+        pytest.param(AnotherGoal(), (10.0, 0.0), "reaches no fork of lanes", id="a fork behind the log"),
         pytest.param(AnotherGoal(goal_m=(10.0, 4.0)), (60.0, 0.0), "the goal is not reached: no way", id="no way"),
         pytest.param(AnotherGoal(goal_m=(0.0, 999.0)), (60.0, 0.0), "the goal is not reached: goal", id="no lane"),
         pytest.param(AnotherGoal(), (10.0, -90.0), "the AV is on no lane", id="off all lanes"),

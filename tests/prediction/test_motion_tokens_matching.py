@@ -193,7 +193,7 @@ def test_a_class_without_moves_has_those_of_all():
     assert sizes.tolist() == [3, 3, 3]
     assert tokens.shape == (3, 4, 3)
     assert tokens[1].tolist() == tokens[0].tolist()
-    with pytest.raises(InvalidArgumentError, match="moves are none"):
+    with pytest.raises(InvalidArgumentError, match="there are no moves"):
         make_vocabulary(np.zeros((0, 3)), np.zeros(0, np.int64), 4)
 
 

@@ -181,7 +181,7 @@ def test_the_pose_of_the_av(several: EgoDataset) -> None:
 )
 def test_poses_that_do_not_fit_are_an_error(frame: int, num_positions: int, num_yaws: int, several: EgoDataset) -> None:
     sim = simulated(several, [0, 1])
-    with pytest.raises(ValueError, match=r"must be of|state_index"):
+    with pytest.raises(ValueError, match=r"must have|must cover|state_index"):
         sim.set_ego(frame, 0, np.zeros((num_positions, 1, 2)), np.zeros((num_yaws, 1)))
 
 

@@ -278,7 +278,7 @@ def test_models_without_parameters_are_not_told_of(near_and_far: EgoDataset) -> 
 
 def test_steps_of_several_frames_are_told_of(make_dataset: Callable[..., EgoDataset]) -> None:
     cfg = make_cfg(history_num_frames=2, future_num_frames=3, raster_size=[16, 12], future_step_size=2)
-    with pytest.warns(RuntimeWarning, match="future_step_size is 2, .* after 2 frames") as caught:
+    with pytest.warns(RuntimeWarning, match="future_step_size is 2, .* 2 frames ahead") as caught:
         unroll(make_dataset(make_scene([[]] * 5), cfg), [0], ego=step_model(), num_simulation_steps=2)
     assert len(caught) == 1
 

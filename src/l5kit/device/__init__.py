@@ -1,4 +1,4 @@
-"""Devices: where kernels run, the processor or a GPU, and the memory that they work on."""
+"""Devices: the CPU or a GPU as a target of kernels, with its memory."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""CUDA backend: kernels on a GPU of NVIDIA by numba-cuda, arrays in memory of torch."""
+"""CUDA backend: kernels on an NVIDIA GPU by numba-cuda, with arrays in torch memory."""
 
 import functools
 import itertools
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba.cuda
-import numba_cuda  # noqa: F401 - numba has an older one of its own, which is not enough
+import numba_cuda  # noqa: F401 - replaces the CUDA target of numba, which is too old
 import numpy as np
 import torch
 from numba.cuda.cudadrv import nvvm
@@ -26,17 +26,17 @@ _Made = TypeVar("_Made")
 cuda: Any = numba.cuda
 
 _THREADS_PER_BLOCK = 64
-"""Few enough that blocks whose threads take long differ in when they end, and many enough to fill a multiprocessor."""
+"""Small enough for uneven work among the threads of a block, large enough to fill a multiprocessor."""
 
 _ALIGNMENT = 256
-"""Bytes to which arrays that are sent together are aligned, as the memory of separate ones is."""
+"""Alignment in bytes of arrays that are sent together, as for separate allocations."""
 
 
 class CudaBackend(Backend):
-    """Runs kernels on one GPU, in the stream of torch that is current in the calling thread.
+    """Backend that runs kernels on one GPU, in the current torch stream of the calling thread.
 
     Args:
-        device: ``cuda``, or that one with its number; it is the current one of torch.
+        device: ``cuda``, or ``cuda:N``; it must be the current device of torch.
     """
 
     is_serial = False
@@ -48,7 +48,7 @@ class CudaBackend(Backend):
         self._index = index
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return what opens the device where this arrives."""
+        """Return the constructor and device name, so that unpickling opens the device anew."""
         return type(self), (self.device,)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> DeviceArray:
@@ -59,14 +59,14 @@ class CudaBackend(Backend):
         return _as_array(torch.empty(max(num_bytes, 1), dtype=torch.uint8, device=self.device), 0, shape, dtype)
 
     def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float64) -> DeviceArray:
-        """Return an array of numbers that are all the same."""
+        """Return an array filled with one number."""
         array = self.empty(shape, dtype)
         self.tensor(array).fill_(value)
         return array
 
     def upload(self, arrays: Sequence[NumericArray | RecordArray]) -> list[DeviceArray]:
-        """Return copies of arrays on the device; the calling thread does not wait until they are there."""
-        # one piece of memory for all of them, and one copy
+        """Return copies of arrays on the device; the calling thread does not wait for the transfer."""
+        # one allocation and one transfer for all of them
         starts, end = [], 0
         for array in arrays:
             starts.append(end)
@@ -75,13 +75,13 @@ class CudaBackend(Backend):
         return [_as_array(memory, at, array.shape, array.dtype) for at, array in zip(starts, arrays, strict=True)]
 
     def put(self, array: DeviceArray, first: int, rows: NumericArray | RecordArray) -> None:
-        """Write rows into an array from its row ``first`` on; the calling thread does not wait until they are there."""
+        """Write rows into an array from its row ``first`` on; the calling thread does not wait for the transfer."""
         memory, start, dtype = array.l5kit_memory
         begin = start + first * dtype.itemsize * math.prod(array.shape[1:])
         memory[begin : begin + rows.nbytes].copy_(_pinned([rows], [0], rows.nbytes), non_blocking=True)
 
     def tensor(self, array: DeviceArray) -> torch.Tensor:
-        """Return a tensor that shares the memory of an array; unsigned numbers of 64 bits as signed ones."""
+        """Return a tensor that shares the memory of an array; uint64 becomes int64."""
         memory, start, dtype = array.l5kit_memory
         num_bytes = dtype.itemsize * math.prod(array.shape)
         flat: torch.Tensor = memory[start : start + num_bytes].view(_TORCH_TYPES[dtype])
@@ -89,18 +89,18 @@ class CudaBackend(Backend):
 
     def array(self, tensor: torch.Tensor) -> DeviceArray:
         """Return an array that shares the memory of a C-contiguous tensor."""
-        dtype = next(of_numpy for of_numpy, of_torch in _TORCH_TYPES.items() if of_torch == tensor.dtype)
+        dtype = next(numpy_type for numpy_type, torch_type in _TORCH_TYPES.items() if torch_type == tensor.dtype)
         memory = tensor.contiguous().reshape(-1).view(torch.uint8)
         return _as_array(memory, 0, tuple(tensor.shape), dtype)
 
     def view(self, array: DeviceArray, dtype: DTypeLike) -> DeviceArray:
-        """Return the memory of an array as numbers of another type."""
+        """Return the memory of an array as a flat array of another dtype."""
         memory, start, own = array.l5kit_memory
         num_bytes = own.itemsize * math.prod(array.shape)
         return _as_array(memory, start, (num_bytes // np.dtype(dtype).itemsize,), np.dtype(dtype))
 
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
-        """Run a kernel in the current stream of torch; the calling thread does not wait until it has run."""
+        """Run a kernel in the current torch stream; the calling thread does not wait for it."""
         if num_items <= 0:
             return
         num_blocks = -(-num_items // _THREADS_PER_BLOCK)
@@ -109,12 +109,12 @@ class CudaBackend(Backend):
             launcher_of(kernel)[num_blocks, _THREADS_PER_BLOCK, stream](num_items, plain_tuples(arguments))
 
     def rows_at_once(self, num_items: int) -> int:
-        """Return a row for each item, as all may run at the same time."""
+        """Return a row for each item, as all items may run at the same time."""
         return num_items
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
-        """Make tensors in a stream that nothing else is made in meanwhile."""
-        # a stream that nothing is made in, or a new one; it is free again once all is requested, as what follows waits
+        """Make tensors in a stream without other work."""
+        # An idle stream, or a new one. It is idle again once all work is requested, as later work in it waits.
         idle = _IDLE_STREAMS[self._index]
         try:
             stream = idle.get_nowait()
@@ -122,7 +122,7 @@ class CudaBackend(Backend):
             new: Any = torch.cuda.Stream
             stream = new(self._index)
         try:
-            # the device comes first, or the thread would get a context on the first GPU when the stream is left
+            # set the device first: leaving the stream context would otherwise create a context on the first GPU
             with torch.cuda.device(self._index), torch.cuda.stream(stream):
                 made = make()
                 is_made = stream.record_event()
@@ -133,19 +133,19 @@ class CudaBackend(Backend):
             current = torch.cuda.current_stream(self._index)
             current.wait_event(is_made)
             for tensor in _tensors_in(made):
-                tensor.record_stream(current)  # its memory is not used again before the work that is requested now
+                tensor.record_stream(current)  # keeps the memory until the work requested from now on is done
             return made
 
         return hand_over
 
     def free_bytes(self) -> int:
-        """Return how much memory of the GPU is free, what torch keeps for later among it."""
+        """Return how many bytes of GPU memory are free, including those that torch has reserved but not used."""
         free, _ = torch.cuda.mem_get_info(self._index)
         kept: int = torch.cuda.memory_reserved(self._index) - torch.cuda.memory_allocated(self._index)
         return free + kept
 
     def wait(self) -> None:
-        """Wait until everything that was requested is done."""
+        """Wait until all requested work is done."""
         torch.cuda.synchronize(self._index)
 
 
@@ -163,14 +163,14 @@ _TORCH_TYPES: dict[np.dtype[Any], torch.dtype] = {
 
 
 _IDLE_STREAMS: defaultdict[int, "queue.LifoQueue[torch.cuda.Stream]"] = defaultdict(queue.LifoQueue)
-"""Of each GPU the streams in which nothing is being made, for all loaders and threads.
+"""Idle streams of each GPU, for all loaders and threads.
 
-Memory that a stream has let go serves that stream only, so that new streams would take new memory.
+Memory released in a stream is reused in that stream only, so new streams would take new memory.
 """
 
 
 def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int], end: int) -> torch.Tensor:
-    """Return arrays in memory that CUDA copies from by itself, as bytes at some offsets."""
+    """Return arrays as bytes at given offsets in pinned memory, from which CUDA copies asynchronously."""
     pinned = torch.empty(max(end, 1), dtype=torch.uint8, pin_memory=True)
     content = pinned.numpy()
     for start, array in zip(starts, arrays, strict=True):
@@ -179,7 +179,7 @@ def _pinned(arrays: Sequence[NumericArray | RecordArray], starts: Sequence[int],
 
 
 def _tensors_in(value: object) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a GPU in lists, tuples and dictionaries."""
+    """Yield the GPU tensors in nested lists, tuples and dictionaries."""
     if isinstance(value, torch.Tensor) and value.is_cuda:
         yield value
     elif isinstance(value, dict):
@@ -190,7 +190,7 @@ def _tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
     """Return an array in a tensor of bytes, which it keeps alive."""
-    # numba-cuda takes no empty arrays and no records through the interface; records are bytes there
+    # the interface of numba-cuda supports neither empty arrays nor records; records are passed as bytes
     if math.prod(shape) == 0:
         array: Any = cuda.device_array(shape, dtype)
     else:
@@ -211,13 +211,13 @@ def _as_array(memory: torch.Tensor, start: int, shape: tuple[int, ...], dtype: n
 
 @functools.lru_cache(maxsize=64)
 def _stream_of(handle: int) -> Any:
-    """Return a stream of torch as numba-cuda takes it."""
+    """Return a torch stream as a numba-cuda stream."""
     return cuda.external_stream(handle) if handle else cuda.default_stream()
 
 
 @functools.cache
 def launcher_of(kernel: Kernel) -> Any:
-    """Return what gives each item of a kernel a thread."""
+    """Return a launchable function that runs a kernel with one thread for each item."""
 
     def launch(num_items: int, arguments: KernelArguments) -> None:
         item: Any = np.int64(cuda.grid(1))
@@ -225,11 +225,11 @@ def launcher_of(kernel: Kernel) -> Any:
             kernel(item, arguments)
 
     launch.__name__ = launch.__qualname__ = f"l5kit_{getattr(kernel, '__name__', 'kernel').lstrip('_')}"
-    return cuda.jit(launch, lto=False)  # when it is linked, products and sums would be joined after all
+    return cuda.jit(launch, lto=False)  # link-time optimization would contract products and sums again
 
 
 warnings.filterwarnings("ignore", message="Grid size .* will likely result in GPU under-utilization")
-"""A few windows are a few threads; that a GPU could do more at once is no news."""
+"""Small workloads have few threads; the warning does not help users."""
 
 _compiling = threading.local()
 _nvvm: Any = nvvm
@@ -243,16 +243,16 @@ def _compile_without_contraction(modules: Any, **options: Any) -> Any:
 
 
 _nvvm.compile_ir = _compile_without_contraction
-"""Kernels of this module round each product and each sum, as the processor does, so that both give the same bits.
+"""Kernels of this module round each product and each sum, like the CPU, so that both give the same bits.
 
-The compiler would make one operation of the two. There is no option for it in numba-cuda; kernels of others are
-compiled as ever.
+The compiler would contract them to fused multiply-adds, and numba-cuda has no option against that. Kernels of others
+are compiled as usual.
 """
 
 
 @contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Compile what is compiled in this block without joining products and sums."""
+    """Compile kernels in this block without contracting products and sums."""
     _compiling.is_exact = True
     try:
         yield

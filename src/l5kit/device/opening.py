@@ -1,4 +1,4 @@
-"""Opening of devices by their names."""
+"""Opening devices by name."""
 
 import functools
 
@@ -8,11 +8,11 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_c
 
 
 def open_backend(device: object, *, num_threads: int = 1) -> Backend:
-    """Return what runs kernels on a device.
+    """Return the backend of a device.
 
     Args:
         device: ``cpu``, ``cuda`` (the current GPU), ``cuda:1`` if that is the current one, or a ``torch.device``.
-        num_threads: Threads of the processor in which kernels run at the same time; a GPU has its own.
+        num_threads: CPU threads that run kernels in parallel; ignored on a GPU.
 
     Raises:
         InvalidArgumentError: There is no such device, or it is not the current one of torch in this thread.
@@ -23,7 +23,7 @@ def open_backend(device: object, *, num_threads: int = 1) -> Backend:
         return _processor(num_threads)
     if name != "cuda" and not (name.startswith("cuda:") and name.removeprefix("cuda:").isdecimal()):
         raise InvalidArgumentError(f"device is {name!r}; use 'cpu', 'cuda' or 'cuda:' and a number")
-    # a GPU that torch does not see is refused before numba-cuda is asked for it
+    # check that torch sees a GPU before importing numba-cuda
     try:
         import torch
     except ImportError as error:
@@ -33,7 +33,7 @@ def open_backend(device: object, *, num_threads: int = 1) -> Backend:
             f"device is {name!r}, but torch {torch.__version__} sees no GPU; install a torch with CUDA and a driver, "
             "or leave device out, or pass 'cpu', to use the processor"
         )
-    # kernels run where numba-cuda is, which takes the GPU that is current when a thread first uses it
+    # numba-cuda runs kernels on the GPU that is current when a thread first uses it
     number = name.removeprefix("cuda").removeprefix(":")
     if number and int(number) >= torch.cuda.device_count():
         raise InvalidArgumentError(

@@ -1,6 +1,6 @@
-"""Processor as a device: kernels in a loop, arrays of NumPy.
+"""CPU backend: kernels in a loop on NumPy arrays.
 
-It is the twin of a GPU: the same kernels on the same data, for machines without one and for tests.
+It runs the same kernels on the same data as the GPU backend, for machines without a GPU and for tests.
 """
 
 import functools
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     import torch
 
 _LEAST_ITEMS: Final = 64
-"""Items for each thread below which handing them over takes longer than they do."""
+"""Items per thread below which handing them to threads takes longer than the work."""
 
 _Made = TypeVar("_Made")
 
 Loop: TypeAlias = Callable[..., None]
-"""A compiled loop: does items ``first``, ``first + step``, ... below ``num_items``, by its arguments behind these."""
+"""A compiled loop over items ``first``, ``first + step``, ... below ``num_items``; kernel arguments follow these."""
 
 
 class ProcessorBackend(Backend):
-    """Runs kernels on the processor, one item after the other, in one thread or in several at a time.
+    """Backend that runs kernels on the CPU, one item after the other, in one or several threads.
 
     Args:
-        num_threads: How many, the calling one among them. What kernels write does not depend on it.
+        num_threads: Number of threads, including the calling one. Results do not depend on it.
     """
 
     device = "cpu"
@@ -48,7 +48,7 @@ class ProcessorBackend(Backend):
         self._process = 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return what makes it where this arrives, with threads of its own."""
+        """Return the constructor and number of threads; unpickling opens new threads."""
         return type(self), (self.num_threads,)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NumericArray:
@@ -56,7 +56,7 @@ class ProcessorBackend(Backend):
         return np.empty(shape, dtype)
 
     def full(self, shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float64) -> NumericArray:
-        """Return an array of numbers that are all the same."""
+        """Return an array filled with one number."""
         return np.full(shape, value, dtype)
 
     def upload(self, arrays: Sequence[NumericArray | RecordArray]) -> list[NumericArray]:
@@ -79,21 +79,21 @@ class ProcessorBackend(Backend):
         return shared
 
     def view(self, array: NumericArray, dtype: DTypeLike) -> NumericArray:
-        """Return the memory of an array as numbers of another type."""
+        """Return the memory of an array as a flat array of another dtype."""
         return array.reshape(-1).view(dtype)
 
     def run(self, kernel: Kernel, num_items: int, *arguments: Any) -> None:
-        """Run a kernel for the items from 0 on."""
+        """Run a kernel for the items 0 to ``num_items - 1``."""
         if num_items > 0:
             self.run_loop(_loop_of(kernel), num_items, arguments)
 
     def run_loop(self, loop: Loop, num_items: int, *arguments: Any) -> None:
-        """Run a compiled loop over items in all threads; each does every so many items, so that it has its own room."""
+        """Run a compiled loop over items in all threads; items are interleaved, so each thread has one scratch row."""
         step = self.num_threads
         if step == 1 or num_items < step * _LEAST_ITEMS:
             loop(0, 1, num_items, *arguments)
             return
-        # the other threads, which a process that was forked from the one that opened them does not have
+        # open the other threads, also in a forked process, which does not inherit them
         if self._threads is None or self._process != os.getpid():
             self._threads = ThreadPoolExecutor(step - 1, thread_name_prefix="l5kit kernels")
             self._process = os.getpid()
@@ -102,31 +102,31 @@ class ProcessorBackend(Backend):
         try:
             loop(0, step, num_items, *arguments)
         finally:
-            wait(running)  # also after Ctrl-C: nobody writes any more when this returns
+            wait(running)  # also after Ctrl-C: no thread writes after this returns
         for future in running:
             future.result()
 
-    def rows_at_once(self, num_items: int) -> int:  # noqa: ARG002 -- as many as there are threads
-        """Return a row for each thread, as each does every so many items."""
+    def rows_at_once(self, num_items: int) -> int:  # noqa: ARG002 -- depends on the threads only
+        """Return the number of threads, as each thread uses one row."""
         return self.num_threads
 
     def make_ahead(self, make: Callable[[], _Made]) -> Callable[[], _Made]:
-        """Make tensors at once."""
+        """Make the tensors immediately."""
         made = make()
         return lambda: made
 
     def free_bytes(self) -> int:
-        """Return the largest number there is: memory of the processor is not counted here."""
+        """Return the largest integer: CPU memory is not tracked here."""
         return sys.maxsize
 
     def wait(self) -> None:
-        """Return at once: nothing runs in the background."""
+        """Return immediately: nothing runs in the background."""
 
 
 @functools.cache
 def _loop_of(kernel: Kernel) -> Loop:
-    """Return the loop over the items of a kernel, which is kept on disk beside the kernel where that one is."""
-    of_kernel, kept_on_disk = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
+    """Return the loop over the items of a kernel; it is cached on disk next to the kernel if that is."""
+    dispatcher, disk_cache = cast("Any", kernel), cast("Callable[[Any], Any]", FunctionCache)
 
     @njit(nogil=True, error_model="numpy")
     def loop(first: int, step: int, num_items: int, arguments: KernelArguments) -> None:
@@ -134,11 +134,11 @@ def _loop_of(kernel: Kernel) -> Loop:
         for item in range(first, num_items, step):
             kernel(item, arguments)
 
-    # numba keeps no function that closes over a kernel for other processes, so it is kept under the name of the kernel
-    if not isinstance(of_kernel._cache, NullCache):
-        source = of_kernel.py_func
+    # numba does not cache closures over a kernel on disk, so the loop is cached under the name of the kernel
+    if not isinstance(dispatcher._cache, NullCache):
+        source = dispatcher.py_func
         named = FunctionType(source.__code__, {})
         named.__qualname__ = f"{source.__qualname__}_of_all"
-        cast("Any", loop)._cache = kept_on_disk(named)
+        cast("Any", loop)._cache = disk_cache(named)
     compiled: Loop = loop
     return compiled

@@ -1,4 +1,4 @@
-"""Tensors of torch beside kernels of a device: those from outside, checked, and small copies to the processor."""
+"""Torch tensors for kernels of a device: validated inputs, and small asynchronous copies to the host."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from l5kit.errors import InvalidArgumentError
 def as_device_array(
     name: str, tensor: torch.Tensor, shape: tuple[int, ...], backend: Backend, *, dtype: torch.dtype = torch.float64
 ) -> DeviceArray:
-    """Return a tensor as kernels take it.
+    """Return a tensor as a device array for kernels.
 
     Args:
-        name: What an error calls it.
+        name: Name of the tensor in error messages.
         tensor: The tensor.
-        shape: Which shape it must have.
-        backend: On which device it must be.
-        dtype: Which type it must have.
+        shape: Required shape.
+        backend: Backend of the required device.
+        dtype: Required dtype.
 
     Raises:
-        InvalidArgumentError: It has another shape or type, or is on another device.
+        InvalidArgumentError: The shape, dtype or device is wrong.
     """
     if tuple(tensor.shape) != shape or tensor.dtype != dtype or str(tensor.device) != backend.device:
         raise InvalidArgumentError(
@@ -33,26 +33,26 @@ def as_device_array(
 
 
 class HostCopy:
-    """Copy of a tensor that is begun now and read later, so that nobody waits for what was requested in between.
+    """Copy of a tensor that is started now and read later, without waiting for work requested in between.
 
     Args:
-        tensor: What is copied, always from the same memory.
+        tensor: Tensor to copy; always from the same memory.
     """
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
-        # pinned memory, to which a GPU copies by itself, and an event that says when it has
+        # pinned memory for an asynchronous copy, and an event that marks its end
         self._copy = torch.zeros(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         self._is_made: Any = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
 
     def begin(self) -> None:
-        """Copy the tensor as it will be once all that was requested so far is done."""
+        """Start a copy of the tensor as of all work requested so far."""
         self._copy.copy_(self._tensor, non_blocking=True)
         if self._is_made is not None:
             self._is_made.record(torch.cuda.current_stream(self._tensor.device))
 
     def read(self) -> NumericArray:
-        """Return the copy once it is there, in memory that the next one uses again."""
+        """Wait for the copy and return it; the next copy reuses its memory."""
         if self._is_made is not None:
             self._is_made.synchronize()
         array: NumericArray = self._copy.numpy()

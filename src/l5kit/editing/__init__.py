@@ -1,4 +1,4 @@
-"""Edited scenes: what planners are tested with, put into recorded ones, such as a parked bus or another goal."""
+"""Scene edits: test scenarios for planners made from logged scenes, such as a parked bus or a new goal."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The path of the AV: as it drove in the log, and then along its lanes."""
+"""Path of the AV: its drive in the log, continued along its lanes."""
 
 from dataclasses import dataclass
 
@@ -12,26 +12,26 @@ from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_paths import LanePaths, TrackPoses, make_lane_paths
 
 _STEP_M = 0.5
-"""Least distance between two points of a path; an AV that stands trembles by less."""
+"""Least distance between two points of a path; a standing AV jitters by less."""
 
 _JOIN_M = 10.0
-"""Length along which the path comes from where the log ends to the middle of the lane."""
+"""Length over which the path changes from the end of the log to the centre of the lane."""
 
 _LOOK_M = 1.0
-"""The heading of the path at a point is that from so far behind it to so far ahead."""
+"""The heading at a point of the path is measured from this far before to this far after it."""
 
 
 @dataclass(frozen=True, eq=False)
 class AvPath(ReadOnlyArrays):
-    """A line of P points, 2 or more, from the first pose of the AV on.
+    """Line of P points, 2 or more, from the first pose of the AV on.
 
     Attributes:
         points_m: World x and y, float64 (P, 2).
-        arcs_m: Length of the line up to each point, rising from 0, float64 (P,).
-        frame_arcs_m: Length up to where the centre of the AV is in each of F frames, never falling, float64 (F,).
+        arcs_m: Arc length at each point, ascending from 0, float64 (P,).
+        frame_arcs_m: Arc length of the centre of the AV in each of F frames, never decreasing, float64 (F,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not match.
     """
 
     points_m: Float64Array
@@ -44,14 +44,14 @@ class AvPath(ReadOnlyArrays):
 
     @classmethod
     def of_scene(cls, scene: SceneArrays, driving_map: DrivingMap | None) -> "AvPath":
-        """Return the path of the AV of a scene; without a map, or off all lanes, it ends with the log.
+        """Return the path of the AV of a scene; without a map, or off the lanes, it ends with the log.
 
         Raises:
             ImpossibleEditError: The scene has no frames, or a pose of the AV is not finite.
         """
         positions_m, yaws_rad = finite_poses(scene)
 
-        # points of the log that are some way apart, and how far the AV has come along them
+        # points of the log that are some distance apart, and the arc length of each frame
         kept, frame_arcs_m, arc_m = [0], np.zeros(scene.num_frames), 0.0
         for frame in range(1, scene.num_frames):
             driven_m = float(np.linalg.norm(positions_m[frame] - positions_m[kept[-1]]))
@@ -62,7 +62,7 @@ class AvPath(ReadOnlyArrays):
             frame_arcs_m[frame] = max(arc_m + driven_m, frame_arcs_m[frame - 1])
         points_m = positions_m[kept]
 
-        # the straightest lanes ahead of the last pose, or at least a direction
+        # the straightest lanes ahead of the last pose, or just its heading
         heading = np.array([np.cos(yaws_rad[-1]), np.sin(yaws_rad[-1])])
         onward_m = (points_m[-1] + _STEP_M * heading)[None]
         if driving_map is not None and driving_map.num_lanes > 0:
@@ -76,11 +76,11 @@ class AvPath(ReadOnlyArrays):
 
     @property
     def length_m(self) -> float:
-        """Length of the line."""
+        """Length of the path."""
         return float(self.arcs_m[-1])
 
     def points_at(self, arcs_m: Float64Array) -> Float64Array:
-        """Return world x and y at lengths of the line (n,); before its begin and behind its end it goes straight on."""
+        """Return world x and y at arc lengths (n,); before the start and after the end the path continues straight."""
         edges = np.clip(np.searchsorted(self.arcs_m, arcs_m, side="right") - 1, 0, len(self.arcs_m) - 2)
         shares = (arcs_m - self.arcs_m[edges]) / (self.arcs_m[edges + 1] - self.arcs_m[edges])
         steps_m = self.points_m[edges + 1] - self.points_m[edges]
@@ -90,11 +90,11 @@ class AvPath(ReadOnlyArrays):
     def poses_at(
         self, arcs_m: Float64Array, *, left_m: Float64Array | float = 0.0
     ) -> tuple[Float64Array, Float64Array]:
-        """Return world positions (n, 2) and headings (n,) at lengths of the line.
+        """Return world positions (n, 2) and headings (n,) at arc lengths.
 
         Args:
-            arcs_m: The lengths, (n,).
-            left_m: How far to the left of the line, metres, for all or for each.
+            arcs_m: Arc lengths, (n,).
+            left_m: Offset to the left of the path, metres, for all or for each.
         """
         ahead_m = self.points_at(arcs_m + _LOOK_M) - self.points_at(arcs_m - _LOOK_M)
         yaws_rad = np.arctan2(ahead_m[:, 1], ahead_m[:, 0])
@@ -103,10 +103,10 @@ class AvPath(ReadOnlyArrays):
         return positions_m, yaws_rad
 
     def require_reach(self, arc_m: float, what: str) -> None:
-        """Refuse a place behind the end of the path.
+        """Refuse a position beyond the end of the path.
 
         Raises:
-            ImpossibleEditError: The place is behind the end.
+            ImpossibleEditError: The position is beyond the end.
         """
         if arc_m > self.length_m:
             raise ImpossibleEditError(
@@ -116,7 +116,7 @@ class AvPath(ReadOnlyArrays):
 
 
 def lane_path_of_log(scene: SceneArrays, driving_map: DrivingMap) -> LanePaths:
-    """Return the path of the AV of a scene along the middle of its lanes, as routes are.
+    """Return the path of the AV of a scene along the centres of its lanes, like a route.
 
     Raises:
         ImpossibleEditError: The scene has no frames, the AV is on no lane in the first one, or a pose is not finite.
@@ -133,7 +133,7 @@ def finite_poses(scene: SceneArrays) -> tuple[Float64Array, Float64Array]:
     """Return world positions (F, 2) and headings (F,) of the AV.
 
     Raises:
-        ImpossibleEditError: There are none, or one is not finite.
+        ImpossibleEditError: There are no poses, or one is not finite.
     """
     positions_m, yaws_rad = scene.ego_positions_m[:, :2].copy(), scene.ego_yaws_rad.astype(np.float64)
     if scene.num_frames == 0 or not (np.isfinite(positions_m).all() and np.isfinite(yaws_rad).all()):

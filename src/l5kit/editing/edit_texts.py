@@ -1,4 +1,4 @@
-"""Edits as texts, as the command takes them: ``parked_vehicle,ahead_m=30,kind=car``."""
+"""Edits in text form, as used by the command line: ``parked_vehicle,ahead_m=30,kind=car``."""
 
 import re
 from dataclasses import fields, is_dataclass
@@ -28,17 +28,17 @@ EDITS: Final[dict[str, type[SceneEdit]]] = {
     "another_goal": AnotherGoal,
     "red_light": RedLight,
 }
-"""The edits by the names that the command has for them."""
+"""Edits by their names on the command line."""
 
 _COMMA: Final = re.compile(r",(?![^\[]*\])")
 
 
 def parse_edit(text: str) -> SceneEdit:
-    """Return the edit that a text names: its name, and parameters that are not as usual.
+    """Return the edit described by a text: its name, and parameters that differ from the defaults.
 
     Args:
         text: Such as ``cones``, ``slow_leader,speed_mps=2`` or ``another_goal,goal_m=[120, 40]``; or ``FILE.py:NAME``
-            of an edit of your own, or of what makes one without arguments.
+            of your own edit, or of a class or function that makes one without arguments.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -60,14 +60,14 @@ def parse_edit(text: str) -> SceneEdit:
             )
         usual = kind()
 
-    # Parameters that are told take the place of the usual ones, and are checked as those of the class.
+    # Given parameters replace the defaults, and are checked like those of the class.
     known: list[str] = [each.name for each in fields(usual)] if is_dataclass(usual) else []
     params: dict[str, object] = {}
     for setting in settings:
         param, equals, value = setting.partition("=")
         if not equals or param not in known or param in params:
             raise InvalidArgumentError(
-                f"{name}: {setting!r} is no parameter, or comes twice{did_you_mean(param, known)}; parameters are "
+                f"{name}: {setting!r} is not a parameter, or is repeated{did_you_mean(param, known)}; parameters are "
                 f"{', '.join(known) or 'none'}, each as NAME=VALUE"
             )
         params[param] = parse_yaml(value, called=f"{name},{param}")

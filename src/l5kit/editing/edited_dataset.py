@@ -1,4 +1,4 @@
-"""Edited scenes as a dataset: a folder with log, map and the record of what was edited, whole or not at all."""
+"""Dataset of edited scenes: a folder with log, map and a record of the edits, written completely or not at all."""
 
 import json
 import os
@@ -32,7 +32,7 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.random.seeding import mix_seeds
 
 EDITS_FILE: Final = "edits.json"
-"""Name of the file that tells what was edited, in the folder of the dataset."""
+"""Name of the file in the dataset folder that records the edits."""
 
 _MOST_MAPS: Final = 8
 _EDITED: Final = OutputKind(
@@ -45,13 +45,13 @@ _EDITED: Final = OutputKind(
 
 @dataclass(frozen=True)
 class EditedDataset:
-    """A dataset of edited scenes.
+    """Dataset of edited scenes.
 
     Attributes:
-        path: Its folder.
-        log: The log in it.
-        scenes: For each of its scenes the number of the one in the source, int64 (S,).
-        left_out: Scenes of the source that an edit does not fit, with the reason, by their numbers.
+        path: Folder of the dataset.
+        log: Path of its log.
+        scenes: Scene index in the source for each scene, int64 (S,).
+        left_out: Skipped scenes, which an edit does not fit: reason by scene index in the source.
     """
 
     path: Path
@@ -72,40 +72,40 @@ def edit_dataset(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> EditedDataset:
-    """Write scenes of a dataset, each with the same edits, as a dataset that appears when it is complete.
+    """Apply the same edits to scenes of a dataset, and write these as a dataset that appears once it is complete.
 
-    Map, ``meta.json``, aerial picture and facts come along; the source stays as it is. ``edits.json`` has the source
-    with its digest, the edits with their parameters, and which scene came of which. Scenes that an edit does not fit
-    are left out, and listed with the reason. The same arguments give the same files.
+    Map, ``meta.json``, aerial image and facts are copied; the source is not changed. ``edits.json`` records the source
+    with its digest, the edits with their parameters, and the source index of each scene. Scenes that an edit does not
+    fit are skipped and listed with the reason. The same arguments give the same files.
 
     Args:
-        path: A dataset folder or log; several logs: the path of one of them.
-        out: The folder to write.
-        edits: What is done to each scene, in this order.
+        path: A dataset folder or log; if a folder has several logs, the path of one of them.
+        out: Folder to write.
+        edits: Edits of each scene, in this order.
         scenes: Scenes of the log; None for all.
-        seed: Decides what edits draw, at least 0; what a scene gets depends on its number in the source, too.
-        map_path: Semantic map, if it is not where the dataset is; likewise the next one.
-        meta_path: ``meta.json``.
-        overwrite: Replace an edited dataset that is there; a folder with anything else in it is not replaced.
-        progress: Called with the number of scenes that are done and of all.
+        seed: Seed of random choices of edits, at least 0; combined with the scene index in the source.
+        map_path: Semantic map, if it is not in the dataset.
+        meta_path: ``meta.json``, likewise.
+        overwrite: Replace an existing edited dataset; a folder with any other content is never replaced.
+        progress: Called with the number of finished scenes and the total.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
+        FileExistsError: ``out`` exists, and ``overwrite`` is False.
         ImpossibleEditError: The edits fit none of the scenes.
-        InvalidArgumentError: There are no edits or no scenes, the seed is negative, ``out`` holds something else, or
-            files of the source would be replaced or written among; an edit returns something else than a scene.
+        InvalidArgumentError: There are no edits or no scenes, the seed is negative, ``out`` has other content, or
+            ``out`` would overwrite or mix with files of the source; or an edit does not return a scene.
         CorruptedDataError: A file of the log or the map is damaged.
     """
     several: list[object] = list(edits) if isinstance(edits, Sequence) else [edits]
     chosen = [edit for edit in several if isinstance(edit, SceneEdit)]
     if wrong := [edit for edit in several if not isinstance(edit, SceneEdit)]:
         raise InvalidArgumentError(
-            f"edits must be SceneEdits, such as ParkedVehicle(ahead_m=40), got {wrong[0]!r}; derive a class of your "
-            "own from SceneEdit"
+            f"edits must be SceneEdits, such as ParkedVehicle(ahead_m=40), got {wrong[0]!r}; derive your own class "
+            "from SceneEdit"
         )
     if not chosen:
-        raise InvalidArgumentError("edits has none; name at least one, such as ParkedVehicle(ahead_m=40)")
+        raise InvalidArgumentError("edits is empty; name at least one, such as ParkedVehicle(ahead_m=40)")
     require_local("out", out)
     target = Path(out).absolute()
     files = find_dataset_files(path, map_path=map_path, meta_path=meta_path)
@@ -129,7 +129,7 @@ def edit_dataset(
             )
         if files.meta is not None:
             shutil.copyfile(files.meta, complete / "meta.json")
-        if files.aerial is not None and not is_url(path_of(files.aerial)):  # a picture on a server stays there
+        if files.aerial is not None and not is_url(path_of(files.aerial)):  # a remote image is not downloaded
             (complete / "aerial_map").mkdir()
             shutil.copyfile(files.aerial, complete / "aerial_map" / "aerial_map.png")
         _copy_maps(files, complete, maps=maps, rows=[] if maps is None else maps.rows_of_scenes(log, kept).tolist())
@@ -156,10 +156,10 @@ def _write_scenes(
     seed: int,
     progress: Progress | None,
 ) -> tuple[list[int], dict[int, str]]:
-    """Write edited scenes, and return which, and which were left out with the reason.
+    """Write edited scenes, and return the scenes written, and the reasons of the skipped ones by scene.
 
     Raises:
-        ImpossibleEditError: All of them were left out.
+        ImpossibleEditError: All scenes were skipped.
     """
     settings: Kept[SceneSetting] = Kept(_MOST_MAPS)
     kept: list[int] = []
@@ -178,8 +178,8 @@ def _write_scenes(
                 arrays = edit.apply(arrays, replace(setting, seed=mix_seeds(seed, scene, position)))
                 if not isinstance(arrays, SceneArrays):
                     raise InvalidArgumentError(
-                        f"{type(edit).__name__}.apply returned {type(arrays).__name__} for scene {scene}; it has to "
-                        "return SceneArrays, such as the scene that it got"
+                        f"{type(edit).__name__}.apply returned {type(arrays).__name__} for scene {scene}; it must "
+                        "return SceneArrays, such as the scene passed to it"
                     )
         except ImpossibleEditError as error:
             left_out[scene] = f"{type(edit).__name__}: {error}"
@@ -195,13 +195,13 @@ def _write_scenes(
 
 
 def _copy_maps(files: DatasetFiles, folder: Path, *, maps: SceneMaps | None, rows: Sequence[int]) -> None:
-    """Copy the map into the folder of a dataset, or of many maps those that scenes are on.
+    """Copy the map into the folder of a dataset; of many maps only those of the written scenes.
 
     Args:
-        files: The files of the source.
-        folder: The folder.
-        maps: The maps; None without any, or where no meta.json says where they are.
-        rows: The map of each scene.
+        files: Files of the source.
+        folder: Folder of the dataset.
+        maps: The maps; None without any, or if no meta.json gives their frame.
+        rows: Row of the map of each scene.
     """
     if files.semantic_map is None or (maps is None and is_map_index(files.semantic_map)):
         return
@@ -218,9 +218,9 @@ def _copy_maps(files: DatasetFiles, folder: Path, *, maps: SceneMaps | None, row
 
 
 def _edit_as_json(edit: SceneEdit) -> JsonObject:
-    """Return name and parameters of an edit; one of a user that is no dataclass tells what it prints.
+    """Return name and parameters of an edit; ``repr`` replaces what JSON cannot hold.
 
-    So does a parameter that JSON does not have, such as an array.
+    This applies to a user's edit that is not a dataclass, and to parameters such as arrays.
     """
     params = asdict(edit) if is_dataclass(edit) else {"text": repr(edit)}
     as_json: JsonObject = json.loads(json.dumps({"edit": type(edit).__name__, **params}, default=repr))
@@ -228,23 +228,23 @@ def _edit_as_json(edit: SceneEdit) -> JsonObject:
 
 
 def _require_apart(target: Path, files: DatasetFiles) -> None:
-    """Refuse a place inside the log that is read, or around files that are: the source stays as it is."""
+    """Refuse a folder inside the source log, or one that contains files of the source, so that these stay intact."""
     log, *others = (
         None if file is None or is_url(path_of(file)) else Path(path_of(file)).resolve()
         for file in (files.dataset, files.semantic_map, files.meta, files.aerial)
     )
     folder = target.resolve()
     if log is not None and folder.is_relative_to(log):
-        raise InvalidArgumentError(f"out is {str(target)!r}, inside the log that is read; name a folder outside it")
+        raise InvalidArgumentError(f"out is {str(target)!r}, inside the source log; choose a folder outside it")
     held = next((file for file in (log, *others) if file is not None and file.is_relative_to(folder)), None)
     if held is not None:
         raise InvalidArgumentError(
-            f"out is {str(target)!r}, in which {str(held)!r} would be replaced, which is read; name another folder"
+            f"out is {str(target)!r}, but writing there would overwrite the input {str(held)!r}; choose another folder"
         )
 
 
 def _require_free(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place where something is that is no edited dataset, or may not be replaced."""
+    """Refuse a path that exists and is not an edited dataset, or may not be replaced."""
     if not os.path.lexists(target):
         return
     if not overwrite:

@@ -1,4 +1,4 @@
-"""Vehicles that drive ahead of the AV on its path: one that is slow, one that brakes, and one that cuts in."""
+"""Vehicles ahead of the AV on its path: a slow leader, a braking leader, and a vehicle that cuts in."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ from l5kit.lanes.driving_map import DrivingMap
 from l5kit.lanes.lane_choice import find_lanes_of_track
 
 _DRIVES_MPS = 1.0
-"""An AV that is slower than this stands, and nobody brakes in front of it."""
+"""A slower AV counts as standing; braking leaders and cut-ins are refused then."""
 
 _STEEPEST_RAD = np.deg2rad(30.0)
-"""A car that moves over does not turn further than this from the path."""
+"""Largest angle of a vehicle to the path during a lane change."""
 
 
 @dataclass(frozen=True)
 class SlowLeader(SceneEdit):
-    """A vehicle that drives ahead of the AV on its path, always as fast; at the end of the path it leaves the scene.
+    """Vehicle ahead of the AV on its path at constant speed; it leaves the scene at the end of the path.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV in the first frame to the rear of the vehicle.
-        speed_mps: Its speed.
+        speed_mps: Speed of the vehicle.
         kind: ``car``, ``van``, ``bus`` or ``truck``.
 
     Raises:
@@ -49,12 +49,12 @@ class SlowLeader(SceneEdit):
 
 @dataclass(frozen=True)
 class BrakingLeader(SceneEdit):
-    """A vehicle that drives ahead of the AV as the AV of the log does, and suddenly brakes to a stop.
+    """Vehicle ahead of the AV that moves like the logged AV, and suddenly brakes to a stop.
 
     Attributes:
-        ahead_m: Distance along the path from the front of the AV of the log to the rear of the vehicle, until then.
-        brakes_at_s: Seconds from the first frame on until it brakes.
-        braking_mps2: How hard it brakes.
+        ahead_m: Distance along the path from the front of the logged AV to the rear of the vehicle, until it brakes.
+        brakes_at_s: Start of braking, seconds after the first frame.
+        braking_mps2: Deceleration.
         kind: ``car``, ``van``, ``bus`` or ``truck``.
 
     Raises:
@@ -76,7 +76,7 @@ class BrakingLeader(SceneEdit):
         driven_m, speed_mps = _motion_at(scene, path, self.brakes_at_s)
         first_m = centre_ahead_m(KINDS[self.kind], self.ahead_m, setting)
 
-        # as the AV until then; behind that v t - b t^2 / 2, up to the time v / b at which it stands
+        # like the AV up to then; after that v t - b t^2 / 2, until it stands after v / b
         braked_s = np.clip(scene.times_s - self.brakes_at_s, 0.0, speed_mps / self.braking_mps2)
         braked_m = speed_mps * braked_s - 0.5 * self.braking_mps2 * braked_s**2
         arcs_m = np.where(scene.times_s < self.brakes_at_s, path.frame_arcs_m, driven_m + braked_m)
@@ -85,18 +85,19 @@ class BrakingLeader(SceneEdit):
 
 @dataclass(frozen=True)
 class CutIn(SceneEdit):
-    """A vehicle that drives ahead of the AV in the lane beside it, moves over into its lane, and slows down.
+    """Vehicle ahead of the AV in the adjacent lane that moves over into its lane, and slows down.
 
-    It keeps its distance to the AV of the log until it begins to move over. While it does, it slows down evenly, and
-    has one speed from then on. On a map there must be a lane of the same direction where it drives before.
+    It keeps its distance to the logged AV until it begins to move over. During the lane change its speed changes
+    evenly, and is constant afterwards. On a map, an adjacent lane of the same direction must exist up to then.
 
     Attributes:
-        ahead_m: Distance along the path from the front of the AV of the log to the rear of the vehicle, until it moves.
-        at_s: Seconds from the first frame on until it begins to move over.
-        duration_s: How long that takes.
-        side: Where it comes from: ``left``, ``right``, or ``either``, which is left where there is a lane.
-        apart_m: Distance between the middle of the two lanes.
-        speed_share: Its speed afterwards, as a share of that of the AV of the log at ``at_s``.
+        ahead_m: Distance along the path from the front of the logged AV to the rear of the vehicle, until it moves
+            over.
+        at_s: Start of the lane change, seconds after the first frame.
+        duration_s: Duration of the lane change.
+        side: Side it comes from: ``left``, ``right``, or ``either``, which prefers left if there is a lane.
+        apart_m: Distance between the centres of the two lanes.
+        speed_share: Final speed as a share of the speed of the logged AV at ``at_s``.
         kind: ``car``, ``van``, ``bus`` or ``truck``.
 
     Raises:
@@ -124,7 +125,7 @@ class CutIn(SceneEdit):
         first_m = centre_ahead_m(KINDS[self.kind], self.ahead_m, setting)
         since_s = scene.times_s - self.at_s
 
-        # a vehicle that moves over so fast for its speed would stand across the lane
+        # refuse a lane change that is so fast for the speed that the vehicle would stand across the lane
         done = np.linspace(0.0, 1.0, 101)
         across_mps = 0.5 * np.pi * self.apart_m / self.duration_s * np.sin(np.pi * done)
         turn_rad = np.arctan2(across_mps, speed_mps * (1.0 + (self.speed_share - 1.0) * done)).max()
@@ -135,21 +136,21 @@ class CutIn(SceneEdit):
                 "larger duration_s or speed_share, or another at_s"
             )
 
-        # from one speed to the other with the same acceleration all along: no car loses a third of its speed in a frame
+        # constant acceleration from one speed to the other over the whole lane change, without jumps
         moving_s = np.clip(since_s, 0.0, self.duration_s)
         change_mps = (self.speed_share - 1.0) * speed_mps
         changed_m = change_mps * (since_s - moving_s + 0.5 * moving_s**2 / self.duration_s)
         onward_m = driven_m + speed_mps * since_s + changed_m
         arcs_m = first_m + np.where(since_s < 0, path.frame_arcs_m, onward_m)
 
-        # half a wave of a cosine from the lane beside into that of the AV
+        # half a cosine wave from the adjacent lane into that of the AV
         done = np.clip(since_s / self.duration_s, 0.0, 1.0)
         aside_m = 0.5 * self.apart_m * (1.0 + np.cos(np.pi * done))
         sign = self._sign(path, setting.driving_map, arcs_m[since_s < 0] if self.at_s > 0 else arcs_m[:1])
         return _add_on_path(scene, setting, path, self.kind, arcs_m=arcs_m, left_m=sign * aside_m)
 
     def _sign(self, path: AvPath, driving_map: DrivingMap | None, arcs_m: Float64Array) -> float:
-        """Return 1 for the left, -1 for the right: the first allowed side with a lane all along.
+        """Return 1 for left or -1 for right: the first allowed side with a lane all the way.
 
         Raises:
             ImpossibleEditError: There is no such lane.
@@ -167,14 +168,14 @@ class CutIn(SceneEdit):
 
 
 def _motion_at(scene: SceneArrays, path: AvPath, time_s: float) -> tuple[float, float]:
-    """Return how far the AV of the log has come at a time, and how fast it drives then.
+    """Return arc length and speed of the logged AV at a time.
 
     Raises:
-        ImpossibleEditError: The scene has ended by then, or the AV stands.
+        ImpossibleEditError: The scene has ended by then, or the AV is standing.
     """
     if not time_s < scene.times_s[-1]:
         raise ImpossibleEditError(
-            f"the scene lasts {scene.times_s[-1]:.1f} s, and nothing can happen at {time_s:g} s; choose an earlier time"
+            f"the scene lasts {scene.times_s[-1]:.1f} s, so nothing can happen at {time_s:g} s; choose an earlier time"
         )
     speed_mps = float(np.interp(time_s, scene.times_s, scene.ego_speeds_mps))
     if speed_mps < _DRIVES_MPS:
@@ -194,27 +195,27 @@ def _add_on_path(
     arcs_m: Float64Array,
     left_m: Float64Array | None = None,
 ) -> SceneArrays:
-    """Return a scene with a vehicle that drives along a path; behind its end it is not there.
+    """Return a scene with an additional vehicle on a path; the vehicle leaves at the end of the path.
 
-    Where somebody is in the first frame, all of its drive is moved on to the next metre with room, up to 20 m.
+    If its first position is occupied, the whole drive is shifted to the next metre with room, by up to 20 m.
 
     Args:
         scene: The scene.
-        setting: What is known beside it.
+        setting: Map and log facts of the scene.
         path: The path of the AV.
         kind: Name of the vehicle in :data:`~l5kit.editing.new_agents.KINDS`.
-        arcs_m: Length of the path up to its middle in each frame, never falling, (F,).
-        left_m: How far it is to the left of the path in each frame, (F,); None for on it.
+        arcs_m: Arc length of its centre in each frame, never decreasing, (F,).
+        left_m: Offset to the left of the path in each frame, (F,); None for 0.
 
     Raises:
-        ImpossibleEditError: The path ends before it, or there is no room where it begins.
+        ImpossibleEditError: The path is too short, or there is no room at the start.
     """
     vehicle, others = KINDS[kind], boxes_of_frame(scene, 0, setting)
     half_m = 0.5 * vehicle.size_m[0]
     path.require_reach(float(arcs_m[0] + half_m), "the front of the vehicle")
     aside_m = np.zeros(len(arcs_m)) if left_m is None else left_m
 
-    # who changes sides points to where it goes
+    # a vehicle that changes lanes is turned along its motion
     turns_rad = np.zeros(len(arcs_m))
     if len(arcs_m) > 1:
         moved_m, along_m = np.gradient(aside_m), np.gradient(arcs_m)
@@ -229,5 +230,5 @@ def _add_on_path(
             )
     raise ImpossibleEditError(
         f"there is no room for the {kind} from {arcs_m[0]:.1f} m to {arcs_m[0] + SEARCH_M:.1f} m along the path of the "
-        "AV: others are there in the first frame; choose another ahead_m"
+        "AV: other road users are there in the first frame; choose another ahead_m"
     )

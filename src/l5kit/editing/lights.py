@@ -1,4 +1,4 @@
-"""Lights that are red for the AV."""
+"""Red lights for the AV."""
 
 from dataclasses import dataclass, replace
 
@@ -23,18 +23,18 @@ _OFF = np.eye(len(TL_FACE_LABELS), dtype=np.float32)[TL_FACE_LABEL_TO_INDEX["INA
 
 @dataclass(frozen=True)
 class RedLight(SceneEdit):
-    """The next light of the AV is red for some time; the AV of the log and all others drive as before.
+    """The next light of the AV is red for some time; the logged AV and all other agents drive as before.
 
     Of the faces that control the lane, the red ones are on in these frames and the others off. Lights of other
-    directions stay as they are.
+    directions are unchanged.
 
     Attributes:
-        from_s: Seconds from the first frame on from which the light is red.
-        until_s: Seconds from which on it is as in the log again; None for never.
-        ahead_m: How far the line is at least ahead of the front of the AV of the log at ``from_s``.
+        from_s: Start of the red light, seconds after the first frame.
+        until_s: Time at which the light returns to its logged state; None for never.
+        ahead_m: Least distance from the front of the logged AV at ``from_s`` to the stop line.
 
     Raises:
-        InvalidArgumentError: A parameter is out of range, or the end is not behind the begin.
+        InvalidArgumentError: A parameter is out of range, or the end is not after the start.
     """
 
     from_s: float = 0.0
@@ -57,7 +57,7 @@ class RedLight(SceneEdit):
             raise ImpossibleEditError(f"the scene has no frame from {self.from_s:g} s to {until_s:g} s")
         paths, frame = lane_path_of_log(scene, driving_map), int(np.argmax(is_red))
 
-        # the lane whose light is the next one on the path of the AV, from its front on
+        # the lane with the next light on the path of the AV, from its front on
         edge, share = project_on_line(paths.points_of(0), np.ascontiguousarray(scene.ego_positions_m[frame, :2]))
         least_m = PATH_STEP_M * (edge + share) + 0.5 * setting.facts.ego_extent_m[0] + self.ahead_m
         lights = map_api.arrays.lights
@@ -75,27 +75,27 @@ class RedLight(SceneEdit):
                 f"{self.from_s:g} s; choose another from_s or a smaller ahead_m"
             )
 
-        # the faces that control the lane by id, and whether each is red
-        of_lane = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
-        faces = {lights.id_of(face): int(lights.ranks[face]) == RED for face in of_lane}
+        # ids of the faces that control the lane, and whether each is red
+        lane_faces = [face for face in range(len(lights.ranks)) if lane in lights.lanes_of(face)]
+        faces = {lights.id_of(face): int(lights.ranks[face]) == RED for face in lane_faces}
         return replace(scene, tl_faces=_turn_red(scene.tl_faces, is_red, faces, map_api))
 
 
 def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api: MapAPI) -> FaceRows:
-    """Return the rows of a scene in which some faces are red in some frames.
+    """Return the face rows of a scene with some faces turned red in some frames.
 
     Args:
-        rows: The faces of F frames.
-        is_red: The frames, (F,).
-        faces: Ids of the faces, and which of them are red.
-        map_api: The map, for the lights of faces that the log does not have.
+        rows: Face rows of F frames.
+        is_red: Frames to change, (F,).
+        faces: Whether each face is a red one, by face id.
+        map_api: The map, for the lights of faces that the log lacks.
     """
     frames = parts_of_rows(rows.starts)
     statuses = rows.statuses.copy()
     for face, is_on in faces.items():
         statuses[is_red[frames] & (rows.face_ids == face)] = _ON if is_on else _OFF
 
-    # red faces that the log does not have in a frame
+    # add red faces that the log lacks in a frame
     more: list[tuple[int, str, str]] = []
     for face in (name for name, is_on in faces.items() if is_on):
         is_known = rows.face_ids == face
@@ -112,7 +112,7 @@ def _turn_red(rows: FaceRows, is_red: BoolArray, faces: dict[str, bool], map_api
 
 
 def _light_of(face: str, map_api: MapAPI) -> str:
-    """Return the id of the traffic light that has a face; nothing where the map does not tell."""
+    """Return the id of the traffic light of a face; empty if the map lacks it."""
     for name in map_api.arrays.controls.ids.to_list():
         if name in map_api.ids_to_el and map_api.is_traffic_light(name):
             states = map_api[name].element.traffic_control_element.traffic_light.face_states

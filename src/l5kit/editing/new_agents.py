@@ -1,4 +1,4 @@
-"""Agents that edits add to scenes: their classes and sizes, their tracks, and whether there is room for them."""
+"""Agents added by edits: classes and sizes, tracks, and the room for them."""
 
 from dataclasses import fields, replace
 from typing import Final, NamedTuple
@@ -14,14 +14,14 @@ from l5kit.editing.scene_edit import ImpossibleEditError, SceneSetting
 from l5kit.geometry.box_overlap import boxes_overlap
 
 MARGIN_M: Final = 0.3
-"""Room that stays between something new and everybody else in its first frame, metres."""
+"""Least distance between an added agent and all others in its first frame, metres."""
 
 SEARCH_M: Final = 20
-"""So far beyond the wanted distance room is looked for, metre by metre."""
+"""Length beyond the wanted distance that is searched for room, in steps of a metre."""
 
 
 class AgentKind(NamedTuple):
-    """Class and size of something that is added: length, width and height, metres."""
+    """Class and size of an added agent: length, width and height, metres."""
 
     label: str
     size_m: tuple[float, float, float]
@@ -36,10 +36,10 @@ KINDS: Final[dict[str, AgentKind]] = {
     "pedestrian": AgentKind("PERCEPTION_LABEL_PEDESTRIAN", (0.6, 0.6, 1.75)),
     "cone": AgentKind("PERCEPTION_LABEL_UNKNOWN", (0.4, 0.4, 0.8)),
 }
-"""What edits add, by name. Cones are of unknown class, as in all datasets that l5kit reads."""
+"""Kinds of added agents by name. Cones have the unknown class, as in all datasets that l5kit reads."""
 
 VEHICLES: Final = ("car", "van", "bus", "truck")
-"""Those of :data:`KINDS` that drive."""
+"""Motor vehicles of :data:`KINDS`."""
 
 
 def add_agents(
@@ -50,24 +50,24 @@ def add_agents(
     yaws_rad: Float64Array,
     is_there: BoolArray | None = None,
 ) -> SceneArrays:
-    """Return a scene with K more agents, whose tracks have the numbers that follow the highest one.
+    """Return a scene with K more agents, with track ids that follow the highest one.
 
-    Velocities are the differences of the positions, and 0 where time stands still.
+    Velocities are finite differences of the positions, and 0 for equal timestamps.
 
     Args:
         scene: The scene.
-        kinds: What each is.
-        positions_m: World x and y of each in all F frames, (K, F, 2).
+        kinds: Kind of each agent.
+        positions_m: World x and y in all F frames, (K, F, 2).
         yaws_rad: World headings, (K, F).
-        is_there: In which frames each is there, (K, F); None for all.
+        is_there: Frames in which each agent is present, (K, F); None for all.
 
     Raises:
-        ImpossibleEditError: No numbers of tracks are left.
+        ImpossibleEditError: No track ids are left.
     """
     shape = yaws_rad.shape
     velocities_mps = np.zeros((*shape, 2))
     if scene.num_frames > 1:
-        # over two steps, one at the ends; exactly 0 for what stands
+        # over two steps, at the ends over one; exactly 0 at rest
         after = np.minimum(np.arange(scene.num_frames) + 1, scene.num_frames - 1)
         before = np.maximum(np.arange(scene.num_frames) - 1, 0)
         seconds = (scene.times_s[after] - scene.times_s[before])[:, None]
@@ -86,22 +86,22 @@ def add_agents(
 
 
 def next_track_id(scene: SceneArrays, count: int) -> int:
-    """Return the first of some numbers that no track of a scene has: those behind the highest one.
+    """Return the first of ``count`` unused track ids, which follow the highest one of a scene.
 
     Raises:
-        ImpossibleEditError: Samples have no numbers that are as high.
+        ImpossibleEditError: The ids exceed the range of samples.
     """
     first_id = int(scene.agents.track_ids.max(initial=0)) + 1
     if first_id + count > NUM_TRACK_IDS:
         raise ImpossibleEditError(
-            f"the scene has track {first_id - 1}, and what is added would have higher numbers, but samples have none "
-            f"from {NUM_TRACK_IDS} on; number the tracks of the log from 1 on"
+            f"the scene has track {first_id - 1}, and added tracks would get higher ids, but samples only allow ids "
+            f"below {NUM_TRACK_IDS}; number the tracks of the log from 1 on"
         )
     return first_id
 
 
 def join_rows(rows: AgentRows, others: AgentRows) -> AgentRows:
-    """Return the rows of a scene with those of others behind them in each frame."""
+    """Return the rows of a scene with other rows appended in each frame."""
     num_frames = len(rows.starts) - 1
     frames = np.concatenate([np.repeat(np.arange(num_frames), np.diff(each.starts)) for each in (rows, others)])
     order = np.argsort(frames, kind="stable")
@@ -114,7 +114,7 @@ def join_rows(rows: AgentRows, others: AgentRows) -> AgentRows:
 
 
 def take_rows(rows: AgentRows, is_kept: BoolArray) -> AgentRows:
-    """Return some of the rows of a scene."""
+    """Return selected rows of a scene."""
     num_before = np.concatenate([[0], np.cumsum(is_kept)])
     taken = {each.name: getattr(rows, each.name)[is_kept] for each in fields(AgentRows) if each.name != "starts"}
     return AgentRows(starts=num_before[rows.starts].astype(np.int32), **taken)
@@ -126,7 +126,7 @@ def boxes_of_rows(agents: AgentRows, rows: Int64Array | slice) -> Float64Array:
 
 
 def boxes_of_frame(scene: SceneArrays, frame: int, setting: SceneSetting) -> Float64Array:
-    """Return the boxes of the AV and all others in a frame, as :func:`boxes_of_rows`, (1 + n, 5)."""
+    """Return the boxes of the AV and all agents in a frame, like :func:`boxes_of_rows`, (1 + n, 5)."""
     x, y = scene.ego_positions_m[frame, :2]
     length_m, width_m, _ = setting.facts.ego_extent_m
     others = boxes_of_rows(scene.agents, scene.agents.rows_of(frame))
@@ -134,12 +134,12 @@ def boxes_of_frame(scene: SceneArrays, frame: int, setting: SceneSetting) -> Flo
 
 
 def centre_ahead_m(kind: AgentKind, ahead_m: float, setting: SceneSetting) -> float:
-    """Return how far the middle of a thing is ahead of that of the AV, whose front is so far from the rear of it."""
+    """Return the distance from the centre of the AV to that of an agent, with a gap of ``ahead_m`` between them."""
     return ahead_m + 0.5 * (setting.facts.ego_extent_m[0] + kind.size_m[0])
 
 
 def has_room(box: Float64Array, others: Float64Array, *, margin_m: float = MARGIN_M) -> bool:
-    """Return whether a box (5,) that is larger by a margin on all sides overlaps none of others (n, 5)."""
+    """Return whether a box (5,), enlarged by a margin on all sides, overlaps none of the others (n, 5)."""
     large = box + np.array([0.0, 0.0, 0.0, 2 * margin_m, 2 * margin_m])
     reach_m = 0.5 * (np.hypot(large[3], large[4]) + np.hypot(others[:, 3], others[:, 4]))
     is_near = np.hypot(*(others[:, :2] - large[:2]).T) <= reach_m

@@ -1,4 +1,4 @@
-"""What stands or steps in the way of the AV: a parked vehicle, cones that close its lane, a pedestrian."""
+"""Obstacles for the AV: a parked vehicle, cones that close its lane, a crossing pedestrian."""
 
 from dataclasses import dataclass
 
@@ -23,14 +23,14 @@ from l5kit.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class ParkedVehicle(SceneEdit):
-    """A parked vehicle on the path of the AV in all frames.
+    """Parked vehicle on the path of the AV in all frames.
 
-    If another road user is there in the first frame, it is placed at the next metre along the path that has room, up to
-    20 m further.
+    If another road user occupies the position in the first frame, the vehicle is placed at the next metre along the
+    path with room, up to 20 m further.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV in the first frame to the rear of the vehicle.
-        left_m: How far its middle is to the left of the path of the AV; below 0 to the right.
+        left_m: Offset of its centre to the left of the path of the AV; negative to the right.
         kind: ``car``, ``van``, ``bus`` or ``truck``.
 
     Raises:
@@ -54,18 +54,18 @@ class ParkedVehicle(SceneEdit):
 
 @dataclass(frozen=True)
 class Cones(SceneEdit):
-    """Cones in a slanting row that closes the lane of the AV, and the trailer with the sign behind the last one.
+    """Slanting row of cones that closes the lane of the AV, and the trailer with the sign after the last cone.
 
-    Drivers and scores leave out objects of unknown class, as the cones are; the trailer counts. Room is looked for as
-    for :class:`ParkedVehicle`, for all of them together.
+    Drivers and scores skip objects of unknown class such as cones; the trailer counts. Room is searched as for
+    :class:`ParkedVehicle`, for all objects together.
 
     Attributes:
         ahead_m: Distance along the path from the front of the AV in the first frame to the first cone.
         length_m: Length of the row along the path.
         count: Number of cones.
-        from_left_m: How far the first cone is to the left of the path of the AV; below 0 to the right.
-        to_left_m: The same of the last cone; those between lie on a line.
-        has_trailer: Whether there is a trailer.
+        from_left_m: Offset of the first cone to the left of the path of the AV; negative to the right.
+        to_left_m: The same for the last cone; the others are on a line between them.
+        has_trailer: Whether to add a trailer.
 
     Raises:
         InvalidArgumentError: A parameter is out of range.
@@ -84,7 +84,7 @@ class Cones(SceneEdit):
         if not isinstance(self.count, int):
             raise InvalidArgumentError(f"Cones: count must be a whole number, got {self.count!r}")
         row_m, cone_m = float(np.hypot(self.length_m, self.to_left_m - self.from_left_m)), KINDS["cone"].size_m[0]
-        if row_m < (self.count - 1) * np.sqrt(2.0) * cone_m:  # a diagonal apart, boxes do not overlap at any angle
+        if row_m < (self.count - 1) * np.sqrt(2.0) * cone_m:  # a diagonal apart, boxes never overlap at any angle
             raise InvalidArgumentError(
                 f"Cones: {self.count} cones of {cone_m:g} m do not fit into a row of {row_m:.1f} m; choose a smaller "
                 "count or a larger length_m"
@@ -98,7 +98,7 @@ class Cones(SceneEdit):
         left_m = np.linspace(self.from_left_m, self.to_left_m, self.count)
         kinds = [cone] * self.count
         if self.has_trailer:
-            # a metre behind the last cone, in the middle of the row
+            # a metre after the last cone, in the middle of the row
             behind_m = arcs_m[-1] + 0.5 * (cone.size_m[0] + trailer.size_m[0]) + 1.0
             kinds, arcs_m = [*kinds, trailer], np.append(arcs_m, behind_m)
             left_m = np.append(left_m, 0.5 * (self.from_left_m + self.to_left_m))
@@ -107,17 +107,17 @@ class Cones(SceneEdit):
 
 @dataclass(frozen=True)
 class PedestrianStepsOut(SceneEdit):
-    """A pedestrian who waits beside the path of the AV and crosses it so late that the AV of the log hits them.
+    """Pedestrian who waits next to the path of the AV and crosses it so late that the logged AV hits them.
 
-    They are in the middle of the path when the front of the AV of the log gets there, walk on to the other side, and
-    stay there.
+    They reach the centre of the path at the same time as the front of the logged AV, walk on to the other side, and
+    stop there.
 
     Attributes:
-        ahead_m: Distance along the path from the front of the AV in the first frame to where they cross.
-        side: Where they come from, ``left`` or ``right``.
-        aside_m: How far from the path they wait, and stop.
-        pace_mps: How fast they walk.
-        late_s: By how much later they are in the middle than the AV; below 0 for earlier, so that there is more time.
+        ahead_m: Distance along the path from the front of the AV in the first frame to the crossing.
+        side: Side they come from, ``left`` or ``right``.
+        aside_m: Distance from the path at which they wait, and stop.
+        pace_mps: Walking speed.
+        late_s: Delay of their arrival behind that of the AV; negative if they are early, which leaves more time.
 
     Raises:
         InvalidArgumentError: A parameter is out of range.
@@ -139,11 +139,11 @@ class PedestrianStepsOut(SceneEdit):
         half_m = 0.5 * setting.facts.ego_extent_m[0]
         crossing_m = half_m + self.ahead_m
 
-        # when the front of the AV gets there, between two frames, and when they have to start
+        # arrival of the front of the AV, interpolated between frames, and start of the pedestrian
         fronts_m = path.frame_arcs_m + half_m
         if fronts_m[-1] < crossing_m:
             raise ImpossibleEditError(
-                f"the AV of the log does not get to {self.ahead_m:g} m ahead of where it begins: it drives "
+                f"the AV of the log does not reach {self.ahead_m:g} m ahead of its start: it drives "
                 f"{path.frame_arcs_m[-1]:.1f} m; choose a smaller ahead_m"
             )
         frame = int(np.argmax(fronts_m >= crossing_m))
@@ -157,11 +157,11 @@ class PedestrianStepsOut(SceneEdit):
             )
         if start_s >= scene.times_s[-1]:
             raise ImpossibleEditError(
-                f"the pedestrian would start after {start_s:.1f} s, and the scene lasts {scene.times_s[-1]:.1f} s; "
+                f"the pedestrian would start after {start_s:.1f} s, but the scene lasts {scene.times_s[-1]:.1f} s; "
                 "choose a smaller late_s or aside_m"
             )
 
-        # from one side to the other, square to the path
+        # from one side to the other, perpendicular to the path
         walked_m = np.clip((scene.times_s - start_s) * self.pace_mps, 0.0, 2 * self.aside_m)
         sign = 1.0 if self.side == "left" else -1.0
         arcs_m = np.full(scene.num_frames, crossing_m)
@@ -170,7 +170,7 @@ class PedestrianStepsOut(SceneEdit):
         box = np.array([*positions_m[0], yaws_rad[0], *kind.size_m[:2]])
         if not has_room(box, boxes_of_frame(scene, 0, setting)):
             raise ImpossibleEditError(
-                f"somebody is {self.aside_m:g} m to the {self.side} of the path, where the pedestrian would wait; "
+                f"a road user is {self.aside_m:g} m to the {self.side} of the path, where the pedestrian would wait; "
                 "choose another ahead_m, aside_m or side"
             )
         return add_agents(scene, [kind], positions_m=positions_m[None], yaws_rad=yaws_rad[None])
@@ -179,20 +179,20 @@ class PedestrianStepsOut(SceneEdit):
 def _add_standing(
     scene: SceneArrays, setting: SceneSetting, kinds: list[AgentKind], *, arcs_m: Float64Array, left_m: Float64Array
 ) -> SceneArrays:
-    """Return a scene with K things that stand beside each other, moved on together to where all have room.
+    """Return a scene with K standing agents, shifted together along the path to a position with room for all.
 
     Args:
         scene: The scene.
-        setting: What is known beside it.
-        kinds: What they are.
-        arcs_m: Length of the path of the AV up to the middle of each, (K,).
-        left_m: How far each is to the left of the path, (K,).
+        setting: Map and log facts of the scene.
+        kinds: Kind of each agent.
+        arcs_m: Arc length of each centre on the path of the AV, (K,).
+        left_m: Offset of each to the left of the path, (K,).
 
     Raises:
         ImpossibleEditError: The path is too short, or there is no room.
     """
     path = AvPath.of_scene(scene, setting.driving_map)
-    path.require_reach(float(arcs_m.max()), "what is added")
+    path.require_reach(float(arcs_m.max()), "the added agent")
     others = boxes_of_frame(scene, 0, setting)
     for shift_m in range(SEARCH_M + 1):
         positions_m, yaws_rad = path.poses_at(arcs_m + shift_m, left_m=left_m)
@@ -207,5 +207,5 @@ def _add_standing(
             )
     raise ImpossibleEditError(
         f"there is no room from {arcs_m.min():.1f} m to {arcs_m.max() + SEARCH_M:.1f} m along the path of the AV: "
-        "others are there in the first frame; choose another ahead_m or left_m"
+        "other road users are there in the first frame; choose another ahead_m or left_m"
     )

@@ -1,4 +1,4 @@
-"""More or fewer agents than in the log."""
+"""Denser or sparser traffic than in the log."""
 
 from dataclasses import dataclass, replace
 
@@ -17,12 +17,12 @@ from l5kit.errors import InvalidArgumentError
 
 _VEHICLES = ("CAR", "VAN", "BUS", "TRUCK", "OTHER_VEHICLE", "MOTORCYCLIST", "CYCLIST")
 _DRIVEN_M = 10.0
-"""How far a track comes at least that is copied."""
+"""Least distance driven by a track that may be copied."""
 
 _DELAYS_S = (1.5, 12.0)
 _TRIES_PER_COPY = 40
 _NEAR_M = 30.0
-"""Nearer to the AV than this nobody appears or vanishes who did not in the log."""
+"""Within this distance of the AV, no copy appears or disappears unless its original does."""
 
 _NAMES = {
     name.removeprefix("PERCEPTION_LABEL_").lower(): index
@@ -33,13 +33,13 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class DenserTraffic(SceneEdit):
-    """More vehicles that drive: copies of those of the log, some seconds earlier or later on the same way.
+    """More moving vehicles: copies of logged ones, some seconds earlier or later on the same path.
 
-    A copy is kept where it has room in all of its frames, to the AV of the log as well as to all others, and where it
-    neither appears nor vanishes within 30 m of the AV. What is copied, and by how much later, is drawn with the seed.
+    A copy is kept if it has room in all of its frames, relative to the logged AV and all other agents, and neither
+    appears nor disappears within 30 m of the AV. Vehicles and delays are drawn with the seed.
 
     Attributes:
-        factor: Number of vehicles that drive afterwards over that before, from 1 on; as many as find room.
+        factor: Number of moving vehicles after the edit over that before, 1 or more, as far as there is room.
 
     Raises:
         InvalidArgumentError: The factor is out of range.
@@ -55,7 +55,7 @@ class DenserTraffic(SceneEdit):
         finite_poses(scene)
         rng = np.random.default_rng(setting.seed)
 
-        # the rows of each vehicle that drives
+        # the rows of each moving vehicle
         logged, labels = scene.agents, scene.agents.labels
         vehicles = [PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"] for name in _VEHICLES]
         rows_of_tracks = [
@@ -65,9 +65,9 @@ class DenserTraffic(SceneEdit):
             and labels[rows[0]] in vehicles
         ]
         if not rows_of_tracks:
-            raise ImpossibleEditError("no vehicle drives in the scene, so that none can be copied")
+            raise ImpossibleEditError("no vehicle moves in the scene, so there is none to copy")
 
-        # boxes by frame, to which each copy adds its own
+        # boxes by frame, to which copies are added
         boxes = [boxes_of_frame(scene, frame, setting) for frame in range(scene.num_frames)]
         step_s = setting.facts.step_time_s
         frames_of_rows = parts_of_rows(logged.starts)
@@ -75,7 +75,7 @@ class DenserTraffic(SceneEdit):
         next_id = next_track_id(scene, wanted)
         num_copies = 0
 
-        # tracks at other times, until there are enough or nothing fits any more
+        # try shifted tracks until there are enough copies, or no tries left
         for _ in range(_TRIES_PER_COPY * wanted):
             if num_copies == wanted:
                 break
@@ -101,18 +101,18 @@ class DenserTraffic(SceneEdit):
                 boxes[frame] = np.concatenate([boxes[frame], box[None]])
             num_copies += 1
         if num_copies == 0 and wanted > 0:
-            raise ImpossibleEditError("no copy of a vehicle finds room in the scene, whose traffic is dense already")
+            raise ImpossibleEditError("there is no room for a copy of a vehicle; the traffic is too dense already")
         return replace(scene, agents=agents)
 
 
 @dataclass(frozen=True)
 class FewerAgents(SceneEdit):
-    """Agents that are not there: a share of the tracks of some classes, drawn with the seed.
+    """Fewer agents: a share of the tracks of some classes is removed, drawn with the seed.
 
     Attributes:
-        share: Part of the tracks that goes, above 0 and up to 1; it is rounded to whole tracks.
-        labels: Classes, such as ``pedestrian`` or ``car``, by the most probable one in the first frame of a track; none
-            for all.
+        share: Share of the tracks to remove, above 0 and up to 1; rounded to whole tracks.
+        labels: Classes, such as ``pedestrian`` or ``car``, by the most probable label in the first frame of a track;
+            empty for all.
 
     Raises:
         InvalidArgumentError: The share is out of range, or there is no such class.
@@ -135,7 +135,7 @@ class FewerAgents(SceneEdit):
                 )
 
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
-        """Return the scene without them; see :meth:`SceneEdit.apply`."""
+        """Return the scene without these agents; see :meth:`SceneEdit.apply`."""
         ids, firsts = np.unique(scene.agents.track_ids, return_index=True)
         wanted = [_NAMES[label] for label in self.labels] or list(_NAMES.values())
         candidates = ids[np.isin(scene.agents.labels[firsts], wanted)]
@@ -152,19 +152,19 @@ class FewerAgents(SceneEdit):
 def _fits(
     scene: SceneArrays, boxes: list[Float64Array], *, frames: Int64Array, copy: Float64Array, logged: Int64Array
 ) -> bool:
-    """Return whether a copy has room in its frames, and comes and goes far from the AV or as in the log.
+    """Return whether a copy has room in its frames, and appears and disappears far from the AV or as in the log.
 
     Args:
         scene: The scene.
-        boxes: Boxes of all who are there in each frame, (n, 5) each.
+        boxes: Boxes of the AV and all agents in each frame, (n, 5) each.
         frames: Frames of the copy, (m,).
-        copy: Its boxes, (m, 5).
-        logged: Frames of the log that they were copied from, (m,).
+        copy: Boxes of the copy, (m, 5).
+        logged: Frames of the original, (m,).
     """
     last = scene.num_frames - 1
     for end, scene_end in ((0, 0), (-1, last)):
-        comes_or_goes = frames[end] != scene_end and logged[end] in (0, last)
+        is_new_end = frames[end] != scene_end and logged[end] in (0, last)
         apart_m = np.hypot(*(copy[end, :2] - scene.ego_positions_m[frames[end], :2]))
-        if comes_or_goes and apart_m < _NEAR_M:
+        if is_new_end and apart_m < _NEAR_M:
             return False
     return all(has_room(box, boxes[frame]) for frame, box in zip(frames.tolist(), copy, strict=True))

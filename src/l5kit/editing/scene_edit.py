@@ -1,4 +1,4 @@
-"""What every edit of a scene is, what it knows beside the scene, and how it refuses one that it does not fit."""
+"""Base class of scene edits, their inputs besides the scene, and the error for scenes that an edit does not fit."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ class ImpossibleEditError(InvalidArgumentError):
 
 @dataclass(frozen=True, eq=False)
 class SceneSetting:
-    """What edits know beside the arrays of a scene.
+    """Inputs of edits besides the arrays of a scene.
 
     Attributes:
         facts: Facts of the log; edits need the size of the AV.
-        map_api: The map that the scene is on; None where there is none, and paths end where the log ends.
-        driving_map: Its lanes as drivers see them; None without a map. :meth:`on` makes it.
-        seed: Decides everything that is drawn, at least 0.
+        map_api: Map of the scene; None without one, so that paths end where the log ends.
+        driving_map: Lanes of the map for drivers; None without a map. Built by :meth:`on`.
+        seed: Seed of all random choices, at least 0.
     """
 
     facts: LogFacts = field(default_factory=LogFacts)
@@ -34,7 +34,7 @@ class SceneSetting:
 
     @classmethod
     def on(cls, map_api: MapAPI | None, *, facts: LogFacts | None = None, seed: int = 0) -> "SceneSetting":
-        """Return the setting of scenes on a map."""
+        """Return the setting for scenes on a map."""
         driving_map = None if map_api is None else build_driving_map(map_api)
         return cls(facts or LogFacts(), map_api, driving_map, seed)
 
@@ -42,25 +42,25 @@ class SceneSetting:
         """Return map and lanes for an edit that needs them.
 
         Raises:
-            ImpossibleEditError: There are none.
+            ImpossibleEditError: There is no map with lanes.
         """
         if self.map_api is None or self.driving_map is None or self.driving_map.num_lanes == 0:
             raise ImpossibleEditError(
-                f"{type(edit).__name__} needs a semantic map with lanes, and the scene has none; name one (map_path)"
+                f"{type(edit).__name__} needs a semantic map with lanes, but the scene has none; name one (map_path)"
             )
         return self.map_api, self.driving_map
 
 
 class SceneEdit(ABC):
-    """An edit of a scene, which is a frozen dataclass of its parameters and decides nothing else."""
+    """Edit of a scene: a frozen dataclass, whose parameters alone define the edit."""
 
     @abstractmethod
     def apply(self, scene: SceneArrays, setting: SceneSetting) -> SceneArrays:
-        """Return the edited scene; the same arguments give the same scene, and none of them is changed.
+        """Return the edited scene; the result depends only on the arguments, which are not changed.
 
         Args:
             scene: The scene.
-            setting: What is known beside it.
+            setting: Map, log facts and seed.
 
         Raises:
             ImpossibleEditError: The edit does not fit the scene.
@@ -68,12 +68,12 @@ class SceneEdit(ABC):
 
 
 def require_in_range(edit: SceneEdit, **ranges: tuple[float, float]) -> None:
-    """Refuse parameters of an edit that are not within a range, both ends of which are allowed.
+    """Refuse parameters of an edit outside a range; both ends of the range are allowed.
 
-    Numbers of NumPy, as from ``np.arange``, become those of Python, which records and texts of edits hold.
+    NumPy numbers, as from ``np.arange``, are converted to Python numbers, for records and texts of edits.
 
     Raises:
-        InvalidArgumentError: One is outside, or not a number.
+        InvalidArgumentError: A parameter is outside its range, or not a number.
     """
     for name, (least, most) in ranges.items():
         value = getattr(edit, name)
@@ -88,10 +88,10 @@ def require_in_range(edit: SceneEdit, **ranges: tuple[float, float]) -> None:
 
 
 def require_one_of(edit: SceneEdit, name: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a parameter of an edit that is none of some words.
+    """Refuse a parameter of an edit that is not one of the allowed words.
 
     Raises:
-        InvalidArgumentError: It is none of them.
+        InvalidArgumentError: The word is not allowed.
     """
     value = getattr(edit, name)
     if value not in allowed:

@@ -1,4 +1,4 @@
-"""Transforms, angles, boxes, picture crops and voxel grids."""
+"""Transforms, angles, boxes, image crops and voxel grids."""
 
 from l5kit.geometry.angle import angle_between_vectors, angular_distance, compute_yaw_around_north_from_direction
 from l5kit.geometry.box import compute_box_corners, compute_box_outline, within_range

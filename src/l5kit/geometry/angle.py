@@ -19,8 +19,8 @@ def angular_distance(angle_a: float, angle_b: NumericArray) -> NumericArray: ...
 def angular_distance(angle_a: NumericArray | float, angle_b: NumericArray | float) -> NumericArray | float:
     """Return the signed rotation from ``angle_b`` to ``angle_a``, wrapped into [-pi, pi).
 
-    Opposite angles give -pi whichever comes first. Arithmetic stays in the dtype of the arguments: float32 arrays are
-    computed with float32(pi). Beside a float32 array a ``np.float64`` scalar gives float64, a Python float float32.
+    Opposite angles give -pi in either order. Arithmetic stays in the dtype of the arguments: float32 arrays are
+    computed with float32(pi). With a float32 array, a ``np.float64`` scalar gives float64, a Python float float32.
 
     Args:
         angle_a: Angle or angles in radians, any shape.
@@ -36,8 +36,8 @@ def angular_distance(angle_a: NumericArray | float, angle_b: NumericArray | floa
 def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
     """Return the unsigned angle between two vectors, in [0, pi] radians.
 
-    Left and right are not distinguished, and the angle to a zero vector is 0. It is a NumPy scalar: of float32 where
-    both vectors are, else of float64.
+    Left and right are not distinguished, and the angle to a zero vector is 0. The result is a NumPy scalar: float32 if
+    both vectors are float32, else float64.
 
     Args:
         v1: Shape (2,) or (3,).
@@ -50,7 +50,7 @@ def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
     if first.shape != second.shape:
         raise InvalidArgumentError(f"v2 has shape {second.shape}, but v1 has {first.shape}; both must be (2,) or (3,)")
 
-    # the length of the cross product, written out in two dimensions, where NumPy 2 no longer offers it
+    # length of the cross product, written out for two dimensions, which NumPy 2 no longer supports
     if first.shape == (2,):
         cross_norm = np.abs(first[0] * second[1] - first[1] * second[0])
     else:
@@ -61,10 +61,10 @@ def angle_between_vectors(v1: ArrayLike, v2: ArrayLike) -> np.floating:
 def compute_yaw_around_north_from_direction(direction_vector: ArrayLike) -> np.floating:
     """Return the unsigned angle between a direction and north, (0, 1), in [0, pi] radians.
 
-    East and west are not distinguished. It is a NumPy scalar of float64.
+    East and west are not distinguished. The result is a NumPy scalar of float64.
 
     Args:
-        direction_vector: Shape (2,), need not have length one.
+        direction_vector: Shape (2,), of any length.
 
     Raises:
         InvalidArgumentError: The shape is not (2,).

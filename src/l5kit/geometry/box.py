@@ -12,7 +12,7 @@ from l5kit._types import BoolArray, Float64Array, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 REAR_AXLE_SHARE: Final = 0.2823
-"""Distance from the rear axle of a usual car to its centre, over its length; section 0 of what defines the scores."""
+"""Distance from the rear axle of a typical car to its centre, over its length; section 0 of the score definition."""
 
 _CORNER_SIGNS = ((-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (1.0, -1.0))
 """Signs of half length and half width: rear right, rear left, front left, front right."""
@@ -33,7 +33,7 @@ def compute_box_corners(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: 
         Corners in metres, shape (..., 4, 2), in the frame of ``centroids_m``.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit as above.
+        InvalidArgumentError: The shapes do not match those above.
     """
     centroids, yaws, extents = np.asarray(centroids_m, dtype=np.float64), np.asarray(yaws_rad), np.asarray(extents_m)
     _check_box_shapes(centroids, yaws, extents)
@@ -50,8 +50,8 @@ def compute_box_corners(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: 
 def compute_box_outline(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: ArrayLike) -> Float64Array:
     """Return the four corners of each box clockwise: front left, front right, rear right, rear left.
 
-    Collisions are looked for between these. They are computed in the dtypes of the arguments, from left to right:
-    centroid, plus or minus half the length along the heading, plus or minus half the width across.
+    Collision checks use this outline. It is computed in the dtypes of the arguments, from left to right: centroid, plus
+    or minus half the length along the heading, plus or minus half the width across.
 
     Args:
         centroids_m: Positions of the centres in metres, shape (..., 2).
@@ -62,7 +62,7 @@ def compute_box_outline(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: 
         Corners in metres, shape (..., 4, 2), in the frame of ``centroids_m``.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit as above.
+        InvalidArgumentError: The shapes do not match those above.
     """
     centroids, yaws, extents = np.asarray(centroids_m), np.asarray(yaws_rad), np.asarray(extents_m)
     _check_box_shapes(centroids, yaws, extents)
@@ -78,7 +78,7 @@ def compute_box_outline(centroids_m: ArrayLike, yaws_rad: ArrayLike, extents_m: 
 def within_range(
     ego_centroid_m: ArrayLike, ego_extent_m: ArrayLike, agent_centroids_m: ArrayLike, agent_extents_m: ArrayLike
 ) -> BoolArray:
-    """Return which agents are so near that their box could touch the box of the ego, whatever the headings.
+    """Return which agents are close enough for their box to touch the box of the ego, for any headings.
 
     An agent is in range when the distance of the centroids is strictly below half the sum of the two box diagonals,
     each computed in the dtype of its argument.
@@ -93,7 +93,7 @@ def within_range(
         Shape (N,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit as above.
+        InvalidArgumentError: The shapes do not match those above.
     """
     ego_centroid, ego_extent = np.asarray(ego_centroid_m), np.asarray(ego_extent_m)
     agent_centroids, agent_extents = np.asarray(agent_centroids_m), np.asarray(agent_extents_m)
@@ -113,7 +113,7 @@ def within_range(
             f"ego_extent_m has shape {ego_extent.shape}; pass (>= 2,), or ({num_agents}, >= 2) like the agents"
         )
 
-    # whatever their headings, boxes that touch are no farther apart than both half diagonals
+    # boxes that touch are at most the sum of both half diagonals apart, for any headings
     distances_m = np.linalg.norm(ego_centroid - agent_centroids, axis=-1)
     diagonals_m = np.linalg.norm(ego_extent[..., :2], axis=-1) + np.linalg.norm(agent_extents[:, :2], axis=-1)
     in_range: BoolArray = distances_m < 0.5 * diagonals_m

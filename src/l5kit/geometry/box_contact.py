@@ -1,10 +1,10 @@
-"""Boxes that share a point, and how much of a segment lies inside a box, decided without rounding.
+"""Exact contact of boxes, and lengths of segments inside boxes, decided without rounding.
 
-Corners are float64 and taken as they are. Whether a corner is left of an edge is computed in floating point where the
-sign is beyond doubt, else with integers, as robust geometry libraries do. So boxes that touch in a single point, or
+Corners are float64 and taken as exact. Whether a corner is left of an edge is computed in floating point if the sign
+is beyond doubt, else with integers, as in robust geometry libraries. So boxes that touch in a single point, or
 whose edges coincide, are decided by their corners alone.
 
-A box lists its corners clockwise, as :func:`l5kit.geometry.box.compute_box_outline` does. It may be a line or a point.
+Corners of a box are clockwise, as from :func:`l5kit.geometry.box.compute_box_outline`. A box may be a line or a point.
 """
 
 import itertools
@@ -19,9 +19,10 @@ from l5kit._kernels import kernel_jit
 from l5kit._types import BoolArray, Float64Array, Int64Array
 
 _SIGN_ERROR: Final = 8 * float(np.finfo(np.float64).eps)
-"""More than the rounding error of a cross product of differences, relative to the sizes of its two terms.
+"""Bound above the rounding error of a cross product of differences, relative to the sizes of its two terms.
 
-It is 3.4e-16 by Shewchuk, "Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates" (1997).
+The error is at most 3.4e-16, see Shewchuk, "Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric
+Predicates" (1997).
 """
 
 _APART, _TOUCHING, _IN_DOUBT = range(3)
@@ -33,16 +34,16 @@ _Point = tuple[int, int]
 
 
 def boxes_touch(boxes_m: Float64Array, others_m: Float64Array) -> BoolArray:
-    """Return which boxes share a point with the others.
+    """Return which pairs of boxes share a point.
 
     Args:
-        boxes_m: Corners in metres, clockwise, of each box, shape (N, 4, 2), or of one for all others, (4, 2).
+        boxes_m: Corners in metres, clockwise, shape (N, 4, 2), or one box for all others, (4, 2).
         others_m: Corners of the others, clockwise, shape (N, 4, 2).
 
     Returns:
         Shape (N,).
     """
-    # copies, which are writable and in rows whatever was given, so that the kernel is compiled only once
+    # writable, contiguous copies, so that the kernel is compiled for one type only
     shape = others_m.shape
     boxes_m, others_m = (np.array(np.broadcast_to(each, shape), order="C") for each in (boxes_m, others_m))
     contacts = _find_contacts(boxes_m, others_m)
@@ -54,9 +55,9 @@ def boxes_touch(boxes_m: Float64Array, others_m: Float64Array) -> BoolArray:
 
 
 def lengths_inside(segments_m: Float64Array, box_m: Float64Array) -> Float64Array:
-    """Return how much of segments lies inside a box or on its edge.
+    """Return the length of segments inside a box or on its edges.
 
-    Where a segment crosses an edge, the point is rounded once, to the nearest float64.
+    Crossings of a segment and an edge are rounded once, to the nearest float64.
 
     Args:
         segments_m: Start and end in metres, shape (S, 2, 2).
@@ -68,16 +69,16 @@ def lengths_inside(segments_m: Float64Array, box_m: Float64Array) -> Float64Arra
     (box, *segments), scale = _as_integers(box_m, *segments_m)
     lengths_m = np.zeros(len(segments))
     for row, (start, end) in enumerate(segments):
-        # the part of the segment that is inside of all edges so far, by shares of its length
+        # part of the segment that is inside all edges so far, as fractions of its length
         enters, leaves = Fraction(0), Fraction(1)
         for corner, step in _edges(box):
-            of_start, of_end = _turn(corner, step, start), _turn(corner, step, end)
-            if of_start > 0 and of_end > 0:
+            start_turn, end_turn = _turn(corner, step, start), _turn(corner, step, end)
+            if start_turn > 0 and end_turn > 0:
                 break
-            if of_start > 0:
-                enters = max(enters, Fraction(of_start, of_start - of_end))
-            elif of_end > 0:
-                leaves = min(leaves, Fraction(of_start, of_start - of_end))
+            if start_turn > 0:
+                enters = max(enters, Fraction(start_turn, start_turn - end_turn))
+            elif end_turn > 0:
+                leaves = min(leaves, Fraction(start_turn, start_turn - end_turn))
         else:
             if enters <= leaves:
                 (x0, y0), (x1, y1) = _point_at(enters, start, end, scale), _point_at(leaves, start, end, scale)
@@ -97,10 +98,10 @@ def _find_contacts(firsts_m: Float64Array, seconds_m: Float64Array) -> Int64Arra
 
 @kernel_jit
 def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
-    """Return whether an edge of a box surely has another box on its outer side, surely none has, or there is doubt."""
+    """Return whether an edge of a box separates it from another, none does, or this is in doubt due to rounding."""
     is_doubtful = False
     for edge in range(4):
-        # boxes are apart where all corners of one are left of an edge of the other, which runs clockwise
+        # boxes are apart if all corners of one are left of an edge of the other, which runs clockwise
         num_left = 0
         for corner in range(4):
             turn, error = turn_from_edge(box_m, edge, other_m[corner, 0], other_m[corner, 1])
@@ -113,7 +114,7 @@ def _relation(box_m: Float64Array, other_m: Float64Array) -> int:
 
 @kernel_jit
 def turn_from_edge(box_m: Float64Array, edge: int, x: float, y: float) -> tuple[float, float]:
-    """Return a number above 0 where a point is left of an edge of a box, and how far off it may be by rounding."""
+    """Return a number that is positive if a point is left of an edge of a box, and its rounding error bound."""
     after = (edge + 1) % 4
     first = (box_m[after, 0] - box_m[edge, 0]) * (y - box_m[edge, 1])
     second = (box_m[after, 1] - box_m[edge, 1]) * (x - box_m[edge, 0])
@@ -121,7 +122,7 @@ def turn_from_edge(box_m: Float64Array, edge: int, x: float, y: float) -> tuple[
 
 
 def _as_integers(*outlines_m: Float64Array) -> tuple[list[list[_Point]], int]:
-    """Return points in whole units of one length, and how many of these a metre has; nothing is rounded."""
+    """Return points as integers in a common unit, and the number of units per metre; nothing is rounded."""
     ratios = [[(x.as_integer_ratio(), y.as_integer_ratio()) for x, y in outline.tolist()] for outline in outlines_m]
     scale = max(denominator for outline in ratios for point in outline for _, denominator in point)
     points = [[(x * (scale // x_per), y * (scale // y_per)) for (x, x_per), (y, y_per) in row] for row in ratios]
@@ -129,15 +130,15 @@ def _as_integers(*outlines_m: Float64Array) -> tuple[list[list[_Point]], int]:
 
 
 def _edges(box: list[_Point]) -> Iterator[tuple[_Point, _Point]]:
-    """Yield start and direction of the edges; one without a length is square to the one before."""
+    """Yield start and direction of the edges; an edge without length is perpendicular to the one before."""
     around = itertools.pairwise([box[-1], *box, box[0]])
     steps = [(end[0] - start[0], end[1] - start[1]) for start, end in around]
-    for corner, before, step, of_point in zip(box, steps[:-1], steps[1:], _EDGES_OF_POINT, strict=True):
-        yield corner, (step if any(step) else (before[1], -before[0]) if any(before) else of_point)
+    for corner, before, step, point_step in zip(box, steps[:-1], steps[1:], _EDGES_OF_POINT, strict=True):
+        yield corner, (step if any(step) else (before[1], -before[0]) if any(before) else point_step)
 
 
 def _turn(corner: _Point, step: _Point, point: _Point) -> int:
-    """Return a number above 0 where a point is left of an edge, below 0 where it is right of it."""
+    """Return a number that is positive if a point is left of an edge, and negative if it is right of it."""
     return step[0] * (point[1] - corner[1]) - step[1] * (point[0] - corner[0])
 
 
@@ -146,7 +147,7 @@ def _has_separating_edge(box: list[_Point], other: list[_Point]) -> bool:
 
 
 def _point_at(part: Fraction, start: _Point, end: _Point, scale: int) -> tuple[float, float]:
-    """Return the point in metres at a part of the way from start to end, rounded once."""
+    """Return the point in metres at a fraction of the segment from start to end, rounded once."""
     numerator, denominator = part.numerator, part.denominator
     x, y = (a * denominator + numerator * (b - a) for a, b in zip(start, end, strict=True))
     return x / (denominator * scale), y / (denominator * scale)

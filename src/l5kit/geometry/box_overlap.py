@@ -1,4 +1,4 @@
-"""Boxes that overlap, the gap between them, and boxes that meet polygons, for use inside kernels."""
+"""Box overlap, gaps between boxes, and overlap of boxes and polygons, for use inside kernels."""
 
 import math
 from typing import TypeAlias
@@ -15,7 +15,7 @@ Box: TypeAlias = Float64Array | tuple[float, float, float, float, float]
 
 @kernel_jit
 def boxes_overlap(a: Box, b: Box) -> bool:
-    """Tell whether two boxes (x m, y m, yaw rad, length m, width m) overlap, by the separating axis theorem."""
+    """Return whether two boxes (x m, y m, yaw rad, length m, width m) overlap, by the separating axis theorem."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     reach = 0.5 * (math.sqrt(a[3] ** 2 + a[4] ** 2) + math.sqrt(b[3] ** 2 + b[4] ** 2))
     if dx * dx + dy * dy > reach * reach:
@@ -34,7 +34,7 @@ def boxes_overlap(a: Box, b: Box) -> bool:
 
 @kernel_jit
 def overlapping(boxes: Float64Array) -> BoolArray:
-    """Mark the boxes, (N, 5), that overlap any other; returns (N,)."""
+    """Return which boxes, (N, 5), overlap any other one, (N,)."""
     overlaps = np.zeros(boxes.shape[0], dtype=np.bool_)
     for i in range(boxes.shape[0]):
         for j in range(i):
@@ -48,7 +48,7 @@ def overlapping(boxes: Float64Array) -> BoolArray:
 def box_gap(a: Float64Array, b: Float64Array) -> float:
     """Return the shortest distance in metres between two boxes (x m, y m, yaw rad, length m, width m).
 
-    It is 0 for boxes that overlap; of others, a corner of one is nearest to the other.
+    It is 0 for overlapping boxes; otherwise the shortest distance is always at a corner of one of them.
     """
     if boxes_overlap(a, b):
         return 0.0
@@ -57,10 +57,10 @@ def box_gap(a: Float64Array, b: Float64Array) -> float:
 
 @kernel_jit
 def overlap_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, velocity_b: Float64Array) -> float:
-    """Return after how many seconds two boxes overlap that go on with their velocities and do not turn.
+    """Return the time in seconds until two boxes overlap that keep their velocities and do not turn.
 
-    It is exact: boxes overlap while their shadows do on all four directions of their sides (separating axis theorem),
-    and on each of these they do from one time to another. The score asks at steps of 0.1 s, and for speeds along
+    The result is exact: boxes overlap while their projections on all four side directions overlap (separating axis
+    theorem), which for each direction is one time interval. The score instead checks steps of 0.1 s, with speeds along
     headings: :func:`l5kit.evaluation.driving.time_to_collision.meeting_time`.
 
     Args:
@@ -70,7 +70,7 @@ def overlap_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, vel
         velocity_b: As ``velocity_a``.
 
     Returns:
-        0 for boxes that overlap now, infinite for boxes that never will.
+        0 for boxes that overlap now, infinite for boxes that never overlap.
     """
     cos_ab, sin_ab = abs(np.cos(a[2] - b[2])), abs(np.sin(a[2] - b[2]))
     enters, leaves = 0.0, np.inf
@@ -93,7 +93,7 @@ def overlap_time(a: Float64Array, velocity_a: Float64Array, b: Float64Array, vel
 
 @kernel_jit
 def _gap_of_corners(a: Float64Array, b: Float64Array) -> float:
-    """Return the distance from the corner of a box that is nearest to another box to that box."""
+    """Return the least distance from the corners of a box to another box."""
     cos_b, sin_b = np.cos(b[2]), np.sin(b[2])
     cos, sin = np.cos(a[2] - b[2]), np.sin(a[2] - b[2])
     x = (a[0] - b[0]) * cos_b + (a[1] - b[1]) * sin_b
@@ -110,14 +110,14 @@ def _gap_of_corners(a: Float64Array, b: Float64Array) -> float:
 
 @kernel_jit
 def box_meets_polygon(box: Box, polygon: Float64Array) -> bool:
-    """Tell whether a box and a polygon overlap; ones that only touch do not.
+    """Return whether a box and a polygon overlap; touching does not count.
 
     Args:
         box: World x and y of the centre, yaw, length and width, metres and radians.
-        polygon: Its corners, (n, 2); it is closed by itself.
+        polygon: Corners, (n, 2); the first one need not be repeated.
     """
     cos, sin, half_long_m, half_wide_m = math.cos(box[2]), math.sin(box[2]), 0.5 * box[3], 0.5 * box[4]
-    # an edge of the polygon comes into the box, or all of the box lies within or without
+    # either an edge of the polygon enters the box, or the whole box is inside or outside
     before_x, before_y = _seen_from(box, cos, sin, polygon[-1])
     for corner in range(len(polygon)):
         x, y = _seen_from(box, cos, sin, polygon[corner])
@@ -129,14 +129,14 @@ def box_meets_polygon(box: Box, polygon: Float64Array) -> bool:
 
 @kernel_jit
 def _seen_from(box: Box, cos: float, sin: float, point_m: Float64Array) -> tuple[float, float]:
-    """Return how far a point is ahead and to the left of the centre of a box."""
+    """Return the coordinates of a point ahead and to the left of the centre of a box."""
     x, y = point_m[0] - box[0], point_m[1] - box[1]
     return x * cos + y * sin, y * cos - x * sin
 
 
 @kernel_jit
 def _enters(start_x: float, start_y: float, end_x: float, end_y: float, half_long_m: float, half_wide_m: float) -> bool:
-    """Tell whether a segment has more than one point within a box around the origin (Liang and Barsky, 1984)."""
+    """Return whether a segment has more than one point inside a box around the origin (Liang and Barsky, 1984)."""
     first, last = 0.0, 1.0
     for axis in range(2):
         start, way, half_m = start_x, end_x - start_x, half_long_m

@@ -1,4 +1,4 @@
-"""Rectangles cut out of pictures."""
+"""Rotated crops of images."""
 
 import math
 
@@ -11,11 +11,11 @@ from l5kit.errors import InvalidArgumentError
 
 
 def crop_rectangle_from_image(image: NumericArray, corners: ArrayLike) -> NumericArray:
-    """Return the part of a picture inside a rotated rectangle, turned upright.
+    """Return the part of an image inside a rotated rectangle, turned upright.
 
-    The rectangle is the one of least area around the corners; its sides are cut down to whole pixels. Its angle is
-    brought into (0, 90] degrees first, since versions of OpenCV disagree on the range: the x axis of the result is the
-    image's x axis turned by that angle towards growing rows. Pixels outside the picture are 0.
+    The rectangle is the one of least area around the corners; its sides are rounded down to whole pixels. Its angle is
+    normalised to (0, 90] degrees, since versions of OpenCV differ in the range: the x axis of the result is the x axis
+    of the image turned by that angle towards higher rows. Pixels outside the image are 0.
 
     Args:
         image: Shape (rows, columns) or (rows, columns, 3), uint8 or float32.
@@ -25,7 +25,7 @@ def crop_rectangle_from_image(image: NumericArray, corners: ArrayLike) -> Numeri
         Shape (height, width) or (height, width, 3), the dtype of ``image``.
 
     Raises:
-        InvalidArgumentError: A shape or the dtype is another one, or the rectangle is under a pixel wide.
+        InvalidArgumentError: The shape or dtype is wrong, or a side of the rectangle is below one pixel.
     """
     points = np.asarray(corners, dtype=np.float32)
     if points.shape != (4, 2):
@@ -35,7 +35,7 @@ def crop_rectangle_from_image(image: NumericArray, corners: ArrayLike) -> Numeri
     if image.dtype not in (np.uint8, np.float32):
         raise InvalidArgumentError(f"image has dtype {image.dtype}; convert it to uint8 or float32")
 
-    # OpenCV's rectangle of least area, its angle brought into (0, 90] degrees: each quarter turn swaps the sides
+    # rectangle of least area by OpenCV, with its angle in (0, 90] degrees: each quarter turn swaps the sides
     center_xy, (width, height), angle_deg = cv2.minAreaRect(np.ascontiguousarray(points[:, ::-1]))
     num_quarter_turns = math.ceil(angle_deg / 90.0) - 1
     if num_quarter_turns % 2:
@@ -45,7 +45,7 @@ def crop_rectangle_from_image(image: NumericArray, corners: ArrayLike) -> Numeri
     if min(size) < 1:
         raise InvalidArgumentError(f"corners span {width:g} x {height:g} pixels; they must span at least 1 x 1")
 
-    # a canvas that holds the upright rectangle, shifted by whole pixels so that nothing is interpolated twice
+    # canvas for the upright rectangle, shifted by whole pixels so that nothing is interpolated twice
     center, half_size = np.array(center_xy), 0.5 * np.array(size)
     shift_xy = np.maximum(0.0, np.ceil(half_size - center) + 1.0)
     canvas_width, canvas_height = np.ceil(center + shift_xy + half_size).astype(int) + 2

@@ -1,4 +1,4 @@
-"""Lines and polygons seen from above: nearest points, distances and what lies inside, for use inside kernels."""
+"""Lines and polygons in the plane: nearest points, distances and containment, for use inside kernels."""
 
 import math
 
@@ -10,7 +10,7 @@ from l5kit._types import Float64Array
 
 @kernel_jit
 def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float]:
-    """Return the edge of a line (P, 2) that is nearest to a point, and how much of it lies before the nearest place."""
+    """Return the edge of a line (P, 2) nearest to a point, and the nearest position as a fraction of that edge."""
     best, best_edge, best_part = np.inf, 0, 0.0
     for edge in range(len(line) - 1):
         edge_x, edge_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
@@ -27,11 +27,11 @@ def project_on_line(line: Float64Array, point: Float64Array) -> tuple[int, float
 
 @kernel_jit
 def arc_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
-    """Return the length of a line up to the place nearest to a point, and the heading of the line there.
+    """Return the arc length of the position on a line nearest to a point, and the heading of the line there.
 
     Args:
-        line: Its points, (P, 2).
-        lengths_m: The length up to each point, (P,).
+        line: Points of the line, (P, 2).
+        lengths_m: Arc length at each point, (P,).
         point_m: World x and y.
     """
     edge, part = project_on_line(line, point_m)
@@ -41,13 +41,13 @@ def arc_on_line(line: Float64Array, lengths_m: Float64Array, point_m: Float64Arr
 
 @kernel_jit
 def edge_at(lengths_m: Float64Array, arc_m: float) -> int:
-    """Return the edge of a line on which a length lies: the first or the last one where that is beyond the line.
+    """Return the edge of a line at an arc length; the first or last edge for arc lengths beyond the line.
 
     Args:
-        lengths_m: The length up to each point, (P,), rising.
-        arc_m: The length.
+        lengths_m: Arc length at each point, (P,), ascending.
+        arc_m: Arc length.
     """
-    # halving by hand, as kernels of GPUs have no np.searchsorted
+    # bisection by hand, as np.searchsorted is not available in GPU kernels
     first, stop = 0, len(lengths_m)
     while first < stop:
         middle = (first + stop) // 2
@@ -60,12 +60,12 @@ def edge_at(lengths_m: Float64Array, arc_m: float) -> int:
 
 @kernel_jit
 def point_on_line(line: Float64Array, lengths_m: Float64Array, arc_m: float) -> tuple[float, float]:
-    """Return world x and y of the place on a line at a length, which may lie a little outside of the line.
+    """Return world x and y at an arc length of a line; beyond the ends the line continues straight.
 
     Args:
-        line: Its points, (P, 2).
-        lengths_m: The length up to each point, (P,).
-        arc_m: The length.
+        line: Points of the line, (P, 2).
+        lengths_m: Arc length at each point, (P,).
+        arc_m: Arc length.
     """
     edge = edge_at(lengths_m, arc_m)
     part = (arc_m - lengths_m[edge]) / max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
@@ -76,7 +76,7 @@ def point_on_line(line: Float64Array, lengths_m: Float64Array, arc_m: float) -> 
 
 @kernel_jit
 def distance_to_edge(start: Float64Array, end: Float64Array, point: Float64Array) -> float:
-    """Return the distance in the xy plane from a point to the straight edge between two others."""
+    """Return the distance in the xy plane from a point to the edge between two others."""
     edge_x, edge_y = end[0] - start[0], end[1] - start[1]
     x, y = point[0] - start[0], point[1] - start[1]
     squared_length = edge_x * edge_x + edge_y * edge_y
@@ -117,7 +117,7 @@ def crosses_edge(start: Float64Array, end: Float64Array, point: Float64Array) ->
 
 @kernel_jit
 def is_inside_polygon(polygon: Float64Array, point: Float64Array) -> bool:
-    """Return whether a point lies inside a polygon, (n, >= 2), by the even-odd rule; it is closed by itself."""
+    """Return whether a point is inside a polygon, (n, >= 2), by the even-odd rule; the polygon is closed implicitly."""
     is_inside = crosses_edge(polygon[-1], polygon[0], point)
     for i in range(1, len(polygon)):
         is_inside = is_inside != crosses_edge(polygon[i - 1], polygon[i], point)
@@ -126,7 +126,7 @@ def is_inside_polygon(polygon: Float64Array, point: Float64Array) -> bool:
 
 @kernel_jit
 def distance_to_polygon(polygon: Float64Array, point: Float64Array) -> float:
-    """Return the distance from a point to a polygon, (n, >= 2), 0 inside; it is closed by itself."""
+    """Return the distance from a point to a polygon, (n, >= 2), 0 inside; the polygon is closed implicitly."""
     if is_inside_polygon(polygon, point):
         return 0.0
     return min(distance_to_edge(polygon[-1], polygon[0], point), distance_to_line(polygon, point))

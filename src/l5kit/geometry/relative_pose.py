@@ -1,4 +1,4 @@
-"""Kernels for points and headings as seen from a pose."""
+"""Kernels for points and headings relative to a pose."""
 
 import math
 
@@ -13,7 +13,7 @@ _TWO_PI = np.float32(2 * np.pi)
 
 @kernel_jit
 def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float]:
-    """Return a point of the plane transformed by a matrix (3, 3)."""
+    """Return a point in the plane transformed by a matrix (3, 3)."""
     return (
         x * matrix[0, 0] + y * matrix[0, 1] + matrix[0, 2],
         x * matrix[1, 0] + y * matrix[1, 1] + matrix[1, 2],
@@ -22,13 +22,13 @@ def transform_xy(matrix: Float64Array, x: float, y: float) -> tuple[float, float
 
 @kernel_jit
 def wrap_angle(angle_rad: float) -> float:
-    """Return an angle in [-pi, pi), as :func:`l5kit.geometry.angle.angular_distance` does to the bit."""
+    """Return an angle wrapped into [-pi, pi), with the same bits as :func:`l5kit.geometry.angle.angular_distance`."""
     return (angle_rad + math.pi) % (2 * math.pi) - math.pi
 
 
 @kernel_jit
 def turn_between(heading_rad: float, other_rad: float) -> float:
-    """Return the size of the angle between two headings, 0 to pi."""
+    """Return the unsigned angle between two headings, 0 to pi."""
     return abs(wrap_angle(heading_rad - other_rad))
 
 

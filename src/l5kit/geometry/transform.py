@@ -11,22 +11,23 @@ from l5kit._types import Float64Array, FloatArray, NumericArray
 from l5kit.errors import InvalidArgumentError
 
 GIMBAL_LOCK_COSINE = 4.0 * np.finfo(np.float64).eps
-"""Cosine of the pitch below which heading and roll cannot be told apart."""
+"""Cosine of the pitch below which heading and roll cannot be distinguished."""
 
 FLOAT32_REACH_M = 2.0**14
-"""World coordinates up to here are rounded to float32 where L5Kit 1.5 did so, by half a millimetre at most."""
+"""World coordinates up to here are rounded to float32 like in L5Kit 1.5, with an error of half a millimetre at most."""
 
 
 def round_world(coordinates: FloatArray) -> FloatArray:
-    """Return world coordinates as states of the AV hold them: rounded to float32, as in L5Kit 1.5, where that is exact.
+    """Return world coordinates rounded to float32 as in L5Kit 1.5, if that is precise enough.
 
-    Those beyond ``FLOAT32_REACH_M``, such as UTM coordinates, keep float64: float32 would move them by up to 0.25 m.
+    Coordinates beyond ``FLOAT32_REACH_M``, such as UTM coordinates, stay float64: float32 would shift them by up to
+    0.25 m.
 
     Args:
-        coordinates: Metres, or angles in radians beside them, any shape.
+        coordinates: Metres, possibly with angles in radians, any shape.
 
     Returns:
-        float32; float64 of the same values where one of them is beyond the reach.
+        float32; or float64, with only those beyond the reach unrounded.
     """
     rounded = coordinates.astype(np.float32)
     is_beyond = np.abs(coordinates) > FLOAT32_REACH_M
@@ -46,7 +47,7 @@ def compute_agent_pose(agent_centroid_m: ArrayLike, agent_yaw_rad: float) -> Flo
         Shape (3, 3), ``[[cos, -sin, x], [sin, cos, y], [0, 0, 1]]``.
 
     Raises:
-        InvalidArgumentError: ``agent_centroid_m`` has another shape than (2,).
+        InvalidArgumentError: The shape of ``agent_centroid_m`` is not (2,).
     """
     centroid_m = np.asarray(agent_centroid_m)
     if centroid_m.shape != (2,):
@@ -56,7 +57,7 @@ def compute_agent_pose(agent_centroid_m: ArrayLike, agent_yaw_rad: float) -> Flo
 
 
 def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float64Array:
-    """Return the poses of many agents, to the bit as :func:`compute_agent_pose` returns each.
+    """Return the poses of many agents, with the same bits as :func:`compute_agent_pose` for each.
 
     Args:
         centroids_m: World positions in metres, shape (N, 2).
@@ -65,7 +66,7 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
     Returns:
         Shape (N, 3, 3).
     """
-    # cosine and sine by NumPy, whose float32 has other bits than that of kernels
+    # NumPy computes cosine and sine, as those of kernels differ in float32 bits
     poses = np.empty((len(yaws_rad), 3, 3))
     write_poses(np.cos(yaws_rad), np.sin(yaws_rad), np.asarray(centroids_m), poses)
     return poses
@@ -73,7 +74,7 @@ def compute_agent_poses(centroids_m: FloatArray, yaws_rad: FloatArray) -> Float6
 
 @kernel_jit
 def write_poses(cos: FloatArray, sin: FloatArray, centroids_m: FloatArray, poses: Float64Array) -> None:
-    """Write poses (N, 3, 3) from cosines and sines (N,) of headings and from positions (N, 2)."""
+    """Write poses (N, 3, 3) for cosines and sines (N,) of headings and for positions (N, 2)."""
     for i in range(len(poses)):
         poses[i, 0, 0], poses[i, 0, 1], poses[i, 0, 2] = cos[i], -sin[i], centroids_m[i, 0]
         poses[i, 1, 0], poses[i, 1, 1], poses[i, 1, 2] = sin[i], cos[i], centroids_m[i, 1]
@@ -102,7 +103,7 @@ def rotation33_as_yaw(rotation: ArrayLike) -> float:
 
 
 def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
-    """Return the headings of many rotations, by the rule of :func:`rotation33_as_yaw`.
+    """Return the headings of many rotations, like :func:`rotation33_as_yaw`.
 
     Args:
         rotations: Rotation matrices, shape (N, 3, 3).
@@ -122,12 +123,12 @@ def rotations33_as_yaws(rotations: ArrayLike) -> Float64Array:
 
 @kernel_jit
 def yaw_of_x_axis(cos: float, sin: float) -> float:
-    """Return the heading of a rotation by the x and y of its rotated x axis, as :func:`rotation33_as_yaw` does."""
+    """Return the heading of a rotation given x and y of its rotated x axis, like :func:`rotation33_as_yaw`."""
     return math.atan2(sin, cos) if math.sqrt(cos * cos + sin * sin) > GIMBAL_LOCK_COSINE else 0.0
 
 
 def yaw_as_rotation33(yaw: float) -> Float64Array:
-    """Return the rotation by an angle about the z axis.
+    """Return the rotation about the z axis by an angle.
 
     Args:
         yaw: Angle in radians, counter-clockwise seen from above.
@@ -140,7 +141,7 @@ def yaw_as_rotation33(yaw: float) -> Float64Array:
 
 
 def yaws_as_rotations33(yaws: ArrayLike) -> Float64Array:
-    """Return the rotations by many angles about the z axis.
+    """Return the rotations about the z axis by many angles.
 
     Args:
         yaws: Angles in radians, shape (N,).
@@ -163,9 +164,9 @@ def yaws_as_rotations33(yaws: ArrayLike) -> Float64Array:
 
 
 def yaws_of_rotations(yaws_rad: Float64Array) -> Float64Array:
-    """Return headings as those of their rotations, in [-pi, pi].
+    """Return headings wrapped into [-pi, pi], as a conversion to rotations and back would.
 
-    To the bit ``rotations33_as_yaws(yaws_as_rotations33(yaws_rad))``, without the matrices.
+    The bits are those of ``rotations33_as_yaws(yaws_as_rotations33(yaws_rad))``, but without matrices.
 
     Args:
         yaws_rad: Angles in radians, (N,).
@@ -174,22 +175,22 @@ def yaws_of_rotations(yaws_rad: Float64Array) -> Float64Array:
 
 
 def vertical_flip(tm: ArrayLike, y_dim_size: float) -> NumericArray:
-    """Return a transform whose y output is mirrored inside a picture.
+    """Return a transform whose y output is mirrored inside an image.
 
     Args:
         tm: Transform, shape (3, 3); it is not changed.
-        y_dim_size: Height of the picture, in the unit of the output (pixels).
+        y_dim_size: Height of the image, in the unit of the output (pixels).
 
     Returns:
         Shape (3, 3): row 1 negated, then ``y_dim_size`` added to element (1, 2).
 
     Raises:
-        InvalidArgumentError: ``tm`` has another shape than (3, 3).
+        InvalidArgumentError: The shape of ``tm`` is not (3, 3).
     """
     matrix = np.asarray(tm)
     if matrix.shape != (3, 3):
         raise InvalidArgumentError(f"tm has shape {matrix.shape}; pass one transform of shape (3, 3)")
-    # floats keep their type, also beside a NumPy number
+    # floating point types are kept, also with NumPy scalars
     dtype = matrix.dtype if matrix.dtype.kind == "f" else np.result_type(matrix, y_dim_size)
     flipped = matrix.astype(dtype, copy=True)
     flipped[1] *= -1
@@ -198,20 +199,20 @@ def vertical_flip(tm: ArrayLike, y_dim_size: float) -> NumericArray:
 
 
 def transform_points(points: ArrayLike, transf_matrix: ArrayLike) -> NumericArray:
-    """Return points moved by one transform, or batches of points by one transform each.
+    """Return points transformed by one matrix, or batches of points by one matrix each.
 
     The result is ``points @ R.T + t`` with ``R`` and ``t`` the left columns and the last column of the matrix; there is
-    no perspective divide and the last row is not read. The dtype follows NumPy's promotion.
+    no perspective divide and the last row is not used. The dtype follows NumPy's promotion.
 
     Args:
         points: Shape (N, F) or (B, N, F), with F in {2, 3}.
         transf_matrix: Shape (F + 1, F + 1), or (B, F + 1, F + 1) with points of shape (B, N, F).
 
     Returns:
-        Array shaped like ``points``.
+        Array of the same shape as ``points``.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit as above.
+        InvalidArgumentError: The shapes do not match those above.
     """
     points_array, matrix = np.asarray(points), np.asarray(transf_matrix)
     num_dims = points_array.shape[-1] if points_array.ndim else 0
@@ -231,18 +232,18 @@ def transform_points(points: ArrayLike, transf_matrix: ArrayLike) -> NumericArra
             f" has shape {points_array.shape}; pass points of shape ({len(matrix)}, N, {num_dims}) or one matrix"
         )
 
-    # with row vectors: points times the transposed rotation, and the last column added
+    # row vectors: points times the transposed rotation, plus the last column
     rotation_transposed = matrix[..., :num_dims, :num_dims].swapaxes(-1, -2)
     if matrix.ndim == 3:
         batched: NumericArray = points_array @ rotation_transposed + matrix[:, None, :num_dims, num_dims]
         return batched
-    # one product over all points: NumPy would start a small one for every batch entry
+    # one product over all points, since NumPy would compute one small product for each batch entry
     moved: NumericArray = points_array.reshape(-1, num_dims) @ rotation_transposed + matrix[:num_dims, num_dims]
     return moved.reshape(points_array.shape)
 
 
 def transform_point(point: ArrayLike, transf_matrix: ArrayLike) -> NumericArray:
-    """Return one point moved by a transform; see :func:`transform_points`.
+    """Return one point transformed by a matrix; see :func:`transform_points`.
 
     Args:
         point: Shape (F,), with F in {2, 3}.
@@ -252,7 +253,7 @@ def transform_point(point: ArrayLike, transf_matrix: ArrayLike) -> NumericArray:
         Shape (F,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit as above.
+        InvalidArgumentError: The shapes do not match those above.
     """
     point_array = np.asarray(point)
     if point_array.ndim != 1:
@@ -271,7 +272,7 @@ def ecef_to_geodetic(point: ArrayLike) -> Float64Array:
         Shape (3,).
 
     Raises:
-        InvalidArgumentError: ``point`` has another shape than (3,).
+        InvalidArgumentError: The shape of ``point`` is not (3,).
     """
     position_m = np.asarray(point, dtype=np.float64)
     if position_m.shape != (3,):
@@ -284,13 +285,13 @@ def geodetic_to_ecef(lla_point: ArrayLike) -> Float64Array:
     """Return the ECEF position of a WGS-84 latitude, longitude and altitude.
 
     Args:
-        lla_point: Latitude and longitude in degrees and optionally the altitude in metres (else 0), shape (2,) or (3,).
+        lla_point: Latitude and longitude in degrees and optionally altitude in metres (else 0), shape (2,) or (3,).
 
     Returns:
         Earth-centred, Earth-fixed position in metres, shape (3,).
 
     Raises:
-        InvalidArgumentError: ``lla_point`` has another shape, or the latitude is beyond a pole.
+        InvalidArgumentError: ``lla_point`` has a wrong shape, or the latitude is beyond a pole.
     """
     lla = np.asarray(lla_point, dtype=np.float64)
     if lla.shape not in ((2,), (3,)):
@@ -298,7 +299,7 @@ def geodetic_to_ecef(lla_point: ArrayLike) -> Float64Array:
             f"lla_point has shape {lla.shape}; pass latitude, longitude and optionally altitude, shape (2,) or (3,)"
         )
     latitude_deg, longitude_deg, altitude_m = (*lla.tolist(), 0.0)[:3]
-    if abs(latitude_deg) > 90.0:  # which the formulas would take for a place on the other side of the pole
+    if abs(latitude_deg) > 90.0:  # the formulas would return a position on the other side of the pole
         raise InvalidArgumentError(
             f"lla_point has the latitude {latitude_deg}, its first number; allowed are -90 to 90 degrees"
         )

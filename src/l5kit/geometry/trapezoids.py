@@ -1,4 +1,4 @@
-"""Polygons with holes as trapezoids, which are convex and small, so that what holds a point is found fast."""
+"""Trapezoids of polygons with holes: small convex pieces for fast point location."""
 
 from collections.abc import Sequence
 
@@ -8,26 +8,27 @@ from l5kit._types import Float64Array
 
 
 def cut_into_trapezoids(rings: Sequence[Float64Array]) -> list[Float64Array]:
-    """Return what lies inside an odd number of rings as trapezoids with level upper and lower sides.
+    """Return the area inside an odd number of rings as trapezoids with horizontal upper and lower sides.
 
-    A sweep goes up over the corners. Between two of them the edges that it crosses bound what is inside, in pairs from
-    the left; a trapezoid goes on as long as its two edges do and nothing comes between them. Of n corners there are
-    O(n) trapezoids. Rings may touch; where they cross, what is inside is right but for the heights between two corners.
+    A sweep line moves up over the corners. Between two corners the edges that it crosses bound the inside in pairs from
+    the left; a trapezoid continues while its two edges do and no edge comes between them. For n corners there are O(n)
+    trapezoids. Rings may touch; if they cross, the result is wrong only between the two corner heights around the
+    crossing.
 
     Args:
-        rings: Outlines and holes, x and y of the corners of each, closed by themselves, float64 (n, 2).
+        rings: Outlines and holes, x and y of the corners of each, closed implicitly, float64 (n, 2).
 
     Returns:
-        Three or four corners of each, counter-clockwise from the lower left, float64 (3 or 4, 2).
+        Three or four corners of each trapezoid, counter-clockwise from the lower left, float64 (3 or 4, 2).
     """
-    # the edges that are not level, each from its lower to its upper end, by their lower ends, (E, 2, 2)
+    # edges that are not horizontal, each from lower to upper end, sorted by lower end, (E, 2, 2)
     edges = np.concatenate([np.zeros((0, 2, 2)), *(np.stack([ring, np.roll(ring, -1, axis=0)], 1) for ring in rings)])
     edges = edges[edges[:, 0, 1] != edges[:, 1, 1]]
     is_down = edges[:, 0, 1] > edges[:, 1, 1]
     edges[is_down] = edges[is_down, ::-1]
     edges = edges[np.argsort(edges[:, 0, 1], kind="stable")]
 
-    # the sweep goes up from one height of corners to the next
+    # sweep from one corner height to the next
     starts_y, ends_y = edges[:, 0, 1], edges[:, 1, 1]
     slopes = (edges[:, 1, 0] - edges[:, 0, 0]) / (ends_y - starts_y)
     heights = np.unique(edges[..., 1])
@@ -36,14 +37,14 @@ def cut_into_trapezoids(rings: Sequence[Float64Array]) -> list[Float64Array]:
     begun: dict[tuple[int, int], float] = {}
     trapezoids = []
     for step, (low, high) in enumerate(zip(heights[:-1].tolist(), heights[1:].tolist(), strict=True)):
-        # the edges of this step, from left to right in its middle
+        # edges of this step, from left to right at its middle
         new = np.arange(num_started[step - 1] if step else 0, num_started[step])
         crossed = np.concatenate([crossed[ends_y[crossed] > low], new])
         middle = 0.5 * (low + high)
         middles_x = edges[crossed, 0, 0] + (middle - starts_y[crossed]) * slopes[crossed]
         ordered = crossed[np.argsort(middles_x, kind="stable")].tolist()
         pairs = set(zip(ordered[::2], ordered[1::2], strict=False))
-        # what does not go on ends here
+        # trapezoids that do not continue end here
         trapezoids += [(*pair, begun.pop(pair), low) for pair in list(begun) if pair not in pairs]
         begun |= {pair: low for pair in pairs if pair not in begun}
     trapezoids += [(*pair, low, float(heights[-1])) for pair, low in begun.items()]

@@ -1,4 +1,4 @@
-"""Points counted in grids of cells."""
+"""Voxel grids: counts of points per cell."""
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -8,7 +8,7 @@ from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
 
 def points_within_bounds(coords: ArrayLike, shape: ArrayLike) -> BoolArray:
-    """Return which points lie in a grid: every coordinate at least 0 and below the grid's length on that axis.
+    """Return which points are inside a grid: each coordinate at least 0 and below the length of the grid on that axis.
 
     Args:
         coords: Shape (N, D), D = 3 for voxels.
@@ -18,7 +18,7 @@ def points_within_bounds(coords: ArrayLike, shape: ArrayLike) -> BoolArray:
         Shape (N,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not match.
     """
     points, lengths = np.asarray(coords), np.asarray(shape)
     if lengths.ndim != 1 or points.ndim != 2 or points.shape[1] != len(lengths):
@@ -40,16 +40,16 @@ def voxel_coords_to_intensity_grid(
     Args:
         voxel_coords: Cell of each point, integers of shape (N, D).
         shape: Cells on each axis, D of them.
-        dtype: Of the result.
-        drop_out_of_bounds: Whether points outside the grid are left out. If not, coordinates down to ``-length`` count
-            from the end of their axis, as NumPy's indices do, and anything further out is an error.
+        dtype: Dtype of the result.
+        drop_out_of_bounds: Whether points outside the grid are skipped. If not, coordinates down to ``-length`` count
+            from the end of their axis, like NumPy indices, and anything further out is an error.
 
     Returns:
         Array of shape ``shape``.
 
     Raises:
-        InvalidArgumentError: ``voxel_coords`` holds no integers, or the shapes do not fit.
-        IndexOutOfRangeError: A coordinate lies outside the grid and ``drop_out_of_bounds`` is off.
+        InvalidArgumentError: ``voxel_coords`` are not integers, or the shapes do not match.
+        IndexOutOfRangeError: A coordinate is outside the grid and ``drop_out_of_bounds`` is False.
     """
     coords = np.asarray(voxel_coords)
     if coords.size and not np.issubdtype(coords.dtype, np.integer):
@@ -77,6 +77,6 @@ def normalize_intensity(x: ArrayLike, max_intensity: float) -> NumericArray:
 
     Args:
         x: Intensities, any shape.
-        max_intensity: The intensity that becomes 1.
+        max_intensity: Intensity that becomes 1.
     """
     return np.clip(np.asarray(x) / max_intensity, 0, 1)

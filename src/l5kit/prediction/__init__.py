@@ -1,4 +1,4 @@
-"""Models that predict the motion of all agents."""
+"""Networks that predict the motion of all agents."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Closed-loop simulation: scenes of a log that are driven on by models, rules or the log itself."""
+"""Closed-loop simulation: scenes of a log continued by models, rule-based drivers or log replay."""
 
 import lazy_loader
 

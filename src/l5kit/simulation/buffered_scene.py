@@ -1,4 +1,4 @@
-"""Buffered scene: one scene of a record buffer as a dataset, whose arrays are taken out when somebody asks for them."""
+"""Buffered scene: one scene of a record buffer as a dataset, whose arrays are copied out on first access."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from l5kit.errors import InvalidArgumentError
 
 
 class _TakenArray:
-    """An array of a buffered scene, taken out of the buffer when somebody asks for it."""
+    """Array of a buffered scene, copied out of the buffer on first access."""
 
     def __set_name__(self, owner: type["BufferedScene"], name: str) -> None:
         self._name = name
@@ -26,14 +26,14 @@ class _TakenArray:
 
 
 class BufferedScene(ChunkedDataset):
-    """One scene of a buffer as a dataset in memory, as scripts of L5Kit 1.5 read and change it.
+    """One scene of a buffer as a dataset in memory, which scripts of L5Kit 1.5 can read and change.
 
-    As long as nobody asks for its arrays, the scene is what stands in the buffer. From then on it is what stands in the
-    arrays that were handed out, which may be written to and replaced, and :meth:`put_back` copies them to the buffer.
+    Until its arrays are accessed, the scene is the content of the buffer. From then on it is the content of the handed
+    out arrays, which may be written to and replaced; :meth:`put_back` copies them to the buffer.
 
     Args:
         buffer: The buffer.
-        scene: The scene, counted in it.
+        scene: Index of the scene in the buffer.
     """
 
     frames: Any = _TakenArray()
@@ -63,14 +63,14 @@ class BufferedScene(ChunkedDataset):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the arrays were handed out, and hold what the buffer need not."""
+        """Whether the arrays were handed out and may differ from the buffer."""
         return self._taken is not None
 
     def put_back(self) -> None:
-        """Copy arrays that were handed out, and may have been changed since, to the buffer.
+        """Copy arrays that were handed out, and may have been changed, to the buffer.
 
         Raises:
-            InvalidArgumentError: There are other numbers of frames, or the intervals do not name each row once.
+            InvalidArgumentError: The number of frames differs, or the intervals do not cover each row once.
         """
         if self._taken is None:
             return
@@ -87,14 +87,14 @@ class BufferedScene(ChunkedDataset):
         self._buffer.replace_tl_faces(rows, scene.tl_faces, np.diff(scene.frames[FACE_INTERVAL], axis=1)[:, 0])
 
     def array(self, name: str) -> RecordArray:
-        """Return one of the arrays, which are all handed out now."""
+        """Return one of the arrays; this hands out all of them."""
         if self._taken is None:
             self._taken = self._buffer.scene(self._scene)
         array: RecordArray = self._changed.get(name, getattr(self._taken, name))
         return array
 
     def replace(self, name: str, array: RecordArray) -> None:
-        """Take another array for one of them."""
+        """Replace one of the arrays."""
         if hasattr(self, "_changed"):  # the constructor of the base class sets empty arrays
             self.array(name)
             self._changed[name] = array

@@ -1,4 +1,4 @@
-"""Dataset of a simulation: scenes of a batch that change frame by frame, and the samples of what they are now."""
+"""Dataset of a simulation: a batch of scenes that change frame by frame, and samples of their current state."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -39,22 +39,22 @@ Controlled = tuple[int, int]
 
 @dataclass
 class SimulationConfig:
-    """What is simulated, and whom a model of agents controls.
+    """Options of a simulation.
 
     Attributes:
         use_ego_gt: Whether the AV is replayed from the log.
         use_agents_gt: Whether the agents are replayed from the log.
-        disable_new_agents: Whether every agent is hidden that would not be controlled in the first frame: also those
-            that are no cars, and with replayed agents too. The recorded scenes lack them as well.
-        distance_th_far: A car that is controlled stays so while it is closer to the AV than this, metres.
-        distance_th_close: A car that is not controlled yet becomes so when it is closer than this, metres.
-        start_frame_index: First frame of each scene; those before are cut off, so that nothing has a past there.
+        disable_new_agents: Whether agents that would not be controlled in the first frame are hidden, in the recorded
+            scenes as well. This includes agents that are not cars, and applies to replayed agents, too.
+        distance_th_far: A controlled car stays controlled while it is closer to the AV than this, metres.
+        distance_th_close: An uncontrolled car becomes controlled when it is closer to the AV than this, metres.
+        start_frame_index: First frame of each scene; earlier frames are cut off and not available as history.
         num_simulation_steps: Number of frames; None for all up to the end of the shortest scene.
-        show_info: Whether a bar is shown.
-        controlled_classes: Who may be controlled: ``cars`` by the label of each row, as in L5Kit 1.5; all ``vehicles``,
-            or ``all`` road users, by the class that most rows of a track have.
-        keep_labels_and_velocities: Whether agents that are controlled keep label and class and get the velocity of
-            their last step; else they are cars for sure that have none, as in 1.5.
+        show_info: Whether to show a progress bar.
+        controlled_classes: Agents that may be controlled: ``cars`` by the label of each row, as in L5Kit 1.5; all
+            ``vehicles`` or ``all`` road users by the majority class of their track.
+        keep_labels_and_velocities: Whether controlled agents keep label and class and get the velocity of their last
+            step; otherwise they become cars without velocity, as in 1.5.
     """
 
     use_ego_gt: bool = False
@@ -73,24 +73,24 @@ class SimulationConfig:
 
 
 class SimulationDataset:
-    """Scenes of a batch that a simulation changes frame by frame, and samples of what they are now.
+    """Batch of scenes that a simulation changes frame by frame, with samples of their current state.
 
-    The scenes lie together in one record buffer; the datasets that are passed in become faces of it, and are cut to
-    the frames that are simulated (``dataset`` and ``cumulative_sizes`` of each are replaced).
+    All scenes share one record buffer. The datasets that are passed in become views of it, cut to the simulated frames
+    (their ``dataset`` and ``cumulative_sizes`` are replaced).
 
     Args:
-        scene_dataset_batch: A dataset of one scene in memory for each scene index, as ``get_scene_dataset`` of the
-            datasets of :mod:`l5kit.dataset` returns it, or anything with ``dataset``, ``cfg``, ``cumulative_sizes``,
-            indexing and ``get_frame``. A perturbation is left out, with a ``RuntimeWarning``.
-        sim_cfg: What is simulated.
+        scene_dataset_batch: A dataset with one scene in memory for each scene index, as returned by
+            ``get_scene_dataset`` of the datasets of :mod:`l5kit.dataset`, or anything with ``dataset``, ``cfg``,
+            ``cumulative_sizes``, indexing and ``get_frame``. Perturbations are skipped, with a ``RuntimeWarning``.
+        sim_cfg: Simulation options.
 
     Attributes:
-        scene_dataset_batch: The datasets, by scene index, as they are now.
-        recorded_scene_dataset_batch: The datasets as they were at the start, after agents were hidden.
-        sim_cfg: What is simulated.
+        scene_dataset_batch: Datasets by scene index, in their current state.
+        recorded_scene_dataset_batch: Datasets at the start of the simulation, after agents were hidden.
+        sim_cfg: Simulation options.
 
     Raises:
-        InvalidArgumentError: There is no scene, or one of them does not have the frames.
+        InvalidArgumentError: There are no scenes, or a scene lacks the requested frames.
     """
 
     def __init__(self, scene_dataset_batch: Mapping[int, Any], sim_cfg: SimulationConfig) -> None:
@@ -110,7 +110,7 @@ class SimulationDataset:
         near_m, far_m = (max(0.0, each) for each in (sim_cfg.distance_th_close, sim_cfg.distance_th_far))
         self._control = AgentControl(sim_cfg.controlled_classes, near_m, far_m)
 
-        # routes are those of the scenes as a whole, before these are cut
+        # routes are computed from the whole scenes, before these are cut
         maker = self._maker()
         self._routes: FollowedRoutes | None = None
         if maker is not None and maker.route_map is not None:
@@ -124,10 +124,10 @@ class SimulationDataset:
         facts = next(iter(subsets.values())).facts
         self._buffer = RecordBuffer([SceneRecords.of_scene_dataset(each) for each in subsets.values()], facts=facts)
         self._scene_ids = np.array(list(subsets), np.int64)
-        self._is_known = False  # tracks are read when somebody first asks who is controlled
+        self._is_known = False  # tracks are read on the first query for controlled agents
         self._take_up_tracks([], set())
 
-        # the datasets become faces of the buffer; copies of them keep the scenes as they were
+        # the datasets become views of the buffer; copies of them keep the scenes as recorded
         self._position = {scene: index for index, scene in enumerate(subsets)}
         self._faces: list[BufferedScene] = []
         self.recorded_scene_dataset_batch: dict[int, Any] = {}
@@ -144,15 +144,15 @@ class SimulationDataset:
     def from_dataset_indices(
         dataset: Any, scene_indices: Sequence[int], sim_cfg: SimulationConfig
     ) -> "SimulationDataset":
-        """Return the dataset of some scenes.
+        """Return a simulation dataset of some scenes.
 
         Args:
-            dataset: A dataset of :mod:`l5kit.dataset`, or one like it; it is not changed.
-            scene_indices: The scenes, in the order of the batch.
-            sim_cfg: What is simulated.
+            dataset: A dataset of :mod:`l5kit.dataset`, or a compatible one; it is not changed.
+            scene_indices: Indices of the scenes, in the order of the batch.
+            sim_cfg: Simulation options.
 
         Raises:
-            InvalidArgumentError: A scene is named twice, or is not there.
+            InvalidArgumentError: A scene is listed twice, or does not exist.
         """
         if len(set(scene_indices)) != len(scene_indices):
             raise InvalidArgumentError(f"scene_indices must name each scene once, got {list(scene_indices)}")
@@ -172,14 +172,14 @@ class SimulationDataset:
         return self.get_min_len()
 
     def rasterise_frame_batch(self, state_index: int) -> list[Sample]:
-        """Return the sample of the AV in a frame of each scene, in the order of the scenes.
+        """Return the AV sample of a frame for each scene, in the order of the scenes.
 
         Args:
-            state_index: The frame; a negative one is counted from the end.
+            state_index: Frame index; a negative one counts from the end.
 
         Raises:
             IndexOutOfRangeError: There is no such frame.
-            SampleError: A dataset that makes its samples one by one cannot make one.
+            SampleError: A dataset without batched samples fails to build one.
         """
         state_index += len(self) if state_index < 0 else 0
         columns = self._ego_columns(state_index)
@@ -189,11 +189,11 @@ class SimulationDataset:
         return [self._of_scene(sample, scene) for sample, scene in zip(samples, self._position, strict=True)]
 
     def ego_batch(self, state_index: int) -> "dict[str, torch.Tensor]":
-        """Return what ``collate`` makes of :meth:`rasterise_frame_batch`, without single samples where possible.
+        """Return the collated :meth:`rasterise_frame_batch`; single samples are avoided where possible.
 
         Raises:
             IndexOutOfRangeError: There is no such frame.
-            SampleError: A dataset that makes its samples one by one cannot make one.
+            SampleError: A dataset without batched samples fails to build one.
         """
         columns = self._ego_columns(state_index)
         batch: dict[str, torch.Tensor] = (
@@ -202,7 +202,7 @@ class SimulationDataset:
         return batch
 
     def ego_targets(self, state_index: int) -> dict[str, NumericArray]:
-        """Return :meth:`ego_batch` as arrays, without pictures, which are not even drawn where that can be avoided.
+        """Return :meth:`ego_batch` as arrays, without images; where possible these are not even drawn.
 
         Raises:
             IndexOutOfRangeError: There is no such frame.
@@ -216,7 +216,7 @@ class SimulationDataset:
         return {key: np.asarray(value) for key, value in columns.items()}
 
     def rasterise_agents_frame_batch(self, state_index: int) -> dict[Controlled, Sample]:
-        """Return the samples of the agents that are controlled in a frame, by scene and track; they are tracked then.
+        """Return samples of the agents controlled in a frame, by scene and track, and record these as controlled.
 
         Raises:
             IndexOutOfRangeError: There is no such frame.
@@ -227,7 +227,7 @@ class SimulationDataset:
         return {key: self._single(key, state_index) for key in keys}
 
     def agents_batch(self, state_index: int) -> "dict[str, torch.Tensor] | None":
-        """Return what ``collate`` makes of :meth:`rasterise_agents_frame_batch`; None if no agent is controlled.
+        """Return the collated :meth:`rasterise_agents_frame_batch`; None if no agent is controlled.
 
         Raises:
             IndexOutOfRangeError: There is no such frame.
@@ -241,7 +241,7 @@ class SimulationDataset:
         return batch
 
     def _ego_columns(self, state_index: int) -> dict[str, Column] | None:
-        """Return the samples of the AV in a frame as columns; None where they are made one by one."""
+        """Return AV samples of a frame as columns; None if samples are built one by one."""
         self._require_frame(state_index)
         self._take_over_logs()
         maker = self._maker()
@@ -250,51 +250,51 @@ class SimulationDataset:
         return self._make_columns(maker, state_index, np.arange(len(self._faces)))
 
     def _agent_columns(self, state_index: int) -> tuple[list[Controlled], dict[str, Column] | None]:
-        """Return the agents that are controlled in a frame, which are tracked then, and their samples as columns.
+        """Return the agents controlled in a frame, and their samples as columns; record these agents as controlled.
 
-        There are no columns where there are no agents, or their samples are made one by one.
+        The columns are None if there are no agents, or samples are built one by one.
         """
         self._require_frame(state_index)
         agents, chosen = self._find_controlled(state_index)
         keys = self._keys_of(agents.track_rows[chosen])
         maker = self._maker() if keys else None
-        of_chosen = agents.scenes_of_rows[chosen], agents.buffer_rows[chosen]
-        columns = None if maker is None else self._make_columns(maker, state_index, *of_chosen)
+        chosen_rows = agents.scenes_of_rows[chosen], agents.buffer_rows[chosen]
+        columns = None if maker is None else self._make_columns(maker, state_index, *chosen_rows)
         self._driven.note(agents.track_rows[chosen])
         return keys, columns
 
     @property
     def _agents_tracked(self) -> set[Controlled]:
-        """Scene and track of the agents that were controlled last, under the name that 1.5 has."""
+        """Scene and track of the agents that were controlled last; the name is that of 1.5."""
         return set(self._keys_of(np.flatnonzero(self._driven.is_driven)))
 
     def _keys_of(self, tracks: Int64Array) -> list[Controlled]:
-        """Return scene and track id of rows (K,) of the table of tracks."""
+        """Return scene and track id of rows (K,) of the track table."""
         scenes = self._scene_ids[self._tracks.scenes_of_tracks[tracks]]
         return list(zip(scenes.tolist(), self._tracks.track_ids[tracks].tolist(), strict=True))
 
     def set_ego(
         self, state_index: int, output_index: int, ego_translations: NumericArray, ego_yaws: NumericArray
     ) -> None:
-        """Write the pose of the AV into a frame of each scene; z stays, and the rotation becomes one about z.
+        """Write the pose of the AV into a frame of each scene; z is kept, and the rotation becomes one about z.
 
         Args:
-            state_index: The frame.
-            output_index: Which of the T poses is written.
+            state_index: Frame to write.
+            output_index: Index of the pose to write, of T.
             ego_translations: World x and y, (S, T, 2).
             ego_yaws: World headings, (S, T).
 
         Raises:
-            InvalidArgumentError: There are other numbers of poses than scenes, or no such frame.
+            InvalidArgumentError: The number of poses differs from that of scenes, or there is no such frame.
         """
         if len(ego_translations) != len(ego_yaws):
             raise InvalidArgumentError(
-                f"ego_translations and ego_yaws must be of as many scenes, got {len(ego_translations)} and "
+                f"ego_translations and ego_yaws must have one entry per scene each, got {len(ego_translations)} and "
                 f"{len(ego_yaws)}"
             )
         if len(ego_yaws) != len(self._faces):
             raise InvalidArgumentError(
-                f"ego_translations and ego_yaws must be of all {len(self._faces)} scenes, got {len(ego_yaws)}"
+                f"ego_translations and ego_yaws must cover all {len(self._faces)} scenes, got {len(ego_yaws)}"
             )
         self._require_frame(state_index, InvalidArgumentError)
         positions_m = np.asarray(ego_translations)[:, output_index, :2].astype(np.float64)
@@ -307,14 +307,14 @@ class SimulationDataset:
                 face.frames["ego_rotation"][state_index] = yaw_as_rotation33(float(yaws_rad[index]))
 
     def set_agents(self, state_index: int, agents_infos: Mapping[Controlled, RecordArray]) -> None:
-        """Put agents into a frame: over the row of their track, or behind the other agents.
+        """Put agents into a frame: over the row of their track, or after the other agents.
 
         Args:
-            state_index: The frame.
+            state_index: Frame to write.
             agents_infos: One record, ``AGENT_DTYPE``, (1,), by scene and track.
 
         Raises:
-            InvalidArgumentError: There is no such scene or frame, or a value is not one record.
+            InvalidArgumentError: There is no such scene or frame, or a value is not a single record.
         """
         self._require_frame(state_index, InvalidArgumentError)
         for (scene, _), agent in agents_infos.items():
@@ -323,7 +323,7 @@ class SimulationDataset:
             if np.shape(agent) != (1,):
                 raise InvalidArgumentError(f"agents_infos must hold records of shape (1,), got {np.shape(agent)}")
         if self.sim_cfg.keep_labels_and_velocities and state_index > 0:
-            # copies of them get the labels that they had in the frame before, and the velocity of their step
+            # copies of the records get the label of the previous frame, and the velocity of their step
             self._put_back()
             keys = list(agents_infos)
             before = self._buffer.frame_rows([self._position[scene] for scene, _ in keys], state_index - 1)
@@ -336,7 +336,8 @@ class SimulationDataset:
                     agent["velocity"] = (agent["centroid"] - last["centroid"]) / step_time_s
         self._take_over_logs()
 
-        # where arrays were handed out they hold the scene, and the buffer gets it later; all others at once
+        # Scenes with handed out arrays are written there and copied to the buffer later; all others are written at
+        # once.
         buffered: list[int] = []
         records: list[RecordArray] = []
         for (scene, _), agent in agents_infos.items():
@@ -350,7 +351,7 @@ class SimulationDataset:
             self._buffer.put_agents(self._buffer.frame_rows(buffered, state_index), join_records(records))
 
     def _cut(self) -> dict[int, Any]:
-        """Return the frames that are simulated of each scene."""
+        """Return the simulated frames of each scene."""
         logs = {scene: each.dataset for scene, each in self.scene_dataset_batch.items()}
         shortest = min(len(log.frames) for log in logs.values())
         start, num_steps = self.sim_cfg.start_frame_index, self.sim_cfg.num_simulation_steps
@@ -363,13 +364,13 @@ class SimulationDataset:
         return {scene: get_frames_subset(log, start, end) for scene, log in logs.items()}
 
     def _take_up_tracks(self, scenes: Sequence[SceneRecords], tracked: set[Controlled]) -> None:
-        """Read which tracks scenes have, and who of them may be controlled and is."""
+        """Read the tracks of scenes, those that may be controlled, and those that are controlled now."""
         self._tracks = TrackTable.of_scenes(scenes, threshold=self._threshold)
         self._driven = DrivenTracks.of(self._tracks.is_of_classes(self.sim_cfg.controlled_classes), self._threshold)
         self._driven.is_driven[:] = [key in tracked for key in self._keys_of(np.arange(len(self._tracks)))]
 
     def _hide_new_agents(self, subsets: Mapping[int, ChunkedDataset]) -> None:
-        """Hide all who would not be controlled in the first frames, in the buffer and in what was recorded."""
+        """Hide agents that would not be controlled in the first frame, in the buffer and in the recorded scenes."""
         agents, chosen = self._find_controlled(0)
         is_hidden = np.ones(len(self._tracks), np.bool_)
         is_hidden[agents.track_rows[chosen]] = False
@@ -378,14 +379,14 @@ class SimulationDataset:
             part = slice(*tracks.starts[index : index + 2])
             track_ids, is_away = tracks.track_ids[part], is_hidden[part]
 
-            # the rows of all frames of the scene in the buffer, by the rule of disable_agents
+            # rows of all frames of the scene in the buffer, selected like in disable_agents
             intervals = buffer.frames[AGENT_INTERVAL][buffer.scene_starts[index] : buffer.scene_stops[index]]
             rows = expand_ranges(intervals[:, 0], intervals[:, 1] - intervals[:, 0])
             hide_records(buffer.agents, rows[np.isin(buffer.agents["track_id"][rows], track_ids[is_away])])
             disable_agents(subset, track_ids[~is_away])
 
     def _find_controlled(self, state_index: int) -> tuple[AgentsNow, Int64Array]:
-        """Return the agents of a frame of all scenes, and which of them are controlled."""
+        """Return the agents of a frame of all scenes, and the rows of those that are controlled."""
         self._put_back()
         frames = self._buffer.frames[self._frame_rows(state_index)]
         if not self._is_known:
@@ -393,7 +394,7 @@ class SimulationDataset:
             self._take_up_tracks([SceneRecords.of_scene_dataset(log) for log in logs], set())
             self._is_known = True
         agents = self._agents_of(frames)
-        if (agents.track_rows < 0).any():  # somebody has put in tracks that the log does not have
+        if (agents.track_rows < 0).any():  # a user has inserted tracks that the log lacks
             scenes = [self._buffer.scene(index) for index in range(len(frames))]
             self._take_up_tracks(scenes, self._agents_tracked)
             agents = self._agents_of(frames)
@@ -405,7 +406,7 @@ class SimulationDataset:
         return read_agents(self._buffer.agents, frames, self._tracks, scenes, self._threshold)
 
     def _maker(self) -> BaseEgoDataset | None:
-        """Return a dataset that makes the samples of all scenes at once; None if they are made one by one."""
+        """Return a dataset that builds samples of all scenes at once; None if they are built one by one."""
         first, *others = self.scene_dataset_batch.values()
         if not isinstance(first, BaseEgoDataset) or not first.makes_columns:
             return None
@@ -415,7 +416,7 @@ class SimulationDataset:
     def _make_columns(
         self, maker: BaseEgoDataset, state_index: int, scene_indices: Int64Array, rows: Int64Array | None = None
     ) -> dict[str, Column]:
-        """Return samples of a frame of scenes (B,), those of the AV or of rows of agents (B,)."""
+        """Return samples (B,) of one frame: of the AV of each scene, or of agents if their rows (B,) are given."""
         self._put_back()
         samples = SampleIndices(scene_indices, np.full(len(scene_indices), state_index), rows)
         names, routes = self._scene_ids, self._routes
@@ -431,13 +432,13 @@ class SimulationDataset:
         return sample | {"scene_index": scene}
 
     def _put_back(self) -> None:
-        """Copy what somebody may have written into datasets of scenes to the buffer."""
+        """Copy changes that users may have made to datasets of scenes to the buffer."""
         self._take_over_logs()
         for face in self._faces:
             face.put_back()
 
     def _take_over_logs(self) -> None:
-        """Take the arrays of logs that somebody has put in the place of the simulation's own."""
+        """Take over logs that a user has assigned to the datasets of scenes."""
         for face, dataset in zip(self._faces, self.scene_dataset_batch.values(), strict=True):
             log = dataset.dataset
             if log is not face:

@@ -1,6 +1,6 @@
-"""Intelligent driver model (IDM): how hard a driver accelerates or brakes behind a leader, and the step that follows.
+"""Intelligent driver model (IDM): acceleration of a driver behind a leader, and the step that results.
 
-Every vehicle is computed on its own, in float64 and in the same order of operations, so that a batch gives the same
+Vehicles are computed independently, in float64 and in a fixed order of operations, so that a batch gives the same
 bits as its vehicles one by one.
 """
 
@@ -20,11 +20,11 @@ class IntelligentDriverParams:
     """Parameters of the intelligent driver model; the defaults are those of the agents of the nuPlan devkit.
 
     Attributes:
-        standing_gap_m: s0, the gap to a leader when both have stopped, above 0.
-        headway_s: T, the time behind a leader, at least 0.
+        standing_gap_m: s0, the gap to a leader at standstill, above 0.
+        headway_s: T, the time gap to a leader, at least 0.
         max_acceleration_mps2: a, the highest acceleration, above 0.
-        max_braking_mps2: b, how hard the driver brakes at most, above 0.
-        exponent: How late an approach to the wanted speed becomes gentle, above 0.
+        max_braking_mps2: b, the hardest braking, above 0.
+        exponent: Exponent of v / v0, above 0; the larger, the later acceleration fades towards the desired speed.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -41,7 +41,7 @@ class IntelligentDriverParams:
 
     @property
     def kernel_parameters(self) -> tuple[float, float, float, float, float]:
-        """The parameters in their order, as kernels take them."""
+        """The parameters in order, for kernels."""
         return (
             float(self.standing_gap_m),
             float(self.headway_s),
@@ -52,24 +52,24 @@ class IntelligentDriverParams:
 
 
 AGENT_DRIVER = IntelligentDriverParams()
-"""Drivers of agents, as published with nuPlan: a 1, b 2, s0 1, T 1.5."""
+"""Driver of agents, as published with nuPlan: a 1, b 2, s0 1, T 1.5."""
 
 AV_DRIVER = IntelligentDriverParams(max_braking_mps2=3.0)
-"""Driver of the AV, as published with nuPlan: as for agents, but b 3."""
+"""Driver of the AV, as published with nuPlan: like agents, but b 3."""
 
 
 @dataclass(frozen=True)
 class Following:
-    """What N drivers see: how fast they are, how fast they want to be, and their leaders.
+    """State of N drivers: speeds, desired speeds, and leaders.
 
     Attributes:
         speeds_mps: Speeds, at least 0, (N,) float64.
-        gaps_m: From bumper to bumper, below 0 where boxes overlap, infinite without a leader, (N,) float64.
+        gaps_m: Gaps from bumper to bumper, negative for overlapping boxes, infinite without a leader, (N,) float64.
         leader_speeds_mps: Speeds of the leaders along the path, any finite number without a leader, (N,) float64.
         wanted_speeds_mps: v0, above 0, (N,) float64.
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a type is not float64, or a value is out of range.
+        InvalidArgumentError: Shapes do not match, a type is not float64, or a value is out of range.
     """
 
     speeds_mps: Float64Array
@@ -94,17 +94,17 @@ class Following:
 
 
 def intelligent_driver_accelerations(seen: Following, params: IntelligentDriverParams = AGENT_DRIVER) -> Float64Array:
-    """Return how hard drivers accelerate, (N,) float64 in m/s2, within [-b, a].
+    """Return the accelerations of drivers, (N,) float64 in m/s2, within [-b, a].
 
     With s* = s0 + max(0, v T + v (v - v_lead) / (2 sqrt(a b))) and the gap s, at least s0:
     a (1 - (v / v0)^4 - (s* / s)^2). Source: Treiber, Hennecke and Helbing, Phys. Rev. E 62 (2000), with the limits of
-    the nuPlan devkit. What is added to s0 is at least 0, as in Treiber and Kesting, Traffic Flow Dynamics (2013), eq.
-    11.15: the devkit squares s* also where it is negative, with which a vehicle at 10 m/s brakes at b because a leader
-    20 m ahead drives away at 25 m/s.
+    the nuPlan devkit. The term added to s0 is at least 0, as in Treiber and Kesting, Traffic Flow Dynamics (2013), eq.
+    11.15: the devkit squares s* even if it is negative, so that a vehicle at 10 m/s brakes at b because a leader 20 m
+    ahead drives away at 25 m/s.
 
     Args:
-        seen: N drivers and their leaders.
-        params: The same for all of them.
+        seen: State of N drivers.
+        params: Parameters of all drivers.
     """
     arrays = (seen.speeds_mps, seen.gaps_m, seen.leader_speeds_mps, seen.wanted_speeds_mps)
     plain = tuple(array if array.flags.carray else array.copy() for array in arrays)
@@ -114,14 +114,14 @@ def intelligent_driver_accelerations(seen: Following, params: IntelligentDriverP
 def intelligent_driver_step(
     seen: Following, step_time_s: float, params: IntelligentDriverParams = AGENT_DRIVER
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the speeds (N,) m/s after a step, never below 0, and the distances (N,) m that were driven in it.
+    """Return the speeds (N,) m/s after a step, never below 0, and the distances (N,) m driven in it.
 
-    The acceleration holds for the step; a vehicle that comes to a stop within it stays there.
+    The acceleration is constant during the step; a vehicle that stops within it remains at rest.
 
     Args:
-        seen: N drivers and their leaders.
+        seen: State of N drivers.
         step_time_s: Length of the step in seconds, above 0.
-        params: The same for all of them.
+        params: Parameters of all drivers.
 
     Raises:
         InvalidArgumentError: The step time is not above 0.
@@ -164,7 +164,7 @@ def wanted_gap(
     acceleration_mps2: float,
     braking_mps2: float,
 ) -> float:
-    """Return the gap s* that a driver wants, see :func:`intelligent_driver_accelerations`; for use inside kernels."""
+    """Return the desired gap s* of a driver, see :func:`intelligent_driver_accelerations`; for use inside kernels."""
     closing_m = speed_mps * (speed_mps - leader_speed_mps) / (2 * math.sqrt(acceleration_mps2 * braking_mps2))
     return standing_gap_m + max(closing_m + speed_mps * headway_s, 0.0)
 
@@ -173,7 +173,7 @@ def wanted_gap(
 def driver_acceleration(
     speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, parameters: tuple[float, ...]
 ) -> float:
-    """Return how hard one driver accelerates, see :func:`intelligent_driver_accelerations`; for use inside kernels.
+    """Return the acceleration of one driver, see :func:`intelligent_driver_accelerations`; for use inside kernels.
 
     ``parameters`` are the fields of :class:`IntelligentDriverParams`, in their order, as float.
     """
@@ -185,7 +185,7 @@ def driver_acceleration(
 def unbounded_acceleration(
     speed_mps: float, gap_m: float, leader_speed_mps: float, wanted_speed_mps: float, parameters: tuple[float, ...]
 ) -> float:
-    """Return the acceleration that the model asks for before it is cut to [-b, a]; as :func:`driver_acceleration`."""
+    """Return the acceleration of the model before clipping to [-b, a]; arguments as in :func:`driver_acceleration`."""
     standing_gap_m, headway_s, max_acceleration, max_braking, exponent = parameters
     wanted_m = wanted_gap(speed_mps, leader_speed_mps, standing_gap_m, headway_s, max_acceleration, max_braking)
     pressure = wanted_m / max(gap_m, standing_gap_m)

@@ -10,21 +10,21 @@ def require_step_time(step_time_s: float) -> None:
     """Refuse a step time that is not finite and above 0.
 
     Raises:
-        InvalidArgumentError: It is not finite, or not above 0.
+        InvalidArgumentError: The step time is not finite, or not above 0.
     """
     if not 0 < step_time_s < math.inf:
         raise InvalidArgumentError(f"step_time_s is {step_time_s}; pass seconds above 0")
 
 
 def require_positive(parameters: object, *, may_be_0: Collection[str] = ()) -> None:
-    """Refuse parameters that are not finite and above 0.
+    """Refuse parameters that are not finite and positive.
 
     Args:
         parameters: A dataclass of numbers.
-        may_be_0: Names of those that may be 0, too.
+        may_be_0: Names of parameters that may be 0.
 
     Raises:
-        InvalidArgumentError: One is out of range; the message names it.
+        InvalidArgumentError: A parameter is out of range; the message names it.
     """
     for name, value in vars(parameters).items():
         if not (0 < value < math.inf or (value == 0 and name in may_be_0)):

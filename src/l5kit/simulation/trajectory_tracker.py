@@ -1,4 +1,4 @@
-"""Tracker of planned trajectories: what a vehicle with lags does to follow the poses that somebody planned for it."""
+"""Tracker of planned trajectories: actions with which a vehicle with lags follows planned poses."""
 
 import functools
 import math
@@ -20,10 +20,10 @@ _Grid: TypeAlias = tuple[Int64Array, Float64Array]
 _Constants: TypeAlias = tuple[float, ...]
 
 _MOST_LOOKS_AHEAD = 10
-"""Part of a plan that is read, in look aheads; what comes later hardly shows in the fits of the first."""
+"""Part of a plan that is used, in multiples of the look-ahead; later poses hardly affect the first fitted values."""
 
 _CURVATURE_RIDGE = 1e-6
-"""Weight of squared curvatures in their fit, which settles those of a plan that stands still."""
+"""Weight of squared curvatures in their fit, which determines those of a plan at rest."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class TrackerParams:
     """Weights of the tracker; the defaults are those of the LQR tracker of the nuPlan devkit.
 
     Attributes:
-        step_time_s: Step in which plans are read and looked ahead, above 0.
-        num_steps: Steps looked ahead, at least 1.
-        speed_weight: Of the squared error of the speed at the end of the look ahead, at least 0.
-        acceleration_weight: Of the squared acceleration, above 0.
-        offset_weight: Of the squared offset to the left, in metres, at the end of the look ahead, at least 0.
-        heading_weight: Of the squared error of the heading there, at least 0.
-        steering_weight: Of the squared steering angle there, at least 0.
-        steering_rate_weight: Of the squared steering rate, above 0.
-        jerk_weight: Of squared jerks in the fit of the speeds, above 0.
-        curvature_rate_weight: Of squared rates of the curvature in its fit, above 0.
-        stopping_speed_mps: Where speed and reference speed are both at most this, the vehicle is stopping, at least 0.
-        stopping_gain_1ps: Braking over excess speed of a vehicle that is stopping, above 0.
+        step_time_s: Time step of the plan and of the look-ahead, above 0.
+        num_steps: Number of look-ahead steps, at least 1.
+        speed_weight: Weight of the squared error of the speed at the end of the look-ahead, at least 0.
+        acceleration_weight: Weight of the squared acceleration, above 0.
+        offset_weight: Weight of the squared offset to the left in metres at the end of the look-ahead, at least 0.
+        heading_weight: Weight of the squared error of the heading there, at least 0.
+        steering_weight: Weight of the squared steering angle there, at least 0.
+        steering_rate_weight: Weight of the squared steering rate, above 0.
+        jerk_weight: Weight of squared jerks in the fit of the speeds, above 0.
+        curvature_rate_weight: Weight of squared rates of the curvature in its fit, above 0.
+        stopping_speed_mps: The vehicle is stopping if speed and reference speed are at most this, at least 0.
+        stopping_gain_1ps: Braking over excess speed of a stopping vehicle, above 0.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -72,30 +72,30 @@ class TrackerParams:
 class TrajectoryTracker:
     """Linear-quadratic regulator that turns planned poses into actions of :class:`KinematicBicycle`.
 
-    Source: the LQR tracker of the nuPlan devkit, as described in its documents; signs and the points that these leave
-    open are ours. All that follows is about the rear axle, and n steps of time h are looked ahead.
+    Source: the LQR tracker of the nuPlan devkit, as described in its documents; signs and details that these leave open
+    are our own. All quantities refer to the rear axle, and the look-ahead has n steps of time h.
 
-    **Reference.** The plan is read, linearly between its poses, at the times 0, h, 2 h, ... up to its end, or to ten
-    times the look ahead. Speeds v of its steps minimise sum (v_i h - d_i)^2 + w sum j_i^2, where d is the way along
-    the heading, and the jerk j the second difference of v over h^2. Curvatures k minimise
-    sum (v_i k_i h - dyaw_i)^2 + w sum c_i^2, c the difference of k over h, and are cut to what the steering limit
-    allows. Behind its end a plan goes on with its last speed and curvature.
+    **Reference.** The plan is interpolated linearly at the times 0, h, 2 h, ... up to its end, or to ten times the
+    look-ahead. Speeds v of its steps minimise sum (v_i h - d_i)^2 + w sum j_i^2, where d is the distance along the
+    heading, and the jerk j the second difference of v over h^2. Curvatures k minimise
+    sum (v_i k_i h - dyaw_i)^2 + w sum c_i^2, c the difference of k over h, and are clipped to the steering limit.
+    Beyond its end a plan continues with its last speed and curvature.
 
     **Acceleration.** One decision for the time T = n h: a = q T / (r + q T^2) (v_n - v), which is 10/11 (v_n - v) with
     the default weights.
 
     **Steering rate.** One rate u for the n steps, for the offset e, the error of the heading p and the steering d:
-    e += v p h, p += v (d / wheel base - k) h, d += u h, where v goes on from the speed of the vehicle with the
-    acceleration above, not below 0. With the offset, heading and steering at the end being z + B u, it minimises
+    e += v p h, p += v (d / wheel base - k) h, d += u h, where v starts with the speed of the vehicle and changes with
+    the acceleration above, not below 0. With offset, heading and steering at the end being z + B u, it minimises
     z' Q z + R u^2.
 
-    **Stopping.** Where speed and reference speed are both at most 0.2 m/s, a = -0.5 (v - v_n) and u = 0.
+    **Stopping.** If speed and reference speed are both at most 0.2 m/s, a = -0.5 (v - v_n) and u = 0.
 
-    Speeds are tracked, not how far along its path a vehicle is: where a plan brakes by 2 m/s2 until it stands, the
-    vehicle comes to rest about 2 m past its end, unless the plan is made anew from where it is.
+    Speeds are tracked, not positions along the path: if a plan brakes by 2 m/s2 to a stop, the vehicle comes to rest
+    about 2 m beyond its end, unless it is replanned from the actual position.
 
     Attributes:
-        bicycle: The vehicles that are driven; their axles and their steering limit count.
+        bicycle: Vehicle model; its axles and its steering limit are used.
         params: Weights.
     """
 
@@ -103,18 +103,18 @@ class TrajectoryTracker:
     params: TrackerParams = field(default_factory=TrackerParams)
 
     def actions(self, states: VehicleStates, planned_poses: Float64Array, times_s: ArrayLike) -> Float64Array:
-        """Return what the vehicles should do now: wanted acceleration (m/s2) and steering rate (rad/s), (N, 2).
+        """Return the actions of vehicles: desired acceleration (m/s2) and steering rate (rad/s), (N, 2).
 
         Args:
             states: N vehicles.
             planned_poses: World poses of their centres, x, y in metres and yaw in radians, (N, T, 3) float64.
-            times_s: When they are to be there, seconds from now, rising, (T,). A plan that has begun, times[0] <= 0,
-                is read from now on; before another one stands the vehicle's pose now, at time 0. The last time is at
+            times_s: Times of the planned poses, seconds from now, ascending, (T,). A plan that has begun, times[0] <=
+                0, is used from now on; any other plan is preceded by the current pose at time 0. The last time is at
                 least ``params.step_time_s``.
 
         Raises:
-            InvalidArgumentError: A vehicle has no planned poses or some that are not finite, the shapes do not fit, or
-                the times do not rise or end too early.
+            InvalidArgumentError: A vehicle has no planned poses or some that are not finite, the shapes do not match,
+                or the times do not ascend or end too early.
         """
         times = np.asarray(times_s, dtype=np.float64)
         shape, step_s = (len(states), len(times), 3), self.params.step_time_s
@@ -144,11 +144,11 @@ class TrajectoryTracker:
 
     @functools.cached_property
     def parameters(self) -> tuple[_Constants, _Constants, _Constants]:
-        """What kernels take: parameters of the vehicle, of acceleration and of steering.
+        """Parameters for kernels: of the vehicle, of acceleration and of steering.
 
-        They are: how far behind the centre the rear axle is and how long the wheel base, in lengths, and the largest
-        tangent of the steering; the gain of the acceleration, and speed and gain of a stop; the step, and the weights
-        of curvature rate, offset, heading, steering and steering rate.
+        They are: distance of the rear axle behind the centre and wheel base as shares of the length, and the largest
+        tangent of the steering; the gain of the acceleration, and speed and gain of a stop; the time step, and the
+        weights of curvature rate, offset, heading, steering and steering rate.
         """
         params, geometry = self.params, self.bicycle.geometry
         ahead_s = params.num_steps * params.step_time_s
@@ -171,15 +171,15 @@ class TrajectoryTracker:
 
 @functools.lru_cache(maxsize=64)
 def _grid_of(times_s: tuple[float, ...], step_s: float, most_steps: int) -> _Grid:
-    """Return the knot before each of the times 0, h, 2 h, ..., and how far it is towards the next one, 0 to 1.
+    """Return the knot before each of the times 0, h, 2 h, ..., and the position between it and the next one, 0 to 1.
 
     Args:
-        times_s: Times of planned poses, which are the knots; before them stands the time 0 unless one is at most that.
+        times_s: Times of planned poses, which are the knots; time 0 is added before them if all are later.
         step_s: h.
-        most_steps: How many steps there are at most.
+        most_steps: Largest number of steps.
 
     Raises:
-        InvalidArgumentError: The times do not rise, or end before the first step.
+        InvalidArgumentError: The times do not ascend, or end before the first step.
     """
     times = np.array(times_s)
     is_rising = bool(np.isfinite(times).all() and (np.diff(times) > 0).all())
@@ -197,7 +197,7 @@ def _grid_of(times_s: tuple[float, ...], step_s: float, most_steps: int) -> _Gri
 
 @functools.lru_cache(maxsize=64)
 def speed_fit_matrix(num_steps: int, step_time_s: float, jerk_weight: float) -> Float64Array:
-    """Return F, (num_steps, num_steps), such that the fitted speeds are the distances d of the steps times F.
+    """Return the matrix F, (num_steps, num_steps), which maps distances d of the steps to fitted speeds, d F.
 
     The normal equations are (h^2 I + w D'D / h^4) v = h d, D the second differences; they depend on the horizon only.
     """
@@ -223,15 +223,15 @@ def _track(
     """Return the actions (N, 2) of vehicles one by one.
 
     Args:
-        arrays: Those of the states.
+        arrays: Arrays of the states.
         plan: Planned poses of the centres, (N, T, 3).
-        is_joined: Whether the pose of a vehicle now is the first knot of the grid, before the plan.
-        grid: Knot before each of the M + 1 times that are looked at, and the way to the next one.
-        speed_fit: (M, M).
-        num_ahead: Steps looked ahead.
-        vehicle: The first of :attr:`TrajectoryTracker.parameters`; the other two are its others.
-        longitudinal: How to accelerate.
-        lateral: How to steer.
+        is_joined: Whether the current pose of a vehicle is the first knot of the grid, before the plan.
+        grid: Knot before each of the M + 1 times of the grid, and the position between it and the next one.
+        speed_fit: Matrix of the speed fit, (M, M).
+        num_ahead: Number of look-ahead steps.
+        vehicle: First of :attr:`TrajectoryTracker.parameters`.
+        longitudinal: Second of these.
+        lateral: Third of these.
     """
     positions_m, yaws_rad, speeds_mps, _, steering_rad, lengths_m = arrays
     rear_share, base_share, max_tan = vehicle
@@ -266,13 +266,13 @@ def _track(
 
 @kernel_jit
 def _wrapped(angle_rad: float) -> float:
-    """Return an angle in [-pi, pi); one that lies there stays to the bit, which the remainder would round."""
+    """Return an angle wrapped into [-pi, pi); angles in this range are returned exactly, without rounding."""
     return angle_rad if -math.pi <= angle_rad < math.pi else wrap_angle(angle_rad)
 
 
 @kernel_jit
 def move_to_rear_axle(poses: Float64Array, rear_m: float) -> None:
-    """Move poses (K, 5) back along their headings, and write the cosine and the sine of these."""
+    """Move poses (K, 5) back along their headings, and write cosine and sine of the headings."""
     for k in range(poses.shape[0]):
         poses[k, 3], poses[k, 4] = math.cos(poses[k, 2]), math.sin(poses[k, 2])
         poses[k, 0] -= rear_m * poses[k, 3]
@@ -284,9 +284,9 @@ def fit_speeds(path: Float64Array, speed_fit: Float64Array, speeds: Float64Array
     """Write the speeds (M,) of the steps of a path, see :func:`speed_fit_matrix`."""
     speeds[:] = 0.0
     for j in range(speeds.shape[0]):
-        way_m = path[j, 3] * (path[j + 1, 0] - path[j, 0]) + path[j, 4] * (path[j + 1, 1] - path[j, 1])
+        distance_m = path[j, 3] * (path[j + 1, 0] - path[j, 0]) + path[j, 4] * (path[j + 1, 1] - path[j, 1])
         for k in range(speeds.shape[0]):
-            speeds[k] += speed_fit[j, k] * way_m
+            speeds[k] += speed_fit[j, k] * distance_m
 
 
 @kernel_jit
@@ -304,15 +304,15 @@ def fit_curvatures(
     coupling = rate_weight / (step_s * step_s)
     for k in range(last + 1):
         neighbours = (k > 0) + (k < last)
-        way_m = speeds[k] * step_s
-        pivot = way_m * way_m + _CURVATURE_RIDGE + coupling * neighbours
-        side = way_m * _wrapped(path[k + 1, 2] - path[k, 2])
+        distance_m = speeds[k] * step_s
+        pivot = distance_m * distance_m + _CURVATURE_RIDGE + coupling * neighbours
+        side = distance_m * _wrapped(path[k + 1, 2] - path[k, 2])
         if k > 0:
             pivot -= coupling * scratch[k - 1]
             side += coupling * curvatures[k - 1]
         scratch[k] = coupling / pivot
         curvatures[k] = side / pivot
-    # and back; the limit cuts the solution, and is no part of the fit
+    # back substitution; the limit clips the solution, and is not part of the fit
     for k in range(last - 1, -1, -1):
         curvatures[k] += scratch[k] * curvatures[k + 1]
     for k in range(last + 1):
@@ -328,15 +328,15 @@ def best_steering_rate(
     num_ahead: int,
     lateral: _Constants,
 ) -> float:
-    """Return the steering rate that is best for the end of the look ahead.
+    """Return the steering rate that minimises the errors at the end of the look-ahead.
 
     Args:
-        now: Pose of the rear axle.
-        planned: Where it should be.
-        curvatures: Of the plan from there on.
+        now: Current pose of the rear axle.
+        planned: Planned pose of the rear axle.
+        curvatures: Curvatures of the plan from there on.
         motion: Speed, acceleration, steering and wheel base.
-        num_ahead: Steps looked ahead.
-        lateral: The last of :attr:`TrajectoryTracker.parameters`.
+        num_ahead: Number of look-ahead steps.
+        lateral: Third of :attr:`TrajectoryTracker.parameters`.
     """
     speed, acceleration, steering, wheel_base_m = motion
     step_s, _, by_offset, by_heading, by_steering, by_rate = lateral
@@ -344,18 +344,18 @@ def best_steering_rate(
     offset = cos * (now[1] - planned[1]) - sin * (now[0] - planned[0])
     heading = _wrapped(now[2] - planned[2])
 
-    # the errors at the end as z + B u: z without steering on, and their derivatives by the rate, step by step
+    # errors at the end as z + B u: z without steering, and their derivatives by the rate, step by step
     offset_by_rate, heading_by_rate, steering_by_rate = 0.0, 0.0, 0.0
     for k in range(num_ahead):
-        way_m = max(0.0, speed + acceleration * k * step_s) * step_s
+        distance_m = max(0.0, speed + acceleration * k * step_s) * step_s
         curvature = curvatures[min(k, curvatures.shape[0] - 1)]
-        offset += way_m * heading
-        offset_by_rate += way_m * heading_by_rate
-        heading += way_m * (steering / wheel_base_m - curvature)
-        heading_by_rate += way_m * steering_by_rate / wheel_base_m
+        offset += distance_m * heading
+        offset_by_rate += distance_m * heading_by_rate
+        heading += distance_m * (steering / wheel_base_m - curvature)
+        heading_by_rate += distance_m * steering_by_rate / wheel_base_m
         steering_by_rate += step_s
 
-    # z' Q z + R u^2 is least where its derivative is 0: u = -B' Q z / (B' Q B + R)
+    # z' Q z + R u^2 is minimal where its derivative is 0: u = -B' Q z / (B' Q B + R)
     slope = by_offset * offset_by_rate * offset + by_heading * heading_by_rate * heading
     slope += by_steering * steering_by_rate * steering
     bend = by_offset * offset_by_rate * offset_by_rate + by_heading * heading_by_rate * heading_by_rate

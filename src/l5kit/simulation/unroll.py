@@ -1,4 +1,4 @@
-"""Unrolling of scenes: models drive the AV and the agents, frame by frame, and what they saw and said is kept."""
+"""Unrolling of scenes: models drive the AV and the agents frame by frame; their inputs and outputs are recorded."""
 
 import warnings
 from collections import defaultdict
@@ -36,7 +36,7 @@ _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
 
 class TrajectoryStateIndices(IntEnum):
-    """Columns of the states of the AV."""
+    """Columns of the AV states."""
 
     X = 0
     Y = 1
@@ -48,12 +48,12 @@ class TrajectoryStateIndices(IntEnum):
 
 
 class UnrollInputOutput(NamedTuple):
-    """What a model saw and said of the AV or of one agent in one frame.
+    """Input and output of a model for the AV or one agent in one frame.
 
     Attributes:
-        track_id: The track; -1 for the AV.
-        inputs: The sample, one array or number for each key.
-        outputs: The output, likewise.
+        track_id: Track id; -1 for the AV.
+        inputs: Sample, one array or number for each key.
+        outputs: Model output, likewise.
     """
 
     track_id: int
@@ -62,32 +62,32 @@ class UnrollInputOutput(NamedTuple):
 
 
 class ClosedLoopSimulatorModes(IntEnum):
-    """Who gives the actions: models that are passed in, or an environment."""
+    """Source of the actions: models that are passed in, or an environment."""
 
     L5KIT = 0
     GYM = 1
 
 
 class SimulationOutputCLE:
-    """What became of one scene, beside what was recorded of it, as closed-loop metrics take it.
+    """Result of one simulated scene and its recording, in the form that closed-loop metrics take.
 
     Args:
-        scene_id: The scene.
-        sim_dataset: The dataset of the simulation, at its end.
-        ego_ins_outs: What the model of the AV saw and said, by scene, frame after frame.
-        agents_ins_outs: The same of the agents, a list for each frame.
+        scene_id: Index of the scene.
+        sim_dataset: Dataset of the finished simulation.
+        ego_ins_outs: Inputs and outputs of the AV model by scene, one for each frame.
+        agents_ins_outs: Inputs and outputs of the agent model by scene, a list for each frame.
 
     Attributes:
-        scene_id: The scene.
+        scene_id: Index of the scene.
         simulated_agents: Agents of the simulated scene, ``AGENT_DTYPE``.
         recorded_agents: Agents of the recorded scene.
         simulated_ego: Frames of the simulated scene, ``FRAME_DTYPE``.
         recorded_ego: Frames of the recorded scene.
-        simulated_ego_states: The AV in each frame, (N, 7), as :meth:`build_trajectory_states` gives it.
-        recorded_ego_states: The AV as it was recorded, likewise.
-        facts: What holds for the log of the scene, such as the time of a step and the size of the AV.
-        ego_ins_outs: Of this scene; empty where the AV was replayed.
-        agents_ins_outs: Of this scene; empty where the agents were replayed.
+        simulated_ego_states: AV state in each simulated frame, (N, 7); see :meth:`build_trajectory_states`.
+        recorded_ego_states: AV state in each recorded frame, likewise.
+        facts: Properties of the log, such as its step time and the size of the AV.
+        ego_ins_outs: Entries of this scene; empty if the AV was replayed.
+        agents_ins_outs: Entries of this scene; empty if the agents were replayed.
 
     Raises:
         InvalidArgumentError: The dataset does not have the scene.
@@ -117,12 +117,12 @@ class SimulationOutputCLE:
         self.agents_ins_outs = agents_ins_outs[scene_id]
 
     def get_scene_id(self) -> int:
-        """Return the scene."""
+        """Return the index of the scene."""
         return self.scene_id
 
     @property
     def simulated_ego_speeds_mps(self) -> Float64Array:
-        """Speed of the simulated AV in each frame, from its positions; the states have 0, as in L5Kit 1.5; (N,)."""
+        """Speed of the simulated AV in each frame, (N,), from positions; the states keep 0, as in L5Kit 1.5."""
         return self._speeds_mps(self.simulated_ego)
 
     @property
@@ -139,14 +139,14 @@ class SimulationOutputCLE:
 
     @staticmethod
     def build_trajectory_states(frames: RecordArray, *, step_time_s: float = LogFacts.step_time_s) -> torch.Tensor:
-        """Return the AV in each frame: position, heading and time; speed, acceleration and curvature are 0.
+        """Return the AV states of frames: position, heading and time; speed, acceleration and curvature are 0.
 
         Args:
             frames: ``FRAME_DTYPE``, (N,).
-            step_time_s: Seconds from one frame to the next, whatever their times say.
+            step_time_s: Seconds between two frames; the timestamps of the frames are ignored.
 
         Returns:
-            float32 (N, 7), columns as in :class:`TrajectoryStateIndices`; float64 where float32 would not hold the
+            float32 (N, 7), columns as in :class:`TrajectoryStateIndices`; float64 if float32 is too coarse for the
             positions, see :func:`~l5kit.geometry.transform.round_world`.
         """
         positions_m = round_world(frames["ego_translation"][:, :2])
@@ -158,11 +158,11 @@ class SimulationOutputCLE:
 
 
 class SimulationOutput(SimulationOutputCLE):
-    """What became of one scene, with the datasets of it.
+    """Result of one simulated scene, including its datasets.
 
     Attributes:
-        simulated_dataset: The dataset of the simulated scene, with ``dataset`` and ``cfg``.
-        recorded_dataset: The dataset of the recorded scene, likewise.
+        simulated_dataset: Dataset of the simulated scene, with ``dataset`` and ``cfg``.
+        recorded_dataset: Dataset of the recorded scene, likewise.
     """
 
     def __init__(
@@ -178,28 +178,28 @@ class SimulationOutput(SimulationOutputCLE):
 
 
 class ClosedLoopSimulator:
-    """Drives scenes of a dataset with a model of the AV, one of the agents, or both.
+    """Simulator that drives scenes of a dataset with a model of the AV, a model of the agents, or both.
 
     Args:
-        sim_cfg: What is simulated.
-        dataset: The dataset that the scenes and their samples are of.
-        device: Where the models run.
-        model_ego: Takes a batch of samples of the AV as a dictionary of tensors and returns one with ``positions``
-            (B, T, 2) and ``yaws`` (B, T, 1), as seen from the AV; of the steps the first one is driven.
+        sim_cfg: Simulation options.
+        dataset: Dataset of the scenes and their samples.
+        device: Device of the models.
+        model_ego: Takes a batch of AV samples as a dictionary of tensors and returns one with ``positions``
+            (B, T, 2) and ``yaws`` (B, T, 1) in the frame of the AV; only the first step is driven.
         model_agents: The same for agents.
-        keys_to_exclude: Keys that are not kept of what models saw and said.
-        mode: ``L5KIT``, or ``GYM`` where an environment gives the actions and models may be missing.
+        keys_to_exclude: Keys that are not recorded from inputs and outputs of the models.
+        mode: ``L5KIT``, or ``GYM`` if an environment gives the actions; models are then optional.
 
     Attributes:
-        sim_cfg: What is simulated.
-        dataset: The dataset that the scenes and their samples are of.
-        device: Where the models run.
-        model_ego: The model, on the device; an empty ``torch.nn.Sequential`` for none.
+        sim_cfg: Simulation options.
+        dataset: Dataset of the scenes and their samples.
+        device: Device of the models.
+        model_ego: The model on the device; an empty ``torch.nn.Sequential`` for None.
         model_agents: Likewise.
-        keys_to_exclude: As a set.
+        keys_to_exclude: The argument as a set.
 
     Raises:
-        InvalidArgumentError: A model is missing, or an environment is to replay the AV.
+        InvalidArgumentError: A model is missing, or the AV would be replayed in an environment.
     """
 
     def __init__(
@@ -229,19 +229,19 @@ class ClosedLoopSimulator:
         self.keys_to_exclude = set(keys_to_exclude)
 
     def unroll(self, scene_indices: list[int]) -> list[SimulationOutput]:
-        """Drive scenes from their first frame to their last, all of them at once.
+        """Drive scenes from their first to their last frame, all scenes at once.
 
-        In each frame the agents are moved first, then the AV; both saw the frame as it was before. Gradients are off.
-        A model that is in training mode is left so, after a ``RuntimeWarning``.
+        In each frame the agents move first, then the AV; both models see the frame before the move. Gradients are off.
+        A model in training mode stays in it, with a ``RuntimeWarning``.
 
         Args:
-            scene_indices: The scenes.
+            scene_indices: Indices of the scenes.
 
         Returns:
-            What became of each, in the same order.
+            One result for each scene, in the same order.
 
         Raises:
-            InvalidArgumentError: A scene is named twice or is not there, or has too few frames.
+            InvalidArgumentError: A scene is listed twice, does not exist, or has too few frames.
         """
         if not self.sim_cfg.use_ego_gt:
             warn_of_training("model_ego", self.model_ego, stacklevel=3)
@@ -251,8 +251,8 @@ class ClosedLoopSimulator:
         stride = cfg.get("model_params", {}).get("future_step_size", 1) if isinstance(cfg, Mapping) else 1
         if stride != 1:
             warnings.warn(
-                f"future_step_size is {stride}, so that models say where to be after {stride} frames; here they are "
-                "driven there within one, as in L5Kit 1.5, and thus too fast; l5kit simulate reads the times of a plan",
+                f"future_step_size is {stride}, so the first pose of a model is {stride} frames ahead; here it is "
+                "reached within one frame, as in L5Kit 1.5, and thus too fast; l5kit simulate uses the times of plans",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -279,15 +279,15 @@ class ClosedLoopSimulator:
     def step_agents(
         self, sim_dataset: SimulationDataset, frame: int, next_frame: int | None
     ) -> dict[int, list[UnrollInputOutput]]:
-        """Move the agents that are controlled by their model.
+        """Move the agents that the agent model controls.
 
         Args:
-            sim_dataset: The scenes.
-            frame: The frame that the model sees.
-            next_frame: The one that is written; None for none.
+            sim_dataset: Dataset of the simulation.
+            frame: Frame that the model sees.
+            next_frame: Frame to write; None to write nothing.
 
         Returns:
-            What the model saw and said of each agent, by scene; scenes without agents are not there.
+            Input and output of the model for each agent, by scene; scenes without agents are missing.
         """
         batch = sim_dataset.agents_batch(frame)
         if batch is None:
@@ -298,11 +298,11 @@ class ClosedLoopSimulator:
         return self.get_agents_in_out(inputs, outputs, self.keys_to_exclude)
 
     def ask_agents(self, batch: dict[str, torch.Tensor]) -> tuple[dict[str, NumericArray], dict[str, NumericArray]]:
-        """Return a batch of samples of agents, and what their model says of it, as arrays."""
+        """Return a batch of agent samples and the output of the agent model, both as arrays."""
         return self._ask(self.model_agents, batch)
 
     def _ask(self, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return a batch and what a model says of it, as arrays."""
+        """Return a batch and the output of a model for it, both as arrays."""
         if self.device.type != "cpu":
             batch = move_to_device(batch, self.device)
         outputs = model(batch)
@@ -312,7 +312,7 @@ class ClosedLoopSimulator:
     def first_poses(
         input_dict: Mapping[str, NumericArray], output_dict: Mapping[str, NumericArray]
     ) -> tuple[Float64Array, NumericArray]:
-        """Return where the first step of an output leads, in the world: positions (N, 2) and headings (N,)."""
+        """Return the first pose of each output in the world frame: positions (N, 2) and headings (N,)."""
         positions_m = transform_points(output_dict["positions"][:, :1], input_dict["world_from_agent"])
         return positions_m[:, 0], input_dict["yaw"] + output_dict["yaws"][:, 0, 0]
 
@@ -323,11 +323,11 @@ class ClosedLoopSimulator:
         input_dict: Mapping[str, NumericArray],
         output_dict: Mapping[str, NumericArray],
     ) -> None:
-        """Put agents where the first step of a model's output says; their velocity is 0, and they are cars for sure.
+        """Move agents to the first pose of a model output; velocities are 0, and all agents become cars.
 
         Args:
-            dataset: The dataset of the simulation.
-            frame_idx: The frame that is written.
+            dataset: Dataset of the simulation.
+            frame_idx: Frame to write.
             input_dict: ``world_from_agent`` (N, 3, 3), ``yaw`` (N,), ``track_id`` (N,), ``extent`` (N, 3) and
                 ``scene_index`` (N,).
             output_dict: ``positions`` (N, T, 2) and ``yaws`` (N, T, 1).
@@ -347,11 +347,11 @@ class ClosedLoopSimulator:
         input_dict: Mapping[str, NumericArray],
         output_dict: Mapping[str, NumericArray],
     ) -> None:
-        """Put the AV of each scene where the first step of a model's output says.
+        """Move the AV of each scene to the first pose of a model output.
 
         Args:
-            dataset: The dataset of the simulation.
-            frame_idx: The frame that is written.
+            dataset: Dataset of the simulation.
+            frame_idx: Frame to write.
             input_dict: ``world_from_agent`` (S, 3, 3) and ``yaw`` (S,).
             output_dict: ``positions`` (S, T, 2) and ``yaws`` (S, T, 1).
         """
@@ -364,15 +364,15 @@ class ClosedLoopSimulator:
         output_dict: Mapping[str, NumericArray],
         keys_to_exclude: Iterable[str] | None = None,
     ) -> dict[int, list[UnrollInputOutput]]:
-        """Return what a model saw and said of each agent, by scene; scenes without agents are not there.
+        """Return input and output of a model for each agent, by scene; scenes without agents are missing.
 
         Args:
-            input_dict: The batch, arrays (N, ...).
-            output_dict: The output, arrays (N, ...).
-            keys_to_exclude: Keys that are left out of both.
+            input_dict: Batch, arrays (N, ...).
+            output_dict: Model output, arrays (N, ...).
+            keys_to_exclude: Keys to drop from both.
 
         Raises:
-            InvalidArgumentError: ``track_id`` or ``scene_index`` is missing, or is to be left out.
+            InvalidArgumentError: ``track_id`` or ``scene_index`` is missing or excluded.
         """
         by_scene: dict[int, list[UnrollInputOutput]] = {}
         for scene, each in _split(input_dict, output_dict, keys_to_exclude):
@@ -385,11 +385,10 @@ class ClosedLoopSimulator:
         output_dict: Mapping[str, NumericArray],
         keys_to_exclude: Iterable[str] | None = None,
     ) -> dict[int, UnrollInputOutput]:
-        """Return what a model saw and said of the AV, by scene; arguments as in :meth:`get_agents_in_out`.
+        """Return input and output of a model for the AV, by scene; arguments as in :meth:`get_agents_in_out`.
 
         Raises:
-            InvalidArgumentError: ``track_id`` or ``scene_index`` is missing or is to be left out, or a scene comes
-                twice.
+            InvalidArgumentError: ``track_id`` or ``scene_index`` is missing or excluded, or a scene appears twice.
         """
         pairs = _split(input_dict, output_dict, keys_to_exclude)
         by_scene = dict(pairs)
@@ -411,7 +410,7 @@ def _split(
         if key not in input_dict:
             raise InvalidArgumentError(f"input_dict must have the key {key!r}, got {sorted(input_dict)}")
         if key in excluded:
-            raise InvalidArgumentError(f"keys_to_exclude must not have {key!r}, which tells whose the items are")
+            raise InvalidArgumentError(f"keys_to_exclude must not have {key!r}, which identifies the items")
     inputs = {key: values for key, values in input_dict.items() if key not in excluded}
     outputs = {key: values for key, values in output_dict.items() if key not in excluded}
     return [

@@ -1,4 +1,4 @@
-"""Changes of a single scene in memory: agents put in or hidden, and frames cut out."""
+"""Changes of a single scene in memory: insert or hide agents, and cut out frames."""
 
 import numpy as np
 
@@ -13,16 +13,16 @@ __all__ = ["disable_agents", "get_frames_subset", "insert_agent"]
 
 
 def insert_agent(agent: RecordArray, frame_idx: int, dataset: ChunkedDataset) -> None:
-    """Put an agent into a frame of a scene: over the row of its track, or behind the other agents of the frame.
+    """Put an agent into a frame of a scene: over the row of its track, or after the other agents of the frame.
 
     Args:
         agent: The agent, ``AGENT_DTYPE``, (1,).
         frame_idx: The frame.
-        dataset: One scene in memory, as ``get_scene_dataset`` returns it; its ``agents`` are replaced by a new array
-            where a row is added.
+        dataset: One scene in memory, as returned by ``get_scene_dataset``; its ``agents`` are replaced by a new array
+            if a row is added.
 
     Raises:
-        InvalidArgumentError: There is not one scene, its arrays are not NumPy's, or it has no such frame.
+        InvalidArgumentError: There is not exactly one scene, its arrays are not NumPy arrays, or it lacks the frame.
         DuplicateTrackError: The frame has the track more than once.
     """
     _require_one_scene(dataset, "agents", "frames")
@@ -34,7 +34,7 @@ def insert_agent(agent: RecordArray, frame_idx: int, dataset: ChunkedDataset) ->
     same = np.flatnonzero(dataset.agents["track_id"][rows] == agent["track_id"][0])
     if len(same) > 1:
         raise DuplicateTrackError(
-            f"agent is of track {int(agent['track_id'][0])}, which frame {frame_idx} has {len(same)} times"
+            f"agent has track {int(agent['track_id'][0])}, which frame {frame_idx} contains {len(same)} times"
         )
     if len(same) == 1:
         dataset.agents[rows.start + same[0]] = agent[0]
@@ -46,16 +46,17 @@ def insert_agent(agent: RecordArray, frame_idx: int, dataset: ChunkedDataset) ->
 
 
 def disable_agents(dataset: ChunkedDataset, allowlist: NumericArray) -> None:
-    """Hide all agents of a scene but some tracks: pose and extent become 0, all label probabilities -1.
+    """Hide all agents of a scene except some tracks: pose and extent become 0, all label probabilities -1.
 
-    Their rows stay where they are. What draws or scores leaves such rows out.
+    Their rows stay, but are skipped when drawing or scoring.
 
     Args:
         dataset: One scene in memory; its agents are changed.
-        allowlist: Tracks that stay, (N,).
+        allowlist: Track ids to keep, (N,).
 
     Raises:
-        InvalidArgumentError: There is not one scene, its agents are no NumPy array, or ``allowlist`` has another shape.
+        InvalidArgumentError: There is not exactly one scene, its agents are not a NumPy array, or ``allowlist`` has a
+            wrong shape.
     """
     _require_one_scene(dataset, "agents")
     if np.ndim(allowlist) != 1:
@@ -64,22 +65,22 @@ def disable_agents(dataset: ChunkedDataset, allowlist: NumericArray) -> None:
 
 
 def hide_records(agents: RecordArray, rows: Int64Array) -> None:
-    """Set pose and extent of rows (K,) of agents, ``AGENT_DTYPE``, to 0 and all label probabilities to -1."""
+    """Hide rows (K,) of agents, ``AGENT_DTYPE``: pose and extent become 0, all label probabilities -1."""
     for field in ("centroid", "yaw", "extent"):
         agents[field][rows] = 0
     agents["label_probabilities"][rows] = -1
 
 
 def get_frames_subset(dataset: ChunkedDataset, frame_start_idx: int, frame_end_idx: int) -> ChunkedDataset:
-    """Return some successive frames of a scene as a scene of its own, with copies of their rows.
+    """Return successive frames of a scene as a new scene, with copies of their rows.
 
     Args:
         dataset: One scene in memory.
         frame_start_idx: First frame.
-        frame_end_idx: End frame, not included.
+        frame_end_idx: End frame, exclusive.
 
     Raises:
-        InvalidArgumentError: There is not one scene, its arrays are not NumPy's, or it has no such frames.
+        InvalidArgumentError: There is not exactly one scene, its arrays are not NumPy arrays, or it lacks the frames.
     """
     _require_one_scene(dataset, "agents", "tl_faces", "frames")
     if not 0 <= frame_start_idx < frame_end_idx <= len(dataset.frames):

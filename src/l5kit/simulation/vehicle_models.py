@@ -1,8 +1,8 @@
-"""Vehicle models: how N vehicles get from their states and their actions to the states one time step later.
+"""Vehicle models: states of N vehicles one time step later, given their states and actions.
 
-Every model computes each vehicle on its own, in float64 and in the same order of operations, so that a batch gives the
-same bits as its vehicles one by one. Headings are carried on without wrapping. The formulas of the models, with their
-sources, stand in the docstrings of their classes.
+Models compute each vehicle independently, in float64 and in a fixed order of operations, so that a batch gives the
+same bits as its vehicles one by one. Headings are not wrapped. The formulas of the models, with their sources, are in
+the docstrings of their classes.
 """
 
 import math
@@ -24,14 +24,14 @@ from l5kit.simulation.vehicle_steps import BICYCLE, CURVATURE, UNICYCLE, step_ve
 _Arrays: TypeAlias = tuple[Float64Array, ...]
 
 _TYPES = [np.dtype(np.float64)] * 6
-"""Types of the arrays of states."""
+"""Dtypes of the arrays of states."""
 
 _SLOWEST_TURNING_MPS = 0.6
-"""Speed below which no curvature is read from a log (Waymax paper)."""
+"""Speed below which no curvature is derived from a log (Waymax paper)."""
 
 
 def _require_limits(holder: object, **allowed: tuple[float, float]) -> None:
-    """Refuse a dataclass with a number out of the range that is allowed for it."""
+    """Refuse a dataclass with a number outside its allowed range."""
     for name, (low, high) in allowed.items():
         value = getattr(holder, name)
         if not low <= value <= high:
@@ -40,12 +40,12 @@ def _require_limits(holder: object, **allowed: tuple[float, float]) -> None:
 
 @dataclass(frozen=True)
 class VehicleGeometry:
-    """Where the axles of a vehicle are, as shares of its length; the default is that of l5kit for all vehicles.
+    """Positions of the axles of a vehicle as shares of its length; l5kit uses the default for all vehicles.
 
     Attributes:
-        rear_axle_share: How far the rear axle lies behind the centre, over the length, at least 0; with 0 a model moves
+        rear_axle_share: Distance of the rear axle behind the centre, over the length, at least 0; with 0 a model moves
             the centre itself.
-        wheel_base_share: Distance of the axles over the length, above 0.
+        wheel_base_share: Distance between the axles, over the length, above 0.
 
     Raises:
         InvalidArgumentError: A share is out of range.
@@ -65,12 +65,12 @@ class VehicleGeometry:
 
 
 NUPLAN_LENGTH_M = 5.176
-"""Length of the vehicle of nuPlan, metres; it is 2.297 m wide."""
+"""Length of the vehicle of nuPlan, metres; its width is 2.297 m."""
 
 NUPLAN_GEOMETRY = VehicleGeometry(
     rear_axle_share=(NUPLAN_LENGTH_M / 2 - 1.127) / NUPLAN_LENGTH_M, wheel_base_share=3.089 / NUPLAN_LENGTH_M
 )
-"""Axles of the vehicle of nuPlan: the rear axle 1.127 m before the rear end, the wheel base 3.089 m."""
+"""Axles of the vehicle of nuPlan: the rear axle 1.127 m ahead of the rear end, the wheel base 3.089 m."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class VehicleStates:
 
     Attributes:
         positions_m: World positions of their centres, (N, 2) float64.
-        yaws_rad: World headings, any number of turns, (N,) float64.
-        speeds_mps: Speeds along the heading, negative backwards, (N,) float64.
+        yaws_rad: World headings, not wrapped, (N,) float64.
+        speeds_mps: Speeds along the heading, negative if reversing, (N,) float64.
         accelerations_mps2: Accelerations along the heading, (N,) float64.
-        steering_rad: Angles of the front wheels, left positive, (N,) float64; models without wheels leave them alone.
+        steering_rad: Angles of the front wheels, left positive, (N,) float64; models without wheels do not change them.
         lengths_m: Lengths of the vehicles, above 0, (N,) float64.
-        is_known_to_fit: Given by whoever has checked the values before, which are then not looked through again.
+        is_known_to_fit: Set by callers that have already checked the values, to skip the checks.
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a type is not float64, a value is not finite or a length not above 0.
+        InvalidArgumentError: Shapes do not match, a type is not float64, a value is not finite or a length not above 0.
     """
 
     positions_m: Float64Array
@@ -102,7 +102,7 @@ class VehicleStates:
         if is_known_to_fit:
             return
         shape, arrays = self.lengths_m.shape, self._arrays
-        # compared at once, as states are made in each step of environments that are alone
+        # compared at once for speed, as environments without vectorization make states in each step
         shapes, types = [array.shape for array in arrays], [array.dtype for array in arrays]
         if shapes != [(*shape, 2)] + [shape] * 5 or types != _TYPES:
             one_each = {field.name: (len(self.lengths_m),) for field in fields(self)}
@@ -136,11 +136,11 @@ class VehicleStates:
 
     @classmethod
     def of_boxes(cls, boxes: Float64Array, velocities_mps: Float64Array) -> "VehicleStates":
-        """Return vehicles that have not been driven yet, with boxes and velocities from a log.
+        """Return the states of vehicles that have not been driven yet, from logged boxes and velocities.
 
         Args:
             boxes: World x, y, yaw, length and width, (N, 5).
-            velocities_mps: World x and y, (N, 2); speeds are below 0 where these point backwards.
+            velocities_mps: World x and y, (N, 2); speeds are negative if these point backwards.
         """
         positions_m, yaws_rad, lengths_m = boxes[:, :2].copy(), boxes[:, 2].copy(), boxes[:, 3].copy()
         ahead_mps = velocities_mps[:, 0] * np.cos(yaws_rad) + velocities_mps[:, 1] * np.sin(yaws_rad)
@@ -154,7 +154,7 @@ class VehicleStates:
 
     @property
     def motions(self) -> Float64Array:
-        """Headings, speeds, accelerations and steering, in rows, (4, N)."""
+        """Headings, speeds, accelerations and steering, as rows, (4, N)."""
         return np.array([self.yaws_rad, self.speeds_mps, self.accelerations_mps2, self.steering_rad])
 
     @property
@@ -166,33 +166,33 @@ class VehicleStates:
         return velocities_mps
 
     def taken(self, vehicles: slice | BoolArray | Int64Array) -> "VehicleStates":
-        """Return some of the vehicles: views for a slice, copies for a mask (N,) or an array of rows."""
+        """Return selected vehicles: views for a slice, copies for a mask (N,) or an array of rows."""
         return VehicleStates(*[array[vehicles] for array in self._arrays])
 
 
 class VehicleModel(Protocol):
-    """How vehicles move: any object with this method."""
+    """Protocol of a vehicle model."""
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
         """Return the states one step later.
 
         Args:
             states: N vehicles.
-            actions: What each of them does in the step, (N, A) float64; the class says what A numbers mean.
+            actions: Actions of the vehicles, (N, A) float64; the model defines the A numbers.
             step_time_s: Length of the step in seconds, above 0.
 
         Raises:
-            InvalidArgumentError: The actions have another shape or type or are not finite, or the step time is wrong.
+            InvalidArgumentError: The actions have a wrong shape or type or are not finite, or the step time is wrong.
         """
 
 
 class InvertibleModel(VehicleModel, Protocol):
-    """A vehicle model that can also tell which actions lead from one state to another."""
+    """Vehicle model with an inverse, which returns the actions between two states."""
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
-        """Return the actions (N, A) float64 that lead to the next states, or near them where no action leads there.
+        """Return the actions (N, A) float64 that lead to the next states, or close to them if these cannot be reached.
 
-        Limits are not applied, so that a caller can see which are exceeded; :meth:`step` applies them.
+        Limits are not applied, so that a caller can see which ones are exceeded; :meth:`step` applies them.
 
         Args:
             states: N vehicles.
@@ -205,10 +205,10 @@ class InvertibleModel(VehicleModel, Protocol):
 
 
 class PoseModel:
-    """Vehicles that are where they are told to be, as in the simulations of L5Kit 1.5.
+    """Vehicle model that moves vehicles to given poses, as in the simulations of L5Kit 1.5.
 
-    An action is a world pose of the centre: x, y in metres and yaw in radians, (N, 3). The speed afterwards is the way
-    over the step time, never negative, the acceleration its change over the step time.
+    An action is a world pose of the centre: x, y in metres and yaw in radians, (N, 3). The new speed is the distance
+    over the step time, never negative, the acceleration the change of speed over the step time.
     """
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
@@ -217,16 +217,16 @@ class PoseModel:
         return _moved_to(states, actions[:, :2].copy(), actions[:, 2].copy(), step_time_s)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
-        """Return the next poses, which are the actions, exactly; see :class:`InvertibleModel`."""
+        """Return the next poses, which are exactly the actions; see :class:`InvertibleModel`."""
         _require_pair(states, next_states, step_time_s)
         return next_states.poses
 
 
 class PoseChange:
-    """Vehicles that move and turn by given amounts (the delta action space of the Waymax paper).
+    """Vehicle model that moves and turns vehicles by given amounts (the delta action space of the Waymax paper).
 
-    An action is dx (ahead), dy (left) in metres and dyaw in radians, in the frame of the vehicle's centre before the
-    step, (N, 3). Speed and acceleration are those of :class:`PoseModel`.
+    An action is dx (ahead), dy (left) in metres and dyaw in radians, relative to the vehicle's centre before the step,
+    (N, 3). Speed and acceleration are those of :class:`PoseModel`.
     """
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
@@ -244,18 +244,18 @@ class PoseChange:
 
 
 class _KernelModel:
-    """Vehicles that a kernel moves by actions of two numbers.
+    """Vehicle model with a kernel and actions of two numbers.
 
     Attributes:
-        kind: Which of the models of :mod:`l5kit.simulation.vehicle_steps` it is.
-        action_names: What the two numbers are.
+        kind: Constant of the model in :mod:`l5kit.simulation.vehicle_steps`.
+        action_names: Names of the two numbers.
     """
 
     kind: ClassVar[int]
     action_names: ClassVar[tuple[str, str]]
 
     def parameters(self, step_time_s: float) -> tuple[float, ...]:
-        """Return what kernels take for a step."""
+        """Return the parameters of a step for kernels."""
         raise NotImplementedError
 
     def step(self, states: VehicleStates, actions: Float64Array, step_time_s: float) -> VehicleStates:
@@ -268,19 +268,19 @@ class _KernelModel:
 
 @dataclass(frozen=True)
 class Unicycle(_KernelModel):
-    """Vehicles that turn about their centre and go where they then head, as the unicycle of L5Kit 1.5.
+    """Vehicle model that turns about the centre and then moves along the new heading, like the unicycle of L5Kit 1.5.
 
-    An action is acceleration (m/s2) and yaw rate (rad/s), (N, 2). Both are cut to their limits; then
+    An action is acceleration (m/s2) and yaw rate (rad/s), (N, 2). Both are clipped to their limits; then
     v += a dt, yaw += w dt, x += v cos(yaw) dt, y += v sin(yaw) dt, each with the values just computed. Speeds may
-    become negative. Defaults are 6 m/s2 and 45 degrees a second, which L5Kit 1.5 means; its model really has tenfold
-    accelerations, see :meth:`with_step_limits`.
+    become negative. Defaults are 6 m/s2 and 45 degrees a second, as intended in L5Kit 1.5; its actual limit is ten
+    times the acceleration, see :meth:`with_step_limits`.
 
     Attributes:
         accelerations_mps2: Lowest and highest acceleration.
         yaw_rates_radps: Lowest and highest yaw rate.
 
     Raises:
-        InvalidArgumentError: Limits are not finite or do not hold 0 between them.
+        InvalidArgumentError: Limits are not finite or do not include 0.
     """
 
     kind = UNICYCLE
@@ -302,10 +302,10 @@ class Unicycle(_KernelModel):
         speed_changes_mpstep: tuple[float, float] = (-0.6, 0.6),
         yaw_changes_rad: tuple[float, float] = (-0.0785398, 0.0785398),
     ) -> "Unicycle":
-        """Return a model with limits given per step, as L5Kit 1.5 has them; the defaults are 1.5's.
+        """Return a model with limits given per step, as in L5Kit 1.5; the defaults are those of 1.5.
 
-        The model of 1.5 counts speeds in metres per step. An action (steer, acc) of it is the action
-        (acc / step_time_s ** 2, steer / step_time_s) of ours, and its default of 0.6 is 60 m/s2.
+        The model of 1.5 measures speeds in metres per step. Its action (steer, acc) corresponds to our action
+        (acc / step_time_s ** 2, steer / step_time_s), and its default of 0.6 to 60 m/s2.
 
         Args:
             step_time_s: Length of a step in seconds.
@@ -321,16 +321,16 @@ class Unicycle(_KernelModel):
             (yaw_changes_rad[0] / step_time_s, yaw_changes_rad[1] / step_time_s),
         )
 
-    def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
-        """Return what kernels take for a step: lowest and highest acceleration and yaw rate, and nothing."""
+    def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 signature of other models
+        """Return the parameters of a step for kernels: lowest and highest acceleration and yaw rate, an unused 0."""
         return kernel_parameters(*self.accelerations_mps2, *self.yaw_rates_radps, 0.0)
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and yaw rates from two poses and the speed before; see :class:`InvertibleModel`.
 
-        The speed afterwards is the way along the next heading over the step time, whatever ``next_states`` says.
-        So a log is replayed with ``states`` that were reached so far, not with those of the log, whose speeds differ.
-        Headings come out exactly, and positions up to the part of the way that lies across the next heading.
+        The new speed is the distance along the next heading over the step time, regardless of the one in
+        ``next_states``. To replay a log, pass as ``states`` those reached so far, not those of the log, whose speeds
+        differ. Headings are reproduced exactly, positions except for the displacement across the next heading.
         """
         _require_pair(states, next_states, step_time_s)
         displacements_m = _turned(next_states.positions_m - states.positions_m, _plain(-next_states.yaws_rad))
@@ -341,19 +341,19 @@ class Unicycle(_KernelModel):
 
 @dataclass(frozen=True)
 class InvertibleBicycle(_KernelModel):
-    """Vehicles that accelerate and follow a curvature (Gulino et al., Waymax, arXiv 2310.08710).
+    """Vehicle model with acceleration and curvature (Gulino et al., Waymax, arXiv 2310.08710).
 
-    An action is acceleration (m/s2) and curvature (1/m, left positive), (N, 2), both cut to their limits. The rear axle
-    moves: x += v cos(yaw) dt + a cos(yaw) dt^2 / 2, y likewise with the sine, yaw += k (v dt + a dt^2 / 2), v += a dt
-    along the new heading. The steering afterwards is atan(k x wheel base). Speeds may become negative.
+    An action is acceleration (m/s2) and curvature (1/m, left positive), (N, 2), both clipped to their limits. The rear
+    axle moves: x += v cos(yaw) dt + a cos(yaw) dt^2 / 2, y likewise with the sine, yaw += k (v dt + a dt^2 / 2), v += a
+    dt along the new heading. The new steering is atan(k x wheel base). Speeds may become negative.
 
-    The paper moves the point that its data has for an object, its centre: ``VehicleGeometry(rear_axle_share=0)``.
+    The paper moves the reference point of an object in its data, the centre: ``VehicleGeometry(rear_axle_share=0)``.
 
     Attributes:
         max_acceleration_mps2: Largest acceleration and braking of an action, above 0.
         max_curvature_1pm: Largest curvature of an action and of a feasible step of a log, above 0.
         max_log_acceleration_mps2: Largest acceleration of a feasible step of a log, above 0.
-        geometry: Where the axles are.
+        geometry: Positions of the axles.
 
     Raises:
         InvalidArgumentError: A limit is out of range.
@@ -372,8 +372,8 @@ class InvertibleBicycle(_KernelModel):
             self, max_acceleration_mps2=above_0, max_curvature_1pm=above_0, max_log_acceleration_mps2=above_0
         )
 
-    def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 as other models have it
-        """Return what kernels take for a step: largest acceleration and curvature, shares of the axles, and nothing."""
+    def parameters(self, step_time_s: float) -> tuple[float, ...]:  # noqa: ARG002 signature of other models
+        """Return the parameters of a step for kernels: largest acceleration and curvature, axle shares, an unused 0."""
         return kernel_parameters(
             self.max_acceleration_mps2,
             self.max_curvature_1pm,
@@ -385,9 +385,9 @@ class InvertibleBicycle(_KernelModel):
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
         """Return accelerations and curvatures from two poses with their speeds; see :class:`InvertibleModel`.
 
-        a = dv / dt and k = dyaw / (v dt + a dt^2 / 2), with dyaw wrapped; k is 0 where v is below 0.6 m/s, forwards or
-        backwards, and where that way is 0. Speeds come out exactly, headings where k is not set to 0, and positions as
-        far as the speeds agree with them.
+        a = dv / dt and k = dyaw / (v dt + a dt^2 / 2), with dyaw wrapped; k is 0 for |v| below 0.6 m/s, and if the
+        distance is 0. Speeds are reproduced exactly, headings unless k is set to 0, and positions as far as they are
+        consistent with the speeds.
         """
         _require_pair(states, next_states, step_time_s)
         accelerations_mps2 = (next_states.speeds_mps - states.speeds_mps) / step_time_s
@@ -396,7 +396,7 @@ class InvertibleBicycle(_KernelModel):
         return np.column_stack([accelerations_mps2, _curvatures(dyaws_rad, distances_m, states.speeds_mps)])
 
     def is_infeasible(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> BoolArray:
-        """Return which steps (N,) of a log exceed what a vehicle can do (Waymax: 10.4 m/s2, 0.3 1/m).
+        """Return the mask of steps (N,) of a log that exceed what a vehicle can do (Waymax: 10.4 m/s2, 0.3 1/m).
 
         Args:
             states: N vehicles of a log.
@@ -415,11 +415,11 @@ class InvertibleBicycle(_KernelModel):
 
 @dataclass(frozen=True)
 class KinematicBicycle(_KernelModel):
-    """Vehicles with rear axle, steered front wheels and lags (the kinematic bicycle model of the nuPlan devkit).
+    """Vehicle model with rear axle, steered front wheels and lags (the kinematic bicycle model of the nuPlan devkit).
 
-    An action is what is wanted: acceleration (m/s2) and steering rate (rad/s), (N, 2). Acceleration a and steering d
-    follow with first-order lags, x += dt / (dt + tau) (x_wanted - x), where the wanted steering is d + rate dt; the
-    steering is then cut to its limit. The rear axle moves with the speed v and the steering from before the step:
+    An action is the desired acceleration (m/s2) and steering rate (rad/s), (N, 2). Acceleration a and steering d
+    follow with first-order lags, x += dt / (dt + tau) (x_wanted - x), where the desired steering is d + rate dt; the
+    steering is then clipped to its limit. The rear axle moves with the speed v and the steering before the step:
     x += v cos(yaw) dt, y += v sin(yaw) dt, yaw += v tan(d) / wheel base dt, v += a dt with the new acceleration.
     Speeds may become negative.
 
@@ -427,7 +427,7 @@ class KinematicBicycle(_KernelModel):
         max_steering_rad: Largest angle of the front wheels, above 0 and below pi / 2.
         acceleration_lag_s: tau of the acceleration, at least 0.
         steering_lag_s: tau of the steering, at least 0.
-        geometry: Where the axles are; ``NUPLAN_GEOMETRY`` for the vehicle of nuPlan, of ``NUPLAN_LENGTH_M``.
+        geometry: Positions of the axles; ``NUPLAN_GEOMETRY`` for the vehicle of nuPlan, of ``NUPLAN_LENGTH_M``.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -444,7 +444,7 @@ class KinematicBicycle(_KernelModel):
         _require_limits(self, max_steering_rad=(1e-6, 1.57), acceleration_lag_s=(0, 60), steering_lag_s=(0, 60))
 
     def parameters(self, step_time_s: float) -> tuple[float, ...]:
-        """Return what kernels take for a step: limit of the steering, shares of the lags, and of the axles."""
+        """Return the parameters of a step for kernels: steering limit, gains of the lags, and axle shares."""
         return kernel_parameters(
             self.max_steering_rad,
             step_time_s / (step_time_s + self.acceleration_lag_s),
@@ -454,11 +454,11 @@ class KinematicBicycle(_KernelModel):
         )
 
     def inverse(self, states: VehicleStates, next_states: VehicleStates, step_time_s: float) -> Float64Array:
-        """Return wanted accelerations and steering rates, from speeds and steering; see :class:`InvertibleModel`.
+        """Return desired accelerations and steering rates, from speeds and steering; see :class:`InvertibleModel`.
 
-        Next speeds come out exactly, and next steering angles within the limit, too. Poses follow from the speed and
-        the steering of ``states``; an action shows in the pose only after the step that it is for. States of a log
-        that suit come from :meth:`log_states`.
+        Next speeds are reproduced exactly, next steering angles within the limit. Poses follow from speed and steering
+        of ``states``; an action affects the pose only after its own step. Use :meth:`log_states` for suitable states of
+        a log.
         """
         _require_pair(states, next_states, step_time_s)
         reached_mps2 = (next_states.speeds_mps - states.speeds_mps) / step_time_s
@@ -472,21 +472,21 @@ class KinematicBicycle(_KernelModel):
     ) -> tuple[VehicleStates, ...]:
         """Return states whose speeds and steering lead from each pose of a log to the next, one for each step.
 
-        The speed is the way of the rear axle along the heading over the step, and the steering turns the heading by
-        what the log says, within the limit: d = atan(wheel base x dyaw / way). Below 0.6 m/s it stays as it was. The
-        acceleration is the change of speed since the last step, over this one. So the ``inverse`` of two states that
-        follow each other replays the log but for what the rear axle moves sideways in a step.
+        The speed is the distance of the rear axle along the heading over the step time, and the steering turns the
+        heading as in the log, within the limit: d = atan(wheel base x dyaw / distance). Below 0.6 m/s the last steering
+        is kept. The acceleration is the change of speed since the last step, over the time of the last step. So the
+        ``inverse`` of two successive states replays the log, except for sideways motion of the rear axle in a step.
 
         Args:
             poses: x, y in metres and yaw in radians of the centres, (N, T, 3) float64, T at least 2.
-            times_s: Times of the poses, rising, (T,).
+            times_s: Times of the poses, ascending, (T,).
             lengths_m: Lengths of the vehicles, (N,) float64.
 
         Returns:
             T - 1 states of N vehicles.
 
         Raises:
-            InvalidArgumentError: Shapes do not fit, times do not rise, or a value is not finite.
+            InvalidArgumentError: Shapes do not match, times do not ascend, or a value is not finite.
         """
         if poses.shape != (len(lengths_m), len(times_s), 3) or len(times_s) < 2:
             raise InvalidArgumentError(
@@ -497,7 +497,7 @@ class KinematicBicycle(_KernelModel):
         if not (steps_s > 0).all():
             raise InvalidArgumentError(f"times_s must rise, got {np.asarray(times_s).tolist()}")
 
-        # the way of the rear axle along the heading
+        # distance of the rear axle along the heading
         starts, ends = poses[:, :-1], poses[:, 1:]
         headings = np.stack([np.cos(poses[..., 2]), np.sin(poses[..., 2])], axis=-1)
         rear_m = poses[..., :2] - (self.geometry.rear_axle_share * lengths_m)[:, None, None] * headings
@@ -506,7 +506,7 @@ class KinematicBicycle(_KernelModel):
         curvatures_1pm = _curvatures(angular_distance(ends[..., 2], starts[..., 2]), distances_m, speeds_mps)
         steering_rad = np.arctan(self.geometry.wheel_base_share * lengths_m[:, None] * curvatures_1pm)
 
-        # where a vehicle is slow its steering is the last one that is known, 0 before the first
+        # a slow vehicle keeps its last known steering, 0 before the first
         steps = np.where(np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS, np.arange(len(steps_s)), -1)
         last = np.maximum.accumulate(steps, axis=1)
         steering_rad = np.where(last >= 0, np.take_along_axis(steering_rad, np.maximum(last, 0), axis=1), 0.0)
@@ -522,8 +522,8 @@ class KinematicBicycle(_KernelModel):
 
 
 def kernel_arrays(states: VehicleStates) -> _Arrays:
-    """Return the arrays of states in the order of the fields, each such that kernels are compiled only once."""
-    # as `_plain` does, without a call for each
+    """Return the arrays of states in the order of the fields, in a layout for which kernels are compiled only once."""
+    # inlined `_plain` for speed
     return tuple([array if array.flags.carray else array.copy(order="C") for array in states._arrays])
 
 
@@ -533,25 +533,25 @@ def kernel_parameters(*values: float) -> tuple[float, ...]:
 
 
 def _plain(array: Float64Array) -> Float64Array:
-    """Return the array itself if it is contiguous and writable, else a copy that is."""
+    """Return the array itself if it is contiguous and writable, else a copy."""
     return array if array.flags.carray else array.copy(order="C")
 
 
 def _moved_to(
     states: VehicleStates, positions_m: Float64Array, yaws_rad: Float64Array, step_time_s: float
 ) -> VehicleStates:
-    """Return the states with other poses, and speeds and accelerations from them."""
+    """Return the states at new poses, with speeds and accelerations derived from these."""
     size = len(states)
     before, moved = (_plain(states.positions_m), _plain(states.speeds_mps)), (np.empty(size), np.empty(size))
     is_finite = _write_motions(before, (positions_m, yaws_rad), float(step_time_s), moved)
-    # what is not finite is refused there
+    # values that are not finite are refused there
     return VehicleStates(
         positions_m, yaws_rad, *moved, states.steering_rad.copy(), states.lengths_m, is_known_to_fit=is_finite
     )
 
 
 def _curvatures(dyaws_rad: Float64Array, distances_m: Float64Array, speeds_mps: Float64Array) -> Float64Array:
-    """Return the curvatures of steps, 0 for slow ones."""
+    """Return the curvatures of steps, 0 at low speed."""
     is_turning = (np.abs(speeds_mps) >= _SLOWEST_TURNING_MPS) & (distances_m != 0)
     return np.where(is_turning, dyaws_rad / np.where(is_turning, distances_m, 1.0), 0.0)
 
@@ -579,7 +579,7 @@ def _require_pair(states: VehicleStates, next_states: VehicleStates, step_time_s
 
 @kernel_jit
 def _first_broken(arrays: _Arrays) -> int:
-    """Return the first vehicle with a value that is not finite or without a length, -1 if there is none."""
+    """Return the first vehicle with a value that is not finite or with an invalid length, -1 if there is none."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
     for i in range(lengths_m.shape[0]):
         finite = math.isfinite(positions_m[i, 0]) and math.isfinite(positions_m[i, 1]) and math.isfinite(yaws_rad[i])
@@ -596,9 +596,9 @@ def _write_motions(
     step_s: float,
     result: tuple[Float64Array, Float64Array],
 ) -> bool:
-    """Write speeds and accelerations of vehicles that get to poses; return whether these and what is written is finite.
+    """Write speeds and accelerations of vehicles moved to poses; return whether poses and results are finite.
 
-    ``before`` are positions (N, 2) and speeds (N,), ``poses`` positions (N, 2) and headings (N,) of a step later.
+    ``before`` are positions (N, 2) and speeds (N,), ``poses`` positions (N, 2) and headings (N,) one step later.
     """
     (before_m, speeds_before), (positions_m, yaws_rad), (speeds_mps, accelerations_mps2) = before, poses, result
     is_finite = True
@@ -606,14 +606,14 @@ def _write_motions(
         x, y = positions_m[i, 0] - before_m[i, 0], positions_m[i, 1] - before_m[i, 1]
         speeds_mps[i] = math.sqrt(x * x + y * y) / step_s
         accelerations_mps2[i] = (speeds_mps[i] - speeds_before[i]) / step_s
-        # a position that is not finite makes the speed so
+        # a position that is not finite makes the acceleration so
         is_finite = is_finite and math.isfinite(accelerations_mps2[i]) and math.isfinite(yaws_rad[i])
     return is_finite
 
 
 @kernel_jit
 def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
-    """Return the first two columns of vectors (N, >= 2) turned by angles, (N, 2)."""
+    """Return the first two columns of vectors (N, >= 2) rotated by angles, (N, 2)."""
     turned_m = np.empty((vectors_m.shape[0], 2))
     for i in range(vectors_m.shape[0]):
         cos, sin = math.cos(yaws_rad[i]), math.sin(yaws_rad[i])
@@ -626,7 +626,7 @@ def _turned(vectors_m: Float64Array, yaws_rad: Float64Array) -> Float64Array:
 def move_vehicles(
     kind: int, arrays: _Arrays, actions: Float64Array, parameters: tuple[float, ...], step_s: float
 ) -> _Arrays:
-    """Return positions, yaws, speeds, accelerations and steering after a step of a model that has ``parameters``."""
+    """Return positions, yaws, speeds, accelerations and steering after a step of a model with ``parameters``."""
     positions_m, yaws_rad, speeds_mps, accelerations_mps2, steering_rad, lengths_m = arrays
     moved_m, rest = np.empty(positions_m.shape), np.empty((4, len(actions)))
     for i in range(len(actions)):

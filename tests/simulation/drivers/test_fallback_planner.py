@@ -209,7 +209,7 @@ def test_controls_are_carried_out_as_plans(road, acceleration_mps2, final_mps):
     driven = run(planner, road, num_frames=51)
     assert share_of_fallback(driven) == 0.0
     assert driven.ego_states().speeds_mps[0, -1] == pytest.approx(final_mps, abs=1.0)
-    with pytest.raises(SimulationError, match=r"planner Pedals gives controls .* say with controls of which"):
+    with pytest.raises(SimulationError, match=r"planner Pedals gives controls .* pass controls with their"):
         run(FallbackPlanner(Pedals(0.0)), road)
 
 
@@ -243,7 +243,7 @@ def test_it_drives_no_agents_and_takes_no_plan_that_ends_at_once(scenes, city_ro
         SceneSimulation(batch, agents=AgentSeat(FallbackPlanner(Standing())), strict=True).run()
     with pytest.raises(SimulationError, match=r"plans end at 0\.05 s; they must reach 0\.1 s"):
         run(FallbackPlanner(Bend(1, 0.05)), road, num_frames=3)
-    with pytest.raises(InvalidArgumentError, match="is_fallback must say yes or no for each of 2 vehicles"):
+    with pytest.raises(InvalidArgumentError, match="is_fallback must be one bool for each of 2 vehicles"):
         Actions(np.zeros((2, 3, 3)), is_fallback=np.zeros(3, np.bool_))
 
 

@@ -1,1 +1,1 @@
-"""Prediction of agents from rasters."""
+"""Motion prediction from rasters."""

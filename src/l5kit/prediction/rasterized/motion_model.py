@@ -1,4 +1,4 @@
-"""The baseline of the competition: where an agent goes, from its raster."""
+"""Motion prediction baseline of the competition: future positions of an agent from its raster."""
 
 import os
 
@@ -13,29 +13,29 @@ from l5kit.planning.rasterized.model import as_float
 
 
 class RasterizedMotionModel(nn.Module):
-    """Predicts one or several trajectories of an agent from its raster, positions only.
+    """Network that predicts one or several trajectories of an agent from its raster, positions only.
 
-    In train mode ``forward`` gives the loss, in eval mode the trajectories. With one mode the loss is that of the
-    baseline of the competition, the mean squared error of positions, with 0 for unavailable steps. With several it is
-    the negative log-likelihood that the competition scores by, averaged over the batch. Another criterion replaces the
+    In train mode ``forward`` returns the loss, in eval mode the trajectories. With one mode the loss is that of the
+    competition baseline, the mean squared error of positions, with 0 for unavailable steps. With several modes it is
+    the negative log-likelihood used by the competition score, averaged over the batch. Another criterion replaces the
     squared error in both: :class:`torch.nn.L1Loss` makes the likelihood that of a mixture of Laplace distributions with
-    a scale of 1, but for a constant.
+    a scale of 1, up to a constant.
 
     Args:
         model_arch: ``resnet18``, ``resnet34``, ``resnet50``, ``simple_cnn`` or ``small_resnet``.
         num_input_channels: Channels of the raster.
         future_num_frames: Steps T to predict.
-        num_modes: Trajectories M.
+        num_modes: Number of trajectories M.
         pretrained: Start a ResNet from ImageNet weights.
-        weights_file: File with these weights, in place of that in the cache folder of torch hub.
-        motion_step_time_s: Give the network speed, acceleration and turn rate of the agent, whose past steps take so
-            long, for new trainings; None for not, as L5Kit 1.5.
+        weights_file: File with these weights, instead of the one in the torch hub cache.
+        motion_step_time_s: Seconds between past steps, to feed speed, acceleration and turn rate of the agent to the
+            network; for new trainings. None for a network without them, like L5Kit 1.5.
         criterion: Element-wise loss; None for the squared error, half of it with several modes.
 
     Raises:
         UnsupportedValueError: There is no such ``model_arch``.
         InvalidArgumentError: A count is below 1.
-        FileNotFoundError: ``pretrained``, and there is no file with ImageNet weights.
+        FileNotFoundError: ``pretrained`` is set, but there is no file with ImageNet weights.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class RasterizedMotionModel(nn.Module):
         """Return the loss in train mode, the trajectories in eval mode.
 
         Args:
-            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. For a network that gets the motion
-                also what :meth:`MotionHead.forward` takes. In train mode also ``target_positions`` (B, T, 2) in metres
+            data_batch: ``image``, shape (B, C, H, W), float32 from 0 to 1 or uint8. With ``motion_step_time_s`` also
+                the inputs of :meth:`MotionHead.forward`. In train mode also ``target_positions`` (B, T, 2) in metres
                 and ``target_availabilities`` (B, T).
 
         Returns:
@@ -97,7 +97,7 @@ class RasterizedMotionModel(nn.Module):
         errors: torch.Tensor = self.error_weight * self.criterion(positions_m, targets_m) * known
         if self.num_modes == 1:
             return {"loss": errors.mean()}
-        # errors are negative log-likelihoods of each value (half of the squared errors for those of the competition):
-        # the mean of l5kit.evaluation.metrics.neg_multi_log_likelihood, from logits
+        # errors are negative log-likelihoods of each value (half the squared error for that of the competition): this
+        # is the mean of l5kit.evaluation.metrics.neg_multi_log_likelihood, computed from logits
         log_likelihoods = F.log_softmax(logits, dim=-1) - errors.sum(dim=(-2, -1))
         return {"loss": -torch.logsumexp(log_likelihoods, dim=-1).mean()}

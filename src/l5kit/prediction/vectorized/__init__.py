@@ -1,1 +1,1 @@
-"""Models that predict the motion of all agents from vectors."""
+"""Motion prediction from vectors."""

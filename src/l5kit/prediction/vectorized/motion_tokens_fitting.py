@@ -1,4 +1,4 @@
-"""Fitting of motion tokens to samples: what their agents do in the time of a token, and the clusters of that."""
+"""Fitting of motion tokens: collect moves of agents over the duration of a token, and cluster them."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -19,34 +19,34 @@ _LEAST_FOR_PARTS: Final = 1000
 def fit_vocabulary(
     tokeniser: MotionTokeniser, batches: Iterable[dict[str, torch.Tensor]], times: TokenTimes, *, seed: int = 0
 ) -> None:
-    """Set the tokens to clusters of what agents do in batches of samples.
+    """Set the vocabulary to clusters of the moves of agents in batches of samples.
 
-    The longest 0.1 % of each class, by how far they are from what they are differences to, are left out: mostly tracks
-    that jump.
+    The longest 0.1 % of each class, measured as differences to the base move, are skipped: they are mostly tracks that
+    jump.
 
     Args:
-        tokeniser: Takes the tokens.
+        tokeniser: Receives the vocabulary.
         batches: Samples with history and future; see :func:`read_motions`.
-        times: How long tokens last.
-        seed: Decides where k-means starts.
+        times: Durations and numbers of tokens.
+        seed: Seed of k-means.
 
     Raises:
-        InvalidArgumentError: No agent of the batches is seen for as long as that takes.
+        InvalidArgumentError: No agent of the batches is visible for the duration of a token.
     """
     moves, classes = [np.zeros((0, 3))], [np.zeros(0, np.int64)]
     for batch in batches:
-        differences, of_classes = true_differences(
+        differences, batch_classes = true_differences(
             tokeniser, read_motions(batch, times, tokeniser.class_of_label, with_future=True)
         )
         moves.append(differences)
-        classes.append(of_classes)
+        classes.append(batch_classes)
     all_moves, all_classes = np.concatenate(moves), np.concatenate(classes)
     if len(all_moves) == 0:
         raise InvalidArgumentError(
-            "the samples have no agent that is seen for as long as a token lasts; give other samples, or shorter "
-            "tokens (model_params.token_num_steps)"
+            "no agent in the samples is visible for the duration of a token; use other samples, or shorter tokens "
+            "(model_params.token_num_steps)"
         )
-    # moves that are far longer than most of their class are errors of tracking, and would get tokens of their own
+    # moves that are far longer than most of their class are tracking errors, and would take up tokens
     is_kept = np.ones(len(all_moves), np.bool_)
     for number, lever_m in enumerate(LEVERS_M):
         own = np.flatnonzero(all_classes == number)
@@ -58,11 +58,11 @@ def fit_vocabulary(
 
 
 def true_differences(tokeniser: MotionTokeniser, motions: Motions) -> tuple[Float64Array, Int64Array]:
-    """Return what tokens would have to be to lead to the truth, (N, 3), and the class of each, (N,).
+    """Return the token values that would reproduce the truth exactly, (N, 3), and the class of each, (N,).
 
     Args:
-        tokeniser: Knows what tokens are differences to.
-        motions: Agents, of any shape.
+        tokeniser: Defines the base move that tokens are differences to.
+        motions: Agents, with any leading axes.
     """
     poses, is_known = motions.poses.double(), motions.is_known
     moves = relative_to(poses[..., :-1, :], poses[..., 1:, :])

@@ -11,14 +11,14 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.prediction.vectorized.plane_poses import relative_to
 
 POSE_FEATURES: Final = 8
-"""Values that :func:`pose_features` gives."""
+"""Number of features returned by :func:`pose_features`."""
 
 _FAR_M: Final = 20.0
 _NEAR_M: Final = 4.0
 
 
 class AgentStates(NamedTuple):
-    """Agents at some steps."""
+    """Agents at Q steps."""
 
     features: torch.Tensor  # (B, A, Q, D)
     poses: torch.Tensor  # (B, A, Q, 3): metres and radians
@@ -26,7 +26,7 @@ class AgentStates(NamedTuple):
 
 
 class PastStates(NamedTuple):
-    """What the decoder keeps of the steps before, of which later steps learn."""
+    """Cached state of earlier steps, which later steps attend to."""
 
     inputs: list[torch.Tensor]  # (B, A, P, D) for each layer
     poses: torch.Tensor  # (B, A, P, 3)
@@ -34,20 +34,20 @@ class PastStates(NamedTuple):
 
 
 class Road(NamedTuple):
-    """The map: S pieces of polylines."""
+    """Map as S pieces of polylines."""
 
     features: torch.Tensor  # (B, S, D)
-    poses: torch.Tensor  # (B, S, 3): their own frames
+    poses: torch.Tensor  # (B, S, 3): frames of the pieces
     is_known: torch.Tensor  # bool, (B, S)
 
 
 def pose_features(start: torch.Tensor, end: torch.Tensor, steps: torch.Tensor | float = 0.0) -> torch.Tensor:
-    """Return how poses look from others, in values of about one; the same wherever both stand together.
+    """Return features of relative poses, with values around one; they do not depend on the common frame.
 
     Args:
-        start: From where, shape (..., 3).
-        end: What, in a shape that broadcasts with it.
-        steps: How many steps later, in a shape (...) that broadcasts.
+        start: Reference poses, shape (..., 3).
+        end: Poses relative to these, in a shape that broadcasts.
+        steps: Number of steps from ``start`` to ``end``, in a shape (...) that broadcasts.
 
     Returns:
         Shape (..., POSE_FEATURES).
@@ -61,15 +61,15 @@ def pose_features(start: torch.Tensor, end: torch.Tensor, steps: torch.Tensor | 
 
 
 class RelativeAttention(nn.Module):
-    """Attention whose keys and values know the pose of each source as seen from the query.
+    """Attention in which keys and values depend on the pose of the source relative to the query.
 
-    A query may look at nothing: beside its sources it always has a key of 0 without a value. So the result is finite
-    and 0 where there is no source.
+    Besides its sources, each query has a zero key without a value. So the result is finite for any mask, and 0 without
+    sources.
 
     Args:
         dim: Features of queries, sources and the result.
         num_heads: Heads; ``dim`` is a multiple of it.
-        edge_dim: Features of edges.
+        edge_dim: Features of an edge, which is a pair of query and source.
     """
 
     def __init__(self, dim: int, num_heads: int, edge_dim: int) -> None:
@@ -89,15 +89,15 @@ class RelativeAttention(nn.Module):
         is_seen: torch.Tensor,
         chosen: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return what the queries see.
+        """Return the attended features of the queries.
 
         Args:
             queries: Shape (..., Q, D).
             sources: Shape (..., S, D).
-            edges: Of each query and source, shape (..., Q, S, E).
-            is_seen: Which sources a query may look at, bool, shape (..., Q, S).
-            chosen: Which sources each query looks at, int64, shape (N, Q, K), for queries (N, Q, D) and sources
-                (N, S, D); then K stands for S in edges and ``is_seen``. None for all.
+            edges: Features of each query and source, shape (..., Q, S, E).
+            is_seen: Mask of the sources that a query attends to, bool, shape (..., Q, S).
+            chosen: Sources that each query attends to, int64, shape (N, Q, K), for queries (N, Q, D) and sources
+                (N, S, D); K then replaces S in ``edges`` and ``is_seen``. None for all.
 
         Returns:
             Shape (..., Q, D).
@@ -106,10 +106,10 @@ class RelativeAttention(nn.Module):
         keys, values = self.source(sources).chunk(2, dim=-1)
         keys, values = keys.unflatten(-1, heads), values.unflatten(-1, heads)  # (..., S, H, d)
         by_head = self.query(queries).unflatten(-1, heads)
-        of_edges = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
+        edge_scores = self.edge_query(queries).unflatten(-1, heads) @ edges.transpose(-1, -2)
 
-        # products of queries and keys, (..., Q, H, S): those of all sources as products of matrices, head by head;
-        # where each query looks at sources of its own, (N, Q, K, H, d), there is no matrix that all share
+        # Dot products of queries and keys, (..., Q, H, S). With all sources these are matrix products for each head; if
+        # each query has its own sources, (N, Q, K, H, d), there is no common matrix.
         if chosen is None:
             by_keys = by_head.transpose(-2, -3) @ keys.transpose(-2, -3).transpose(-1, -2)
             products = by_keys.transpose(-2, -3)
@@ -117,9 +117,9 @@ class RelativeAttention(nn.Module):
             rows = torch.arange(keys.shape[0], device=keys.device)[:, None, None]
             keys, values = keys[rows, chosen], values[rows, chosen]
             products = (by_head.unsqueeze(-3) * keys).sum(dim=-1).transpose(-1, -2)
-        scores = (of_edges + products) / math.sqrt(by_head.shape[-1])
+        scores = (edge_scores + products) / math.sqrt(by_head.shape[-1])
 
-        # the key of 0 behind the sources takes what is left of the weights, and has no value
+        # the zero key after the sources takes the rest of the weights, and has no value
         scores = scores.masked_fill(~is_seen.unsqueeze(-2), -torch.inf)
         weights = F.pad(scores, [0, 1]).softmax(dim=-1)[..., :-1]
         if chosen is None:
@@ -131,11 +131,11 @@ class RelativeAttention(nn.Module):
 
 
 class _Seen(NamedTuple):
-    """Who sees what at Q steps, and the poses of that as seen from there."""
+    """Attention masks and edge features of Q steps."""
 
     time_edges: torch.Tensor  # (B, A, Q, P, E): to all steps so far
     is_past: torch.Tensor  # bool, (B, A, Q, P)
-    map_edges: torch.Tensor  # (B, A * Q, K, E): to the nearest pieces of the map
+    map_edges: torch.Tensor  # (B, A * Q, K, E): to the nearest map pieces
     is_piece: torch.Tensor  # bool, (B, A * Q, K)
     pieces: torch.Tensor  # int64, (B, A * Q, K)
     agent_edges: torch.Tensor  # (B, Q, A, A, E): between agents
@@ -143,7 +143,7 @@ class _Seen(NamedTuple):
 
 
 class _Layer(nn.Module):
-    """One round: over time, to the map, between agents, and a feed-forward network, each added to what there was."""
+    """One round: attention over time, to the map and between agents, then a feed-forward network, all residual."""
 
     def __init__(self, dim: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class _Layer(nn.Module):
     def forward(
         self, features: torch.Tensor, before: torch.Tensor, road: torch.Tensor, seen: _Seen
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return features (B, A, Q, D) after the round, and what its attention over time saw, (B, A, P, D)."""
+        """Return features (B, A, Q, D) after the round, and the inputs of its attention over time, (B, A, P, D)."""
         own = self.time_norm(features)
         steps = torch.cat((before, own), dim=2)
         features = features + self.dropout(self.over_time(own, steps, seen.time_edges, seen.is_past))
@@ -173,21 +173,21 @@ class _Layer(nn.Module):
 
 
 class FactorisedDecoder(nn.Module):
-    """Lets agents at each step look at their own past, at the map and at the other agents of the same step.
+    """Decoder in which agents attend to their own past, to the map and to other agents of the same step.
 
-    Nothing looks at a later step, so that steps can be added one by one. All that is known of points is how they look
-    from each other: turning or moving the whole scene changes nothing.
+    No step attends to a later one, so steps can be added one by one. The inputs are relative poses only, so the result
+    does not change if the whole scene is rotated or shifted.
 
     Args:
         dim: Features.
         num_layers: Rounds.
         num_heads: Heads of the attention.
-        num_pieces: Pieces of the map that an agent looks at, the nearest ones.
-        agents_radius_m: Agents look at others that are nearer than this.
-        dropout: Probability with which values are dropped in training.
+        num_pieces: Number of nearest map pieces that an agent attends to.
+        agents_radius_m: Agents attend to others within this distance.
+        dropout: Dropout probability in training.
 
     Raises:
-        InvalidArgumentError: ``dim`` is no multiple of ``num_heads``.
+        InvalidArgumentError: ``dim`` is not a multiple of ``num_heads``.
     """
 
     def __init__(
@@ -213,15 +213,15 @@ class FactorisedDecoder(nn.Module):
     def forward(
         self, states: AgentStates, road: Road, past: PastStates | None = None
     ) -> tuple[torch.Tensor, PastStates]:
-        """Return what the agents know at each of Q steps, and what later steps need of it.
+        """Return features of the agents at each of Q steps, and the cached state for later steps.
 
         Args:
             states: The agents at these steps.
             road: The map.
-            past: What was kept of the steps before; None for the first ones.
+            past: Cached state of the earlier steps; None for the first ones.
 
         Returns:
-            Shape (B, A, Q, D), and what is kept of all steps so far.
+            Shape (B, A, Q, D), and the cached state of all steps so far.
         """
         if past is None:
             nothing = states.features[:, :, :0]
@@ -229,8 +229,8 @@ class FactorisedDecoder(nn.Module):
         poses = torch.cat((past.poses, states.poses), dim=2)
         is_known = torch.cat((past.is_known, states.is_known), dim=2)
 
-        # who sees what is found in a function of its own, as what that takes, distances to all pieces of the map above
-        # all, need not stay in memory beside the layers
+        # masks and edges are computed in a separate function, so that its temporaries, above all distances to all map
+        # pieces, are freed before the layers run
         seen = self._see(states, poses, is_known, road)
         features, kept = states.features, []
         for layer, before in zip(self.layers, past.inputs, strict=True):
@@ -240,15 +240,14 @@ class FactorisedDecoder(nn.Module):
         return known, PastStates(kept, poses, is_known)
 
     def _see(self, states: AgentStates, all_poses: torch.Tensor, is_known: torch.Tensor, road: Road) -> _Seen:
-        """Return who sees what at steps, of whose agents all poses so far (B, A, P, 3) are known or not (B, A, P)."""
-        # from steps to all steps so far: a step sees the known ones up to itself
+        """Return masks and edges of steps, given all poses so far (B, A, P, 3) and whether they are known (B, A, P)."""
+        # to all steps so far: a step attends to the known ones up to itself
         steps = torch.arange(all_poses.shape[2], device=all_poses.device)
         ago = (steps[all_poses.shape[2] - states.poses.shape[2] :, None] - steps).to(states.poses.dtype)
         time_edges = self.time_edges(pose_features(states.poses.unsqueeze(3), all_poses.unsqueeze(2), ago))
         is_past = is_known.unsqueeze(2) & (ago >= 0)
 
-        # to the nearest pieces of the map: the squares of distances choose as the distances do; pieces that are not
-        # there come last, and are not seen
+        # To the nearest map pieces, chosen by squared distance. Missing pieces come last, and are masked.
         own, pieces = states.poses.flatten(1, 2), road.poses
         distances = ((own[:, :, None, :2] - pieces[:, None, :, :2]) ** 2).sum(dim=-1)
         distances = distances.masked_fill(~road.is_known.unsqueeze(1), torch.inf)
@@ -257,7 +256,7 @@ class FactorisedDecoder(nn.Module):
         map_edges = self.map_edges(pose_features(own.unsqueeze(2), pieces[rows, nearest.indices]))
         is_piece = torch.isfinite(nearest.values)
 
-        # between the agents of a step that are known, as far as they see
+        # between the known agents of a step within the radius
         at_steps, is_there = states.poses.transpose(1, 2), states.is_known.transpose(1, 2)
         away = at_steps[:, :, :, None, :2] - at_steps[:, :, None, :, :2]
         is_near = (away**2).sum(dim=-1) < self.agents_radius_m**2
@@ -268,7 +267,7 @@ class FactorisedDecoder(nn.Module):
 
 
 def _edge_dim(dim: int) -> int:
-    """Return how many features an edge has."""
+    """Return the number of features of an edge."""
     return max(dim // 2, 1)
 
 

@@ -1,4 +1,4 @@
-"""Motions of agents, and the tokens that match them, of which each begins where the one before it has ended."""
+"""Matching of motion tokens to motions of agents; each token starts where the previous one ended."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
@@ -14,7 +14,7 @@ from l5kit.prediction.vectorized.plane_poses import compose, relative_to
 Base: TypeAlias = Literal["none", "constant_velocity", "ctrv", "ctra"]
 
 BASES: Final[tuple[str, ...]] = get_args(Base)
-"""What a token is a difference to: to staying where one is, or to how the last move goes on."""
+"""Base moves that tokens are differences to: none, or an extrapolation of the last move."""
 
 _CYCLISTS: Final = ("BICYCLE", "MOTORCYCLE", "CYCLIST", "MOTORCYCLIST")
 _LEAST_DISTANCE_M: Final = 1e-3
@@ -22,13 +22,13 @@ _LEAST_DISTANCE_M: Final = 1e-3
 
 @dataclass(frozen=True)
 class TokenTimes:
-    """How long tokens last, and how many there are.
+    """Durations and numbers of tokens.
 
     Attributes:
-        num_steps: Predicted steps that a token lasts.
-        num_past_steps: Past steps that it lasts.
-        num_past_tokens: Tokens before now.
-        num_future_tokens: Tokens behind now.
+        num_steps: Predicted steps per token.
+        num_past_steps: Past steps per token.
+        num_past_tokens: Tokens before the current time.
+        num_future_tokens: Tokens after the current time.
 
     Raises:
         InvalidArgumentError: A number is below 1.
@@ -46,39 +46,39 @@ class TokenTimes:
 
 
 class Motions(NamedTuple):
-    """Where agents were at the ends of tokens, and how they moved last before one of these, which is now."""
+    """Poses of agents at the ends of tokens, one of which is the current time, and their last move before that."""
 
     poses: torch.Tensor  # (..., G + 1, 3): x, y in metres and yaw in radians, oldest first
     is_known: torch.Tensor  # bool, (..., G + 1)
     classes: torch.Tensor  # int64, (...): rows of AGENT_CLASSES
-    last_move: torch.Tensor  # (..., 3): that over the time of a token before now, as seen from its start
+    last_move: torch.Tensor  # (..., 3): move over the duration of a token up to now, relative to its start
     has_last_move: torch.Tensor  # bool, (...)
 
 
 class TokenisedMotions(NamedTuple):
-    """What tokens make of motions: where they lead, and how."""
+    """Motions as sequences of tokens, with the poses that these lead to."""
 
-    poses: torch.Tensor  # (..., G + 1, 3): where the tokens lead to
+    poses: torch.Tensor  # (..., G + 1, 3): poses reached by the tokens
     is_known: torch.Tensor  # bool, (..., G + 1)
-    moves: torch.Tensor  # (..., G + 1, 3): those that led there, as seen from where they began; zeros where unknown
+    moves: torch.Tensor  # (..., G + 1, 3): moves to these poses, relative to their start; zeros where unknown
     has_move: torch.Tensor  # bool, (..., G + 1)
-    tokens: torch.Tensor  # int64, (..., G + 1): those that led there, with noise
-    nearest: torch.Tensor  # int64, (..., G + 1): those that lead nearest to the truth, which are to be learned
+    tokens: torch.Tensor  # int64, (..., G + 1): tokens that led to these poses, with noise
+    nearest: torch.Tensor  # int64, (..., G + 1): tokens that end nearest to the truth, which are the training targets
     has_token: torch.Tensor  # bool, (..., G + 1)
 
 
 class MotionTokeniser(nn.Module):
-    """Turns motions into tokens and tokens into moves; the tokens are buffers, so that files of weights hold them.
+    """Converter of motions to tokens and of tokens to moves; the vocabulary is a buffer, stored with the weights.
 
     Args:
-        num_tokens: Tokens of each class of agents, at most.
-        base: What tokens are differences to. ``none``: a token is a move. ``constant_velocity``: the last move goes on
-            without a turn; ``ctrv``: it goes on as it was; ``ctra``: its length grows as much as last, never to
-            less than nothing, and the turn with it, so that who comes to stand turns no more. Agents without a last
-            move have no token then.
+        num_tokens: Largest number of tokens of each agent class.
+        base: Move that tokens are differences to. ``none``: a token is a move. ``constant_velocity``: the last move is
+            repeated without turning; ``ctrv``: it is repeated as it was; ``ctra``: its length changes as much as last
+            time, to no less than zero, and its turn in proportion, so that a stopping agent stops turning. Agents
+            without a last move have no token then.
 
     Raises:
-        InvalidArgumentError: There is no such base, or no token.
+        InvalidArgumentError: There is no such base, or ``num_tokens`` is below 1.
     """
 
     vocabulary: torch.Tensor
@@ -98,7 +98,7 @@ class MotionTokeniser(nn.Module):
         self.register_buffer("vocabulary", torch.zeros(num_classes, num_tokens, 3))
         self.register_buffer("vocabulary_sizes", torch.zeros(num_classes, dtype=torch.int64))
         self.register_buffer("levers_m", torch.tensor(LEVERS_M), persistent=False)
-        # the row in AGENT_CLASSES of each perception label, (17,)
+        # row of AGENT_CLASSES for each perception label, (17,)
         class_of_label = torch.zeros(len(PERCEPTION_LABELS), dtype=torch.int64)
         for name in _CYCLISTS:
             class_of_label[PERCEPTION_LABEL_TO_INDEX[f"PERCEPTION_LABEL_{name}"]] = 1
@@ -107,18 +107,18 @@ class MotionTokeniser(nn.Module):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there are tokens, of a log or of a file of weights."""
+        """Whether the vocabulary is set, by fitting or with loaded weights."""
         return bool((self.vocabulary_sizes > 0).all())
 
     def set_vocabulary(self, tokens: torch.Tensor, sizes: torch.Tensor) -> None:
-        """Take tokens.
+        """Set the vocabulary.
 
         Args:
-            tokens: Those of each class, (C, V, 3), V at most ``num_tokens``.
-            sizes: How many of them each class has, at least 1, int64 (C,).
+            tokens: Tokens of each class, (C, V, 3), V at most ``num_tokens``.
+            sizes: Number of tokens of each class, at least 1, int64 (C,).
 
         Raises:
-            InvalidArgumentError: The shapes or sizes are others.
+            InvalidArgumentError: A shape or size is wrong.
         """
         num_classes, most = self.vocabulary.shape[:2]
         shape = tuple(tokens.shape)
@@ -133,16 +133,16 @@ class MotionTokeniser(nn.Module):
         self.vocabulary_sizes.copy_(sizes)
 
     def is_token(self) -> torch.Tensor:
-        """Return which rows of the vocabulary are tokens, bool (C, V)."""
+        """Return which entries of the vocabulary are tokens, bool (C, V)."""
         return torch.arange(self.num_tokens, device=self.vocabulary.device) < self.vocabulary_sizes.unsqueeze(-1)
 
     def base_moves(self, last: torch.Tensor, before: torch.Tensor, has_before: torch.Tensor) -> torch.Tensor:
-        """Return what the next tokens are differences to.
+        """Return the moves that the next tokens are differences to.
 
         Args:
-            last: The last moves, shape (..., 3).
-            before: Those before, shape (..., 3).
-            has_before: Whether these are known, bool, shape (...).
+            last: Last moves, shape (..., 3).
+            before: Moves before these, shape (..., 3).
+            has_before: Whether the moves before are known, bool, shape (...).
 
         Returns:
             Shape (..., 3).
@@ -164,7 +164,7 @@ class MotionTokeniser(nn.Module):
         """Return the moves of tokens.
 
         Args:
-            base: What they are differences to, shape (..., 3).
+            base: Moves that tokens are differences to, shape (..., 3).
             tokens: Int64, shape (...).
             classes: Int64, shape (...).
 
@@ -174,13 +174,13 @@ class MotionTokeniser(nn.Module):
         return compose(base, self.vocabulary[classes, tokens])
 
     def nearest_tokens(self, difference: torch.Tensor, classes: torch.Tensor, noise_m: float = 0.0) -> torch.Tensor:
-        """Return the tokens nearest to differences, a radian being worth the lever of a class.
+        """Return the tokens nearest to differences, with radians weighted by the lever of the class.
 
         Args:
             difference: Shape (..., 3).
             classes: Int64, shape (...).
-            noise_m: Standard deviation of normal noise on x and y, and on yaw by the lever, before a token is chosen;
-                drawn from torch's global generator.
+            noise_m: Standard deviation of Gaussian noise that is added to x, y and, by the lever, to yaw before the
+                search; drawn from the global torch generator.
 
         Returns:
             Int64, shape (...).
@@ -195,16 +195,16 @@ class MotionTokeniser(nn.Module):
 
     @torch.no_grad()
     def forward(self, motions: Motions, now: int, noise_m: float = 0.0) -> TokenisedMotions:
-        """Return the tokens of motions, step by step.
+        """Return the tokens of motions, matched step by step.
 
-        Each token is the one that leads nearest to where the agent truly is, from where the tokens before have led.
-        Tokens begin at the true pose where the pose before is not known, and at the current time.
+        Each token is the one that ends nearest to the true pose, starting from the pose reached by the tokens before.
+        Tokens restart at the true pose after an unknown pose, and at the current time.
 
         Args:
             motions: N agents.
-            now: Which of the G + 1 poses is the current one.
-            noise_m: Of the tokens that are followed, see :meth:`nearest_tokens`; those that are to be learned have
-                none, and lead back from where the noise has led.
+            now: Index of the current pose among the G + 1 poses.
+            noise_m: Noise of the tokens that are followed, see :meth:`nearest_tokens`; training targets have no noise,
+                and lead back from the noisy pose to the truth.
         """
         # no token leads to the first poses
         poses, never = motions.poses[..., 0, :], torch.zeros_like(motions.is_known[..., 0])
@@ -217,7 +217,7 @@ class MotionTokeniser(nn.Module):
             has_token = has_move if self.base == "none" else has_move & last["has_move"]
             base = self.base_moves(last["moves"], before["moves"], before["has_move"])
 
-            # what leads from where the base alone would, to the truth; it is learned without noise and followed with it
+            # difference from the base move to the truth; targets are matched without noise, followed tokens with it
             difference = relative_to(compose(last["poses"], base), true)
             nearest = self.nearest_tokens(difference, motions.classes)
             tokens = self.nearest_tokens(difference, motions.classes, noise_m) if noise_m > 0 else nearest
@@ -248,26 +248,27 @@ def read_motions(
     Args:
         batch: ``all_other_agents_history_positions`` (B, A, H + 1, 2), newest first, with the yaws (B, A, H + 1, 1) and
             the availability (B, A, H + 1), and ``all_other_agents_types`` (B, A); with the future also
-            ``all_other_agents_future_positions`` (B, A, T, 2) and what belongs to them.
-        times: How long tokens last.
+            ``all_other_agents_future_positions`` (B, A, T, 2) with its yaws and availability.
+        times: Durations and numbers of tokens.
         class_of_label: Class of each perception label, (17,).
-        with_future: Whether the tokens of the future are among them.
+        with_future: Whether to include future tokens.
 
     Raises:
-        InvalidArgumentError: The batch has fewer steps than that.
+        InvalidArgumentError: The batch has too few steps.
     """
     past, is_past_known = _poses_of(batch, "history")
     wanted = times.num_past_tokens * times.num_past_steps
     if past.shape[2] <= wanted:
         raise InvalidArgumentError(
             f"the batch has {past.shape[2] - 1} past steps; {times.num_past_tokens} tokens of {times.num_past_steps} "
-            "steps need as many; give samples with a longer history_num_frames_agents"
+            "steps need as many; use samples with a longer history_num_frames_agents"
         )
     ends = torch.arange(wanted, -1, -times.num_past_steps, device=past.device)
     poses, is_known = past[:, :, ends], is_past_known[:, :, ends]
 
-    # the moves over the time of a token before now: over just this time, or over the known time that is nearest to it,
-    # and scaled. Past steps are sorted by how near they are to it, and each agent takes the first that it has
+    # The last move, over the duration of a token. If the pose at its start is unknown, the known step nearest to it is
+    # used, and the move is scaled: past steps are sorted by distance to the start, and each agent takes the first
+    # known.
     steps = sorted(range(1, past.shape[2]), key=lambda step: (abs(step - times.num_past_steps), step))
     order = torch.tensor(steps, device=past.device)
     is_any = is_past_known[:, :, order]
@@ -292,7 +293,7 @@ def read_motions(
 
 
 def _poses_of(batch: dict[str, torch.Tensor], when: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return poses (B, A, N, 3), zeros where they are not known, and where they are, (B, A, N)."""
+    """Return poses (B, A, N, 3), zeros where unknown, and where they are known, (B, A, N)."""
     is_known = batch[f"all_other_agents_{when}_availability"] > 0
     parts = (batch[f"all_other_agents_{when}_positions"], batch[f"all_other_agents_{when}_yaws"])
     return torch.cat(parts, dim=-1).float() * is_known.unsqueeze(-1), is_known

@@ -1,7 +1,7 @@
-"""Motion token model: the next move of every agent as a choice among clustered displacements, one token at a time.
+"""Motion token model: predicts the next move of each agent as a choice among clustered moves, token by token.
 
-The idea is that of Wu et al., "SMART: Scalable Multi-agent Real-time Motion Generation via Next-token Prediction"
-(arXiv 2405.15677); ``docs/models.md`` says what differs.
+It follows Wu et al., "SMART: Scalable Multi-agent Real-time Motion Generation via Next-token Prediction"
+(arXiv 2405.15677); ``docs/models.md`` lists the differences.
 """
 
 import math
@@ -26,7 +26,7 @@ from l5kit.prediction.vectorized.motion_tokens_vocabulary import AGENT_CLASSES
 from l5kit.prediction.vectorized.plane_poses import compose, poses_along_move
 
 _MOVE_SCALE: Final = (0.25, 1.0, 3.0)
-"""What x, y and yaw of a move are multiplied by, so that they are about one."""
+"""Factors for x, y and yaw of a move that bring them to about one."""
 
 _NUM_WAVES: Final = 4
 _LEAST_DISTANCE_M: Final = 0.05
@@ -40,7 +40,7 @@ class Rollouts(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Agents at the end of a token."""
+    """State of agents at the end of a token."""
 
     poses: torch.Tensor  # (..., 3)
     moves: torch.Tensor  # (..., 3)
@@ -53,36 +53,36 @@ class _Step(NamedTuple):
 
 
 class _Agents(NamedTuple):
-    """What does not change of agents."""
+    """Constant properties of agents."""
 
     classes: torch.Tensor  # int64, (B, A)
     sizes_m: torch.Tensor  # (B, A, 2): length and width
 
 
 class MotionTokenModel(nn.Module):
-    """Predicts the next motion token of every agent, and by that rolls all of them out together.
+    """Network that predicts the next motion token of each agent, and so rolls out all agents together.
 
-    The samples must hold the AV as the first of the other agents: use ``EgoAgentDatasetVectorized``. In train mode
-    ``forward`` gives the loss, in eval mode trajectories. The vocabulary has to be set before, by
-    ``tokeniser.set_vocabulary`` or with the weights.
+    The samples must contain the AV as the first of the other agents: use ``EgoAgentDatasetVectorized``. In train mode
+    ``forward`` returns the loss, in eval mode trajectories. The vocabulary must be set before, with
+    ``tokeniser.set_vocabulary`` or by loading weights.
 
     Args:
-        times: How long tokens last, and how many there are.
-        num_tokens: Tokens of each class of agents, at most.
-        base: What tokens are differences to; see :class:`MotionTokeniser`.
+        times: Durations and numbers of tokens.
+        num_tokens: Largest number of tokens of each agent class.
+        base: Move that tokens are differences to; see :class:`MotionTokeniser`.
         dim: Features.
         num_layers: Rounds of attention over time, to the map and between agents.
         num_heads: Heads of the attention.
-        num_pieces: Pieces of the map that an agent looks at.
-        agents_radius_m: Agents look at others that are nearer than this.
-        dropout: Probability with which values are dropped in training.
-        token_noise_m: Standard deviation of the noise with which tokens are followed in training.
-        num_rollouts: Ways K that are predicted; the first is the greedy one.
-        temperature: Of the others; 0 makes all of them greedy.
-        seed: Decides what is drawn for them.
-        disable_other_agents: Let agents look at no others.
-        disable_map: Leave the map out.
-        disable_lane_boundaries: Leave the boundaries of lanes out.
+        num_pieces: Number of nearest map pieces that an agent attends to.
+        agents_radius_m: Agents attend to others within this distance.
+        dropout: Dropout probability in training.
+        token_noise_m: Standard deviation of the noise of followed tokens in training.
+        num_rollouts: Number of predicted futures K; the first is the greedy one.
+        temperature: Temperature of the other rollouts; 0 makes all of them greedy.
+        seed: Seed of the sampled rollouts.
+        disable_other_agents: Do not let agents attend to each other.
+        disable_map: Mask the map.
+        disable_lane_boundaries: Drop lane boundaries.
 
     Raises:
         InvalidArgumentError: A number is out of its range, or there is no such base.
@@ -141,18 +141,18 @@ class MotionTokenModel(nn.Module):
 
         Args:
             data_batch: A batch of samples of ``EgoAgentDatasetVectorized``; see :func:`read_motions` and
-                :class:`RoadEncoder`. Also ``all_other_agents_history_extents`` (B, A, H + 1, 2). In train mode the
-                future of all agents too.
+                :class:`RoadEncoder`. Also ``all_other_agents_history_extents`` (B, A, H + 1, 2). In train mode also the
+                future of all agents.
 
         Returns:
-            In train mode ``loss``, the mean cross entropy of next tokens in nats, ``accuracy``, how many of them are
-            the likeliest, and ``quantisation_m``, how far the tokens lead from the truth. In eval mode those of
-            SafePathNet: ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the likeliest rollout of
-            each agent, ``all_agent_positions`` (B, A, K, T, 2), ``all_agent_yaws`` (B, A, K, T, 1) and
-            ``agent_traj_logits`` (B, A, K), the log-likelihoods of the tokens; positions and yaws in the ego frame.
+            In train mode ``loss``, the mean cross entropy of next tokens in nats, ``accuracy``, the share of tokens
+            that were predicted as likeliest, and ``quantisation_m``, the distance of the tokens from the truth. In eval
+            mode the outputs of SafePathNet: ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the
+            likeliest rollout of each agent, ``all_agent_positions`` (B, A, K, T, 2), ``all_agent_yaws`` (B, A, K, T, 1)
+            and ``agent_traj_logits`` (B, A, K), the log-likelihoods of the tokens; positions and yaws in the ego frame.
 
         Raises:
-            UnsupportedValueError: There is no vocabulary yet.
+            UnsupportedValueError: The vocabulary is not set yet.
             InvalidArgumentError: The batch has too few steps.
         """
         if not self.training:
@@ -170,7 +170,7 @@ class MotionTokenModel(nn.Module):
             }
         motions, tokenised = self._tokenised(data_batch, with_future=True)
         logits = self._next_logits(data_batch, motions, tokenised)
-        # a token is learned where the agent was known at the step before, from which it leads
+        # a token counts in the loss if the agent was known at the step before, where it starts
         is_learned, wanted = tokenised.has_token[:, :, 1:], tokenised.nearest[:, :, 1:]
         is_learned = is_learned & tokenised.is_known[:, :, :-1]
         surprise = F.cross_entropy(logits.flatten(0, 2), wanted.flatten(), reduction="none")
@@ -185,13 +185,14 @@ class MotionTokenModel(nn.Module):
         }
 
     def next_token_logits(self, data_batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, TokenisedMotions]:
-        """Return the logits of all next tokens of past and future, each from what was before it, and the tokens.
+        """Return the logits of all next tokens of past and future, each given the steps before it, and the tokens.
 
         Args:
             data_batch: As for :meth:`forward` in train mode.
 
         Returns:
-            Logits (B, A, G, V) for the tokens to steps 1 to G, minus infinity for what is no token of a class.
+            Logits (B, A, G, V) for the tokens to steps 1 to G, minus infinity for entries that are no token of the
+            class.
         """
         motions, tokenised = self._tokenised(data_batch, with_future=True)
         return self._next_logits(data_batch, motions, tokenised), tokenised
@@ -207,20 +208,20 @@ class MotionTokenModel(nn.Module):
         seed: int | None = None,
         first_is_greedy: bool = True,
     ) -> Rollouts:
-        """Return futures of all agents together, token by token: each agent sees what the others did until then.
+        """Return futures of all agents together, token by token: each agent sees the previous moves of the others.
 
         Args:
-            data_batch: As for :meth:`forward` in eval mode. What is drawn depends on ``scene_index``, ``timestamp``
-                and ``all_other_agents_track_ids``; see :func:`draw_uniforms`. In place of these it may have
-                ``token_uniforms`` (B, K, A, N), the uniform numbers themselves, as exported networks take them.
-            num_rollouts: K; None for that of the model, as with the others.
-            num_tokens: Tokens of each future; T is so many times the steps of a token.
-            temperature: Of all rollouts but the greedy one.
-            seed: At least 0.
-            first_is_greedy: Whether the first rollout takes the likeliest token each time.
+            data_batch: As for :meth:`forward` in eval mode. Samples depend on ``scene_index``, ``timestamp`` and
+                ``all_other_agents_track_ids``; see :func:`draw_uniforms`. Instead of these it may contain
+                ``token_uniforms`` (B, K, A, N), the uniform random numbers, which exported networks take.
+            num_rollouts: K; None for the value of the model, as for the arguments below.
+            num_tokens: Tokens of each future; T is this number times the steps of a token.
+            temperature: Temperature of all rollouts except the greedy one.
+            seed: Seed, at least 0.
+            first_is_greedy: Whether the first rollout always takes the likeliest token.
 
         Raises:
-            UnsupportedValueError: There is no vocabulary yet.
+            UnsupportedValueError: The vocabulary is not set.
         """
         count = self.num_rollouts if num_rollouts is None else num_rollouts
         length = self.times.num_future_tokens if num_tokens is None else num_tokens
@@ -232,13 +233,13 @@ class MotionTokenModel(nn.Module):
         motions, tokenised = self._tokenised(data_batch, with_future=False)
         agents, road = _agents_of(data_batch, motions.classes), self.road(data_batch)
         known, past = self.decoder(self._states(_steps_of(tokenised, slice(None)), agents), road)
-        # the past is seen once; from its last step on each rollout has rows of its own, one after the other
+        # the past is encoded once; from its last step on, each rollout has its own row, ordered by sample
         step = _Step(*(_repeated(part[:, :, -1], count) for part in _steps_of(tokenised, slice(None))))
         agents = _Agents(*(_repeated(part, count) for part in agents))
         road = Road(*(_repeated(part, count) for part in road))
         past = PastStates([_repeated(part, count) for part in past.inputs], *(_repeated(p, count) for p in past[1:]))
         known = _repeated(known[:, :, -1], count)
-        # of each sample the first rollout may take the likeliest tokens
+        # the first rollout of each sample may be greedy
         is_greedy = torch.zeros(known.shape[0], 1, dtype=torch.bool, device=known.device)
         is_greedy[::count] = first_is_greedy
         poses, likelihood = [], torch.zeros_like(known[..., 0])
@@ -267,9 +268,9 @@ class MotionTokenModel(nn.Module):
 
     @torch.no_grad()
     def quantisation_m(self, data_batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Return how far the tokens lead from where agents truly are, in the mean over tokens, in metres.
+        """Return the mean distance of the tokens from the true positions of agents, in metres.
 
-        In train mode the tokens are those that are followed with noise.
+        In train mode the tokens are those followed with noise.
 
         Args:
             data_batch: As for :meth:`forward` in train mode.
@@ -277,7 +278,7 @@ class MotionTokenModel(nn.Module):
         return self._quantisation(*self._tokenised(data_batch, with_future=True))
 
     def _tokenised(self, data_batch: dict[str, torch.Tensor], *, with_future: bool) -> tuple[Motions, TokenisedMotions]:
-        # while a program is traced there are no values, and the eager call before has looked
+        # while a program is traced there are no values to check; the eager call before has done so
         if not torch.compiler.is_compiling() and not self.tokeniser.is_fitted:
             raise UnsupportedValueError(
                 "the motion tokens are not set; load weights, make the model for the samples of a log, or call "
@@ -290,12 +291,12 @@ class MotionTokenModel(nn.Module):
     def _quantisation(self, motions: Motions, tokenised: TokenisedMotions) -> torch.Tensor:
         errors_m = torch.linalg.vector_norm((tokenised.poses - motions.poses)[..., :2], dim=-1)
         is_token = tokenised.has_token.clone()
-        is_token[:, :, self.times.num_past_tokens] = False  # where the truth is taken up again
+        is_token[:, :, self.times.num_past_tokens] = False  # tokens restart at the true pose there
         mean_m: torch.Tensor = torch.where(is_token, errors_m, 0.0).sum() / is_token.sum().clamp(min=1)
         return mean_m
 
     def _states(self, steps: _Step, agents: _Agents) -> AgentStates:
-        """Return agents at steps (B, A, Q) as the decoder takes them."""
+        """Return agents at steps (B, A, Q) as inputs of the decoder."""
         change = torch.where(steps.has_before.unsqueeze(-1), steps.moves - steps.before, 0.0)
         sizes_m = agents.sizes_m.unsqueeze(2).expand(*steps.poses.shape[:3], 2)
         flags = torch.stack((steps.has_move, steps.has_before), dim=-1).to(sizes_m.dtype)
@@ -305,9 +306,9 @@ class MotionTokenModel(nn.Module):
         return AgentStates(self.motion(values) + self.classes(classes) + tokens, steps.poses, steps.is_known)
 
     def _token_features(self) -> torch.Tensor:
-        """Return what the tokens are like, (C, V, D): by their shape, and each of its own."""
+        """Return the embeddings of tokens, (C, V, D): from their shape, plus one learned for each token."""
         tokens = self.tokeniser.vocabulary
-        # from -1 to 1 in each class, and waves of it, each half as long, which tell apart tokens that are close
+        # shape scaled to -1 to 1 in each class, with waves of halving length to separate similar tokens
         parts = tokens / tokens.abs().amax(dim=1, keepdim=True).clamp(min=1e-3)
         waves = parts.unsqueeze(-1) * (math.pi * 2.0 ** torch.arange(_NUM_WAVES, device=tokens.device))
         shape = torch.cat((parts, torch.sin(waves).flatten(-2), torch.cos(waves).flatten(-2)), dim=-1)
@@ -315,22 +316,23 @@ class MotionTokenModel(nn.Module):
         return features
 
     def _logits(self, known: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-        """Return logits (B, A, ..., V) of next tokens for what agents know, (B, A, ..., D)."""
+        """Return logits (B, A, ..., V) of next tokens for features of agents (B, A, ..., D)."""
         features = self._token_features()
         scores: torch.Tensor = self.head(known) @ features.flatten(0, 1).transpose(0, 1)
         scores = scores.reshape(*known.shape[:-1], *features.shape[:2]) + self.token_bias
         scores = scores.masked_fill(~self.tokeniser.is_token(), -torch.inf)
-        # scores of the tokens of all classes, of which each agent takes those of its own
+        # scores of the tokens of all classes; each agent takes those of its class
         own = classes.reshape(*classes.shape, *(1 for _ in range(scores.ndim - classes.ndim)))
         picked: torch.Tensor = scores.gather(-2, own.expand(*scores.shape[:-2], 1, scores.shape[-1])).squeeze(-2)
         return picked
 
     def _advanced(self, step: _Step, tokens: torch.Tensor, classes: torch.Tensor) -> tuple[_Step, torch.Tensor]:
-        """Return where tokens (B, A) lead, and the poses until there, (B, A, steps, 3)."""
+        """Return the state after tokens (B, A), and the poses up to there, (B, A, steps, 3)."""
         base = self.tokeniser.base_moves(step.moves, step.before, step.has_before)
         move = self.tokeniser.moves_of(base, tokens, classes) * step.is_known.unsqueeze(-1)
-        # the poses in between: with constant acceleration the speed at the start of a move is the mean of the two mean
-        # speeds around it, here as a ratio to that of the move; from 0 to 2 the agent never drives back
+        # Poses in between: with constant acceleration, the speed at the start of a move is the average of the mean
+        # speeds of the moves before and after, here relative to that of the move; within 0 to 2 the agent never
+        # reverses.
         length_m = torch.linalg.vector_norm(move[..., :2], dim=-1)
         before_m = torch.linalg.vector_norm(step.moves[..., :2], dim=-1)
         ratio = ((before_m + length_m) / (2 * length_m.clamp(min=_LEAST_DISTANCE_M))).clamp(0.0, 2.0)
@@ -347,7 +349,7 @@ def _agents_of(batch: dict[str, torch.Tensor], classes: torch.Tensor) -> _Agents
 
 
 def _steps_of(tokenised: TokenisedMotions, indices: slice) -> _Step:
-    """Return the agents at some of the steps."""
+    """Return the state of agents at selected steps."""
     before, has_before = torch.zeros_like(tokenised.moves), torch.zeros_like(tokenised.has_move)
     before[:, :, 1:], has_before[:, :, 1:] = tokenised.moves[:, :, :-1], tokenised.has_move[:, :, :-1]
     columns = (

@@ -1,4 +1,4 @@
-"""Road of the motion token model: the polylines of the map cut into pieces, each seen from its own frame."""
+"""Road encoder of the motion token model: map polylines cut into pieces, each in its own frame."""
 
 from typing import Final
 
@@ -16,15 +16,15 @@ _SCALE_M: Final = 5.0
 
 
 class RoadEncoder(nn.Module):
-    """Embeds lanes with the state of their lights, crosswalks and boundaries of lanes.
+    """Encoder of lanes with the state of their lights, crosswalks and lane boundaries.
 
-    Each polyline is cut into pieces of four points that share their ends. The frame of a piece lies at its first point
-    and looks at its last one.
+    Each polyline is cut into pieces of four points that share their ends. The frame of a piece is at its first point
+    and points to its last one.
 
     Args:
         dim: Features of a piece.
-        with_map: Whether there is a map at all.
-        with_boundaries: Whether the boundaries of lanes are in it.
+        with_map: Whether the map is used at all.
+        with_boundaries: Whether lane boundaries are used.
     """
 
     def __init__(self, dim: int, *, with_map: bool = True, with_boundaries: bool = True) -> None:
@@ -39,7 +39,7 @@ class RoadEncoder(nn.Module):
 
         Args:
             batch: ``lanes_mid`` (B, L, P, 3), whose third value is the state of a light, ``crosswalks`` (B, X, P', 3)
-                and, with boundaries, ``lanes`` (B, Lb, P'', 3), and the availabilities of each.
+                and, with boundaries, ``lanes`` (B, Lb, P'', 3), each with its availabilities.
         """
         lanes = batch["lanes_mid"]
         parts = [
@@ -66,14 +66,14 @@ class RoadEncoder(nn.Module):
 def _pieces(
     polylines: torch.Tensor, available: torch.Tensor, kind: torch.Tensor | int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the pieces of polylines (B, N, P, 3): points (B, S, 4, 2), which are there, and kinds (B, S).
+    """Return the pieces of polylines (B, N, P, 3): points (B, S, 4, 2), their mask (B, S, 4), and kinds (B, S).
 
     Args:
         polylines: x, y and a third value.
-        available: Which points are there, (B, N, P).
+        available: Mask of the points, (B, N, P).
         kind: Kind of all of them, or of each point, int64 (B, N, P).
     """
-    # pieces share their ends, so a stride is one point less; the last one is filled up with points that are not there
+    # pieces share their ends, so the stride is one point less; the last piece is padded with masked points
     stride, num_points = _PIECE_POINTS - 1, polylines.shape[2]
     num_pieces = max(-(-(num_points - 1) // stride), 1)
     missing = max(num_pieces * stride + 1 - num_points, 0)

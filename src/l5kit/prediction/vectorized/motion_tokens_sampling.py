@@ -1,4 +1,4 @@
-"""Sampling of motion tokens: choices by probability, each from a random number of its own."""
+"""Sampling of motion tokens by probability, with a separate random number for each token."""
 
 from typing import Final
 
@@ -9,25 +9,25 @@ from l5kit._types import Int64Array
 from l5kit.random.counter_draws import counter_uniforms
 
 UNIFORMS_KEY: Final = "token_uniforms"
-"""The key of a batch that holds uniform numbers, of batches for which none are drawn."""
+"""Key of a batch with given uniform random numbers; none are drawn for such a batch."""
 
 _MICROSECOND_NS: Final = 1000
 
 
 def draw_uniforms(batch: dict[str, torch.Tensor], seed: int, *, num_rollouts: int, num_tokens: int) -> torch.Tensor:
-    """Return a uniform number for each token of each agent and rollout, whoever else is in the batch.
+    """Return a uniform random number for each token of each agent and rollout, independent of the rest of the batch.
 
-    It depends on the seed, the scene, the time, the track, the rollout and the token only, and on no generator.
+    It depends only on seed, scene, time, track, rollout and token, and uses no generator state.
 
     Args:
-        batch: ``scene_index`` (B,), ``timestamp`` (B,) in ns and ``all_other_agents_track_ids`` (B, A); one that is
-            missing counts as 0, for tracks as the number of the row.
-        seed: At least 0.
+        batch: ``scene_index`` (B,), ``timestamp`` (B,) in ns and ``all_other_agents_track_ids`` (B, A); missing keys
+            count as 0, missing tracks as the row of the agent.
+        seed: Seed, at least 0.
         num_rollouts: K.
         num_tokens: N.
 
     Returns:
-        At least 0 and below 1, float64, (B, K, A, N), on the device of the batch.
+        Values in [0, 1), float64, (B, K, A, N), on the device of the batch.
     """
     known = batch["all_other_agents_history_availability"]
     num_samples, num_agents = known.shape[:2]
@@ -47,20 +47,20 @@ def draw_uniforms(batch: dict[str, torch.Tensor], seed: int, *, num_rollouts: in
 
 
 def choose_tokens(logits: torch.Tensor, uniforms: torch.Tensor, temperature: float) -> torch.Tensor:
-    """Return a token for each row of logits: the likeliest at temperature 0, else as likely as the logits say.
+    """Return a token for each row of logits: the likeliest at temperature 0, else sampled from the softmax.
 
     Args:
-        logits: Minus infinity for what must not be chosen, shape (..., V).
-        uniforms: At least 0 and below 1, float64, shape (...).
-        temperature: What logits are divided by, at least 0: below 1 the likely ones come more often.
+        logits: Minus infinity for tokens that are not allowed, shape (..., V).
+        uniforms: Values in [0, 1), float64, shape (...).
+        temperature: Divisor of the logits, at least 0: below 1 likely tokens become more frequent.
 
     Returns:
         Int64, shape (...).
     """
     if temperature == 0:
         return logits.argmax(dim=-1)
-    # the first token up to which the odds sum to more than a share of all of them: in float64, as odds of a thousand
-    # tokens are summed; rounding may miss the end, behind which no token has odds
+    # Inverse transform sampling: the first token at which the cumulative odds exceed the drawn share. The sums of a
+    # thousand odds need float64; rounding may pass the last token with odds, hence the minimum.
     odds = torch.exp((logits - logits.amax(dim=-1, keepdim=True)).double() / temperature)
     summed = odds.cumsum(dim=-1)
     wanted = uniforms.to(odds.dtype).unsqueeze(-1) * summed[..., -1:]

@@ -1,4 +1,4 @@
-"""Vocabulary of motion tokens: displacements over the time of a token, clustered for each class of agents."""
+"""Vocabulary of motion tokens: moves over the duration of a token, clustered for each agent class."""
 
 from typing import Final
 
@@ -9,10 +9,10 @@ from l5kit._types import Float32Array, Float64Array, Int64Array
 from l5kit.errors import InvalidArgumentError
 
 AGENT_CLASSES: Final = ("vehicle", "cyclist", "pedestrian")
-"""Classes of agents, each with tokens of its own; who is no cyclist and no pedestrian counts as a vehicle."""
+"""Agent classes, each with its own tokens; all except cyclists and pedestrians count as vehicles."""
 
 LEVERS_M: Final = (2.0, 1.0, 0.3)
-"""What a radian is worth, for each class: metres that a turn moves the ends of an agent."""
+"""Weight of a radian in metres for each class: the distance that a turn moves the ends of an agent."""
 
 _MOST_FOR_CLUSTERS: Final = 20_000
 _FINEST_M: Final = 0.01
@@ -20,19 +20,19 @@ _NUM_ROUNDS: Final = 20
 
 
 def cluster_moves(moves: Float64Array, num_tokens: int, *, lever_m: float, seed: int = 0) -> Float64Array:
-    """Return moves that stand for many: none at all first, then the centres of k-means, ascending.
+    """Return representatives of many moves: the zero move first, then the k-means centres, ascending.
 
-    Moves that are nearly equal count once before they are clustered, so that the tokens cover all that there is and
-    not mostly what is frequent, such as standing.
+    Nearly equal moves are merged before clustering, so that the tokens cover the whole range of moves and not mostly
+    the frequent ones, such as standing.
 
     Args:
         moves: x, y in metres and yaw in radians, (N, 3).
-        num_tokens: How many there are to be, at most.
-        lever_m: Metres that a radian is worth.
-        seed: Decides where k-means starts.
+        num_tokens: Largest number of tokens.
+        lever_m: Weight of a radian in metres.
+        seed: Seed of k-means.
 
     Returns:
-        (V, 3) with V from 1 to ``num_tokens``; fewer than that where there are fewer moves.
+        (V, 3) with V from 1 to ``num_tokens``; fewer than ``num_tokens`` if there are too few distinct moves.
 
     Raises:
         InvalidArgumentError: ``num_tokens`` is below 1, or a move is not finite.
@@ -56,22 +56,22 @@ def cluster_moves(moves: Float64Array, num_tokens: int, *, lever_m: float, seed:
 def make_vocabulary(
     moves: Float64Array, classes: Int64Array, num_tokens: int, *, seed: int = 0
 ) -> tuple[Float32Array, Int64Array]:
-    """Return the tokens of all classes; a class of which there is no move has those of all agents together.
+    """Return the tokens of all classes; a class without moves gets the tokens of all agents together.
 
     Args:
         moves: x, y in metres and yaw in radians, (N, 3), N at least 1.
-        classes: Row in ``AGENT_CLASSES`` of each, (N,).
-        num_tokens: Tokens of a class, at most.
-        seed: Decides where k-means starts.
+        classes: Row of ``AGENT_CLASSES`` for each move, (N,).
+        num_tokens: Largest number of tokens of a class.
+        seed: Seed of k-means.
 
     Returns:
-        The tokens, (C, num_tokens, 3) float32, zeros behind the last of a class; and how many each class has, (C,).
+        Tokens, (C, num_tokens, 3) float32, padded with zeros; and the number of tokens of each class, (C,).
 
     Raises:
-        InvalidArgumentError: There is no move, or a move is not finite.
+        InvalidArgumentError: There are no moves, or a move is not finite.
     """
     if len(moves) == 0:
-        raise InvalidArgumentError("moves are none; tokens need agents that are seen for as long as a token lasts")
+        raise InvalidArgumentError("there are no moves; tokens need agents that are visible for their duration")
     tokens = np.zeros((len(AGENT_CLASSES), num_tokens, 3), np.float32)
     sizes = np.zeros(len(AGENT_CLASSES), np.int64)
     for number, lever_m in enumerate(LEVERS_M):
@@ -82,15 +82,15 @@ def make_vocabulary(
 
 
 def _thinned(points: Float64Array, cell_m: float) -> Float64Array:
-    """Return one of the points in each cell of a grid."""
+    """Return one point for each occupied cell of a grid."""
     _, firsts = np.unique(np.round(points / cell_m), axis=0, return_index=True)
     kept: Float64Array = points[np.sort(firsts)]
     return kept
 
 
 def _k_means(points: Float64Array, num_centres: int, rng: np.random.Generator) -> Float64Array:
-    """Return the centres of clusters (Lloyd), begun as by Arthur and Vassilvitskii, "k-means++" (2007)."""
-    # each new centre is a point, drawn as likely as the square of its distance to the nearest centre so far
+    """Return k-means centres (Lloyd), initialised by Arthur and Vassilvitskii, "k-means++" (2007)."""
+    # each new centre is a point, drawn with probability proportional to its squared distance to the nearest centre
     centres = np.empty((num_centres, points.shape[1]))
     nearest_squared = np.full(len(points), np.inf)
     row = int(rng.integers(len(points)))

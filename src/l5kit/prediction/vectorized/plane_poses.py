@@ -1,14 +1,14 @@
-"""Poses in the plane as rows x, y and yaw: one seen from another, one after another, and those along a move."""
+"""Poses in the plane as rows x, y and yaw: composition, relative poses, and poses along a move."""
 
 import torch
 
 
 def compose(start: torch.Tensor, move: torch.Tensor) -> torch.Tensor:
-    """Return where a move leads.
+    """Return the poses after moves.
 
     Args:
         start: Poses, metres and radians, shape (..., 3).
-        move: Poses as seen from these, shape (..., 3).
+        move: Moves as poses relative to these, shape (..., 3).
 
     Returns:
         Shape (..., 3); yaws are not wrapped.
@@ -20,11 +20,11 @@ def compose(start: torch.Tensor, move: torch.Tensor) -> torch.Tensor:
 
 
 def seen_from(poses: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """Return positions as seen from poses.
+    """Return positions relative to poses.
 
     Args:
         poses: x, y in metres, yaw in radians, shape (..., 3).
-        positions: In metres, shape (..., 2), with axes that broadcast with those of the poses.
+        positions: In metres, shape (..., 2), with leading axes that broadcast with those of the poses.
 
     Returns:
         x ahead and y to the left in metres, shape (..., 2).
@@ -35,17 +35,17 @@ def seen_from(poses: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
 
 
 def relative_to(start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
-    """Return poses as seen from others, the inverse of :func:`compose`.
+    """Return poses relative to others, the inverse of :func:`compose`.
 
     Args:
-        start: Where they are seen from, shape (..., 3).
-        end: What is seen, shape (..., 3).
+        start: Reference poses, shape (..., 3).
+        end: Poses to express relative to these, shape (..., 3).
 
     Returns:
         Shape (..., 3), yaws from -pi to pi.
     """
     turn = end[..., 2] - start[..., 2]
-    turn = torch.atan2(torch.sin(turn), torch.cos(turn))  # brought to -pi to pi
+    turn = torch.atan2(torch.sin(turn), torch.cos(turn))  # wrap to -pi to pi
     return torch.cat((seen_from(start, end[..., :2]), turn.unsqueeze(-1)), dim=-1)
 
 
@@ -54,19 +54,19 @@ def poses_along_move(move: torch.Tensor, speed_ratio: torch.Tensor, num_steps: i
 
     Args:
         move: The whole move, shape (..., 3).
-        speed_ratio: Speed at its start over its mean speed, 0 to 2, shape (...).
-        num_steps: Poses, evenly spread over time; the last one is the end.
+        speed_ratio: Speed at the start over the mean speed, 0 to 2, shape (...).
+        num_steps: Number of poses, evenly spaced in time; the last one is the end of the move.
 
     Returns:
-        As seen from the start, shape (..., num_steps, 3).
+        Poses relative to the start, shape (..., num_steps, 3).
     """
     time = torch.arange(1, num_steps + 1, device=move.device).to(move.dtype) / num_steps
     ratio = speed_ratio.unsqueeze(-1)
-    # the share of the way at each time, r t + (1 - r) t^2: with speed r at first, evenly changed, and 1 at the end
+    # share of the way at each time, r t + (1 - r) t^2: initial speed r, constant acceleration, and 1 at the end
     part = ratio * time + (1 - ratio) * time * time
     half = move[..., 2:3] / 2
-    chord_half = half * part  # half of the angle that is turned by then
-    shrink = part * _sinc(chord_half) / _sinc(half)  # chords of one circle, as parts of the whole chord
+    chord_half = half * part  # half of the angle turned so far
+    shrink = part * _sinc(chord_half) / _sinc(half)  # chord up to there as a fraction of the whole chord
     turn = chord_half - half
     cos, sin = torch.cos(turn), torch.sin(turn)
     x = shrink * (cos * move[..., :1] - sin * move[..., 1:2])

@@ -1,6 +1,6 @@
-"""Encoder of the query-centric model: every agent and polyline in a frame of its own, attention factorised.
+"""Encoder of the query-centric model: each agent and polyline in its own frame, with factorised attention.
 
-The attention, which its decoder has as well, knows how each key looks from each query.
+The attention, which the decoder uses as well, takes the pose of each key relative to each query.
 """
 
 import math
@@ -21,27 +21,27 @@ _LONGEST_WAVE_M: Final = 200.0
 
 
 class Context(NamedTuple):
-    """What the encoder knows of a batch of scenes."""
+    """Encoded batch of scenes."""
 
     agents: torch.Tensor  # (B, A, D)
     agents_there: torch.Tensor  # bool, (B, A)
     agent_poses: torch.Tensor  # (B, A, 3), in the frame of the batch
-    elements: torch.Tensor  # (B, A + S, D), agents that may be looked at and the map
+    elements: torch.Tensor  # (B, A + S, D), agents and map elements to attend to
     relations: torch.Tensor  # (B, A, A + S, D)
     elements_seen: torch.Tensor  # bool, (B, A, A + S)
 
 
 class RelativeAttention(nn.Module):
-    """Lets queries look at keys, and adds what they saw; then a feed-forward network adds its own.
+    """Residual attention of queries to keys, followed by a residual feed-forward network.
 
-    What a pair of elements is to each other is added to the key and to the value, pair by pair. Queries that see
-    nothing keep what they are before the feed-forward network.
+    Features of each pair of elements are added to its key and value. Queries without keys only pass through the
+    feed-forward network.
 
     Args:
         dim: Features of an element.
         num_heads: Heads; a divisor of ``dim``.
         has_relations: Whether pairs have features.
-        dropout: Probability with which values are dropped in training.
+        dropout: Dropout probability in training.
 
     Raises:
         InvalidArgumentError: ``num_heads`` does not divide ``dim``.
@@ -66,13 +66,14 @@ class RelativeAttention(nn.Module):
     def forward(
         self, queries: torch.Tensor, keys: torch.Tensor, relations: torch.Tensor | None, is_seen: torch.Tensor
     ) -> torch.Tensor:
-        """Return the queries with what they saw.
+        """Return the updated queries.
 
         Args:
             queries: Shape (N, Q, M, dim): M of them at each of Q positions.
             keys: Shape (N, K, dim).
-            relations: How keys look from the positions, shape (N, Q, K, dim); None for a layer without relations.
-            is_seen: Which keys count, bool, shape (N, Q, K) or (N, 1, K).
+            relations: Features of each key relative to each position, shape (N, Q, K, dim); None for a layer without
+                relations.
+            is_seen: Mask of the keys, bool, shape (N, Q, K) or (N, 1, K).
 
         Returns:
             Shape (N, Q, M, dim).
@@ -80,13 +81,13 @@ class RelativeAttention(nn.Module):
         normed = self.norm_keys(keys)
         key, value = self.keys(normed).unsqueeze(1), self.values(normed).unsqueeze(1)
         if self.has_relations and relations is not None:
-            of_keys, of_values = self.relations(relations).chunk(2, dim=-1)
-            key, value = key + of_keys, value + of_values
+            key_offsets, value_offsets = self.relations(relations).chunk(2, dim=-1)
+            key, value = key + key_offsets, value + value_offsets
         query = self.queries(self.norm_queries(queries)).unflatten(-1, (self.num_heads, -1))
         key, value = key.unflatten(-1, (self.num_heads, -1)), value.unflatten(-1, (self.num_heads, -1))
         key, value = key.expand(-1, queries.shape[1], -1, -1, -1), value.expand(-1, queries.shape[1], -1, -1, -1)
         seen = is_seen[:, :, None, None]
-        # a large number below 0 and not infinity, so that a query that sees nothing gets zeros and no NaN
+        # a large negative number instead of infinity, so that a query without keys gets zeros instead of NaN
         scores = torch.einsum("nqmhd,nqkhd->nqmhk", query, key).float() * self.scale
         weights = scores.masked_fill(~seen, -1e9).softmax(dim=-1) * seen
         attended = torch.einsum("nqmhk,nqkhd->nqmhd", weights.to(value.dtype), value).flatten(-2)
@@ -97,11 +98,11 @@ class RelativeAttention(nn.Module):
 
 
 class RelationEmbedding(nn.Module):
-    """Embeds how elements look from one another.
+    """Embedding of relative poses of elements.
 
     Args:
         dim: Features of a pair.
-        num_waves: Waves that lengths are encoded by.
+        num_waves: Number of waves that encode lengths.
     """
 
     def __init__(self, dim: int, num_waves: int = 6) -> None:
@@ -111,7 +112,7 @@ class RelationEmbedding(nn.Module):
 
     def forward(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """Return features (B, Q, K, dim) for poses x, y, yaw of shapes (B, Q, 3) and (B, K, 3)."""
-        # how each key looks from each query: x ahead and y to the left, cosine and sine of the turn, (B, Q, K, 4)
+        # pose of each key relative to each query: x ahead and y to the left, cosine and sine of the turn, (B, Q, K, 4)
         queries, keys = queries.unsqueeze(2), keys.unsqueeze(1)
         turn = keys[..., 2] - queries[..., 2]
         xy = seen_from(queries, keys[..., :2])
@@ -123,14 +124,15 @@ class RelationEmbedding(nn.Module):
 
 
 class HistoryEncoder(nn.Module):
-    """Embeds the past of each agent as seen from its newest pose, by attention over its time.
+    """Encoder of the past of each agent relative to its newest pose, by attention over time.
 
     Args:
         dim: Features of an agent.
         num_heads: Heads of the attention.
-        num_steps: Most past frames, the current one included.
-        dropout: Probability with which values are dropped in training.
-        motion_step_time_s: Embed speeds, accelerations and turn rates too, whose past steps take so long; None for not.
+        num_steps: Largest number of past frames, including the current one.
+        dropout: Dropout probability in training.
+        motion_step_time_s: Seconds between past steps, to embed speeds, accelerations and turn rates; None to omit
+            them.
     """
 
     def __init__(
@@ -155,22 +157,22 @@ class HistoryEncoder(nn.Module):
     def forward(
         self, positions: torch.Tensor, yaws: torch.Tensor, is_known: torch.Tensor, labels: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return features (B, A, D), poses (B, A, 3) and which agents there are, bool (B, A).
+        """Return features (B, A, D), poses (B, A, 3) and a mask of the agents, bool (B, A).
 
         Args:
             positions: Past positions in metres, the current one first, shape (B, A, H, 2).
-            yaws: Headings there in radians, shape (B, A, H).
-            is_known: Where they are known, bool, shape (B, A, H).
-            labels: What the agents are, int64, shape (B, A).
+            yaws: Headings in radians, shape (B, A, H).
+            is_known: Mask of the known ones, bool, shape (B, A, H).
+            labels: Labels of the agents, int64, shape (B, A).
         """
-        # the newest known pose of each agent, which is the first of the largest; zeros where there is none
+        # newest known pose of each agent, as argmax returns the first maximum; zeros without any
         newest = is_known.int().argmax(dim=-1, keepdim=True)
         poses = torch.cat((positions, yaws.unsqueeze(-1)), dim=-1)
         poses = poses.gather(2, newest.unsqueeze(-1).expand(-1, -1, -1, 3)).squeeze(2)
         is_there = is_known.any(dim=-1)
         poses = torch.where(is_there.unsqueeze(-1), poses, torch.zeros_like(poses))
 
-        # positions, steps and turns as seen from there
+        # positions, steps and turns relative to that pose
         xy = seen_from(poses.unsqueeze(2), positions) * is_known.unsqueeze(-1)
         turn = (yaws - poses[..., 2:]) * is_known
         step = torch.zeros_like(xy)
@@ -189,11 +191,11 @@ class HistoryEncoder(nn.Module):
 
 
 class MapEncoder(nn.Module):
-    """Embeds lanes with the state of their lights, crosswalks and boundaries of lanes, each in a frame of its own.
+    """Encoder of lanes with the state of their lights, crosswalks and lane boundaries, each in its own frame.
 
     Args:
         dim: Features of a polyline.
-        with_boundaries: Whether the boundaries of lanes are among them.
+        with_boundaries: Whether lane boundaries are used.
     """
 
     def __init__(self, dim: int, *, with_boundaries: bool = True) -> None:
@@ -204,14 +206,14 @@ class MapEncoder(nn.Module):
         self.out = nn.Sequential(nn.Linear(2 * dim, dim), nn.ReLU(), nn.Linear(dim, dim))
 
     def forward(self, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return features (B, S, D), poses (B, S, 3) and which polylines there are, bool (B, S).
+        """Return features (B, S, D), poses (B, S, 3) and a mask of the polylines, bool (B, S).
 
         Args:
             batch: ``lanes_mid`` (B, L, P, 3), whose third value is the state of a light, ``crosswalks`` (B, X, P', 3),
-                and with boundaries ``lanes`` (B, Lb, P'', 3), and the availabilities of each.
+                and with boundaries ``lanes`` (B, Lb, P'', 3), each with its availabilities.
         """
         lanes, known = batch["lanes_mid"], batch["lanes_mid_availabilities"] > 0
-        # the state of a light is at the points that there are, which is more than the 0 of others
+        # the light state of a lane is the largest value at its known points, as missing points are 0
         states = torch.where(known, lanes[..., 2], torch.zeros_like(lanes[..., 2])).amax(dim=-1)
         parts = [
             self._embed(lanes, known, states.long().clamp(0, _NUM_LIGHT_STATES - 1)),
@@ -235,8 +237,8 @@ class MapEncoder(nn.Module):
         self, polylines: torch.Tensor, known: torch.Tensor, kinds: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         points = torch.where(known.unsqueeze(-1), polylines[..., :2], torch.zeros_like(polylines[..., :2])).float()
-        # the pose of a polyline lies at the middle one of the points that there are, which need not lie one after the
-        # other, and looks there from the first: the last would not do, as polygons end where they begin
+        # The pose of a polyline is at the middle one of its known points, which need not be contiguous, with the
+        # heading from the first point to it. The last point would not do, as polygons end where they begin.
         rank, num_points = known.int().cumsum(dim=-1), known.int().sum(dim=-1, keepdim=True)
         first = known.int().argmax(dim=-1, keepdim=True)
         middle = (known & (rank == num_points // 2 + 1)).int().argmax(dim=-1, keepdim=True)
@@ -249,25 +251,25 @@ class MapEncoder(nn.Module):
         poses = torch.where(is_there.unsqueeze(-1), poses, torch.zeros_like(poses))
 
         features = self.points(fourier_features(seen_from(poses.unsqueeze(2), points), _NUM_WAVES))
-        pooled = (features * known.unsqueeze(-1)).amax(dim=2)  # features are not negative
+        pooled = (features * known.unsqueeze(-1)).amax(dim=2)  # features are non-negative
         embedded: torch.Tensor = self.out(torch.cat((pooled, self.kinds(kinds)), dim=-1))
         return embedded, poses, is_there
 
 
 class SceneEncoder(nn.Module):
-    """Embeds scenes: agents by their past, then round by round by the map around them and by each other.
+    """Scene encoder: embeds agents by their past, then alternates attention to the map and between agents.
 
     Args:
         dim: Features of an element.
         num_heads: Heads of the attention.
         num_layers: Rounds.
-        num_steps: Most past frames, the current one included.
-        dropout: Probability with which values are dropped in training.
-        motion_step_time_s: Tell speeds, accelerations and turn rates of agents, whose past steps take so long; None for
-            not.
-        with_agents: Whether agents look at each other.
-        with_map: Whether they look at the map.
-        with_boundaries: Whether the boundaries of lanes are in it.
+        num_steps: Largest number of past frames, including the current one.
+        dropout: Dropout probability in training.
+        motion_step_time_s: Seconds between past steps, to embed speeds, accelerations and turn rates; None to omit
+            them.
+        with_agents: Whether agents attend to each other.
+        with_map: Whether agents attend to the map.
+        with_boundaries: Whether lane boundaries are used.
     """
 
     def __init__(
@@ -294,7 +296,7 @@ class SceneEncoder(nn.Module):
         self.to_map, self.to_agents = nn.ModuleList(layers[:num_layers]), nn.ModuleList(layers[num_layers:])
 
     def forward(self, batch: dict[str, torch.Tensor]) -> Context:
-        """Return what is known of the scenes of a batch, whose keys are those of :class:`QueryCentricModel`."""
+        """Return the encoded scenes of a batch with the keys of :class:`QueryCentricModel`."""
         known = batch["all_other_agents_history_availability"] > 0
         positions = batch["all_other_agents_history_positions"].float()
         yaws = batch["all_other_agents_history_yaws"][..., 0].float()
@@ -321,11 +323,11 @@ class SceneEncoder(nn.Module):
 
 
 def fourier_features(values: torch.Tensor, num_waves: int) -> torch.Tensor:
-    """Return cosines and sines of lengths, each wave half as long as the one before it.
+    """Return cosines and sines of lengths, for waves of halving length.
 
     Args:
         values: In metres, shape (..., F).
-        num_waves: Waves W; the longest one has 200 m.
+        num_waves: Number of waves W; the longest one has 200 m.
 
     Returns:
         Shape (..., F * (2 * W + 1)): the values in units of 10 m, then cosines, then sines.

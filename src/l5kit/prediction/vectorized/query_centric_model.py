@@ -1,4 +1,4 @@
-"""Query-centric model: several trajectories for each agent or each scene, every element in a frame of its own."""
+"""Query-centric model: several trajectories for each agent or scene, with every element in its own frame."""
 
 from typing import Literal, get_args
 
@@ -13,41 +13,42 @@ from l5kit.prediction.vectorized.query_centric_decoder import ModeDecoder, Motio
 from l5kit.prediction.vectorized.query_centric_encoder import Context, SceneEncoder
 
 ModeLoss = Literal["winner", "mixture"]
-"""How several modes are compared with one truth."""
+"""How several modes are compared with the truth."""
 
 _SCALES_WEIGHT = 0.1
 _LOG_SCALE_RANGE = (-5.0, 5.0)
 
 
 class QueryCentricModel(nn.Module):
-    """Predicts several trajectories of each agent, or of each scene as a whole, and how likely each is.
+    """Network that predicts several trajectories of each agent, or of each scene as a whole, with their probabilities.
 
-    After the ideas of QCNet (Zhou et al., CVPR 2023) and Wayformer (Nayakanti et al., 2022): each agent and polyline is
-    embedded in its own frame, and attention knows how one looks from the other, so turning or moving the whole scene
-    changes nothing in the frames of the agents. The samples are those of ``EgoAgentDatasetVectorized``.
+    It follows QCNet (Zhou et al., CVPR 2023) and Wayformer (Nayakanti et al., 2022): each agent and polyline is
+    embedded in its own frame, and attention uses relative poses, so rotating or shifting the whole scene changes
+    nothing in the frames of the agents. The samples are those of ``EgoAgentDatasetVectorized``.
 
     Args:
         num_steps: Steps T to predict.
-        history_num_frames: Past frames of the agents beside the current one.
+        history_num_frames: Past frames of the agents, without the current one.
         num_modes: Trajectories K.
-        joint: Whether modes are those of whole scenes, with one probability each.
+        joint: Whether modes belong to whole scenes, with one probability each.
         dim: Features of an element.
         num_heads: Heads of the attention; a divisor of ``dim``.
         num_layers: Rounds of the encoder.
-        dropout: Probability with which values are dropped in training.
-        mode_loss: ``winner`` for the error of the mode that comes nearest to the truth, and its cross entropy; scales
-            are learned beside, without gradients to positions. ``mixture`` for the negative log-likelihood of a mixture
-            of Laplace distributions, in which all modes share the truth.
+        dropout: Dropout probability in training.
+        mode_loss: ``winner`` for the error of the mode nearest to the truth, and its cross entropy; scales are learned
+            separately, without gradients to positions. ``mixture`` for the negative log-likelihood of a mixture of
+            Laplace distributions, in which all modes share the truth.
         modes_weight: Weight of that cross entropy in the loss.
-        criterion: Element-wise error of positions, of proposals and of the winner; smooth L1 by default.
+        criterion: Element-wise error of positions, for proposals and for the winner; smooth L1 by default.
         residual_to: Kinematic baseline that trajectories are differences to, or None.
-        residual_unit_m: Unit of these at the last step in metres; None for one that grows with the distance.
+        residual_unit_m: Unit of these differences at the last step in metres; None for one that grows with the
+            distance.
         motion_features: Add speeds, accelerations and turn rates, fitted to the past.
         step_time_s: Seconds between two future steps.
-        past_step_time_s: Seconds between two past ones.
-        disable_other_agents: Let no agent look at others.
-        disable_map: Leave lanes, crosswalks and boundaries out.
-        disable_lane_boundaries: Leave the boundaries of lanes out.
+        past_step_time_s: Seconds between two past steps.
+        disable_other_agents: Do not let agents attend to each other.
+        disable_map: Mask lanes, crosswalks and boundaries.
+        disable_lane_boundaries: Drop lane boundaries.
 
     Raises:
         InvalidArgumentError: There are no modes, the heads do not divide ``dim``, the unit is not above 0, or there is
@@ -116,14 +117,14 @@ class QueryCentricModel(nn.Module):
 
         Args:
             data_batch: ``all_other_agents_history_positions`` (B, A, H, 2) in metres, ``_yaws`` (B, A, H, 1) in radians
-                and ``_availability`` (B, A, H), newest first, the AV among the agents, ``all_other_agents_types``
+                and ``_availability`` (B, A, H), newest first, with the AV among the agents, ``all_other_agents_types``
                 (B, A), and the map: ``lanes_mid`` (B, L, P, 3), ``crosswalks`` (B, X, P', 3), ``lanes`` (B, Lb, P'', 3)
                 with their availabilities, all in the frame of the AV. In train mode also
                 ``all_other_agents_future_positions`` (B, A, T, 2), ``_yaws`` (B, A, T, 1), ``_availability`` (B, A, T).
 
         Returns:
             In train mode the scalars ``loss``, ``loss/proposals``, ``loss/trajectories``, ``loss/yaws``,
-            ``loss/scales`` and ``loss/modes``; of a mixture the trajectories hold the latter two.
+            ``loss/scales`` and ``loss/modes``; with ``mixture``, ``loss/trajectories`` includes the latter two.
             In eval mode ``agent_positions`` (B, A, T, 2) and ``agent_yaws`` (B, A, T, 1) of the
             likeliest modes, ``all_agent_positions`` (B, A, K, T, 2), ``all_agent_yaws`` (B, A, K, T, 1) and
             ``agent_traj_logits`` (B, A, K) in the frame of the AV, ``all_agent_scales`` (B, A, K, T, 2), the scales of
@@ -133,7 +134,7 @@ class QueryCentricModel(nn.Module):
         context: Context = self.encoder(data_batch)
         motions: Motions = self.decoder(context)
 
-        # the baseline in own frames (B, A, T, 2), of the past as far as it is known
+        # baseline in the frames of the agents, (B, A, T, 2), from the known past
         known = data_batch["all_other_agents_history_availability"] > 0
         past = seen_from(context.agent_poses.unsqueeze(2), data_batch["all_other_agents_history_positions"].float())
         turns = data_batch["all_other_agents_history_yaws"][..., 0].float() - context.agent_poses[..., 2:]
@@ -150,8 +151,8 @@ class QueryCentricModel(nn.Module):
                 past_step_time_s=self.past_step_time_s,
             )
 
-        # units of differences to it (B, A, T, 1); without a baseline, constant velocity still says how far agents get:
-        # whole ways are predicted in such units
+        # Units of the predicted differences, (B, A, T, 1). Without a baseline, the units are the distances of constant
+        # velocity, and whole displacements are predicted.
         least_m, per_metre = LEAST_UNIT_M, UNIT_PER_METRE
         if self.residual_to is None:
             per_metre = 1.0
@@ -178,40 +179,44 @@ class QueryCentricModel(nn.Module):
         future = torch.where(known.unsqueeze(-1), future, torch.zeros_like(future))
         turns = torch.where(known, turns, torch.zeros_like(turns))
         targets = torch.where(known.unsqueeze(-1), (future - baseline) / units, torch.zeros_like(future))
-        # the mode that comes nearest in metres wins, and is trained to be nearer; who wins has no gradient
+        # the mode nearest in metres wins and is trained; the choice has no gradient
         away = motions.refined[..., :2].detach() - targets.unsqueeze(2)
         distances = torch.linalg.vector_norm(away * units.unsqueeze(2), dim=[-1])
         winner = winners(distances, known, joint=self.joint)
         proposed, refined = of_winners(motions.proposed, winner), of_winners(motions.refined, winner)
-        of_proposals = _mean_over(self.criterion(proposed[..., :2], targets).sum(dim=-1), known)
-        of_yaws = _mean_over(1 - torch.cos(refined[..., 4] - turns) + 1 - torch.cos(proposed[..., 4] - turns), known)
-        losses = {"loss/proposals": of_proposals, "loss/yaws": of_yaws}
+        proposals_loss = _mean_over(self.criterion(proposed[..., :2], targets).sum(dim=-1), known)
+        yaws_loss = _mean_over(1 - torch.cos(refined[..., 4] - turns) + 1 - torch.cos(proposed[..., 4] - turns), known)
+        losses = {"loss/proposals": proposals_loss, "loss/yaws": yaws_loss}
         if self.mode_loss == "mixture":
             errors = motions.refined[..., :2] - targets.unsqueeze(2)
             surprise = laplace_nll(errors, motions.refined[..., 2:4]).sum(dim=-1)
-            of_trajectories = mixture_nll(surprise, motions.logits, known, joint=self.joint)
-            return {"loss": of_trajectories + of_proposals + of_yaws, "loss/trajectories": of_trajectories, **losses}
-        of_refined = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
-        # scales learn from the errors, which they do not change
+            trajectories_loss = mixture_nll(surprise, motions.logits, known, joint=self.joint)
+            return {
+                "loss": trajectories_loss + proposals_loss + yaws_loss,
+                "loss/trajectories": trajectories_loss,
+                **losses,
+            }
+        refined_loss = _mean_over(self.criterion(refined[..., :2], targets).sum(dim=-1), known)
+        # scales learn from the errors, but do not change them
         scaled = laplace_nll((refined[..., :2] - targets).detach(), refined[..., 2:4])
-        of_scales = _mean_over(scaled.sum(dim=-1), known)
-        of_modes = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
-        loss = of_proposals + of_refined + of_yaws + _SCALES_WEIGHT * of_scales + self.modes_weight * of_modes
+        scales_loss = _mean_over(scaled.sum(dim=-1), known)
+        modes_loss = mode_surprise(motions.logits, winner, known.any(dim=-1), joint=self.joint)
+        loss = proposals_loss + refined_loss + yaws_loss + _SCALES_WEIGHT * scales_loss + self.modes_weight * modes_loss
         return {
             "loss": loss,
-            "loss/trajectories": of_refined,
-            "loss/scales": of_scales,
-            "loss/modes": of_modes,
+            "loss/trajectories": refined_loss,
+            "loss/scales": scales_loss,
+            "loss/modes": modes_loss,
             **losses,
         }
 
     def _predictions(
         self, context: Context, motions: Motions, baseline: torch.Tensor, units: torch.Tensor
     ) -> dict[str, torch.Tensor]:
-        there = context.agents_there[:, :, None, None, None]
-        own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * there
-        # from the own frames of agents to that of the AV
-        moves = torch.cat((own, motions.refined[..., 4:] * there), dim=-1)
+        is_there = context.agents_there[:, :, None, None, None]
+        own = (baseline.unsqueeze(2) + motions.refined[..., :2] * units.unsqueeze(2)) * is_there
+        # from the frames of the agents to that of the AV
+        moves = torch.cat((own, motions.refined[..., 4:] * is_there), dim=-1)
         predicted = compose(context.agent_poses[:, :, None, None], moves)
         positions, yaws = predicted[..., :2], predicted[..., 2:]
         likeliest = motions.logits.argmax(dim=-1)
@@ -221,7 +226,7 @@ class QueryCentricModel(nn.Module):
             "all_agent_positions": positions,
             "all_agent_yaws": yaws,
             "agent_traj_logits": motions.logits,
-            "all_agent_scales": torch.exp(motions.refined[..., 2:4].clamp(-5.0, 5.0)) * units.unsqueeze(2) * there,
+            "all_agent_scales": torch.exp(motions.refined[..., 2:4].clamp(-5.0, 5.0)) * units.unsqueeze(2) * is_there,
         }
         if self.joint:
             outputs["scene_logits"] = motions.logits[:, 0]
@@ -234,12 +239,12 @@ def _mean_over(values: torch.Tensor, is_known: torch.Tensor) -> torch.Tensor:
 
 
 def winners(distances: torch.Tensor, is_known: torch.Tensor, *, joint: bool) -> torch.Tensor:
-    """Return the mode that comes nearest to the truth, without gradient.
+    """Return the mode nearest to the truth for each agent, without gradient.
 
     Args:
-        distances: From the truth, shape (B, A, K, T).
-        is_known: Steps whose truth is known, bool, shape (B, A, T).
-        joint: Whether one mode wins for all agents of a scene: the one with the least mean of their mean distances.
+        distances: Distances from the truth, shape (B, A, K, T).
+        is_known: Mask of the steps with known truth, bool, shape (B, A, T).
+        joint: Whether one mode wins for all agents of a scene: the one with the least sum of their mean distances.
 
     Returns:
         int64, shape (B, A).
@@ -248,12 +253,12 @@ def winners(distances: torch.Tensor, is_known: torch.Tensor, *, joint: bool) -> 
     sums = torch.where(known, distances.detach(), torch.zeros_like(distances)).sum(dim=-1)
     costs = sums / known.sum(dim=-1).clamp(min=1)
     if joint:
-        costs = costs.sum(dim=1, keepdim=True).expand_as(costs)  # agents without truth add nothing
+        costs = costs.sum(dim=1, keepdim=True).expand_as(costs)  # agents without truth add 0
     return costs.argmin(dim=-1)
 
 
 def of_winners(values: torch.Tensor, winner: torch.Tensor) -> torch.Tensor:
-    """Return those of the winning modes, shape (B, A, T, F), of values (B, A, K, T, F)."""
+    """Return the values of the winning modes, shape (B, A, T, F), from values (B, A, K, T, F)."""
     index = winner[:, :, None, None, None].expand(-1, -1, 1, values.shape[3], values.shape[4])
     return values.gather(2, index).squeeze(2)
 
@@ -262,39 +267,39 @@ def laplace_nll(errors: torch.Tensor, log_scales: torch.Tensor) -> torch.Tensor:
     """Return negative log-likelihoods of Laplace distributions: ln(2 b) + |error| / b.
 
     Args:
-        errors: Of any shape.
-        log_scales: Logarithms of the scales b, of the same shape; taken from -5 to 5.
+        errors: Errors, any shape.
+        log_scales: Logarithms of the scales b, same shape; clamped to -5 to 5.
     """
     log_scales = log_scales.clamp(_LOG_SCALE_RANGE[0], _LOG_SCALE_RANGE[1])
     return errors.abs() * torch.exp(-log_scales) + log_scales + 0.6931471805599453
 
 
 def mixture_nll(surprise: torch.Tensor, logits: torch.Tensor, is_known: torch.Tensor, *, joint: bool) -> torch.Tensor:
-    """Return the negative log-likelihood of mixtures for each known step, a scalar.
+    """Return the negative log-likelihood of mixtures per known step, a scalar.
 
     Args:
         surprise: Negative log-likelihoods of each step in each mode, shape (B, A, K, T).
-        logits: Of the modes, shape (B, A, K).
-        is_known: Steps whose truth is known, bool, shape (B, A, T).
-        joint: Whether all agents of a scene have one mode in common.
+        logits: Logits of the modes, shape (B, A, K).
+        is_known: Mask of the steps with known truth, bool, shape (B, A, T).
+        joint: Whether all agents of a scene share one mode.
     """
-    # -ln of the sum over modes of p exp(-surprise), with the likelihood of a whole trajectory, or of all of a scene
-    of_modes = torch.where(is_known.unsqueeze(2), surprise, torch.zeros_like(surprise)).sum(dim=-1)
+    # -ln of the sum over modes of p exp(-surprise), for the likelihood of a whole trajectory, or of a whole scene
+    mode_losses = torch.where(is_known.unsqueeze(2), surprise, torch.zeros_like(surprise)).sum(dim=-1)
     log_probabilities = logits.log_softmax(dim=-1)
     if joint:
-        of_modes, log_probabilities = of_modes.sum(dim=1), log_probabilities[:, 0]
-    of_mixtures = -torch.logsumexp(log_probabilities - of_modes, dim=-1)  # 0 where no step is known
-    return of_mixtures.sum() / is_known.sum().clamp(min=1)
+        mode_losses, log_probabilities = mode_losses.sum(dim=1), log_probabilities[:, 0]
+    mixture_losses = -torch.logsumexp(log_probabilities - mode_losses, dim=-1)  # 0 without known steps
+    return mixture_losses.sum() / is_known.sum().clamp(min=1)
 
 
 def mode_surprise(logits: torch.Tensor, winner: torch.Tensor, is_any: torch.Tensor, *, joint: bool) -> torch.Tensor:
     """Return the mean cross entropy of the winning modes, a scalar.
 
     Args:
-        logits: Of the modes, shape (B, A, K).
-        winner: Which won, int64, shape (B, A).
+        logits: Logits of the modes, shape (B, A, K).
+        winner: Winning modes, int64, shape (B, A).
         is_any: Agents with a known step, bool, shape (B, A).
-        joint: Whether each scene counts once, and not each agent.
+        joint: Whether each scene counts once, instead of each agent.
     """
     surprise = -logits.log_softmax(dim=-1).gather(2, winner.unsqueeze(-1)).squeeze(-1)
     if joint:

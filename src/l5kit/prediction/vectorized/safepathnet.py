@@ -1,7 +1,6 @@
-"""The parts of SafePathNet.
+"""Parts of SafePathNet.
 
-It is described in Pini et al., "Safe Real-World Autonomous Driving by Learning to Predict and Plan with a Mixture of
-Experts" (2022).
+See Pini et al., "Safe Real-World Autonomous Driving by Learning to Predict and Plan with a Mixture of Experts" (2022).
 """
 
 import torch
@@ -18,7 +17,7 @@ from l5kit.prediction.vectorized.transformer import (
 
 
 class TrajectoryMatcher(nn.Module):
-    """Picks, of several trajectories, the one that is near the target and thought likely.
+    """Selection of the trajectory that is both near the target and predicted as likely.
 
     Args:
         cost_prob_coeff: Weight of a probability, in units of the cost.
@@ -43,7 +42,7 @@ class TrajectoryMatcher(nn.Module):
 
 
 class TransformerGlobalGraph(nn.Module):
-    """Lets queries look at all elements of a scene, through a transformer.
+    """Transformer in which queries attend to all elements of a scene.
 
     Args:
         dim_in: Features of an element.
@@ -52,7 +51,7 @@ class TransformerGlobalGraph(nn.Module):
         dim_feedforward: Features inside the feed-forward networks.
         num_layers: Layers of the encoder.
         num_decode_layers: Layers of the decoder.
-        dropout: Probability with which values are dropped in training.
+        dropout: Dropout probability in training.
     """
 
     def __init__(
@@ -85,21 +84,21 @@ class TransformerGlobalGraph(nn.Module):
         tgt_invalid_mask: torch.Tensor | None,
         types: torch.Tensor,
     ) -> torch.Tensor:
-        """Return what each query saw.
+        """Return the attended features of each query.
 
         Args:
             polys_embed: Elements, shape (B, N, dim_in).
             polys_embed_decoder: Queries, shape (B, Q, dim_in).
             invalid_mask: True for elements to ignore, bool, shape (B, N).
-            tgt_invalid_mask: True for queries that others ignore, bool, shape (B, Q). Where all are to be ignored they
-                are looked at all the same, so that the result is finite.
-            types: What each element is, shape (B, N, projection_dim).
+            tgt_invalid_mask: True for queries that other queries ignore, bool, shape (B, Q). Samples in which all are
+                masked are treated as unmasked, so that the result is finite.
+            types: Type embedding of each element, shape (B, N, projection_dim).
 
         Returns:
             Shape (B, Q, projection_dim).
 
         Raises:
-            InvalidArgumentError: A shape or dtype is another.
+            InvalidArgumentError: A shape or dtype is wrong.
         """
         shape = polys_embed.shape
         if shape[-1] != self.dim_in or polys_embed_decoder.shape[-1] != self.dim_in:
@@ -125,13 +124,13 @@ class TransformerGlobalGraph(nn.Module):
 
 
 class MultimodalTransformerGlobalGraph(nn.Module):
-    """Asks a transformer for several trajectories of each agent: one query for each agent and trajectory.
+    """Transformer with one query for each agent and trajectory.
 
     Args:
         transformer_global_graph: The transformer.
-        num_trajectories: Rows of ``egos_embedding``, which is never used and stands for the weights of L5Kit 1.5.
+        num_trajectories: Rows of ``egos_embedding``, which is unused and only matches weights of L5Kit 1.5.
         agent_num_trajectories: Trajectories K of each agent.
-        max_num_agents: Most agents that get trajectories.
+        max_num_agents: Largest number of agents that get trajectories.
     """
 
     def __init__(
@@ -168,13 +167,13 @@ class MultimodalTransformerGlobalGraph(nn.Module):
         types: torch.Tensor,
         query_invalid_mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return what the queries of the agents saw.
+        """Return the attended features of the agent queries.
 
         Args:
-            polys_embed: Elements, shape (B, N, dim_in); the agents are those behind the first, A at most.
+            polys_embed: Elements, shape (B, N, dim_in); the agents are those after the first, A at most.
             invalid_mask: True for elements to ignore, bool, shape (B, N).
-            types: What each element is, shape (B, N, projection_dim).
-            query_invalid_mask: Elements whose queries the other queries ignore, bool, shape (B, N); by default
+            types: Type embedding of each element, shape (B, N, projection_dim).
+            query_invalid_mask: Elements whose queries other queries ignore, bool, shape (B, N); by default
                 ``invalid_mask``.
 
         Returns:
@@ -189,7 +188,7 @@ class MultimodalTransformerGlobalGraph(nn.Module):
 
 
 class MultimodalDecoder(nn.Module):
-    """Predicts several trajectories of each agent, and how likely each is.
+    """Decoder that predicts several trajectories of each agent, with their logits.
 
     Args:
         dim_in: Features of an element.
@@ -198,14 +197,14 @@ class MultimodalDecoder(nn.Module):
         dim_feedforward: Features inside the feed-forward networks.
         num_layers: Layers of the encoder.
         num_decode_layers: Layers of the decoder.
-        dropout: Probability with which values are dropped in training.
-        future_num_frames: Steps of the ego that L5Kit 1.5 would predict; not used.
+        dropout: Dropout probability in training.
+        future_num_frames: Steps of the ego that L5Kit 1.5 would predict; unused.
         agent_future_num_frames: Steps T of each agent.
         num_outputs: Values per step.
-        num_mlp_layers: Layers from what a query saw to its trajectory.
+        num_mlp_layers: Layers from the features of a query to its trajectory.
         num_trajectories: Trajectories of the ego that L5Kit 1.5 would predict; only sizes an unused weight.
         agent_num_trajectories: Trajectories K of each agent.
-        max_num_agents: Most agents that get trajectories.
+        max_num_agents: Largest number of agents that get trajectories.
     """
 
     def __init__(
@@ -257,7 +256,7 @@ class MultimodalDecoder(nn.Module):
         """Return trajectories and their logits; see :meth:`MultimodalTransformerGlobalGraph.forward`.
 
         Returns:
-            Trajectories (B, A, K, T, num_outputs) and logits (B, A, K), ones if there is one trajectory only.
+            Trajectories (B, A, K, T, num_outputs) and logits (B, A, K), which are ones if K is 1.
         """
         seen = self.transformer(polys_embed, invalid_mask, types, query_invalid_mask)
         num_agents = seen.shape[1] // self.agent_num_trajectories

@@ -30,38 +30,37 @@ class _AgentPoses(NamedTuple):
 
 
 class SafePathNetModel(PolylineModel):
-    """Predicts several trajectories of each agent, and how likely each is.
+    """Network that predicts several trajectories of each agent, with their logits.
 
-    The samples must hold the ego twice, as the centre of the scene and as the first of the other agents: use
-    ``EgoAgentDatasetVectorized``. In train mode ``forward`` gives the losses, in eval mode the trajectories.
+    The samples must contain the ego twice, as the centre of the scene and as the first of the other agents: use
+    ``EgoAgentDatasetVectorized``. In train mode ``forward`` returns the losses, in eval mode the trajectories.
 
     Args:
-        history_num_frames_ego: Past frames of the ego; the samples already have as many as they may.
+        history_num_frames_ego: Past frames of the ego; kept as an attribute only, as samples are already cut to them.
         history_num_frames_agents: Past frames of the agents, likewise.
         num_timesteps: Steps T to predict.
         weights_scaling: Weights of the errors of x, y and yaw, used with ``apply_weights_scaling`` only.
-        criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that only
-            predicts.
-        disable_other_agents: Let no agent be looked at; each still gets its own trajectories.
-        disable_map: Leave lanes, crosswalks and boundaries out.
-        disable_lane_boundaries: Leave the boundaries of lanes out.
+        criterion: Element-wise loss, such as ``torch.nn.L1Loss(reduction="none")``; None for a model that is not
+            trained.
+        disable_other_agents: Do not attend to agents; each still gets its own trajectories.
+        disable_map: Mask lanes, crosswalks and boundaries.
+        disable_lane_boundaries: Drop lane boundaries.
         agent_num_trajectories: Trajectories K of each agent.
-        max_num_agents: Most agents that get trajectories, ``data_generation_params.other_agents_num``.
+        max_num_agents: Largest number of agents that get trajectories, ``data_generation_params.other_agents_num``.
         cost_prob_coeff: Weight of the probabilities in the loss.
-        yaw_residual: ``doubled`` treats yaws as L5Kit 1.5 does and as its weights need it: twice the yaw in the ego
-            frame is learned, and doubled again. ``single``, for new trainings, learns the yaw relative to that at the
-            current frame.
-        apply_weights_scaling: Weigh the errors by ``weights_scaling``; L5Kit 1.5 does not.
-        use_agent_labels: Embed cars, cyclists and pedestrians apart, for new trainings; L5Kit 1.5 does not.
-        agents_in_own_frame: Embed the past of other agents as seen from their own poses too, for new trainings; L5Kit
+        yaw_residual: ``doubled`` treats yaws like L5Kit 1.5, as its weights require: twice the yaw in the ego frame is
+            learned, and doubled again. ``single``, for new trainings, learns the yaw relative to the current frame.
+        apply_weights_scaling: Weight the errors by ``weights_scaling``; L5Kit 1.5 does not.
+        use_agent_labels: Embed cars, cyclists and pedestrians differently, for new trainings; L5Kit 1.5 does not.
+        agents_in_own_frame: Also embed the past of other agents relative to their own poses, for new trainings; L5Kit
             1.5 does not.
-        motion_step_time_s: Embed speeds, accelerations and turn rates of agents too, whose past steps take so long, for
-            new trainings; None for not, as L5Kit 1.5.
-        use_route: Embed the route, the goal and the positions of agents on the route too, for new trainings; L5Kit 1.5
-            knows none. Samples need the keys of ``model_params.route``.
-        normalize_targets: Divide targets by how far a car usually gets, for new trainings; L5Kit 1.5 does not.
-        position_scale_m: Positions are learned in this unit; that of L5Kit 1.5 and its weights is 125 m.
-        dropout: Probability with which values are dropped in training.
+        motion_step_time_s: Seconds between past steps, to also embed speeds, accelerations and turn rates of agents,
+            for new trainings; None to omit them, like L5Kit 1.5.
+        use_route: Also embed the route, the goal and the positions of agents on the route, for new trainings; L5Kit 1.5
+            has no routes. Samples need the keys of ``model_params.route``.
+        normalize_targets: Divide targets by the usual displacement of a car, for new trainings; L5Kit 1.5 does not.
+        position_scale_m: Unit of learned positions; that of L5Kit 1.5 and its weights is 125 m.
+        dropout: Dropout probability in training.
         dim_local: Features of a point and of a polyline.
         dim_global: Features inside the transformer.
         dim_feedforward: Features inside its feed-forward networks.
@@ -71,7 +70,7 @@ class SafePathNetModel(PolylineModel):
         num_decoder_layers: Layers of the decoder.
 
     Raises:
-        InvalidArgumentError: A count is below 1, or ``weights_scaling`` does not fit three values a step.
+        InvalidArgumentError: A count is below 1, or ``weights_scaling`` does not have three values per step.
         UnsupportedValueError: There is no such ``yaw_residual``.
     """
 
@@ -162,16 +161,16 @@ class SafePathNetModel(PolylineModel):
         lane_bdry_len: int,
         route: RouteElements | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what the network makes of polylines.
+        """Return the outputs of the network for polylines.
 
         Args:
             agents_polys: The ego and the agents, shape (B, 1 + A, P, 3).
             static_polys: The map, shape (B, S, P', 3).
             agents_avail: True for points that are available, shape (B, 1 + A, P).
             static_avail: Likewise, shape (B, S, P').
-            type_embedding: What each element is, also the boundaries when these are disabled, shape (B, N, dim_global).
-            lane_bdry_len: Boundaries Lb among the types.
-            route: The route and the goal, which become two more elements at the end.
+            type_embedding: Type embedding of each element, always including boundaries, shape (B, N, dim_global).
+            lane_bdry_len: Number of boundaries Lb among the types.
+            route: Route and goal, which become two more elements at the end.
 
         Returns:
             Scaled trajectories (B, A, K, T, 3) and their logits (B, A, K).
@@ -213,7 +212,7 @@ class SafePathNetModel(PolylineModel):
         elements = collect_elements(data_batch, not self.disable_lane_boundaries)
         types, route = self.type_embedding(data_batch), self.route_of(data_batch)
         trajectories, logits = self.call_with(elements, types, data_batch["lanes"].shape[1], route)
-        # there may be more agents in the batch than get trajectories, or fewer, and elements of the map behind them
+        # the batch may have more or fewer agents than get trajectories, and map elements follow them
         num_agents = min(data_batch["all_other_agents_history_positions"].shape[1], logits.shape[1])
         trajectories, logits = trajectories[:, :num_agents], logits[:, :num_agents]
         poses = _AgentPoses(
@@ -245,7 +244,8 @@ class SafePathNetModel(PolylineModel):
         targets = torch.cat((xy / (self.position_scale_m * self.xy_scale), relative_yaws / self.yaw_scale_rad), dim=-1)
         targets = targets.unsqueeze(2).expand_as(trajectories)
 
-        # the mean cost of each trajectory over known steps chooses the best one of each agent, whose sum is the loss
+        # the trajectory with the least mean cost over known steps is the best one of each agent; the loss sums its
+        # errors
         errors = self.criterion(trajectories, targets) * available[:, :, None, :, None]
         if self.apply_weights_scaling:
             errors = errors * self.weights_scaling
@@ -255,19 +255,19 @@ class SafePathNetModel(PolylineModel):
         mean_cost = is_any.unsqueeze(-1) * cost / (num_available.unsqueeze(-1) + self.eps)
         best = self.trajectory_matcher(mean_cost, logits)
         best_cost = cost.gather(2, best.unsqueeze(-1)).squeeze(-1)
-        of_trajectories = (is_any * best_cost).sum() / (num_available.sum() + self.eps)
+        trajectories_loss = (is_any * best_cost).sum() / (num_available.sum() + self.eps)
         surprise = F.cross_entropy(logits.flatten(0, 1), best.flatten(), reduction="none")
-        of_probabilities = (surprise * is_any.flatten()).sum() / is_any.sum().clamp(min=1)
+        probabilities_loss = (surprise * is_any.flatten()).sum() / is_any.sum().clamp(min=1)
         return {
-            "loss": of_trajectories + self.cost_prob_coeff * of_probabilities,
-            "loss/agents_traj": of_trajectories,
-            "loss/agents_traj_prob": of_probabilities,
+            "loss": trajectories_loss + self.cost_prob_coeff * probabilities_loss,
+            "loss/agents_traj": trajectories_loss,
+            "loss/agents_traj_prob": probabilities_loss,
         }
 
     def _predictions(
         self, trajectories: torch.Tensor, logits: torch.Tensor, poses: _AgentPoses
     ) -> dict[str, torch.Tensor]:
-        # agents that are not there stay in the origin of the ego frame
+        # missing agents stay at the origin of the ego frame
         xy = trajectories[..., :2] * (self.position_scale_m * self.xy_scale)
         present = poses.available[:, :, None, None, None]
         relative_yaws = trajectories[..., 2:3] * self.yaw_scale_rad * present

@@ -1,4 +1,4 @@
-"""A transformer whose positional codes enter at every layer, as in Carion et al., "DETR" (2020).
+"""Transformer with positional codes added at every layer, as in Carion et al., "DETR" (2020).
 
 All tensors are sequence first, (N, B, d_model).
 """
@@ -15,7 +15,7 @@ _ACTIVATIONS = ("relu", "gelu")
 
 
 class _TransformerLayer(nn.Module):
-    """Parts of an encoder or decoder layer; one of a decoder attends to a memory, too."""
+    """Parts of an encoder or decoder layer; a decoder layer also attends to a memory."""
 
     has_memory = False
 
@@ -29,7 +29,7 @@ class _TransformerLayer(nn.Module):
         normalize_before: bool = False,
     ) -> None:
         super().__init__()
-        # weights are drawn, and stand in files, in this order
+        # weights are initialised, and stored in files, in this order
         self.self_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
         if self.has_memory:
             self.multihead_attn = nn.MultiheadAttention(d_model, nhead, dropout=dropout)
@@ -61,15 +61,15 @@ class _TransformerLayer(nn.Module):
 
 
 class TransformerEncoderLayer(_TransformerLayer):
-    """Self-attention and a feed-forward network, each beside a shortcut and with a layer norm.
+    """Self-attention and a feed-forward network, each with a residual connection and a layer norm.
 
     Args:
         d_model: Features of an element.
         nhead: Attention heads.
         dim_feedforward: Features inside the feed-forward network.
-        dropout: Probability with which values are dropped in training.
+        dropout: Dropout probability in training.
         activation: ``relu`` or ``gelu``.
-        normalize_before: Normalise what goes into each part, instead of what comes out of it with the shortcut.
+        normalize_before: Normalise the input of each part, instead of its output after the residual connection.
 
     Raises:
         RuntimeError: There is no such activation.
@@ -84,14 +84,14 @@ class TransformerEncoderLayer(_TransformerLayer):
         pos: torch.Tensor | None = None,
         need_attention: bool = True,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return new elements, and what each attended to.
+        """Return updated elements and their attention.
 
         Args:
             src: Elements, shape (N, B, d_model).
-            src_mask: Attention from element to element that is forbidden (bool) or added (float), shape (N, N).
+            src_mask: Mask of forbidden attention from element to element (bool), or values added to it (float), (N, N).
             src_key_padding_mask: True for elements to ignore, shape (B, N).
             pos: Positional codes, of a shape that broadcasts with ``src``.
-            need_attention: Without, the second result is None and the first faster.
+            need_attention: If False, the second result is None, which is faster.
 
         Returns:
             Shape (N, B, d_model), and the attention averaged over the heads, (B, N, N).
@@ -108,7 +108,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         pos: torch.Tensor | None = None,
         need_attention: bool = True,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Do as :meth:`forward`, with the norm behind each part."""
+        """Return the result of :meth:`forward` with the norm after each part."""
         attended, attention = self._attend(src, src_mask, src_key_padding_mask, pos, need_attention)
         src = self.norm1(src + self.dropout1(attended))
         return self.norm2(src + self.dropout2(self._feed_forward(src))), attention
@@ -121,7 +121,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         pos: torch.Tensor | None = None,
         need_attention: bool = True,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Do as :meth:`forward`, with the norm before each part."""
+        """Return the result of :meth:`forward` with the norm before each part."""
         attended, attention = self._attend(self.norm1(src), src_mask, src_key_padding_mask, pos, need_attention)
         src = src + self.dropout1(attended)
         return src + self.dropout2(self._feed_forward(self.norm2(src))), attention
@@ -142,15 +142,15 @@ class TransformerEncoderLayer(_TransformerLayer):
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Self-attention, attention to a memory and a feed-forward network, each beside a shortcut and with a layer norm.
+    """Self-attention, attention to a memory and a feed-forward network, each residual and with a layer norm.
 
     Args:
         d_model: Features of an element.
         nhead: Attention heads.
         dim_feedforward: Features inside the feed-forward network.
-        dropout: Probability with which values are dropped in training.
+        dropout: Dropout probability in training.
         activation: ``relu`` or ``gelu``.
-        normalize_before: Normalise what goes into each part, instead of what comes out of it with the shortcut.
+        normalize_before: Normalise the input of each part, instead of its output after the residual connection.
 
     Raises:
         RuntimeError: There is no such activation.
@@ -170,12 +170,12 @@ class TransformerDecoderLayer(_TransformerLayer):
         pos: torch.Tensor | None = None,
         query_pos: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return new queries.
+        """Return updated queries.
 
         Args:
             tgt: Queries, shape (Q, B, d_model).
-            memory: What they attend to, shape (N, B, d_model).
-            tgt_mask: Attention from query to query that is forbidden (bool) or added (float), shape (Q, Q).
+            memory: Elements to attend to, shape (N, B, d_model).
+            tgt_mask: Mask of forbidden attention from query to query (bool), or values added to it (float), (Q, Q).
             memory_mask: Attention from query to memory, likewise, shape (Q, N).
             tgt_key_padding_mask: True for queries to ignore, shape (B, Q).
             memory_key_padding_mask: True for elements of the memory to ignore, shape (B, N).
@@ -204,7 +204,7 @@ class TransformerDecoderLayer(_TransformerLayer):
         pos: torch.Tensor | None = None,
         query_pos: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Do as :meth:`forward`, with the norm behind each part."""
+        """Return the result of :meth:`forward` with the norm after each part."""
         attended = self._attend(tgt, tgt_mask, tgt_key_padding_mask, query_pos)
         tgt = self.norm1(tgt + self.dropout1(attended))
         seen = self._look_up(tgt, memory, memory_mask, memory_key_padding_mask, pos, query_pos)
@@ -223,7 +223,7 @@ class TransformerDecoderLayer(_TransformerLayer):
         pos: torch.Tensor | None = None,
         query_pos: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Do as :meth:`forward`, with the norm before each part."""
+        """Return the result of :meth:`forward` with the norm before each part."""
         attended = self._attend(self.norm1(tgt), tgt_mask, tgt_key_padding_mask, query_pos)
         tgt = tgt + self.dropout1(attended)
         seen = self._look_up(self.norm2(tgt), memory, memory_mask, memory_key_padding_mask, pos, query_pos)
@@ -265,11 +265,11 @@ class TransformerDecoderLayer(_TransformerLayer):
 
 
 class TransformerEncoder(nn.Module):
-    """Encoder layers, one after the other.
+    """Stack of encoder layers.
 
     Args:
         encoder_layer: The layer to copy.
-        num_layers: How many copies.
+        num_layers: Number of copies.
         norm: Norm of the output, if any.
     """
 
@@ -280,7 +280,7 @@ class TransformerEncoder(nn.Module):
         self.norm = norm
 
     def reset_parameters(self) -> None:
-        """Draw new weights: normal ones of standard deviation 0.02, Xavier's for the inputs of attention, no biases."""
+        """Initialise the weights: normal with standard deviation 0.02, Xavier for attention inputs, zero biases."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)
@@ -299,7 +299,7 @@ class TransformerEncoder(nn.Module):
         src_key_padding_mask: torch.Tensor | None = None,
         pos: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return new elements (N, B, d_model); the arguments are those of :meth:`TransformerEncoderLayer.forward`."""
+        """Return updated elements (N, B, d_model); arguments as in :meth:`TransformerEncoderLayer.forward`."""
         output = src
         for layer in self.layers:
             output, _ = layer(output, mask, src_key_padding_mask, pos, False)
@@ -307,13 +307,13 @@ class TransformerEncoder(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """Decoder layers, one after the other.
+    """Stack of decoder layers.
 
     Args:
         decoder_layer: The layer to copy.
-        num_layers: How many copies.
+        num_layers: Number of copies.
         norm: Norm of the output, if any.
-        return_intermediate: Give the normed output of every layer.
+        return_intermediate: Return the normed output of every layer.
     """
 
     def __init__(
@@ -330,7 +330,7 @@ class TransformerDecoder(nn.Module):
         self.return_intermediate = return_intermediate
 
     def reset_parameters(self) -> None:
-        """Draw new weights: Xavier's for everything with more than one axis."""
+        """Initialise the weights: Xavier for all parameters with more than one axis."""
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -346,13 +346,13 @@ class TransformerDecoder(nn.Module):
         pos: torch.Tensor | None = None,
         query_pos: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return new queries; the arguments are those of :meth:`TransformerDecoderLayer.forward`.
+        """Return updated queries; arguments as in :meth:`TransformerDecoderLayer.forward`.
 
         Returns:
             Shape (Q, B, d_model), or (layers, Q, B, d_model) with ``return_intermediate``.
 
         Raises:
-            InvalidArgumentError: ``return_intermediate`` without a norm.
+            InvalidArgumentError: ``return_intermediate`` is set without a norm.
         """
         output = tgt
         intermediate: list[torch.Tensor] = []

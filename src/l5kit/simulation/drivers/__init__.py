@@ -1,1 +1,1 @@
-"""Drivers: who decides what the AV and the agents of a simulation do next."""
+"""Drivers: they decide the next motion of the AV and of the agents of a simulation."""

@@ -1,4 +1,4 @@
-"""Intelligent driver on lanes: vehicles that follow the lanes of their log, their leaders and red lights."""
+"""Intelligent driver on lanes: vehicles that follow the lanes of their log, leaders and red lights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,22 +26,22 @@ _MEMORY = "intelligent driver"
 
 @dataclass(frozen=True)
 class IntelligentDriver:
-    """Drivers of the intelligent driver model (IDM) on the lanes of the map, for AVs or for agents.
+    """Intelligent driver model (IDM) on the lanes of the map, for AVs or for agents.
 
-    A vehicle follows the lanes that it has in the log, then at each fork the lane after which its heading has changed
-    least. The nearest object ahead whose box meets this path, widened to the width of the vehicle, is its leader; the
-    first red line and the end of the path stand as leaders beside it. AVs get a plan of some seconds, in which the
-    leader keeps its speed; agents get the pose of the next step, which ``PlannedPoses`` takes as it is. An AV on no
-    lane, or without a map, goes straight on and stops within 50 m.
+    A vehicle follows its lanes in the log, then at each fork the lane with the least change of heading. Its leader is
+    the nearest object ahead whose box overlaps this path, widened to the width of the vehicle; the first red line and
+    the end of the path act as further leaders. AVs get a plan of some seconds, in which the leader keeps its speed;
+    agents get the pose of the next step, which ``PlannedPoses`` uses directly. An AV off the lanes, or without a map,
+    drives straight and stops within 50 m.
 
     Attributes:
-        params: Parameters of the model; None for the published ones, those of agents or those of the AV.
-        limit_part: The part of the speed limit that a driver wants to drive, above 0.
-        unknown_limit_mps: The limit where the map does not say one, above 0.
-        num_steps: Steps that are planned for AVs.
-        max_lateral_mps2: Acceleration across in bends, above 0, before which a driver slows down with b; None for the
-            published rule, which knows no bends.
-        gives_way: Whether agents let those pass who cross their path or merge into it
+        params: Parameters of the model; None for the published ones of agents or of the AV.
+        limit_part: Desired speed as a share of the speed limit, above 0.
+        unknown_limit_mps: Speed limit where the map has none, above 0.
+        num_steps: Number of planned steps for AVs.
+        max_lateral_mps2: Lateral acceleration in bends, above 0, for which a driver slows down with b in advance; None
+            for the published rule, which ignores bends.
+        gives_way: Whether agents give way to vehicles that cross their path or merge into it
             (:mod:`l5kit.simulation.lanes.giving_way`); the published rule knows leaders only.
         lane_changes: When agents change lanes; None for never, as published.
 
@@ -64,9 +64,9 @@ class IntelligentDriver:
                 raise InvalidArgumentError(f"IntelligentDriver: {name} is {value}; it must be above 0")
 
     def tracks(self, batch: SceneBatch) -> BoolArray:
-        """Return which tracks of a batch it drives, (T,): vehicles on lanes that do not stay parked.
+        """Return the mask of tracks of a batch to drive, (T,): vehicles on lanes that do not stay parked.
 
-        ``AgentControl.of_traffic(tracks=driver.tracks)`` lets it drive these; all others are replayed.
+        ``AgentControl.of_traffic(tracks=driver.tracks)`` selects these for driving; all others are replayed.
         """
         return find_lane_followers(batch)
 
@@ -74,8 +74,8 @@ class IntelligentDriver:
         """Return the poses of the next step of agents, (K, 1, 3), or the plans of AVs, (R, T, 3).
 
         Raises:
-            InvalidArgumentError: An agent is on no lane in the log, or there is no map; or AVs are to give way or to
-                change lanes, which only agents do.
+            InvalidArgumentError: An agent is on no lane in the log, or there is no map; or AVs should give way or
+                change lanes, which is for agents only.
         """
         if state.actors is None and (self.gives_way or self.lane_changes is not None):
             raise InvalidArgumentError(
@@ -89,13 +89,13 @@ class IntelligentDriver:
 def drive_by_style(
     state: TrafficState, drivers: Sequence[IntelligentDriver], styles: Int64Array, *, num_steps: int = 1
 ) -> Actions:
-    """Return the poses of the next steps of vehicles, (K, T, 3), each of which drives as one of several drivers does.
+    """Return the poses of the next steps of vehicles, (K, T, 3), each driven in the style of one of several drivers.
 
     Args:
-        state: What they see; its memory is that of one call for each step.
-        drivers: How they drive, the same in each step.
-        styles: Which of these each track of the batch drives as, (T,), or each AV, (S,), the same in each step.
-        num_steps: How many steps are planned.
+        state: Traffic state; its memory must be used by one call per step.
+        drivers: The drivers, the same in each step.
+        styles: Row of ``drivers`` for each track of the batch, (T,), or each AV, (S,), the same in each step.
+        num_steps: Number of planned steps.
 
     Raises:
         InvalidArgumentError: An agent is on no lane in the log, there is no map, or drivers differ in
@@ -139,7 +139,7 @@ def drive_by_style(
 def _kernel_styles(
     seat: LaneSeat, drivers: Sequence[IntelligentDriver], of_vehicles: Int64Array, state: TrafficState
 ) -> Styles:
-    """Return drivers as kernels take them, on the paths that there are now; the seat keeps them until more come."""
+    """Return the styles of drivers for kernels, on the current paths; the seat caches them until paths are added."""
     if seat.styles is not None:
         return seat.styles
     params = [driver.params or (AV_DRIVER if state.actors is None else AGENT_DRIVER) for driver in drivers]
@@ -148,8 +148,8 @@ def _kernel_styles(
         for driver, each in zip(drivers, params, strict=True)
     ]
     bends_mps: Float64Array = np.full((len(drivers), max(map(len, bends))), np.inf)
-    for style, of_style in enumerate(bends):
-        bends_mps[style, : len(of_style)] = of_style
+    for style, speeds_mps in enumerate(bends):
+        bends_mps[style, : len(speeds_mps)] = speeds_mps
     seat.styles = Styles(
         params=np.array([each.kernel_parameters for each in params]),
         limit_parts=np.array([driver.limit_part for driver in drivers], np.float64),
@@ -161,30 +161,30 @@ def _kernel_styles(
 
 
 def intelligent_traffic(driver: IntelligentDriver | None = None) -> AgentSeat:
-    """Return the seat of vehicles on lanes, which a driver drives and which react; all others are replayed.
+    """Return the seat of reactive vehicles on lanes, moved by a driver; all others are replayed.
 
     Args:
-        driver: How they drive; None for the published parameters.
+        driver: The driver; None for the published parameters.
     """
     driver = IntelligentDriver() if driver is None else driver
     return AgentSeat(driver, control=AgentControl.of_traffic(tracks=driver.tracks))
 
 
 _YIELDING: Final = IntelligentDriverParams(max_acceleration_mps2=2.0)
-"""As published, but for a, which is 2.0 m/s2: who has stopped for others starts as briskly as people do. With the
-published 1.0 m/s2 a logged AV, which reacts to nobody, runs into the ones ahead of it that start late."""
+"""Published parameters except for a = 2.0 m/s2, so that vehicles start as briskly as people after stopping for others.
+With the published 1.0 m/s2, a replayed AV, which does not react, runs into late starters ahead of it."""
 
 _CAUTIOUS: Final = IntelligentDriverParams(
     standing_gap_m=2.0, headway_s=1.8, max_acceleration_mps2=0.8, max_braking_mps2=2.0
 )
-"""Gap when standing as in Treiber and Kesting, Traffic Flow Dynamics (2013), table 11.2; 1.8 s is "half the
-speedometer", the distance that German driving schools teach; a is 0.8 m/s2, below the table's 1.0."""
+"""Standstill gap from Treiber and Kesting, Traffic Flow Dynamics (2013), table 11.2; 1.8 s is "half the
+speedometer", the distance taught by German driving schools; a is 0.8 m/s2, below the 1.0 of the table."""
 
 _ASSERTIVE: Final = IntelligentDriverParams(
     standing_gap_m=1.0, headway_s=0.9, max_acceleration_mps2=2.0, max_braking_mps2=3.0
 )
-"""0.9 s is half of that distance, below which German law fines; a is 2.0 m/s2 and b 3.0 m/s2, near the bounds of
-comfort of the closed-loop score (2.40 and 4.05)."""
+"""0.9 s is half of that distance, below which German law imposes fines; a = 2.0 m/s2 and b = 3.0 m/s2 are near the
+comfort bounds of the closed-loop score (2.40 and 4.05)."""
 
 POPULATIONS: Final[dict[str, IntelligentDriver]] = {
     "idm": IntelligentDriver(),
@@ -193,14 +193,14 @@ POPULATIONS: Final[dict[str, IntelligentDriver]] = {
     "assertive": IntelligentDriver(params=_ASSERTIVE, limit_part=1.1, max_lateral_mps2=3.0),
     "changing": IntelligentDriver(params=_YIELDING, gives_way=True, lane_changes=LaneChangeParams()),
 }
-"""How the vehicles of each population drive.
+"""Drivers of the vehicles of each population.
 
-``idm``: the published agents of nuPlan, who know leaders and red lights. ``yielding``: they give way, too.
+``idm``: the published agents of nuPlan, which know leaders and red lights. ``yielding``: these also give way.
 ``cautious`` and ``assertive``: other distances, accelerations and speeds, 10 % below and above the limit, slower and
-faster in bends. ``changing``: as ``yielding``, with lane changes.
+faster in bends. ``changing``: like ``yielding``, with lane changes.
 """
 
 POPULATIONS_BY_PARAMETERS: Final = tuple(
     name for name, driver in POPULATIONS.items() if not driver.gives_way and driver.lane_changes is None
 )
-"""Those that differ in parameters alone, which environments have, too."""
+"""Populations that differ in parameters only; environments support these, too."""

@@ -1,7 +1,7 @@
-"""Drives by keys: which keys a person holds in each step, and what a kinematic bicycle does then.
+"""Key driver: the keys that a person holds in each step, and their effect on a kinematic bicycle.
 
-The page of ``l5kit drive`` has the same rule in JavaScript (``visualization/drive/page/vehicle.js``); the numbers of
-the rule have their home here, and the page is given them.
+The page of ``l5kit drive`` implements the same rule in JavaScript (``visualization/drive/page/vehicle.js``); the
+parameters are defined here and passed to the page.
 """
 
 import math
@@ -18,7 +18,7 @@ from l5kit.simulation.vehicle_models import KinematicBicycle
 
 
 class DrivingKeys(IntFlag):
-    """The keys of a drive, one bit each; those of a step are their sum."""
+    """Keys of a drive, one bit each; the keys of a step are combined as a sum."""
 
     FORWARD = 1
     BRAKE = 2
@@ -32,18 +32,18 @@ _ALL_KEYS = int(sum(DrivingKeys))
 
 @dataclass(frozen=True)
 class KeyResponse:
-    """How a vehicle responds to keys; the defaults stay comfortable but for hard braking.
+    """Response of a vehicle to keys; the defaults are comfortable except for hard braking.
 
     Attributes:
-        acceleration_mps2: Of forward at a standstill, above 0; it falls to 0 at the top speed.
-        top_speed_mps: Speed at which forward does not accelerate any more, above 0.
+        acceleration_mps2: Acceleration of the forward key at standstill, above 0; it falls to 0 at the top speed.
+        top_speed_mps: Speed at which the forward key stops accelerating, above 0.
         coasting_mps2: Deceleration without a key, above 0.
         braking_mps2: Deceleration of the brake, above 0.
         hard_braking_mps2: Deceleration of the hard brake, above 0.
         max_steering_rad: Steering of the left and right keys at low speed, above 0 and below pi / 2.
         lateral_mps2: Lateral acceleration of these keys at higher speed, above 0.
-        steering_rate_radps: How fast the steering gets there at a standstill, above 0.
-        halving_speed_mps: Speed at which it is half as fast, above 0.
+        steering_rate_radps: Steering rate at standstill, above 0.
+        halving_speed_mps: Speed at which the steering rate is halved, above 0.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -74,22 +74,22 @@ def action_of_keys(
     bicycle: KinematicBicycle,
     response: KeyResponse,
 ) -> tuple[float, float]:
-    """Return what keys ask of a kinematic bicycle: acceleration, m/s2, and steering rate, rad/s.
+    """Return the action of keys for a kinematic bicycle: acceleration, m/s2, and steering rate, rad/s.
 
-    Brakes stop the vehicle and do not reverse it. Left and right turn the front wheels towards an angle, and without
-    them the wheels turn back.
+    Brakes stop the vehicle and never reverse it. Left and right turn the front wheels towards an angle; without these
+    keys the wheels turn back.
 
     Args:
         keys: A sum of :class:`DrivingKeys`.
         vehicle: Speed, m/s, acceleration, m/s2, steering, rad, and length, m.
         step_s: Length of the step in seconds.
-        bicycle: The model, whose lags the action allows for.
-        response: How it responds.
+        bicycle: Vehicle model, whose lags the action compensates.
+        response: Response to keys.
     """
     speed, acceleration, steering, length_m = vehicle
     _, acceleration_gain, steering_gain, _, wheel_base_share = bicycle.parameters(step_s)
 
-    # what is asked for, but never more braking than stops the vehicle at the end of the step
+    # requested acceleration, limited so that braking at most stops the vehicle at the end of the step
     wanted = -response.coasting_mps2
     if keys & DrivingKeys.FORWARD:
         wanted = response.acceleration_mps2 * (1.0 - speed / response.top_speed_mps)
@@ -100,7 +100,7 @@ def action_of_keys(
     stopping = acceleration + (-speed / step_s - acceleration) / acceleration_gain
     wanted = max(wanted, stopping)
 
-    # the angle whose bend has the acceleration across, and the rate that leads there
+    # steering angle with the lateral acceleration, and the rate to reach it
     side = float(bool(keys & DrivingKeys.LEFT)) - float(bool(keys & DrivingKeys.RIGHT))
     in_bend_rad = math.atan(wheel_base_share * length_m * response.lateral_mps2 / max(speed * speed, 1.0))
     target_rad = side * min(response.max_steering_rad, in_bend_rad)
@@ -111,15 +111,15 @@ def action_of_keys(
 
 @dataclass(frozen=True)
 class KeyDriver:
-    """Driver of AVs who holds the keys that were recorded, from the start of a scene on; see :attr:`seat`.
+    """Driver of AVs that replays recorded keys from the start of a scene; see :attr:`seat`.
 
     Attributes:
-        keys: The keys of each step, sums of :class:`DrivingKeys`; none behind the last one.
-        response: How the vehicle responds.
+        keys: Keys of each step, sums of :class:`DrivingKeys`; no keys after the last one.
+        response: Response to keys.
         bicycle: The vehicle model.
 
     Raises:
-        InvalidArgumentError: A number is no sum of keys.
+        InvalidArgumentError: A number is not a sum of keys.
     """
 
     keys: tuple[int, ...]
@@ -135,7 +135,7 @@ class KeyDriver:
 
     @property
     def seat(self) -> EgoSeat:
-        """The driver with the model that carries its actions out."""
+        """The driver with the vehicle model for its actions."""
         return EgoSeat(self, Controls(self.bicycle))
 
     def drive(self, state: TrafficState) -> Actions:

@@ -1,4 +1,4 @@
-"""Lane seat, what drivers along lanes remember of a batch: paths, where vehicles are, and how they were before."""
+"""Lane seat, the memory of drivers on lanes for a batch: paths, positions of vehicles, and their previous states."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,22 +29,22 @@ from l5kit.simulation.lanes.path_bends import PathBends
 from l5kit.simulation.lanes.track_poses import find_lane_followers, paths_of_avs, poses_of_avs, poses_of_tracks
 
 _NEVER = -2
-"""Before all frames, and not right before the first one."""
+"""Frame number before all frames, and not directly before the first one."""
 
 _BESIDE_M = 0.5
-"""Who is farther beside its path comes onto that first, before it changes lanes."""
+"""A vehicle farther than this from its path first returns to it before it changes lanes."""
 
 
 class KeptStates:
-    """Numbers of V vehicles that a driver keeps from frame to frame.
+    """Per-vehicle state that a driver keeps from frame to frame.
 
-    Asked again in a frame, as after an error in another scene, a driver starts from the same numbers as before.
+    If a driver is called again in a frame, as after an error in another scene, it starts from the same state as before.
 
     Args:
-        *arrays: The numbers, (V, ...) each, into which the driver writes.
+        *arrays: State of V vehicles, (V, ...) each, which the driver updates in place.
 
     Attributes:
-        before: What they were when the current frame of each vehicle began.
+        before: Copies of the state at the start of the current frame of each vehicle.
     """
 
     def __init__(self, *arrays: NumericArray) -> None:
@@ -53,7 +53,7 @@ class KeptStates:
         self._is_before_new: BoolArray = np.zeros(len(arrays[0]), np.bool_)
 
     def begin(self, vehicles: Int64Array, frames: Int64Array) -> BoolArray:
-        """Begin with the current frames of vehicles, both (K,); return which were not driven in the frame before."""
+        """Start the current frames of vehicles, both (K,); return which were not driven in the frame before."""
         last_frames = self._frames[vehicles]
         is_again: BoolArray = last_frames == frames
         is_new: BoolArray = last_frames != frames - 1
@@ -68,27 +68,27 @@ class KeptStates:
         return is_new
 
     def forget(self, vehicles: Int64Array) -> None:
-        """Take vehicles (K,) for ones that were never driven."""
+        """Treat vehicles (K,) as never driven."""
         self._frames[vehicles] = _NEVER
 
 
 class LaneSeat:
-    """What a driver remembers of a batch: the paths, and where on its path each vehicle is.
+    """Memory of a driver for a batch: the paths, and the position of each vehicle on its path.
 
     Args:
         batch: The scenes.
-        paths: Paths of the AVs of S scenes; or of T tracks, and behind them those of the AVs or nothing.
+        paths: Paths of the AVs of S scenes; or of T tracks, optionally followed by those of the AVs.
         num_vehicles: S or T.
-        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+        unknown_limit_mps: Speed limit where the map has none, above 0.
 
     Attributes:
-        paths: All paths; those of lane changes come behind the others.
-        arrays: These, as kernels take them.
-        routes: The path that each vehicle follows now, (S,) or (T,).
-        motions: Where it is, (S, 7) or (T, 7).
-        kept: Motions and routes, as they are kept from frame to frame.
-        styles: How the vehicles drive on these paths, as kernels take it; None before somebody has asked, and where
-            paths have come since then.
+        paths: All paths; those of lane changes are appended.
+        arrays: The same for kernels.
+        routes: Current path of each vehicle, (S,) or (T,).
+        motions: Position of each vehicle on its path, (S, 7) or (T, 7).
+        kept: Motions and routes, kept from frame to frame.
+        styles: Cached driving styles on these paths for kernels; None before the first use, and after paths were
+            added.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class LaneSeat:
         self.routes: Int64Array = np.arange(num_vehicles)
         self._batch, self._unknown_limit_mps = batch, unknown_limit_mps
         self._has_path: BoolArray = paths.has_path[:num_vehicles].copy()
-        self._settled_m: Float64Array = np.zeros(len(paths))  # from where on a path nobody changes onto it any more
+        self._settled_m: Float64Array = np.zeros(len(paths))  # arc length on each path at which its lane change ends
         self._bends: dict[tuple[float | None, float], PathBends] = {}
         self.kept = KeptStates(self.motions, self.routes)
         self.styles: Styles | None = None
 
     def __deepcopy__(self, memo: dict[int, object]) -> "LaneSeat":
-        """Return itself: asked again in a frame, it starts from what it knew before."""
+        """Return itself: if called again in a frame, it restores its state from before that frame."""
         return self
 
     @classmethod
     def of_avs(cls, batch: SceneBatch, unknown_limit_mps: float) -> "LaneSeat":
-        """Return the seat of the AVs of a batch, which have straight paths where there is no lane."""
+        """Return the seat of the AVs of a batch, with straight paths off the lanes."""
         paths = paths_of_avs(batch, unknown_limit_mps=unknown_limit_mps)
         return cls(batch, paths, len(batch), unknown_limit_mps=unknown_limit_mps)
 
@@ -126,15 +126,15 @@ class LaneSeat:
 
         Args:
             batch: The scenes.
-            unknown_limit_mps: Speed limit where the map does not say one, above 0.
-            has_avs: Whether the paths of the AVs are needed, too.
+            unknown_limit_mps: Speed limit where the map has none, above 0.
+            has_avs: Whether to include the paths of the AVs.
 
         Raises:
             InvalidArgumentError: There is no map with lanes.
         """
         driving_map = batch.driving_map
         if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
-            raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, on which agents drive")
+            raise InvalidArgumentError("IntelligentDriver: the batch has no map with lanes, which agents need")
         poses = poses_of_tracks(batch, find_lane_followers(batch))
         paths = make_lane_paths(poses, driving_map, unknown_limit_mps=unknown_limit_mps)
         if has_avs:
@@ -143,7 +143,7 @@ class LaneSeat:
         return cls(batch, paths, len(batch.tracks), unknown_limit_mps=unknown_limit_mps)
 
     def locate(self, state: TrafficState) -> Int64Array:
-        """Bring the motions of the vehicles to where they are now, and return which ones they are."""
+        """Update the motions of the vehicles to their current positions, and return the rows of the vehicles."""
         is_av = state.actors is None
         vehicles = state.scenes if is_av else state.actor_tracks
         is_lost = ~self._has_path[vehicles]
@@ -152,11 +152,11 @@ class LaneSeat:
             scene = int(state.batch.scene_indices[state.scenes[state.actor_scenes[first]]])
             raise InvalidArgumentError(
                 f"IntelligentDriver: track {int(state.batch.tracks.track_ids[vehicles[first]])} of scene {scene} is on "
-                "no lane where the log first has it, or parked; let AgentControl leave such agents to the log with "
+                "no lane at its start in the log, or parked; let AgentControl leave such agents to the log with "
                 "tracks=driver.tracks"
             )
 
-        # who was not located in the frame before is looked for on the whole path
+        # vehicles that were not located in the frame before are searched on the whole path
         is_new = self.kept.begin(vehicles, state.frame_indices[state.actor_scenes])
         boxes = state.ego_boxes if is_av else state.agents.boxes[state.actors]
         speeds_mps = state.actor_states.speeds_mps
@@ -164,17 +164,17 @@ class LaneSeat:
         return vehicles
 
     def bends_of(self, lateral_mps2: float | None, braking_mps2: float) -> Float64Array:
-        """Return how fast a driver may be at each point of the paths, by the bends ahead; empty for no bends."""
+        """Return the highest speed at each point of the paths due to bends ahead; empty if bends are ignored."""
         bends = self._bends.setdefault((lateral_mps2, braking_mps2), PathBends(lateral_mps2, braking_mps2))
         return bends.on(self.arrays)
 
     def give_way_gaps(self, state: TrafficState, styles: Styles, gives_way: BoolArray) -> Float64Array:
-        """Return the gap of each agent to where it lets somebody pass, infinite for nowhere, (K,).
+        """Return the gap of each agent to the position where it gives way, infinite without one, (K,).
 
         Args:
             state: Agents that have been located.
-            styles: How they drive.
-            gives_way: Which of the styles give way, (N,).
+            styles: Driving styles.
+            gives_way: Mask of the styles that give way, (N,).
         """
         gaps_m = np.full(len(state), np.inf)
         if gives_way.any():
@@ -189,15 +189,15 @@ class LaneSeat:
         return gaps_m
 
     def change_lanes(self, state: TrafficState, changes: Sequence[LaneChangeParams | None], styles: Styles) -> None:
-        """Let agents change lanes who gain by it; from now on they follow paths of their new lanes.
+        """Let agents that gain by it change lanes; from now on they follow paths on their new lanes.
 
         Args:
             state: Agents that have been located.
-            changes: When each style changes lanes, None for never, one for each of N.
-            styles: How they drive.
+            changes: Lane change parameters of each of N styles, None for no changes.
+            styles: Driving styles.
         """
         tracks = state.actor_tracks
-        # each style thinks of it every so many frames, 0 for never, and its tracks take turns by their ids
+        # each style considers a change every few frames, 0 for never; its tracks take turns by their ids
         step_s = state.step_time_s
         frames_between = [0 if each is None else max(round(each.every_s / step_s), 1) for each in changes]
         every = np.array(frames_between)[styles.of_vehicles[tracks]]
@@ -205,7 +205,7 @@ class LaneSeat:
             np.int64
         )
         may_change: BoolArray = (every > 0) & (frames % np.maximum(every, 1) == 0)
-        # not before the last change is done, nor before the offset of the begin has faded
+        # not before the last change has ended, nor before the initial offset has faded
         may_change &= self.motions[tracks, ARC] >= self._settled_m[self.routes[tracks]]
         is_far_on: BoolArray = self.motions[tracks, ARC] - self.motions[tracks, ENTRY] >= FADE_M
         may_change &= is_far_on | (np.abs(self.motions[tracks, OFFSET]) < _BESIDE_M)
@@ -239,22 +239,22 @@ class LaneSeat:
         positions_m: Float64Array,
         changes_m: Float64Array,
     ) -> None:
-        """Give tracks (K,) paths that lead from where they are to their lanes, along the lengths of their changes."""
+        """Give tracks (K,) paths from their positions onto their new lanes, over the lengths of their changes."""
         assert self._batch.driving_map is not None
         of_scenes = self._batch.tracks.scenes_of_tracks[tracks]
-        left = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
-        left_s: Float64Array = left.astype(np.float64) * state.step_time_s
-        # paths along the lanes, for as long as the scene goes on; they begin beside the vehicles, on the new lanes
-        begun = TrackPoses(np.arange(len(tracks) + 1), poses[:, :2], poses[:, 2], left_s)
+        remaining = self._batch.stops[of_scenes] - state.frame_indices[np.searchsorted(state.scenes, of_scenes)]
+        remaining_s: Float64Array = remaining.astype(np.float64) * state.step_time_s
+        # paths along the new lanes for the rest of the scene, which start beside the vehicles
+        begun = TrackPoses(np.arange(len(tracks) + 1), poses[:, :2], poses[:, 2], remaining_s)
         paths = make_lane_paths(begun, self._batch.driving_map, unknown_limit_mps=self._unknown_limit_mps)
 
-        # a lane over another one may have been taken for it
+        # drop paths that start on a wrong lane, such as one above or below the target
         is_right = paths.has_path.copy()
         is_right[is_right] = paths.piece_lanes[paths.piece_starts[:-1][is_right]] == targets[is_right]
         points_m = paths.points_m.copy()
         for row in np.flatnonzero(is_right).tolist():
             own = slice(int(paths.starts[row]), int(paths.starts[row + 1]))
-            # 1 - smoothstep: the offset of the begin fades without a kink at either end
+            # 1 - smoothstep: the initial offset fades without a kink at either end
             parts = np.minimum(PATH_STEP_M * np.arange(own.stop - own.start) / changes_m[row], 1.0)
             points_m[own] += ((1 + 2 * parts) * (1 - parts) ** 2)[:, None] * (positions_m[row] - poses[row, :2])
         first = len(self.paths)
@@ -267,23 +267,23 @@ class LaneSeat:
         self.motions[changed, OFFSET], self.motions[changed, SLOPE] = 0.0, 0.0
 
     def _kernel_routes(self, state: TrafficState) -> Routes:
-        """Return who takes which path."""
+        """Return the paths that agents and AVs follow."""
         of_tracks: Int64Array = np.where(self._has_path, self.routes, -1)
         of_avs: Int64Array = len(self._has_path) + state.scenes
         of_avs = np.where(self.paths.has_path[of_avs], of_avs, -1)
         return Routes(self.arrays, of_tracks, of_avs, self.motions, state.ego.accelerations_mps2)
 
     def _rules(self, changes: Sequence[LaneChangeParams | None]) -> ChangeRules:
-        """Return when styles change lanes, as kernels take it; those that never do are not asked."""
+        """Return the lane change rules of styles for kernels; styles without changes get defaults, but are skipped."""
         driving_map, road = self._batch.driving_map, self._batch.road
         assert driving_map is not None
         assert road is not None
-        of_styles = [LaneChangeParams() if each is None else each for each in changes]
+        style_params = [LaneChangeParams() if each is None else each for each in changes]
         return ChangeRules(
-            politeness=np.array([each.politeness for each in of_styles], np.float64),
-            least_gains_mps2=np.array([each.least_gain_mps2 for each in of_styles], np.float64),
-            safe_braking_mps2=np.array([each.safe_braking_mps2 for each in of_styles], np.float64),
-            durations_s=np.array([each.duration_s for each in of_styles], np.float64),
+            politeness=np.array([each.politeness for each in style_params], np.float64),
+            least_gains_mps2=np.array([each.least_gain_mps2 for each in style_params], np.float64),
+            safe_braking_mps2=np.array([each.safe_braking_mps2 for each in style_params], np.float64),
+            durations_s=np.array([each.duration_s for each in style_params], np.float64),
             lanes=lane_arrays(driving_map),
             sides=find_lane_sides(road.api.network, driving_map.num_lanes),
             limits_mps=known_limits(driving_map, self._unknown_limit_mps),

@@ -1,4 +1,4 @@
-"""Choice of plans: those that are given and those of rules are rolled out and scored, and the best one is driven."""
+"""Choice of plans: given plans and rule-based proposals are rolled out and scored, and the best one is driven."""
 
 import math
 from typing import NamedTuple
@@ -42,19 +42,19 @@ from l5kit.simulation.lanes.lane_following import DriverParameters
 from l5kit.simulation.lanes.lane_forecasts import Agents, Lanes, Others, forecast_others
 
 GIVEN, EMERGENCY = -2, -1
-"""In place of the number of a proposal: the plan that was given, and emergency braking."""
+"""Values in place of a proposal index: the given plan, and emergency braking."""
 
 _MARGIN_M = 0.3
-"""What others have to be off the sides of an AV that drives a given plan, as forecasts are not exact."""
+"""Required gap between others and the sides of an AV that drives a given plan, as forecasts are not exact."""
 
 
 class Driving(NamedTuple):
-    """How proposals drive.
+    """Motion of the proposals.
 
     Attributes:
         parameters: Parameters of the driver.
         shifts_m: Offsets to the left, (O,).
-        parts: Parts of the highest speed that are wanted, (V,); all parts of an offset are in a row.
+        parts: Desired shares of the highest speed, (V,); proposals are ordered by offset, then by share.
     """
 
     parameters: DriverParameters
@@ -63,14 +63,14 @@ class Driving(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """How plans are rolled out, and what is looked at in their scores.
+    """Parameters of roll-outs and of their scores.
 
     Attributes:
         road: Drivable surface and lanes.
-        lanes: Lanes that others follow.
+        lanes: Lanes of the forecasts of others.
         tracking: Tracker and bicycle that follow a plan.
-        filters: Filters of comfort, for as many samples as roll-outs have.
-        bounds: What is comfortable.
+        filters: Filters of comfort, for the number of samples of a roll-out.
+        bounds: Bounds of comfort.
         num_steps: Steps of a roll-out.
         step_s: Time of a step.
     """
@@ -85,15 +85,15 @@ class Scoring(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """What an AV sees.
+    """Surroundings of an AV.
 
     Attributes:
-        way: The way along its path.
+        way: Way along its path.
         ego: Its x, y, yaw, speed, acceleration, steering, length and width, (8,).
         end_m: Gap from its front to the end of the path.
         lines: Gaps to yellow and red lines, and their ranks, (n, 2).
-        reach_m: How far it looks.
-        others: Who may come near.
+        reach_m: Range of its view.
+        others: Road users that may come near.
     """
 
     way: Way
@@ -124,7 +124,7 @@ def see(
     agents: Agents,
     scoring: Scoring,
 ) -> Situation:
-    """Return what an AV sees: arguments as in :class:`Situation`, and all agents."""
+    """Return the situation of an AV; arguments as in :class:`Situation`, and all agents."""
     reach_m = min(_REACH_M + _REACH_S * max(ego[3], 0.0), _LONGEST_REACH_M)
     others = forecast_others(ego, agents, (reach_m, _REACH_S), scoring.lanes, scoring.num_steps, scoring.step_s)
     return Situation(way, ego, end_m, lines, reach_m, others)
@@ -139,20 +139,20 @@ def keep_or_plan(
     last: tuple[float, float],
     plan: Float64Array,
 ) -> tuple[int, float]:
-    """Write a given plan where it may be driven, else the best proposal; return which it is, and how long it waits.
+    """Write the given plan if it is acceptable, else the best proposal; return its index, and the number of waits.
 
-    A plan may be driven if its roll-out has no collision at fault, stays on the road, has no road user ahead within the
-    time to collision, and passes no red line. An AV that hardly moves waits where its plan comes less than half as far
-    as a proposal without a fault. After some frames of that the proposal starts it, and drives on until plans go
-    farther.
+    A plan is acceptable if its roll-out has no collision at fault, stays on the road, has no road user ahead within the
+    time to collision, and passes no red line. An AV that hardly moves is waiting if its plan covers less than half the
+    distance of a proposal without a fault. After some waiting frames the proposal starts the AV, and drives on until
+    plans go farther.
 
     Args:
         given: The plan, world poses from now on in steps of the tracker, (1, N + 1, 3).
-        situation: What the AV sees.
-        scoring: How plans are scored.
-        driving: How proposals drive.
-        last: The offset that was chosen last, and for how many frames the AV has waited.
-        plan: Takes world poses from one step ahead on, (T, 3).
+        situation: Surroundings of the AV.
+        scoring: Parameters of roll-outs and scores.
+        driving: Motion of the proposals.
+        last: The offset chosen last, and the number of frames that the AV has been waiting.
+        plan: Output: world poses from one step ahead on, (T, 3).
     """
     ego, lines = situation.ego, situation.lines
     marks = score_plans(given, ego, situation.others, scoring, _MARGIN_M)[0]
@@ -162,9 +162,9 @@ def keep_or_plan(
     may_start = ego[3] < _SLOW_MPS or last[1] >= _MOST_WAITS
     chosen, waits = GIVEN, 0.0
     if may_start or not is_fine:
-        # the rules decide, or at least say how far they would come
-        chosen, of_rules = plan_scene(situation, scoring, driving, last[0], plan)
-        if may_start and chosen >= 0 and _has_no_fault(of_rules[chosen]):
+        # the rules take over, or at least tell how far they would drive
+        chosen, rule_marks = plan_scene(situation, scoring, driving, last[0], plan)
+        if may_start and chosen >= 0 and _has_no_fault(rule_marks[chosen]):
             by_rules_m = math.hypot(plan[-1, 0] - ego[0], plan[-1, 1] - ego[1])
             by_plan_m = math.hypot(given[0, len(plan), 0] - ego[0], given[0, len(plan), 1] - ego[1])
             if by_rules_m > _LEAST_START_M and by_plan_m < _LEAST_PART * by_rules_m:
@@ -179,19 +179,19 @@ def keep_or_plan(
 def plan_scene(
     situation: Situation, scoring: Scoring, driving: Driving, last_shift_m: float, plan: Float64Array
 ) -> tuple[int, Float64Array]:
-    """Write the best proposal for an AV, and return its number, or EMERGENCY, and the marks of all, (P, 6).
+    """Write the best proposal for an AV, and return its index, or EMERGENCY, and the marks of all, (P, 6).
 
     Args:
-        situation: What the AV sees.
-        scoring: How proposals are scored.
-        driving: How they drive.
-        last_shift_m: The offset that was chosen last.
-        plan: Takes world poses from one step ahead on, (T, 3).
+        situation: Surroundings of the AV.
+        scoring: Parameters of roll-outs and scores.
+        driving: Motion of the proposals.
+        last_shift_m: The offset chosen last.
+        plan: Output: world poses from one step ahead on, (T, 3).
     """
     shifts_m, parts, tracking = driving.shifts_m, driving.parts, scoring.tracking
     num_plans, num_poses = len(shifts_m) * len(parts), len(tracking.speed_fit) + 1
     driven_m, plans = np.empty((num_plans, num_poses)), np.empty((num_plans, num_poses, 3))
-    # how far each proposal comes, and its poses
+    # distances and poses of each proposal
     way, ego, step_s = situation.way, situation.ego, scoring.step_s
     obstacles = np.empty((_MOST_OBSTACLES, OBSTACLE_COLUMNS))
     line_m = np.empty((int(situation.reach_m / PATH_STEP_M) + 2, 2))
@@ -199,7 +199,7 @@ def plan_scene(
     count = 0
     for number in range(num_plans):
         shift_m = shifts_m[number // len(parts)]
-        # what is in the way depends on the line only, not on how fast it is driven
+        # obstacles depend on the line only, not on the speed
         if number % len(parts) == 0:
             count = write_obstacles(way, shift_m, half, situation.others, step_s, line_m, obstacles)
         driver, seen = (driving.parameters, parts[number % len(parts)], step_s), obstacles[:count]
@@ -209,7 +209,7 @@ def plan_scene(
     marks = score_plans(plans, ego, situation.others, scoring, 0.0)
     best = choose(marks, shifts_m, last_shift_m)
     chosen = best
-    # too late for any speed that a driver wants: along the line of the best one, but as hard as the AV can brake
+    # too late to stop comfortably: brake as hard as possible along the line of the best proposal
     if marks[best, FAULT_STEP] * step_s <= _EMERGENCY_S:
         braking = (tracking.longitudinal[0], tracking.num_ahead, step_s)
         write_emergency_distances(motion[0], braking, driven_m[best])
@@ -223,9 +223,9 @@ def plan_scene(
 def score_plans(
     plans: Float64Array, ego: Float64Array, others: Others, scoring: Scoring, margin_m: float
 ) -> Float64Array:
-    """Roll plans of an AV out, (P, N + 1, 3) from now on in steps of the tracker, and return their marks, (P, 6).
+    """Return the marks, (P, 6), of rolled out plans of an AV, (P, N + 1, 3), from now on in steps of the tracker.
 
-    Others are to be that margin off the sides of the AV.
+    Others must keep ``margin_m`` from the sides of the AV.
     """
     tracking = scoring.tracking
     rear_share, base_share, _ = tracking.vehicle
@@ -237,7 +237,7 @@ def score_plans(
     body = (ego[6], ego[7], rear_share * ego[6])
     wide = (body[0], body[1] + 2.0 * margin_m, body[2])
 
-    # whom the AV overlaps already no plan can spare
+    # road users that already overlap the AV cannot be avoided by any plan
     box = np.empty(5)
     box[:3], box[3:] = ego[:3], ego[6:8]
     is_met_now = np.zeros(len(others.boxes), np.bool_)
@@ -262,21 +262,21 @@ def score_plans(
 
 @kernel_jit
 def _has_no_fault(marks: Float64Array) -> bool:
-    """Return whether a plan with some marks collides with nobody, stays on the road, and leaves time to collisions."""
+    """Return whether a plan with these marks has no collision at fault, stays on the road, and keeps the time gaps."""
     return bool(marks[NO_FAULT] == 1.0 and marks[OFF_STEP] == np.inf and marks[IS_AHEAD_FREE] == 1.0)
 
 
 @kernel_jit
 def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> int:
-    """Return the best of proposals; where all collide the one that does so last, and among these the slowest.
+    """Return the best proposal; if all collide, the one that does so last, and among these the slowest.
 
-    Leaving the road counts only where some proposal stays on it. Offsets to the side, and offsets other than the last
-    one, cost a little, so that equal ones are told apart.
+    Leaving the road counts only if some proposal stays on it. Offsets to the side, and a change of the offset, cost a
+    little, as a tie-break.
     """
     num_parts, on_road = len(marks) // len(shifts_m), False
     for number in range(len(marks)):
         on_road = on_road or marks[number, OFF_STEP] == np.inf
-    # progress is a part of that of the farthest plan without a fault; where all creep, of a least way
+    # progress is relative to the farthest plan without a fault, and at least to a minimal distance
     best_way_m = _LEAST_WAY_M
     for number in range(len(marks)):
         if marks[number, NO_FAULT] > 0 and (marks[number, OFF_STEP] == np.inf or not on_road):
@@ -290,12 +290,12 @@ def choose(marks: Float64Array, shifts_m: Float64Array, last_shift_m: float) -> 
         total = (total + _COMFORT * mark[IS_COMFORTABLE]) / (_PROGRESS + _AHEAD + _COMFORT)
         total -= _OFF_CENTRE * (shift_m != 0.0) + _CHANGED * (shift_m != last_shift_m)
         value = mark[NO_FAULT] * total
-        step, way_m = mark[FAULT_STEP], mark[WAY_M]
-        # plans that collide have the value 0, and are only compared with each other, or with ones as bad
+        step, distance_m = mark[FAULT_STEP], mark[WAY_M]
+        # plans that collide have the value 0, and are only compared with plans of no higher value
         is_better = value > best_value
         if mark[NO_FAULT] == 0.0:
             value = 0.0
-            is_better = best_value <= 0.0 and (step > best_step or (step == best_step and way_m < best_way))
+            is_better = best_value <= 0.0 and (step > best_step or (step == best_step and distance_m < best_way))
         if is_better:
-            best, best_value, best_step, best_way = number, value, step, way_m
+            best, best_value, best_step, best_way = number, value, step, distance_m
     return best

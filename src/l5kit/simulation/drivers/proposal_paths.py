@@ -1,6 +1,6 @@
-"""Ways of proposals: lines beside the path of a vehicle, what stands in them, and how a driver moves along them.
+"""Ways of proposals: lines beside the path of a vehicle, the obstacles on them, and the motion of a driver along them.
 
-A driver is an intelligent driver, who sees leaders, those who cross, red lines, bends and limits.
+The driver is an intelligent driver with leaders, crossing road users, red lines, bends and speed limits.
 """
 
 import math
@@ -22,15 +22,15 @@ from l5kit.simulation.lanes.route_tracking import EMERGENCY_BRAKING_MPS2
 
 
 class Way(NamedTuple):
-    """A line that a vehicle comes onto.
+    """A line, and the transition of a vehicle onto it.
 
     Attributes:
         points_m: Points 2 m apart, (p, 2).
-        speeds_mps: Highest speed at each, (p,).
-        arc_m: Where on them the vehicle is.
-        offset_m: How far it is to the left of them.
-        slope: The tangent of the angle between its heading and them.
-        fade_m: The length along which offset and slope fade.
+        speeds_mps: Highest speed at each point, (p,).
+        arc_m: Arc length of the vehicle.
+        offset_m: Offset of the vehicle to the left.
+        slope: Tangent of the angle of the vehicle to the line.
+        fade_m: Length over which offset and slope fade.
     """
 
     points_m: Float64Array
@@ -44,11 +44,11 @@ class Way(NamedTuple):
 Strip = tuple[
     tuple[float, float, float, float], tuple[float, float], tuple[int, float, float], tuple[float, float, float, float]
 ]
-"""What says to :func:`first_contact` where a line is looked at, and how wide it is."""
+"""Arguments of :func:`first_contact` for the searched part of a line and its width."""
 
 CONTACT, ALONG_MPS, FIRST_S, LAST_S, PASSED = range(5)
-"""Columns of obstacles: where on the way the vehicle meets it, its speed along the way, when it is first and last in
-the way, and where the vehicle has passed it."""
+"""Columns of obstacles: distance of contact on the way, speed along the way, first and last time in the way, and the
+distance at which the vehicle has passed it."""
 
 NUM_COLUMNS = 5
 
@@ -58,10 +58,10 @@ _LOOK_STEPS = 5
 _WITH_COS = 0.7
 
 _LATE_S = 0.8
-"""Time that a vehicle leaves between itself and somebody who crosses its way."""
+"""Time gap between a vehicle and a road user that crosses its way."""
 
 _SLOWEST_MPS = 1.0
-"""Speed with which a vehicle at least gets to those who cross its way, as it is reckoned."""
+"""Lower bound of the speed for estimated arrival times at crossing road users."""
 
 _STOPPING_S = 0.4
 _MORE_STEPS = 3
@@ -70,9 +70,9 @@ _MOST_JERK_MPS3 = 4.0
 
 @kernel_jit
 def pose_on_way(way: Way, shift_m: float, driven_m: float) -> tuple[float, float, float]:
-    """Return world x, y and yaw after some metres of a way to the line ``shift_m`` to the left of its points.
+    """Return world x, y and yaw after some metres on the way to the line ``shift_m`` to the left of its points.
 
-    The pose after 0 m is that of the vehicle; from there a cubic curve leads onto the line.
+    The pose at 0 m is that of the vehicle; from there a cubic curve leads onto the line.
     """
     points_m, _, arc_m, offset_m, slope, fade_m = way
     x, y, along_x, along_y = line_at(points_m, arc_m + driven_m)
@@ -83,10 +83,10 @@ def pose_on_way(way: Way, shift_m: float, driven_m: float) -> tuple[float, float
 
 @kernel_jit
 def write_stop_lines(paths: PathArrays, track: int, front_m: float, ranks: Int64Array, lines: Float64Array) -> int:
-    """Write how far beyond the front of a vehicle the yellow and red lines of its path are, and their ranks, (n, 2).
+    """Write the gaps from the front of a vehicle to yellow and red lines of its path, and their ranks, (n, 2).
 
     Returns:
-        Their number; a line more than half a metre behind the front is left out.
+        Their number; lines more than half a metre behind the front are skipped.
     """
     count = 0
     for piece in range(paths.piece_starts[track], paths.piece_starts[track + 1]):
@@ -108,19 +108,19 @@ def write_obstacles(
     line_m: Float64Array,
     obstacles: Float64Array,
 ) -> int:
-    """Write what stands in a way or will cross it, one row for each, and return their number.
+    """Write the obstacles on or crossing a way, one row each, and return their number.
 
-    Road users whose boxes meet the way now are in it from now on, and go on along it. Of the others those cross it
-    whose forecasts meet it, other than vehicles that come towards the AV, or from behind.
+    Road users whose boxes overlap the way now are obstacles from now on, and move along it. Others are obstacles if
+    their forecasts cross the way, except for oncoming vehicles and vehicles from behind.
 
     Args:
         way: The way.
-        shift_m: Which line it leads to.
+        shift_m: Offset of the line that it leads to.
         size: Half length and half width of the vehicle.
-        others: Those that may come near.
-        step_s: Time of a step of the forecasts.
-        line_m: Room for points 2 m apart along the way, which also says how far is looked, (n, 2).
-        obstacles: Takes the rows.
+        others: Road users that may come near.
+        step_s: Time step of the forecasts.
+        line_m: Scratch array for points 2 m apart along the way; its length limits the search, (n, 2).
+        obstacles: Output rows.
     """
     for point in range(len(line_m)):
         line_m[point, 0], line_m[point, 1], _ = pose_on_way(way, shift_m, point * PATH_STEP_M)
@@ -132,7 +132,7 @@ def write_obstacles(
         if count == len(obstacles):
             break
         contact_m, along_mps = first_contact(line_m, strip[0], strip[1], strip[2], strip[3], objects[row])
-        # whose centre is ahead of the begin of the line
+        # centre ahead of the start of the line
         is_ahead = (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y > 0
         if contact_m < np.inf:
             if contact_m > size[0] or is_ahead:
@@ -155,20 +155,20 @@ def _find_crossing(
     is_ahead: bool,
     obstacle: Float64Array,
 ) -> bool:
-    """Write when and where somebody crosses a line, and return whether he does."""
+    """Write time and position at which a road user crosses a line, and return whether it does."""
     moved, poses = others.objects[row].copy(), others.poses[row]
     speed = math.sqrt(moved[6] * moved[6] + moved[7] * moved[7])
     if speed < MOVES_MPS:
         return False
 
-    # who cannot come near in all that time need not be followed step by step: circles around the line and the way
+    # skip road users that cannot come near in the whole time: compare circles around the line and their motion
     last = len(line_m) - 1
     x, y = 0.5 * (line_m[0, 0] + line_m[last, 0]), 0.5 * (line_m[0, 1] + line_m[last, 1])
     reach_m = 0.5 * last * PATH_STEP_M + strip[1][0] + moved[8] + speed * (len(poses) - 1) * step_s + 1.0
     if not (moved[0] - x) ** 2 + (moved[1] - y) ** 2 < reach_m * reach_m:
         return False
 
-    # the object where each step has it: its velocity turns with it
+    # the object at its forecast poses; its velocity turns with its heading
     is_vehicle = others.groups[row] == _VEHICLE
     obstacle[CONTACT], obstacle[ALONG_MPS], obstacle[FIRST_S] = np.inf, 0.0, np.inf
     for step in range(_LOOK_STEPS, len(poses), _LOOK_STEPS):
@@ -179,7 +179,7 @@ def _find_crossing(
         moved[2], moved[3] = math.cos(poses[step, 2]), math.sin(poses[step, 2])
         contact_m, along_mps = first_contact(line_m, strip[0], strip[1], strip[2], strip[3], moved)
         if contact_m < np.inf:
-            # vehicles that come towards the AV keep to their side, and those from behind brake for it
+            # oncoming vehicles keep to their side, and vehicles from behind brake for the AV
             if is_vehicle and (along_mps < -_WITH_COS * speed or (along_mps > _WITH_COS * speed and not is_ahead)):
                 return False
             if obstacle[FIRST_S] == np.inf:
@@ -204,75 +204,76 @@ def write_driver_distances(
     obstacles: Float64Array,
     driven_m: Float64Array,
 ) -> None:
-    """Write how far a driver has come after each step, from 0 m on.
+    """Write the distance driven after each step, starting with 0 m.
 
-    Its acceleration changes by at most 4 m/s3, but where it needs more than half of b to stop in time.
+    The acceleration changes by at most 4 m/s3, unless more than half of b is needed to stop in time.
 
     Args:
         way: The way.
-        driver: Parameters, the part of the highest speed that is wanted, and the time of a step, seconds.
-        motion: How fast it is now, at least 0, and how hard it accelerates.
+        driver: Parameters, desired share of the highest speed, and time step in seconds.
+        motion: Current speed, at least 0, and acceleration.
         half_m: Half length of the vehicle.
         end_m: Gap from its front to the end of the way.
         lines: Gaps to yellow and red lines, and their ranks, (n, 2).
         obstacles: Rows of :func:`write_obstacles`.
-        driven_m: Takes the metres, (N + 1,).
+        driven_m: Output in metres, (N + 1,).
     """
     params, part, step_s = driver
-    come_m, (speed, last) = 0.0, motion
+    travelled_m, (speed, last) = 0.0, motion
     driven_m[0] = 0.0
     for step in range(1, len(driven_m)):
-        wanted = max(part * way.speeds_mps[index_along(way.arc_m + come_m, len(way.speeds_mps) - 1)], 0.1)
+        wanted = max(part * way.speeds_mps[index_along(way.arc_m + travelled_m, len(way.speeds_mps) - 1)], 0.1)
 
-        # the nearest of the end of the way and the lines; a yellow one holds who can still stop with b (v^2 = 2 b s)
-        gap_m = end_m - come_m
+        # nearest of the end of the way and the lines; a yellow line counts if the AV can still stop with b (v^2 = 2 b
+        # s)
+        gap_m = end_m - travelled_m
         for row in range(len(lines)):
-            line_m = lines[row, 0] - come_m
+            line_m = lines[row, 0] - travelled_m
             is_held = lines[row, 1] >= RED or speed * speed <= 2 * params[3] * line_m
             if line_m >= -LINE_SLACK_M and is_held and line_m < gap_m:
                 gap_m = line_m
         gap_m = max(gap_m, 0.0)
 
-        # as the one asks that is worst: a leader, somebody who crosses, or that line
+        # least acceleration for all leaders, crossing road users, and that line
         acceleration = acceleration_behind(speed, gap_m, 0.0, wanted, params, step_s)
         needed = _needed_braking(speed, gap_m)
         for row in range(len(obstacles)):
-            gap_m, along_mps = _gap_to(obstacles[row], (step - 1) * step_s, come_m, speed, half_m)
+            gap_m, along_mps = _gap_to(obstacles[row], (step - 1) * step_s, travelled_m, speed, half_m)
             if gap_m < np.inf:
                 acceleration = min(acceleration, acceleration_behind(speed, gap_m, along_mps, wanted, params, step_s))
                 needed = max(needed, _needed_braking(speed - along_mps, gap_m))
 
-        # smoothly where there is time; 0 may be reached at once from either side
+        # limit the jerk if there is time; 0 may be reached at once from either side
         if needed <= 0.5 * params[3]:
             change = _MOST_JERK_MPS3 * step_s
             acceleration = min(max(acceleration, min(last, 0.0) - change), max(last, 0.0) + change)
 
-        # a driver who stops within the step drives only until then
+        # if the driver stops within the step, it moves only until then
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
             driven_s = min(speed / -acceleration, step_s)
-        come_m += 0.5 * (speed + after) * driven_s
-        driven_m[step], speed, last = come_m, after, acceleration
+        travelled_m += 0.5 * (speed + after) * driven_s
+        driven_m[step], speed, last = travelled_m, after, acceleration
 
 
 @kernel_jit
 def _needed_braking(closing_mps: float, gap_m: float) -> float:
-    """Return how hard somebody has to brake who comes closer to something, to come to it with its speed."""
+    """Return the deceleration needed to match the speed of an obstacle when the gap to it is closed."""
     return max(closing_mps, 0.0) ** 2 / max(2 * gap_m, 1e-3)
 
 
 @kernel_jit
 def _gap_to(
-    obstacle: Float64Array, time_s: float, come_m: float, speed_mps: float, half_m: float
+    obstacle: Float64Array, time_s: float, travelled_m: float, speed_mps: float, half_m: float
 ) -> tuple[float, float]:
-    """Return the gap to an obstacle and its speed along the way, infinite and 0 where it does not matter."""
-    gap_m, along_mps = obstacle[CONTACT] - half_m - come_m, obstacle[ALONG_MPS]
+    """Return the gap to an obstacle and its speed along the way; infinity and 0 if it does not matter."""
+    gap_m, along_mps = obstacle[CONTACT] - half_m - travelled_m, obstacle[ALONG_MPS]
     if obstacle[LAST_S] == np.inf:
         return gap_m + along_mps * time_s, along_mps
     reckoned_mps = max(speed_mps, _SLOWEST_MPS)
     arrives_s = time_s + max(gap_m, 0.0) / reckoned_mps
-    leaves_s = time_s + (obstacle[PASSED] + half_m - come_m) / reckoned_mps
+    leaves_s = time_s + (obstacle[PASSED] + half_m - travelled_m) / reckoned_mps
     is_late, is_early = arrives_s > obstacle[LAST_S] + _LATE_S, leaves_s < obstacle[FIRST_S] - _LATE_S
     if gap_m < -half_m or is_late or is_early:
         return np.inf, 0.0
@@ -281,15 +282,15 @@ def _gap_to(
 
 @kernel_jit
 def write_emergency_distances(speed_mps: float, tracker: tuple[float, int, float], driven_m: Float64Array) -> None:
-    """Write a plan with which a tracker brakes as hard as in an emergency, and comes to a stop without a rebound.
+    """Write a plan for which a tracker brakes as hard as in an emergency, and stops without a rebound.
 
-    A tracker that takes a part of the change of speed by the end of its look ahead would brake less and less. The plan
-    therefore has the speed there, below 0 where need be, that makes it brake with 6 m/s2, or with less when it is slow.
+    A tracker that corrects a share of the speed error at its look-ahead would brake less and less. The plan therefore
+    has a speed there, below 0 if needed, that makes it brake with 6 m/s2, or with less at low speed.
 
     Args:
-        speed_mps: How fast the vehicle is.
-        tracker: Its gain, 1/s, how many steps it looks ahead, and the time of a step.
-        driven_m: Takes the metres after each step, (N + 1,).
+        speed_mps: Speed of the vehicle.
+        tracker: Gain, 1/s, number of look-ahead steps, and time step.
+        driven_m: Output in metres after each step, (N + 1,).
     """
     gain_1ps, num_ahead, step_s = tracker
     change_mps = -min(EMERGENCY_BRAKING_MPS2, speed_mps / _STOPPING_S) / gain_1ps
@@ -301,6 +302,6 @@ def write_emergency_distances(speed_mps: float, tracker: tuple[float, int, float
 
 @kernel_jit
 def write_plan(way: Way, shift_m: float, driven_m: Float64Array, plan: Float64Array) -> None:
-    """Write the poses of a plan, (N + 1, 3), at the metres that are driven."""
+    """Write the poses of a plan, (N + 1, 3), at driven distances."""
     for step in range(len(driven_m)):
         plan[step, 0], plan[step, 1], plan[step, 2] = pose_on_way(way, shift_m, driven_m[step])

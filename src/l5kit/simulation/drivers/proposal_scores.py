@@ -1,7 +1,7 @@
-"""Scores of proposals: where a bicycle behind a tracker gets by a plan, whom it collides with there, and where it is.
+"""Scores of proposals: roll-outs with tracker and bicycle, collisions, and positions on the road.
 
-The metrics are those of :mod:`l5kit.evaluation.driving`, over the seconds of a proposal in place of a scene, and with
-others as forecasts have them. Someone who overlaps the AV already is left out, as in the frames after a collision.
+The metrics are those of :mod:`l5kit.evaluation.driving`, over the seconds of a proposal instead of a scene, and with
+forecasts of the others. Road users that already overlap the AV are skipped, as in the frames after a collision.
 """
 
 from typing import NamedTuple
@@ -36,21 +36,22 @@ from l5kit.simulation.vehicle_models import move_vehicles
 from l5kit.simulation.vehicle_steps import BICYCLE
 
 X, Y, YAW, SPEED, ACCELERATION, STEERING, ACROSS = range(7)
-"""Columns of states: pose of the centre, speed, acceleration along the heading, steering, acceleration across."""
+"""Columns of states: pose of the centre, speed, longitudinal acceleration, steering, lateral acceleration."""
 
 NUM_STATE_COLUMNS = 7
 
 
 class Tracking(NamedTuple):
-    """A tracker and its bicycle, as kernels take them.
+    """Parameters of a tracker and its bicycle for kernels.
 
     Attributes:
-        speed_fit: The fit of the speeds of a plan of N steps, (N, N).
-        num_ahead: Steps looked ahead.
-        vehicle: How far behind the centre the rear axle is, the wheel base, and the largest tangent of the steering.
+        speed_fit: Matrix of the speed fit for plans of N steps, (N, N).
+        num_ahead: Number of look-ahead steps.
+        vehicle: Distance of the rear axle behind the centre and wheel base, both as shares of the length, and the
+            largest tangent of the steering.
         longitudinal: Gain of the acceleration, and speed and gain of a stop.
-        lateral: The step, and the weights of the steering.
-        bicycle: Numbers of the bicycle.
+        lateral: Time step, and the weights of the steering.
+        bicycle: Parameters of the bicycle.
     """
 
     speed_fit: Float64Array
@@ -62,7 +63,7 @@ class Tracking(NamedTuple):
 
 
 def tracking_of(tracker: TrajectoryTracker, num_steps: int) -> Tracking:
-    """Return a tracker and its bicycle as kernels take them, for plans of some of its steps."""
+    """Return the parameters of a tracker and its bicycle for kernels, for plans of ``num_steps`` steps."""
     params = tracker.params
     fit = speed_fit_matrix(num_steps, params.step_time_s, params.jerk_weight)
     return Tracking(fit, int(params.num_steps), *tracker.parameters, tracker.bicycle.parameters(params.step_time_s))
@@ -70,16 +71,16 @@ def tracking_of(tracker: TrajectoryTracker, num_steps: int) -> Tracking:
 
 @kernel_jit
 def roll_out(plans: Float64Array, length_m: float, tracking: Tracking, states: Float64Array) -> None:
-    """Write where vehicles get that follow plans, by the rules of :class:`TrajectoryTracker` and its bicycle.
+    """Write the states of vehicles that follow plans, with :class:`TrajectoryTracker` and its bicycle.
 
-    Reference speeds and curvatures are fitted to a plan once, as the tracker does at its begin, and not again after
-    each step to what is left of it.
+    Reference speeds and curvatures are fitted once for the whole plan, as the tracker does at the start, and not again
+    after each step for the rest of the plan.
 
     Args:
         plans: Poses of the centres from now on in steps of the tracker, (P, N + 1, 3).
         length_m: Length of the vehicle.
-        tracking: Numbers of tracker and bicycle.
-        states: Takes the states, (P, T + 1, 7); the first ones are there already.
+        tracking: Parameters of tracker and bicycle.
+        states: Output, (P, T + 1, 7), with the first states given.
     """
     rear_share, base_share, max_tan = tracking.vehicle
     speed_fit, lateral = tracking.speed_fit, tracking.lateral
@@ -136,7 +137,7 @@ def _decide(
     tracking: Tracking,
     action: Float64Array,
 ) -> None:
-    """Write wanted acceleration and steering rate of a vehicle in one step of its plan."""
+    """Write the desired acceleration and steering rate of a vehicle in one step of its plan."""
     rear_share, base_share, _ = tracking.vehicle
     gain_1ps, stopping_mps, stopping_gain_1ps = tracking.longitudinal
     num_ahead, lateral = tracking.num_ahead, tracking.lateral
@@ -153,11 +154,11 @@ def _decide(
 
 
 class RoadArrays(NamedTuple):
-    """A DrivingMap, as kernels take it.
+    """A DrivingMap for kernels.
 
     Attributes:
-        surface: Where one may drive.
-        most_lanes: Room that is needed for the lanes of a box.
+        surface: The drivable surface.
+        most_lanes: Size of scratch arrays for the lanes of a box.
     """
 
     surface: RoadSurface
@@ -165,18 +166,18 @@ class RoadArrays(NamedTuple):
 
 
 _MOST_OFF_M = 0.25
-"""How far a corner may be off the road, metres; a bit less than the score allows."""
+"""Largest distance of a corner off the road, metres; slightly less than the score allows."""
 
 
 def road_arrays(driving_map: DrivingMap | None) -> RoadArrays:
-    """Return a map as kernels take it; without one there are no lanes."""
+    """Return a map for kernels; without one there are no lanes."""
     surface = no_surface() if driving_map is None else driving_map.surface
     return RoadArrays(surface, room_for_lanes(driving_map, 1)[-1])
 
 
 @kernel_jit
 def first_step_off_road(states: Float64Array, body: tuple[float, float, float], road: RoadArrays) -> float:
-    """Return the first of every other step of states (T + 1, 7) with a corner off the road, infinite for none."""
+    """Return the first of every other step of states (T + 1, 7) with a corner off the road, infinite without one."""
     box, corners_m, areas = np.empty(5), np.empty((4, 2)), np.full(4, -1)
     box[3], box[4] = body[0], body[1]
     for step in range(2, len(states), 2):
@@ -189,7 +190,7 @@ def first_step_off_road(states: Float64Array, body: tuple[float, float, float], 
 
 @kernel_jit
 def is_across(road: RoadArrays, box: Float64Array) -> bool:
-    """Return whether the corners of a box lie neither in one lane nor in lanes that follow each other."""
+    """Return whether the corners of a box are neither in one lane nor in successive lanes."""
     corners_m = np.empty((4, 2))
     write_corners(box, corners_m)
     return is_across_lanes(road.surface, corners_m, np.empty((5, road.most_lanes), np.int64))
@@ -197,14 +198,14 @@ def is_across(road: RoadArrays, box: Float64Array) -> bool:
 
 NO_FAULT, FAULT_STEP, IS_AHEAD_FREE, OFF_STEP, IS_COMFORTABLE, WAY_M = range(6)
 """Columns of marks: score of collisions at fault, first step of one, whether the time to collision is long enough,
-first step off the road, whether it is comfortable, and how far it comes."""
+first step off the road, whether the plan is comfortable, and the driven distance."""
 
 NUM_MARKS = 6
 
 _LATERAL = int(CollisionKind.LATERAL)
 _OTHER_OBJECT = int(RoadUserGroup.OTHER)
 _LOOK = (LookAhead().step_s, LookAhead().num_least_steps + 1)
-"""Step and number of looks ahead for the time to collision, one more than those of the score: forecasts are never
+"""Step and number of look-ahead steps for the time to collision, one more than in the score, as forecasts are never
 exact."""
 
 
@@ -217,15 +218,15 @@ def mark_collisions(
     road: RoadArrays,
     marks: Float64Array,
 ) -> None:
-    """Write what a proposal has to do with others.
+    """Write the marks of a proposal that concern other road users.
 
     Args:
-        states: The states of the proposal, (T + 1, 7).
-        body: Length, width, and how far the rear axle is behind the centre.
-        others: Those that may come near.
-        is_met: Who overlaps the AV already; it is changed.
-        road: Lanes, for whom collisions to the side are counted.
-        marks: Takes the marks.
+        states: States of the proposal, (T + 1, 7).
+        body: Length, width, and distance of the rear axle behind the centre.
+        others: Road users that may come near.
+        is_met: Mask of road users that already overlap the AV; it is changed.
+        road: Lanes, which decide on the fault of lateral collisions.
+        marks: Output marks.
     """
     boxes, poses, groups, objects = others
     marks[NO_FAULT], marks[FAULT_STEP], marks[IS_AHEAD_FREE] = 1.0, np.inf, 1.0
@@ -242,19 +243,19 @@ def mark_collisions(
         for row in range(len(boxes)):
             if is_met[row]:
                 continue
-            # who is neither near enough to overlap nor to be met within the look ahead
+            # skip road users that are too far away to overlap, or to be met within the look-ahead
             other[:3] = poses[row, step]
             far_m2 = (other[0] - ego[0]) ** 2 + (other[1] - ego[1]) ** 2
             near_m = reach_m + objects[row, RADIUS]
-            way_m = look_s * (speed + speeds_mps[row])
-            if far_m2 > (near_m + way_m) ** 2:
+            closing_m = look_s * (speed + speeds_mps[row])
+            if far_m2 > (near_m + closing_m) ** 2:
                 continue
             other[3:] = boxes[row, 3:]
             if boxes_overlap(ego, other):
                 is_met[row] = True
                 kind = kind_of(ego, rear_m, speed, other, stands(groups[row], speeds_mps[row]))
                 if is_fault_of_ego(kind, kind == _LATERAL and is_across(road, ego)):
-                    # the first one with an object costs only half
+                    # the first collision with an object costs only half
                     num_objects += groups[row] == _OTHER_OBJECT
                     is_first_object = groups[row] == _OTHER_OBJECT and num_objects == 1
                     marks[NO_FAULT] = min(marks[NO_FAULT], 0.5 if is_first_object else 0.0)

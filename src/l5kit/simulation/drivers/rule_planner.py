@@ -1,4 +1,4 @@
-"""Rule-based planner: proposals along the lanes of the log, rolled out and scored, the best of which is driven."""
+"""Rule-based planner: proposals along the lanes of the log are rolled out and scored, and the best one is driven."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -36,7 +36,7 @@ _NUM_PLANNED = 50
 _MOST_LINES = 16
 _STRAIGHT_POINTS = 100
 _LENGTH, _SHIFT, _WAITS = range(3)
-"""Columns of path states: where on its path an AV was, which line it drove, and for how long it waits."""
+"""Columns of path states: arc length of an AV on its path, offset of its line, and number of frames it waits."""
 
 _FADE_S = 2.5
 _SHORTEST_FADE_M = 8.0
@@ -46,26 +46,27 @@ _EASY_BRAKING_MPS2 = 1.5
 
 @dataclass(frozen=True)
 class RulePlanner:
-    """Planner of AVs by rules: the best of some proposals, by the metrics of the score, over the next four seconds.
+    """Rule-based planner of AVs: the best of several proposals, by the metrics of the score, over four seconds.
 
-    A proposal drives along the path of the AV, which has the lanes that it drives in the log and then the straightest
-    ones, or along a line beside it, as fast as an intelligent driver who wants a part of the speed that is allowed. He
-    sees leaders, those who cross, red lights, bends and slower limits ahead. Each proposal is rolled out with tracker
-    and bicycle and scored against forecasts of the others, in which vehicles keep their speed and follow their lanes
-    and all others keep their velocity: (product of collisions at fault and drivable surface) times (mean of progress,
-    time to collision and comfort, weights 5, 5 and 2). If even the best one collides within 2 s, the AV brakes with
-    6 m/s2. An idea of PDM-Closed (Dauner et al., arXiv 2306.07962), with the metrics and models of l5kit.
+    A proposal drives along the path of the AV, which consists of its lanes in the log and then the straightest ones, or
+    along a line beside it, like an intelligent driver with a share of the allowed speed as desired speed. This driver
+    reacts to leaders, crossing road users, red lights, bends and slower limits ahead. Each proposal is rolled out with
+    tracker and bicycle and scored against forecasts of the others, in which vehicles keep their speed and follow their
+    lanes and all others keep their velocity: (product of collisions at fault and drivable surface) times (mean of
+    progress, time to collision and comfort, weights 5, 5 and 2). If even the best one collides within 2 s, the AV
+    brakes with 6 m/s2. The idea is from PDM-Closed (Dauner et al., arXiv 2306.07962), with the metrics and models of
+    l5kit.
 
-    A stationary road user that is not seen any more is assumed to stay there for another second.
+    A stationary road user that disappears is assumed to stay for another second.
 
-    Without a path, off the lanes or without a map, the AV goes straight on, not faster than it was at first.
+    Without a path, off the lanes or without a map, the AV drives straight, at most as fast as at the start.
 
     Attributes:
         params: Parameters of the drivers of the proposals.
-        offsets_m: Lines beside the path, metres to the left; the first ones win where scores are equal.
-        speed_parts: Parts of the allowed speed that are wanted, above 0.
-        unknown_limit_mps: The limit where the map does not say one, above 0.
-        tracker: Follows proposals in the roll-outs; give the simulation the same one.
+        offsets_m: Offsets of lines beside the path, metres to the left; earlier ones win ties.
+        speed_parts: Desired shares of the allowed speed, above 0.
+        unknown_limit_mps: Speed limit where the map has none, above 0.
+        tracker: Follows proposals in the roll-outs; use the same one in the simulation.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -90,7 +91,7 @@ class RulePlanner:
             )
         if self.tracker.params.step_time_s != _STEP_S:
             raise InvalidArgumentError(
-                f"RulePlanner: tracker reads plans in steps of {self.tracker.params.step_time_s} s; proposals are "
+                f"RulePlanner: tracker reads plans in steps of {self.tracker.params.step_time_s} s, but proposals are "
                 f"rolled out in steps of {_STEP_S} s"
             )
 
@@ -98,7 +99,7 @@ class RulePlanner:
         """Return the best plan of each AV: world poses in steps of 0.1 s from 0.1 to 4 s ahead, (R, 40, 3).
 
         Raises:
-            InvalidArgumentError: It is used for agents.
+            InvalidArgumentError: The driver is used for agents.
         """
         state = behind_view(state)
         if state.actors is not None:
@@ -109,37 +110,37 @@ class RulePlanner:
     def plan_anew(self, state: TrafficState) -> Float64Array:
         """Return the plans of :meth:`drive`, (R, 40, 3), as if the AVs were seen for the first time.
 
-        So they do not depend on which frames were planned before, as those of windows of scenes must not. Paths
-        that the memory has of the batch are used again.
+        The plans do not depend on earlier frames, as needed for windows of scenes. Cached paths of the batch are
+        reused.
 
         Args:
-            state: The AVs now.
+            state: Current state of the AVs.
         """
         self._memory_of(state).forget(state.scenes)
         return self._plan(behind_view(state), np.empty((0, 0, 3)))[0]
 
     @property
     def times_s(self) -> Float64Array:
-        """Times of the poses of plans that are given, seconds from now: 0 to 5 s in steps of 0.1 s, (51,)."""
+        """Times of the poses of given plans, seconds from now: 0 to 5 s in steps of 0.1 s, (51,)."""
         return _STEP_S * np.arange(_NUM_PLANNED + 1.0)
 
     def overrule(self, state: TrafficState, plans: Float64Array) -> tuple[Float64Array, BoolArray]:
-        """Return plans of AVs, (R, 40, 3), where they may be driven, else those of rules, and which are these.
+        """Return given plans of AVs, (R, 40, 3), replaced by rule-based ones if not acceptable, and the mask of those.
 
-        A plan may be driven if its roll-out over 4 s has no collision at fault, stays on the road, has no road user
-        ahead within the time to collision, and passes no red line; others have to be 0.3 m off the sides of the AV.
-        Where an AV hardly moves for 1 s, its plans do not take it half as far as the rules would, and these see no
-        fault, they start it, and drive on until its plans go farther.
+        A plan is acceptable if its roll-out over 4 s has no collision at fault, stays on the road, has no road user
+        ahead within the time to collision, and passes no red line; others must keep 0.3 m from the sides of the AV. If
+        an AV hardly moves for 1 s, its plans cover less than half the distance of the rule-based ones, and these have
+        no fault, the rules start it, and drive on until its plans go farther.
 
         Args:
-            state: The AVs now.
+            state: Current state of the AVs.
             plans: World poses at ``times_s``, finite, (R, 51, 3).
         """
         planned, chosen = self._plan(behind_view(state), np.ascontiguousarray(plans))
         return planned, chosen != GIVEN
 
     def _plan(self, state: TrafficState, given: Float64Array) -> tuple[Float64Array, Int64Array]:
-        """Return plans of AVs, and which proposals they are; ``given`` has R plans to keep where possible, or none."""
+        """Return plans of AVs, and their proposal indices; ``given`` has R plans to keep if acceptable, or none."""
         memory = self._memory_of(state)
         tracking = tracking_of(self.tracker, _NUM_PLANNED)
         filters, bounds = comfort_filters(_NUM_STEPS + 1), ComfortBounds()
@@ -152,14 +153,14 @@ class RulePlanner:
         egos = np.ascontiguousarray(np.column_stack([ego.positions_m, *ego.motions, sizes_m]))
         is_new = memory.kept.begin(state.scenes, state.frame_indices)
 
-        # the agents of each scene, and behind them who stood there a second ago and is not seen now. Somebody whose
-        # track goes on, or on whose place another road user is, has not vanished. A track that is of something unknown
-        # now, for which trackers take cars for some frames, does not go on: it would be in nobody's way.
+        # Agents of each scene, plus those that stood there a second ago and have disappeared. A road user has not
+        # disappeared if its track continues, or another road user is at its position. A track whose class is unknown
+        # now does not continue, as planners would ignore it: trackers lose the class of cars for some frames.
         scenes, buffer, tracks = state.scenes, state.buffer, state.agents.tracks
         num_back = max(round(_BACK_S / state.step_time_s), 1)
         frames = buffer.scene_starts[scenes] + np.maximum(state.buffer_frames - num_back, 0)
         past = read_agents(buffer.agents, buffer.frames[frames], tracks, scenes, state.batch.threshold)
-        is_seen = np.zeros(len(tracks) + 1, np.bool_)  # the last one is that of agents without a track
+        is_seen = np.zeros(len(tracks) + 1, np.bool_)  # the last entry is for agents without a track
         is_seen[state.agents.track_rows[state.agents.groups >= 0]] = True
         is_seen[-1] = True
         rows = _join(state.agents.scene_rows, past.scene_rows, past.track_rows, is_seen)
@@ -169,7 +170,7 @@ class RulePlanner:
         return plans, chosen
 
     def _memory_of(self, state: TrafficState) -> "_Memory":
-        """Return what is remembered of the batch, made at the first call."""
+        """Return the memory of the batch, which the first call creates."""
         memory: _Memory | None = state.memory.get(_MEMORY)
         if memory is None:
             memory = state.memory[_MEMORY] = _Memory(state.batch, self.unknown_limit_mps)
@@ -177,7 +178,7 @@ class RulePlanner:
 
 
 class _Known(NamedTuple):
-    """What does not change from frame to frame: paths, their highest speeds, those of the begin, lanes of the map."""
+    """Data that is constant over frames: paths, highest speeds on them and at the start, number of lanes of the map."""
 
     paths: PathArrays
     speeds_mps: Float64Array
@@ -186,9 +187,9 @@ class _Known(NamedTuple):
 
 
 class _Now(NamedTuple):
-    """R scenes as they are: which AVs are new, these, (R, 8), the agents, and the lights.
+    """Current state of R scenes: which AVs are new, the AVs, (R, 8), the agents, and the lights.
 
-    An AV is x, y, yaw, speed, acceleration, steering, length and width.
+    Columns of AVs are x, y, yaw, speed, acceleration, steering, length and width.
     """
 
     scenes: Int64Array
@@ -199,7 +200,7 @@ class _Now(NamedTuple):
 
 
 class _Memory:
-    """What a planner remembers of a batch: the paths, where AVs were last and which line they drove."""
+    """Memory of a planner for a batch: the paths, last positions of AVs on them and their offsets."""
 
     def __init__(self, batch: SceneBatch, unknown_limit_mps: float) -> None:
         driving_map = batch.driving_map
@@ -220,11 +221,11 @@ class _Memory:
         self.kept = KeptStates(self.path_states)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "_Memory":
-        """Return itself: asked again in a frame, it starts from what it knew before."""
+        """Return itself: if called again in a frame, it restores its state from before that frame."""
         return self
 
     def forget(self, scenes: Int64Array) -> None:
-        """Forget where the AVs of scenes were, and which lines they drove."""
+        """Forget positions and offsets of the AVs of scenes."""
         self.path_states[scenes] = 0.0
         self.kept.forget(scenes)
 
@@ -240,7 +241,7 @@ def _plan_scenes(
     plans: Float64Array,
     proposals: Int64Array,
 ) -> None:
-    """Write plans (R, T, 3) and the chosen proposals (R,) of scenes, one after the other."""
+    """Write plans (R, T, 3) and the chosen proposals (R,) of scenes, one by one."""
     path_starts, path_ends_m = known.paths.starts, known.paths.lengths_m
     starts, groups, boxes, velocities_mps = now.rows
     ranks, lines = np.zeros(known.num_lanes, np.int64), np.empty((_MOST_LINES, 2))
@@ -252,7 +253,8 @@ def _plan_scenes(
         if path_starts[scene + 1] > path_starts[scene]:
             part = slice(path_starts[scene], path_starts[scene + 1])
             points_m, speeds_mps = known.paths.points_m[part], known.speeds_mps[part]
-            # who was planned in the frame before is looked for around where it was, as paths may cross themselves
+            # AVs that were planned in the frame before are searched near their last position, as paths may cross
+            # themselves
             first, stop = 0, len(points_m)
             if not now.is_new[row]:
                 first, stop = points_around(path_state[_LENGTH], stop)
@@ -270,10 +272,10 @@ def _plan_scenes(
                 points_m[point, 1] = ego[1] + point * PATH_STEP_M * np.sin(ego[2])
             speeds_mps = np.full(len(points_m), known.first_speeds_mps[scene])
             arc_m, offset_m, slope = 0.0, 0.0, 0.0
-        # along what length the AV comes onto a line beside it
+        # length over which the AV moves onto a line beside it
         fade_m = max(_FADE_S * ego[3], _SHORTEST_FADE_M)
         way = Way(points_m, speeds_mps, arc_m, offset_m, slope, fade_m)
-        # the best proposal, or the plan that is given
+        # the best proposal, or the given plan
         seen = Agents(boxes[agents], velocities_mps[agents], groups[agents])
         situation = see(way, ego, end_m, lines[:count], seen, scoring)
         if len(given) == 0:
@@ -291,7 +293,7 @@ _BACK_S = 1.0
 
 @kernel_jit
 def _join(now: SceneRows, past: SceneRows, past_tracks: Int64Array, is_seen: BoolArray) -> SceneRows:
-    """Return rows with those of the past that have vanished."""
+    """Return the current rows with those of the past that have disappeared."""
     size = len(now.groups) + len(past.groups)
     starts, groups = np.zeros(len(now.starts), np.int64), np.empty(size, np.int64)
     boxes, velocities_mps = np.empty((size, 5)), np.empty((size, 2))
@@ -309,7 +311,7 @@ def _join(now: SceneRows, past: SceneRows, past_tracks: Int64Array, is_seen: Boo
             velocity = past.velocities_mps[row]
             stood = velocity[0] * velocity[0] + velocity[1] * velocity[1] < STATIONARY_MPS * STATIONARY_MPS
             is_gone = past.groups[row] >= 0 and stood and not is_seen[past_tracks[row]]
-            # nor is there anybody else now in the same place
+            # nor is another road user there now
             for other in range(own.start, own.stop):
                 is_gone = is_gone and not (now.groups[other] >= 0 and boxes_overlap(past.boxes[row], now.boxes[other]))
             if is_gone:

@@ -1,4 +1,4 @@
-"""Simple drivers: replay of the log, standing, going on with constant velocity, and full throttle."""
+"""Simple drivers: log replay, standing, constant velocity, and full throttle."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from l5kit.simulation.vehicle_models import VehicleStates
 
 @dataclass(frozen=True)
 class Replay:
-    """AVs that drive as in the log. To keep the frames of the log bit by bit, use no driver.
+    """AVs that drive as in the log. To reproduce the logged frames exactly, use no driver.
 
-    Agents are replayed by not being driven.
+    Agents are replayed if no driver controls them.
 
     Attributes:
-        num_steps: Steps that are planned; behind the end of the log the AV stays where it was last.
+        num_steps: Number of planned steps; after the end of the log the AV stays at its last position.
     """
 
     num_steps: int = 30
@@ -26,7 +26,7 @@ class Replay:
     def drive(self, state: TrafficState) -> Actions:
         """Return the poses of the log from now on, (R, T + 1, 3)."""
         if state.actors is not None:
-            raise InvalidArgumentError("Replay drives AVs only; agents that nobody drives are replayed")
+            raise InvalidArgumentError("Replay drives AVs only; agents without a driver are replayed")
         log = state.batch.ego_log
         steps: Int64Array = np.arange(self.num_steps + 1)
         frames = state.frame_indices[:, None] + steps
@@ -39,25 +39,25 @@ class Replay:
 
 @dataclass(frozen=True)
 class Standing:
-    """Vehicles that stay where they are, from one frame to the next.
+    """Vehicles that keep their pose.
 
     Attributes:
-        num_steps: Steps that are planned.
+        num_steps: Number of planned steps.
     """
 
     num_steps: int = 30
 
     def drive(self, state: TrafficState) -> Actions:
-        """Return the poses of now, (K, T, 3)."""
+        """Return the current poses, (K, T, 3)."""
         return Actions(np.repeat(state.actor_states.poses[:, None], self.num_steps, axis=1))
 
 
 @dataclass(frozen=True)
 class ConstantVelocity:
-    """Vehicles that go straight on, as fast as they are.
+    """Vehicles that drive straight at constant speed.
 
     Attributes:
-        num_steps: Steps that are planned.
+        num_steps: Number of planned steps.
     """
 
     num_steps: int = 30
@@ -70,11 +70,11 @@ class ConstantVelocity:
 
 @dataclass(frozen=True)
 class FullThrottle:
-    """Vehicles that go straight on and speed up all the time: what a score must not like.
+    """Vehicles that drive straight and accelerate all the time: a score must punish this.
 
     Attributes:
-        acceleration_mps2: How fast they speed up.
-        num_steps: Steps that are planned.
+        acceleration_mps2: Acceleration.
+        num_steps: Number of planned steps.
     """
 
     acceleration_mps2: float = 4.0
@@ -87,7 +87,7 @@ class FullThrottle:
 
 
 def poses_ahead(states: VehicleStates, times_s: FloatArray, acceleration_mps2: float = 0.0) -> Float64Array:
-    """Return where K vehicles are that go straight on and speed up evenly, world poses (K, T, 3) at times (T,)."""
+    """Return world poses (K, T, 3) at times (T,) of vehicles that drive straight with constant acceleration."""
     distances_m = states.speeds_mps[:, None] * times_s + acceleration_mps2 * times_s**2 / 2
     poses = np.empty((*distances_m.shape, 3))
     poses[..., 0] = states.positions_m[:, :1] + distances_m * np.cos(states.yaws_rad)[:, None]

@@ -1,4 +1,4 @@
-"""Token traffic: all agents of a scene driven together by a next-token model, one sampled motion token at a time."""
+"""Token traffic: all agents of a scene driven together by a next-token model, one sampled token at a time."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -25,7 +25,7 @@ _ROW_KEYS: Final = ("all_other_agents_", "other_agents_polyline")
 
 
 class TokenRollouts(Protocol):
-    """What a model samples; :class:`l5kit.prediction.vectorized.motion_tokens_model.Rollouts` is one."""
+    """Sampled futures, such as :class:`l5kit.prediction.vectorized.motion_tokens_model.Rollouts`."""
 
     @property
     def poses(self) -> torch.Tensor:
@@ -45,16 +45,16 @@ class TokenModel(Protocol):
         seed: int | None,
         first_is_greedy: bool,
     ) -> TokenRollouts:
-        """Return trajectories of all agents of samples of the AVs."""
+        """Return trajectories of all agents in samples of the AVs."""
 
 
 @dataclass(eq=False)
 class _Tokens:
-    """The tokens that the T tracks of a batch follow.
+    """Tokens that the T tracks of a batch follow.
 
     Attributes:
         poses: World poses at the steps of a token, (T, N, 3).
-        begin: Frame of the scene in which the token begins, ``_NEVER`` for none, (T,).
+        begin: Frame of the scene at which the token begins, ``_NEVER`` for none, (T,).
         last: Last frame in which the track was driven, (T,).
     """
 
@@ -64,36 +64,36 @@ class _Tokens:
 
 
 class TokenTraffic:
-    """A next-token model that drives agents: the same token model for all of a scene, sampled with a temperature.
+    """Driver of agents with a next-token model: one model for the whole scene, sampled with a temperature.
 
-    The frames of a scene are cut into tokens from the first one that is simulated on. When a token begins, the model
-    sees the AV and all agents with their past, and draws a token for each agent that is driven; until the next one all
-    follow theirs. Who enters in between gets one at once, and the next one with the others. Agents that the
-    samples leave out go straight on as fast as they are.
+    The frames of a scene are divided into tokens, starting with the first simulated frame. When a token begins, the
+    model sees the AV and all agents with their past, and samples a token for each driven agent, which it follows until
+    the next one. An agent that enters in between gets a token immediately, and the next one with the others. Agents
+    missing in the samples drive straight at constant speed.
 
-    What is drawn depends on the seed, the scene, the frame and the track, and with ``max_batch=1`` the model sees each
-    scene alone: then a scene is driven alike in any batch. More at once pays on a device only; probabilities then
-    differ in their last digits, so that a token may come out otherwise once in a long while.
+    Samples depend on the seed, the scene, the frame and the track. With ``max_batch=1`` the model sees each scene
+    alone, so that a scene is driven identically in any batch. Larger batches pay off on a GPU only; the last digits of
+    probabilities then differ, so that rarely another token may be sampled.
 
     Args:
         model: The model, in eval mode; it is moved to the device.
-        dataset: Makes samples of the AV with all agents around as rows, the AV first; of its log nothing is read but
-            the facts.
+        dataset: Builds samples of the AV with all agents around as rows, the AV first; only the facts of its log are
+            used.
         num_steps: Steps of a token.
-        step_time_s: Seconds between two of them.
-        temperature: Of the tokens, 0 for the likeliest; None for that of the model.
-        seed: At least 0; None for that of the model.
-        device: Where the model runs.
-        max_batch: Scenes that the model sees at once.
-        reach_m: How far from the AV agents were in its training, at most; :attr:`reach_m`.
+        step_time_s: Seconds between two steps.
+        temperature: Temperature of the tokens, 0 for the likeliest; None for that of the model.
+        seed: Seed, at least 0; None for that of the model.
+        device: Device of the model.
+        max_batch: Largest number of scenes that the model sees at once.
+        reach_m: Largest distance of agents from the AV in its training; see :attr:`reach_m`.
 
     Attributes:
-        reach_m: An agent is to be driven from when it is nearer to the AV than this, metres: farther ones are unlike
-            all that the model has learned from, and tend to stop.
+        reach_m: An agent should be driven only once it is closer to the AV than this, metres: the model has not been
+            trained on farther ones, which tend to stop.
 
     Raises:
         InvalidArgumentError: A number is out of its range.
-        UnsupportedValueError: The model draws no tokens, or the dataset makes its samples one by one.
+        UnsupportedValueError: The model has no ``roll_out``, or the dataset builds its samples one by one.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class TokenTraffic:
         """Return the poses of the next step, (K, 1, 3).
 
         Raises:
-            InvalidArgumentError: It is to drive AVs, or a token does not last a whole number of frames.
+            InvalidArgumentError: The driver is used for AVs, or a token does not last a whole number of frames.
         """
         if state.actors is None:
             raise InvalidArgumentError("TokenTraffic drives agents only; NetworkDriver drives AVs with such a model")
@@ -151,17 +151,17 @@ class TokenTraffic:
             kept = _Tokens(np.zeros((len(never), self.num_steps, 3)), never, never.copy())
             state.memory[_MEMORY] = kept
 
-        # a new token begins for all at once, and at once for who was not driven in the frame before
+        # tokens begin at common frames, and immediately for agents that were not driven in the frame before
         since_start = frames - state.batch.starts[state.scenes[state.actor_scenes]]
         is_due = (since_start % round(length) == 0) | (kept.last[tracks] != frames - 1)
-        is_due &= kept.begin[tracks] != frames  # asked again in the same frame, as after an error
+        is_due &= kept.begin[tracks] != frames  # not if called again in the same frame, as after an error
         self._choose(state, np.flatnonzero(is_due), kept)
         kept.last[tracks] = frames
         times_s = (frames - kept.begin[tracks] + 1) * state.step_time_s
         return Actions(self._poses_at(state, kept.poses[tracks], times_s, frames - kept.begin[tracks])[:, None])
 
     def _choose(self, state: TrafficState, due: Int64Array, kept: _Tokens) -> None:
-        """Draw tokens for some of the actors."""
+        """Sample tokens for some of the actors."""
         scenes = np.unique(state.actor_scenes[due])
         for first in range(0, len(scenes), self._max_batch):
             requested = scenes[first : first + self._max_batch]
@@ -169,11 +169,11 @@ class TokenTraffic:
             for number, scene in enumerate(requested.tolist()):
                 actors = due[state.actor_scenes[due] == scene]
 
-                # agents that the sample leaves out go straight on
+                # default for agents missing in the sample: straight ahead
                 states = state.actor_states.taken(actors)
                 poses = poses_ahead(states, self.step_time_s * np.arange(1, self.num_steps + 1))
 
-                # the rows of the others, by their tracks, which a sample has in an order of its own
+                # rows of the other agents by track, as the sample has its own order
                 own_ids = state.batch.tracks.track_ids[state.actor_tracks[actors]].astype(np.int64)
                 order = np.argsort(track_ids[number], kind="stable")
                 insertions = np.searchsorted(track_ids[number][order], own_ids)
@@ -184,12 +184,12 @@ class TokenTraffic:
                 kept.begin[state.actor_tracks[actors]] = state.frame_indices[scene]
 
     def _ask(self, state: TrafficState, scenes: Int64Array) -> tuple[Int64Array, Float64Array]:
-        """Return for scenes (R,) the tracks of the rows of their samples, (R, A), and their poses, (R, A, N, 3)."""
+        """Return track ids of the rows of samples of scenes (R,), (R, A), and their poses, (R, A, N, 3)."""
         indices = SampleIndices(state.scenes[scenes], state.frame_indices[scenes], None)
         columns = samples_of_buffer(self.dataset, state.buffer, indices, scene_indices=state.batch.scene_indices).arrays
         batch = tensors_on(self.device, network_inputs(tensors_of(columns)))
 
-        # rows for agents that nobody has now are left out, in all samples as many as the fullest one needs
+        # drop rows of absent agents; all samples keep as many rows as the fullest one needs
         is_there = batch["all_other_agents_history_availability"][:, :, 0] > 0
         most = max(int(is_there.sum(dim=1).max()), 1)
         kept = torch.argsort((~is_there).int(), dim=1, stable=True)[:, :most]
@@ -206,7 +206,7 @@ class TokenTraffic:
                 first_is_greedy=False,
             )
         trajectories = np.asarray(rollouts.poses[:, 0].cpu().double().numpy(), np.float64)
-        poses = trajectories.reshape(len(trajectories), -1, 3)  # of all agents of a sample one after the other
+        poses = trajectories.reshape(len(trajectories), -1, 3)  # of all agents of a sample in sequence
         matrices, yaws_rad = (np.asarray(columns[key], np.float64) for key in ("world_from_agent", "yaw"))
         world = NetworkPlans(poses[..., :2], poses[..., 2]).in_world(matrices, yaws_rad)
         return batch["all_other_agents_track_ids"].cpu().numpy(), world.reshape(trajectories.shape)
@@ -214,14 +214,14 @@ class TokenTraffic:
     def _poses_at(
         self, state: TrafficState, poses: Float64Array, times_s: Float64Array, num_followed: Int64Array
     ) -> Float64Array:
-        """Return poses some time after tokens began, (K, 3), between the steps of these (K, N, 3)."""
-        # which step comes next, and how much of it is over; a step that rounding has just missed is reached
+        """Return poses at times after the start of tokens, (K, 3), interpolated between their steps (K, N, 3)."""
+        # the next step, and the elapsed share of it; a step just missed by rounding counts as reached
         steps = np.clip(times_s / self.step_time_s, 0.0, self.num_steps)
         after = np.clip(np.ceil(steps - 1e-6).astype(np.int64), 1, self.num_steps)
         parts = np.clip(steps - (after - 1), 0.0, 1.0)
         parts[parts > 1 - 1e-6] = 1.0
 
-        # a token that has just begun leads on from where the agent is
+        # a new token starts at the current pose of the agent
         rows = np.arange(len(poses))
         ends = poses[rows, after - 1]
         is_first: BoolArray = (after == 1) & (num_followed == 0)

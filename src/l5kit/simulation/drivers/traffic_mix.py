@@ -1,4 +1,4 @@
-"""Traffic mix: agents of several kinds in one scene, each of them driven by one of several drivers."""
+"""Traffic mix: agents of a scene with different drivers."""
 
 import math
 from collections.abc import Mapping
@@ -28,15 +28,15 @@ _NUM_COLUMNS: Final = 6
 
 @dataclass(frozen=True)
 class MixedStates:
-    """Vehicles in the states that a mix has found, with whatever model each of its members has.
+    """Action model for a mix, whose members have already applied their own models.
 
-    An action is a state without its length: x, y, yaw, speed, acceleration and steering, (K, 6).
+    An action is a state without the length: x, y, yaw, speed, acceleration and steering, (K, 6).
     """
 
     has_motion = False
 
     def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:  # noqa: ARG002
-        """Return the states that the actions are; see :class:`l5kit.simulation.engine.actions.ActionModel`."""
+        """Return the actions as states; see :class:`l5kit.simulation.engine.actions.ActionModel`."""
         x_y, yaws, speeds, accelerations, steering = np.split(actions.values, (2, 3, 4, 5), axis=1)
         columns = (yaws[:, 0], speeds[:, 0], accelerations[:, 0], steering[:, 0], states.lengths_m)
         return VehicleStates(np.ascontiguousarray(x_y), *map(np.ascontiguousarray, columns))
@@ -44,22 +44,22 @@ class MixedStates:
 
 @dataclass(frozen=True, eq=False)
 class TrafficMix:
-    """Several drivers for the agents of a scene, by weights; each agent has the same one as long as it is there.
+    """Mix of several drivers for the agents of a scene, by weights; an agent keeps its driver.
 
-    Which one an agent gets depends on the seed, the scene of the log and its track, and on nothing else: it is the
-    same in any batch, for any number of workers, and for all planners. Members that are intelligent drivers drive
-    together, as one driver with parameters by agent, so that those who give way see what the others are about to do.
+    The driver of an agent depends only on the seed, the scene of the log and the track: it is the same in any batch,
+    for any number of workers, and for all planners. Intelligent drivers among the members drive together, as one driver
+    with parameters by agent, so that agents that give way see the intentions of the others.
 
-    Whom members are asked for is bounded by their own ``AgentControl.tracks``; all other rules of control are those of
+    Members drive only tracks that their own ``AgentControl.tracks`` allows; all other rules of control are those of
     :meth:`l5kit.simulation.engine.agent_control.AgentControl.of_traffic`.
 
     Attributes:
-        members: Seats of the drivers by name; None for agents that are replayed.
-        weights: How many of the agents each member gets, on average, in parts of the sum; of the same names.
-        seed: At least 0, below 2 to the power of 64.
+        members: Seats of the drivers by name; None for replayed agents.
+        weights: Average share of agents of each member, relative to the sum; the same names.
+        seed: Seed, at least 0, below 2 to the power of 64.
 
     Raises:
-        InvalidArgumentError: There is no member, names differ, a weight is not above 0, or the seed out of range.
+        InvalidArgumentError: There are no members, names differ, a weight is not above 0, or the seed is out of range.
     """
 
     members: Mapping[str, AgentSeat | None]
@@ -69,8 +69,8 @@ class TrafficMix:
     def __post_init__(self) -> None:
         if not self.members or set(self.members) != set(self.weights):
             raise InvalidArgumentError(
-                f"TrafficMix: members are {sorted(self.members)} and weights those of {sorted(self.weights)}; give "
-                "each member a weight, and at least one"
+                f"TrafficMix: members are {sorted(self.members)} and weights those of {sorted(self.weights)}; pass "
+                "at least one member, and a weight for each"
             )
         for name, weight in self.weights.items():
             if not 0 < weight < math.inf:
@@ -82,18 +82,18 @@ class TrafficMix:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the members, in the order in which they are counted, which is that of the alphabet."""
+        """Names of the members in alphabetical order, by which they are numbered."""
         return tuple(sorted(self.members))
 
     @property
     def seat(self) -> AgentSeat:
-        """The mix with whom it drives."""
+        """The mix with its action model and control."""
         reaches_m = [seat.control.near_m for seat in self.members.values() if seat is not None]
         control = AgentControl.of_traffic(tracks=self.tracks)
         return AgentSeat(self, MixedStates(), replace(control, near_m=min([control.near_m, *reaches_m])))
 
     def assign(self, batch: SceneBatch) -> Int64Array:
-        """Return the number of the member in :attr:`names` that each track of a batch gets, (T,)."""
+        """Return the index in :attr:`names` of the member for each track of a batch, (T,)."""
         tracks = batch.tracks
         scenes = batch.scene_indices[tracks.scenes_of_tracks]
         parts = np.cumsum([self.weights[name] for name in self.names])
@@ -102,7 +102,7 @@ class TrafficMix:
         return chosen
 
     def tracks(self, batch: SceneBatch) -> BoolArray:
-        """Return which tracks of a batch are driven, (T,)."""
+        """Return the mask of the driven tracks of a batch, (T,)."""
         assigned: Int64Array = batch.once(self.assign)
         is_driven = np.zeros(len(assigned), np.bool_)
         for number, name in enumerate(self.names):
@@ -116,7 +116,7 @@ class TrafficMix:
         """Return the states of agents after the next step, (K, 6), for :class:`MixedStates`.
 
         Raises:
-            InvalidArgumentError: It is to drive AVs.
+            InvalidArgumentError: The driver is used for AVs.
         """
         if state.actors is None:
             raise InvalidArgumentError("TrafficMix drives agents; name one driver for the AVs")
@@ -138,7 +138,7 @@ class TrafficMix:
             model, drivers = seats[0].model, [seat.driver for seat in seats]
             styled = [driver for driver in drivers if isinstance(driver, IntelligentDriver)]
             if styled and isinstance(model, PlannedPoses):
-                # the style of a track is the rank of its member among those that drive together
+                # the style of a track is the rank of its member among the members that drive together
                 styles: Int64Array = np.searchsorted(indices, assigned).clip(max=len(indices) - 1)
                 actions = drive_by_style(part, styled, styles)
             else:
@@ -149,7 +149,7 @@ class TrafficMix:
 
     @cached_property
     def _parties(self) -> dict[str, list[int]]:
-        """The indices of members that drive together, by a name; nobody of those who are replayed."""
+        """Indices of members that drive together, by a key; without replayed members."""
         parties: dict[str, list[int]] = {}
         for number, name in enumerate(self.names):
             seat = self.members[name]

@@ -1,1 +1,1 @@
-"""The engine of the simulation: scenes of a batch that drivers move on, step by step."""
+"""Simulation engine: a batch of scenes that drivers advance step by step."""

@@ -1,6 +1,6 @@
-"""Actions of drivers, and how an action becomes a pose: as it is, behind a tracker, or as controls of a model.
+"""Actions of drivers, and action models, which turn them into poses: directly, by a tracker, or by a vehicle model.
 
-Plans are kept and brought to other times here, too.
+Also storage and resampling of plans.
 """
 
 from collections.abc import Sequence
@@ -17,28 +17,28 @@ from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import PoseModel, VehicleModel, VehicleStates
 
 _HELD_STEPS: Final = 15
-"""Steps for which controls are held in the plan that they stand for, more than trackers look ahead."""
+"""Number of steps for which controls are held to convert them to a plan; more than the look-ahead of trackers."""
 
 _TURN_STEPS: Final = 5
-"""Steps at the end of a plan whose mean speed and turn it goes on with."""
+"""Number of steps at the end of a plan whose mean speed and turn rate extrapolate it."""
 
 _SAME_S: Final = 1e-9
-"""Times that differ by no more are the same."""
+"""Largest difference of equal times."""
 
 
 @dataclass(frozen=True, eq=False)
 class Actions:
-    """What K vehicles do next.
+    """Next actions of K vehicles.
 
     Attributes:
         values: Planned world poses of their centres, x, y in metres and yaw in radians, (K, T, 3) float64; or controls
             of a vehicle model, (K, A) float64.
-        times_s: When vehicles are to be at planned poses, seconds from now, rising, (T,); None for one pose a step of
-            the simulation, from the next one on, and for controls.
-        is_fallback: For which vehicles they are those of a fallback, (K,); None without fallbacks.
+        times_s: Times of planned poses, seconds from now, ascending, (T,); None for one pose per step of the
+            simulation, starting with the next one, and for controls.
+        is_fallback: Mask of the vehicles with fallback actions, (K,); None without fallbacks.
 
     Raises:
-        InvalidArgumentError: The shapes or types are not as above, or times do not rise.
+        InvalidArgumentError: The shapes or types are wrong, or times do not ascend.
     """
 
     values: Float64Array
@@ -67,13 +67,13 @@ class Actions:
                 raise InvalidArgumentError(f"times_s must be finite and rise, got {times_s.tolist()}")
         if self.is_fallback is not None and np.shape(self.is_fallback) != (len(values),):
             raise InvalidArgumentError(
-                f"is_fallback must say yes or no for each of {len(values)} vehicles, got shape "
+                f"is_fallback must be one bool for each of {len(values)} vehicles, got shape "
                 f"{np.shape(self.is_fallback)}"
             )
 
     @property
     def is_plan(self) -> bool:
-        """Whether they are planned poses."""
+        """Whether these are planned poses."""
         return self.values.ndim == 3
 
     def __len__(self) -> int:
@@ -92,30 +92,30 @@ class Actions:
 
 
 class ActionModel(Protocol):
-    """How actions become poses: any object with this method and this property."""
+    """Protocol of an object that turns actions into poses."""
 
     @property
     def has_motion(self) -> bool:
-        """Whether the states after a step have the speed and acceleration of a vehicle, not differences of poses."""
+        """Whether states after a step have speed and acceleration of a vehicle model, instead of pose differences."""
 
     def move(self, states: VehicleStates, actions: Actions, step_time_s: float) -> VehicleStates:
         """Return the states of K vehicles one step later.
 
         Args:
             states: K vehicles.
-            actions: What each of them does.
+            actions: Action of each vehicle.
             step_time_s: Length of the step in seconds, above 0.
 
         Raises:
-            InvalidArgumentError: The actions are of another kind than this model takes, or are not finite.
+            InvalidArgumentError: The actions are of a kind that the model does not take, or are not finite.
         """
 
 
 @dataclass(frozen=True)
 class PlannedPoses:
-    """Vehicles that are where their plan says one step later, as in the simulations of L5Kit 1.5.
+    """Action model that moves vehicles exactly to their planned poses, as in the simulations of L5Kit 1.5.
 
-    Between two planned times poses are interpolated, headings the short way round.
+    Poses are interpolated between planned times, headings along the shorter arc.
     """
 
     has_motion = False
@@ -131,7 +131,7 @@ class PlannedPoses:
             )
         poses = plan.values[:, after]
         if times_s[after] > step_time_s * (1 + 1e-9):
-            # the step ends between two poses of the plan, or before its first one
+            # the step ends between two poses of the plan, or before the first one
             before, before_s = (plan.values[:, after - 1], times_s[after - 1]) if after else (states.poses, 0.0)
             part = (step_time_s - before_s) / (times_s[after] - before_s)
             poses = poses_between(before, poses, part)
@@ -140,10 +140,10 @@ class PlannedPoses:
 
 @dataclass(frozen=True)
 class TrackedPlans:
-    """Vehicles that follow their plans as well as a bicycle can, behind an LQR tracker (default of the nuPlan devkit).
+    """Action model in which a bicycle follows each plan with an LQR tracker (default of the nuPlan devkit).
 
     Attributes:
-        tracker: Turns plans into wanted accelerations and steering rates; its bicycle carries them out.
+        tracker: Computes accelerations and steering rates for plans; its bicycle executes them.
     """
 
     tracker: TrajectoryTracker = field(default_factory=TrajectoryTracker)
@@ -158,11 +158,11 @@ class TrackedPlans:
 
 @dataclass(frozen=True)
 class Controls:
-    """Vehicles of a model whose controls the driver gives: a bicycle, a unicycle, changes of pose.
+    """Action model for controls of a vehicle model: a bicycle, a unicycle, changes of pose.
 
     Attributes:
-        model: Says what the controls mean, and their limits.
-        has_motion: Whether its states have a speed and an acceleration of their own.
+        model: Vehicle model, which defines the controls and their limits.
+        has_motion: Whether its states include speed and acceleration.
     """
 
     model: VehicleModel
@@ -178,9 +178,9 @@ class Controls:
         return self.model.step(states, actions.values, step_time_s)
 
     def plan(self, states: VehicleStates, actions: Actions, *, step_time_s: float) -> Actions:
-        """Return where controls of K vehicles lead if they are held for 15 steps, (K, 15, 3).
+        """Return the poses that K vehicles reach if their controls are held for 15 steps, (K, 15, 3).
 
-        Vehicles whose controls are not finite have NaN.
+        Poses are NaN for vehicles whose controls are not finite.
         """
         is_broken: BoolArray = np.any(~np.isfinite(actions.values), axis=1)
         held = Actions(np.where(is_broken[:, None], 0.0, actions.values))
@@ -193,12 +193,12 @@ class Controls:
 
 
 def poses_between(before: Float64Array, after: FloatArray, parts: Float64Array | float) -> Float64Array:
-    """Return poses x, y and yaw on the way between others, (..., 3), the headings the short way round.
+    """Return poses x, y and yaw interpolated between two others, (..., 3), headings along the shorter arc.
 
     Args:
-        before: Where the way begins, (..., 3).
-        after: Where it ends, (..., 3).
-        parts: Which part of it is over, from 0 to 1, in a shape that broadcasts to (..., 3).
+        before: Start poses, (..., 3).
+        after: End poses, (..., 3).
+        parts: Interpolation weight from 0 to 1, in a shape that broadcasts to (..., 3).
     """
     changes = after - before
     changes[..., 2] = angular_distance(changes[..., 2], 0.0)
@@ -217,7 +217,7 @@ def _as_plan(actions: Actions, model: ActionModel) -> Actions:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """Plans (K, T, 3) that some scenes had in some frames, (K,) each, and their times (T,)."""
+    """Plans (K, T, 3) of scenes and frames, (K,) each, and their times (T,)."""
 
     scenes: Int64Array
     frames: Int64Array
@@ -226,7 +226,7 @@ class _Step:
 
 
 class KeptPlans:
-    """The plans of S scenes of up to F frames, whose lengths and times may differ.
+    """Plans of S scenes of up to F frames, with possibly different lengths and times.
 
     Args:
         shape: S and F.
@@ -237,16 +237,16 @@ class KeptPlans:
         self._steps: list[_Step] = []
 
     def keep(self, scenes: Int64Array, frames: Int64Array, actions: Actions, step_time_s: float) -> None:
-        """Keep the plans of scenes (K,) in frames (K,); controls are none."""
+        """Store the plans of scenes (K,) in frames (K,); controls are ignored."""
         if actions.is_plan and len(actions):
             times_s = actions.times_of(step_time_s).copy()
             self._steps.append(_Step(scenes, frames, times_s, round_world(actions.values)))
 
     def joined(self) -> tuple[FloatArray | None, Float64Array | None]:
-        """Return all plans, (S, F, T, 3), and the times of all of them, (T,); None where there are none.
+        """Return all plans, (S, F, T, 3), and their common times, (T,); None without plans.
 
-        Plans of other times are brought to these; see :func:`plans_at`. They are float32, or float64 where some are
-        beyond what float32 holds.
+        Plans are resampled to the common times; see :func:`plans_at`. They are float32, or float64 if some coordinates
+        are too large for float32.
         """
         if not self._steps:
             return None, None
@@ -259,10 +259,10 @@ class KeptPlans:
 
 
 def join_times(parts: Sequence[Float64Array]) -> Float64Array:
-    """Return the times of several plans, each of them once, rising; none where there are no plans."""
+    """Return the union of the times of several plans, ascending; empty without plans."""
     longest = max(parts, key=len, default=np.zeros(0))
     kinds = {part.tobytes(): part for part in parts}.values()
-    # plans that differ in their length alone, as those of one planner do, need no other times than the longest has
+    # Plans that differ only in length, such as those of one planner, share the times of the longest one.
     if all(_begins_with(longest, part) for part in kinds):
         return longest
     times_s = np.sort(np.concatenate(list(kinds)))
@@ -271,14 +271,14 @@ def join_times(parts: Sequence[Float64Array]) -> Float64Array:
 
 
 def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Array) -> FloatArray:
-    """Return plans at other times, (K, len(times_s), 3); those that they have are copied.
+    """Return plans at other times, (K, len(times_s), 3); poses at identical times are copied.
 
-    Others are interpolated, headings the short way round, and are NaN before the first and behind the last time.
+    Other poses are interpolated, headings along the shorter arc, and are NaN before the first and after the last time.
 
     Args:
-        times_s: Rising.
-        plans: World poses, NaN where there are none, (K, T, 3).
-        their_times_s: Rising, at least one, (T,).
+        times_s: Times, ascending.
+        plans: World poses, NaN without a plan, (K, T, 3).
+        their_times_s: Times of the plans, ascending, at least one, (T,).
     """
     at = np.full((len(plans), len(times_s), 3), np.nan, plans.dtype)
     if _begins_with(times_s, their_times_s):
@@ -289,7 +289,7 @@ def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Arr
     at[:, is_own] = plans[:, after[is_own]]
     between = ~is_own & (times_s > their_times_s[0]) & (times_s < their_times_s[-1])
 
-    # in float64, as float32 would lose the small steps of large world coordinates
+    # in float64, as float32 loses the small steps of large world coordinates
     ends, starts = after[between], after[between] - 1
     parts = (times_s[between] - their_times_s[starts]) / (their_times_s[ends] - their_times_s[starts])
     at[:, between] = poses_between(plans[:, starts].astype(np.float64), plans[:, ends], parts[:, None])
@@ -297,15 +297,15 @@ def plans_at(times_s: Float64Array, plans: FloatArray, their_times_s: Float64Arr
 
 
 def _begins_with(times_s: Float64Array, others_s: Float64Array) -> bool:
-    """Return whether times are others, and maybe more behind them."""
+    """Return whether the first times equal ``others_s``."""
     return len(others_s) <= len(times_s) and np.allclose(others_s, times_s[: len(others_s)], rtol=0, atol=_SAME_S)
 
 
 def reaching_plans(now: Float64Array, plan: Actions, times_s: Float64Array) -> Float64Array:
-    """Return plans at times in even steps from 0 on, (R, N + 1, 3), which go on behind their end as they ended.
+    """Return plans at even time steps from 0 on, (R, N + 1, 3), extrapolated beyond their end with their last motion.
 
     Args:
-        now: Poses of now, (R, 1, 3).
+        now: Current poses, (R, 1, 3).
         plan: The plans.
         times_s: The times, (N + 1,).
 
@@ -316,7 +316,7 @@ def reaching_plans(now: Float64Array, plan: Actions, times_s: Float64Array) -> F
     if own_s[0] > 0:
         own_s, poses = np.concatenate([[0.0], own_s]), np.concatenate([now, poses], axis=1)
 
-    # steps that the plan reaches itself
+    # steps covered by the plan itself
     last = int(np.searchsorted(times_s, own_s[-1] * (1 + 1e-9), side="right")) - 1
     if last < 1:
         raise InvalidArgumentError(
@@ -325,7 +325,7 @@ def reaching_plans(now: Float64Array, plan: Actions, times_s: Float64Array) -> F
     reaching = np.empty((len(poses), len(times_s), 3))
     reaching[:, : last + 1] = plans_at(times_s[: last + 1], poses, own_s)
 
-    # the chord of the last steps, turned on by as much in each step
+    # extrapolate with the mean chord of the last steps, turned by the mean turn in each step
     num_steps = min(last, _TURN_STEPS)
     begin, end = reaching[:, last - num_steps], reaching[:, last]
     turn_rad = angular_distance(end[:, 2], begin[:, 2]) / num_steps

@@ -1,4 +1,4 @@
-"""Control of agents: which of them a driver moves, from when on, who finds room, and what records hold then."""
+"""Control of agents: which agents a driver moves, room for new agents, and records after a step."""
 
 import math
 from collections.abc import Callable
@@ -23,13 +23,13 @@ _CAR = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_CAR"]
 
 @dataclass(frozen=True, eq=False)
 class DrivenTracks:
-    """Which of the T tracks of a batch are driven.
+    """Control status of the T tracks of a batch.
 
     Attributes:
-        may_drive: Those that may be, by all rules that do not change from frame to frame, (T,).
-        is_driven: Those that were in the last step, (T,).
-        was_driven: Those that were in any step, (T,).
-        threshold: What the probability of a label must be above.
+        may_drive: Tracks that may be driven by all rules that do not change from frame to frame, (T,).
+        is_driven: Tracks that were driven in the last step, (T,).
+        was_driven: Tracks that were driven in any step, (T,).
+        threshold: An agent has a class if the probability of its label is above this.
     """
 
     may_drive: BoolArray
@@ -39,11 +39,11 @@ class DrivenTracks:
 
     @classmethod
     def of(cls, may_drive: BoolArray, threshold: float) -> "DrivenTracks":
-        """Return tracks (T,) none of which was driven yet."""
+        """Return the status of tracks (T,) before any step."""
         return cls(may_drive, np.zeros(len(may_drive), np.bool_), np.zeros(len(may_drive), np.bool_), threshold)
 
     def note(self, tracks: Int64Array) -> None:
-        """Note those that are driven in this step, (K,)."""
+        """Set the tracks that are driven in this step, (K,)."""
         self.is_driven[:] = False
         self.is_driven[tracks] = True
         self.was_driven[tracks] = True
@@ -51,21 +51,21 @@ class DrivenTracks:
 
 @dataclass(frozen=True)
 class AgentControl:
-    """Which agents a driver moves; the defaults are the rules of L5Kit 1.5.
+    """Selection of agents that a driver moves; the defaults are the rules of L5Kit 1.5.
 
     Attributes:
-        classes: Which classes are driven.
-        near_m: An agent that is not driven yet is driven from when it is closer to the AV than this, metres.
-        far_m: One that is driven stays so while it is closer than this, metres.
-        tracks: Returns which tracks of a batch may be driven at all, (T,); None for all.
-        leaves_with_log: Whether an agent that is driven ends with the last frame of its track; else it goes on.
-        waits_for_room: Whether an agent that would appear in a frame, and be driven, appears only when no box stands
-            where the log has it then.
-        keeps_rows: Whether rows of driven agents keep label and class and have a velocity; else they are cars for
-            sure that have none, as in 1.5.
+        classes: Classes that are driven.
+        near_m: An agent becomes driven when it is closer to the AV than this, metres.
+        far_m: A driven agent stays driven while it is closer to the AV than this, metres.
+        tracks: Returns the mask of tracks of a batch that may be driven, (T,); None for all.
+        leaves_with_log: Whether a driven agent disappears after the last logged frame of its track; otherwise it
+            continues.
+        waits_for_room: Whether a new agent that would be driven appears only when its logged position is free.
+        keeps_rows: Whether rows of driven agents keep label and class and have a velocity; otherwise they become cars
+            without velocity, as in 1.5.
 
     Raises:
-        InvalidArgumentError: A value is not possible.
+        InvalidArgumentError: A value is invalid.
     """
 
     classes: Classes = "cars"
@@ -86,19 +86,19 @@ class AgentControl:
     def of_traffic(
         cls, *, tracks: Callable[[SceneBatch], BoolArray] | None = None, classes: Classes = "vehicles"
     ) -> "AgentControl":
-        """Return the rules for traffic that reacts: vehicles from 100 m of the AV on, for as long as the log has them.
+        """Return the rules for reactive traffic: vehicles within 100 m of the AV, for as long as the log has them.
 
         Args:
-            tracks: Returns which tracks of a batch may be driven at all.
-            classes: Which classes are driven.
+            tracks: Returns the mask of tracks of a batch that may be driven.
+            classes: Classes that are driven.
         """
         return cls(classes, 100.0, math.inf, tracks, leaves_with_log=True, waits_for_room=True, keeps_rows=True)
 
     def begin(self, batch: SceneBatch) -> DrivenTracks:
-        """Return which tracks of a batch may be driven, none of which was yet.
+        """Return the initial control status of the tracks of a batch.
 
         Raises:
-            InvalidArgumentError: ``tracks`` of this object gives no bool for each track.
+            InvalidArgumentError: ``tracks`` of this object does not return one bool for each track.
         """
         tracks = batch.tracks
         may = tracks.is_of_classes(self.classes)
@@ -120,7 +120,7 @@ class AgentControl:
             agents: All agents of the current frames of R scenes.
             ego_positions_m: World x and y of the AVs, (R, 2).
             records: Records of all agents.
-            tracks: Who may be driven, and was.
+            tracks: Control status of the tracks.
         """
         is_chosen = np.zeros(len(agents), np.bool_)
         _mark_chosen(
@@ -144,8 +144,8 @@ class AgentControl:
         """Return the records of K agents after a step.
 
         Args:
-            records: What they were, ``AGENT_DTYPE``, (K,).
-            moved: Where they are now.
+            records: Previous records, ``AGENT_DTYPE``, (K,).
+            moved: States after the step.
         """
         if self.keeps_rows:
             after = as_bytes(records).copy().view(records.dtype)
@@ -160,13 +160,13 @@ class AgentControl:
 
 @kernel_jit
 def is_near(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
-    """Return whether a road user has a length and is nearer to the AV than some metres."""
+    """Return whether a road user has a length and is within a distance of the AV."""
     return box[3] > 0 and _is_within(box, ego_position_m, reach_m)
 
 
 @kernel_jit
 def _is_within(box: Float64Array, ego_position_m: Float64Array, reach_m: float) -> bool:
-    """Return whether a road user of any size is nearer to the AV than some metres."""
+    """Return whether a road user of any size is within a distance of the AV."""
     x_m, y_m = box[0] - ego_position_m[0], box[1] - ego_position_m[1]
     return bool(math.sqrt(x_m * x_m + y_m * y_m) < reach_m)
 
@@ -181,14 +181,14 @@ def _mark_chosen(
     needs_length: bool,
     is_chosen: BoolArray,
 ) -> None:
-    """Mark the agents, but for their labels, that are driven."""
+    """Mark the agents that are driven, before the check of their labels."""
     (starts, track_rows), (may_drive, is_driven), (near_m, far_m) = agents, tracks, reaches_m
     for scene in range(len(starts) - 1):
         for row in range(starts[scene], starts[scene + 1]):
             track = track_rows[row]
             if track < 0 or not may_drive[track]:
                 continue
-            # drivers need to know how long a vehicle is; the networks of 1.5 are asked for cars of any size
+            # drivers need the length of a vehicle; the networks of 1.5 drive cars of any size
             reach_m = far_m if is_driven[track] else near_m
             if needs_length:
                 is_chosen[row] = is_near(boxes[row], ego_positions_m[scene], reach_m)
@@ -199,16 +199,16 @@ def _mark_chosen(
 def find_blocked(
     starts: Int64Array, boxes: Float64Array, ego_boxes: Float64Array, is_there: BoolArray, is_new: BoolArray
 ) -> Int64Array:
-    """Return the agents that would appear where a box stands, ascending, (K,).
+    """Return the agents that would appear on top of a box, ascending, (K,).
 
-    Of several that appear at the same place, the first in the order of the rows does.
+    Of several that appear at the same position, only the first row appears.
 
     Args:
         starts: First of the N rows of each of R scenes and the end of the last one, (R + 1,).
         boxes: World x and y, yaw, length and width, (N, 5).
-        ego_boxes: Those of the AVs, (R, 5).
-        is_there: Which rows are road users that take room, (N,).
-        is_new: Which of the rows appear, (N,).
+        ego_boxes: Boxes of the AVs, (R, 5).
+        is_there: Mask of the rows that are road users and take room, (N,).
+        is_new: Mask of the rows that appear, (N,).
     """
     is_blocked = np.zeros(len(boxes), np.bool_)
     if is_new.any():
@@ -225,7 +225,7 @@ def mark_blocked(
     is_new: BoolArray,
     is_blocked: BoolArray,
 ) -> None:
-    """Mark the rows that appear where a box stands; arguments as for :func:`find_blocked`."""
+    """Mark the rows that would appear on top of a box; arguments as for :func:`find_blocked`."""
     for scene in range(len(starts) - 1):
         ends = starts[scene], starts[scene + 1]
         mark_blocked_rows(ends[0], ends[1], boxes, ego_boxes[scene], is_there, is_new, is_blocked)
@@ -241,7 +241,7 @@ def mark_blocked_rows(
     is_new: BoolArray,
     is_blocked: BoolArray,
 ) -> None:
-    """Mark the rows of a scene that appear where a box stands; they are those from ``first`` to ``stop``."""
+    """Mark the rows ``first`` to ``stop`` of a scene that would appear on top of a box."""
     for row in range(first, stop):
         if not is_new[row]:
             continue
@@ -249,7 +249,7 @@ def mark_blocked_rows(
         for other in range(first, stop):
             if is_blocked[row]:
                 break
-            # of those that appear only the ones before it, and only if they found room themselves
+            # of the new rows only earlier ones count, and only if they found room themselves
             stands = is_there[other] and other != row and not is_blocked[other]
             if stands and (other < row or not is_new[other]):
                 is_blocked[row] = boxes_overlap(boxes[row], boxes[other])

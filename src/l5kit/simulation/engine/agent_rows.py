@@ -1,4 +1,4 @@
-"""Agent rows of a frame: all agents of the current frames of scenes, columns of records that somebody asks for."""
+"""Agent rows of a frame: all agents of the current frames of scenes, with columns read from records on first use."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,16 +20,15 @@ from l5kit.simulation.lanes.lane_following import SceneRows
 class AgentsNow:
     """The N agents of the current frames of R scenes, one scene after the other.
 
-    Columns are read from the records when somebody first asks for them. No frame changes any more when it was current,
-    so that this may be at any time.
+    Columns are read from the records on first use, which may be later, as past frames never change.
 
     Attributes:
         starts: First of the rows of each scene and the end of the last one, int64 (R + 1,).
         firsts: Row of the first agent of each scene in the records, int64 (R,).
-        scenes: The scenes, counted in the table of tracks, int64 (R,).
+        scenes: Indices of the scenes in the track table, int64 (R,).
         records: Records of all agents, ``AGENT_DTYPE``.
-        tracks: The tracks of all scenes.
-        threshold: What the probability of a label must be above.
+        tracks: Tracks of all scenes.
+        threshold: An agent has a class if the probability of its label is above this.
     """
 
     starts: Int64Array
@@ -49,7 +48,7 @@ class AgentsNow:
 
     @cached_property
     def track_rows(self) -> Int64Array:
-        """Their rows in the track table of the batch, -1 for a track that the log does not have, int64 (N,)."""
+        """Rows of the agents in the track table of the batch, -1 for tracks that the log lacks, int64 (N,)."""
         rows = np.empty(len(self), np.int64)
         ids = as_read_only(self.records["track_id"])
         frames = _Frames(self.firsts, self.starts, self.scenes)
@@ -58,7 +57,7 @@ class AgentsNow:
 
     @cached_property
     def groups(self) -> Int64Array:
-        """A ``RoadUserGroup`` of each, by the label of this frame, NONE for what is no road user, int64 (N,)."""
+        """``RoadUserGroup`` of each agent by the label of this frame, NONE if it is not a road user, int64 (N,)."""
         groups = np.empty(len(self), np.int64)
         columns = as_read_only(self.records["label_probabilities"]), as_read_only(self.records["extent"])
         threshold = float(np.float32(self.threshold))
@@ -77,7 +76,7 @@ class AgentsNow:
 
     @property
     def scene_rows(self) -> SceneRows:
-        """The agents as kernels take them: ``starts``, ``groups``, ``boxes`` and ``velocities_mps``."""
+        """The agents for kernels: ``starts``, ``groups``, ``boxes`` and ``velocities_mps``."""
         return SceneRows(self.starts, self.groups, self.boxes, self.velocities_mps)
 
     @property
@@ -92,7 +91,7 @@ class AgentsNow:
 
     @cached_property
     def scenes_of_rows(self) -> Int64Array:
-        """Which of the R scenes each row is of, (N,)."""
+        """Index of the scene, of R, for each row, (N,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def taken(self, scene: int) -> "AgentsNow":
@@ -102,12 +101,12 @@ class AgentsNow:
         return replace(self, starts=np.array([0, size]), firsts=self.firsts[one], scenes=self.scenes[one])
 
     def without(self, rows: Int64Array) -> "AgentsNow":
-        """Return the agents that are left when those of rows (K,) are taken out, and others move up in the records."""
+        """Return the agents without those of rows (K,), which have been removed from the records."""
         is_left = np.ones(len(self), np.bool_)
         is_left[rows] = False
         left = replace(self, starts=np.concatenate([[0], np.cumsum(is_left)])[self.starts])
         kept = np.flatnonzero(is_left)
-        # columns that are known need not be read again; they are kept as cached properties keep them
+        # reuse columns that are already read, by filling the cached properties
         vars(left)["track_rows"], vars(left)["groups"] = self.track_rows.take(kept), self.groups.take(kept)
         vars(left)["_motions"] = (self.boxes.take(kept, axis=0), self.velocities_mps.take(kept, axis=0))
         return left
@@ -130,8 +129,8 @@ def read_agents(
         agents: Records of all agents, ``AGENT_DTYPE``.
         frames: The current frame of each scene, ``FRAME_DTYPE``, (R,); their intervals lie within ``agents``.
         tracks: The tracks of all scenes.
-        scenes: The scenes, counted in the table of tracks, (R,).
-        threshold: What the probability of a label must be above.
+        scenes: Indices of the scenes in the track table, (R,).
+        threshold: An agent has a class if the probability of its label is above this.
     """
     intervals = frames[AGENT_INTERVAL]
     starts = np.zeros(len(frames) + 1, np.int64)
@@ -163,9 +162,10 @@ def _find_tracks(
     tracks: tuple[Int64Array, NumericArray],
     track_rows: Int64Array,
 ) -> None:
-    """Write the tracks of the agents of frames.
+    """Write the track rows of the agents of frames.
 
-    Each is looked for behind the one before, in steps that double, then by halving: most frames are sorted by track.
+    Each search starts after the previous track, with doubling steps and then bisection: most frames are sorted by
+    track.
     """
     starts, (track_starts, track_ids) = frames.starts, tracks
     for index in range(len(frames.firsts)):
@@ -174,7 +174,7 @@ def _find_tracks(
         low = begin
         for row in range(starts[index], starts[index + 1]):
             wanted = record_ids[frames.firsts[index] + row - starts[index]]
-            # rows that are not sorted: from the first track on
+            # rows that are not sorted restart at the first track
             if low > begin and track_ids[low - 1] >= wanted:
                 low = begin
             high, step = low, 1

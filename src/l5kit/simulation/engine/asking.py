@@ -1,4 +1,4 @@
-"""Asking of drivers: their actions carried out, and what is wrong with those of single scenes."""
+"""Calls of drivers: execute their actions, and isolate errors of single scenes."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -16,18 +16,18 @@ from l5kit.simulation.engine.traffic_state import Driver, DriverMemory, TrafficS
 from l5kit.simulation.vehicle_models import VehicleStates
 
 _LONGEST_STEP_M = 500.0
-"""Nothing that drives moves so far in a step."""
+"""Largest plausible motion of a vehicle in a step."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a scene cannot go on.
+    """Reason why a scene cannot continue.
 
     Attributes:
-        scene: Which of the R scenes of the state.
-        actor: Which of the K actors; None for all of the scene.
-        message: What is wrong.
-        cause: The error of the driver, if it raised one.
+        scene: Index of the scene among the R scenes of the state.
+        actor: Index of the actor, of K; None for the whole scene.
+        message: Description of the error.
+        cause: The exception of the driver, if it raised one.
     """
 
     scene: int
@@ -38,12 +38,12 @@ class Refusal:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What becomes of the actors whose scenes go on.
+    """New states of the actors whose scenes continue.
 
     Attributes:
-        actors: Which of the K actors these are, ascending, (N,).
-        moved: Where they are one step later, N of them.
-        given: Actions of their driver: for some of them at a time, which of the K actors these are, and the actions.
+        actors: Indices of these actors, of K, ascending, (N,).
+        moved: Their states one step later, N of them.
+        given: Actions of the driver: pairs of indices of actors, of K, and their actions.
     """
 
     actors: Int64Array
@@ -53,11 +53,11 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class OwnMemory:
-    """What a driver is asked with for one scene, since it failed for several at once.
+    """Memory of a driver for a single scene, after it failed for several at once.
 
     Attributes:
-        batch: The scene alone; None for the batch that the memory was made for.
-        memory: What the driver keeps.
+        batch: The scene alone; None for the batch for which the memory was made.
+        memory: Memory of the driver.
     """
 
     batch: SceneBatch | None
@@ -71,32 +71,32 @@ class OwnMemory:
 def decide(
     driver: Driver, model: ActionModel, state: TrafficState, apart: dict[int, OwnMemory]
 ) -> tuple[Decision, list[Refusal]]:
-    """Ask a driver and carry out what it says, in each scene for which that is possible.
+    """Call a driver and execute its actions, in each scene for which that is possible.
 
-    Where the driver raises an error, or gives actions of a wrong kind or shape, it is asked for each scene alone, as if
-    the others were not there; one that remembers something is so from then on.
+    If the driver raises an error, or returns actions of a wrong kind or shape, it is called for each scene alone, as if
+    there were no others; a driver with memory is called so from then on.
 
     Args:
-        driver: Who is asked.
-        model: How its actions become poses.
-        state: What it sees.
-        apart: Kept from step to step, empty at first: by scene of the batch, what it is asked with alone.
+        driver: The driver.
+        model: Turns its actions into poses.
+        state: The traffic state.
+        apart: Kept from step to step, empty at first: separate memories by scene of the batch.
 
     Returns:
-        What becomes of the actors, and for each scene that cannot go on the reason.
+        New states of the actors, and the reason for each scene that cannot continue.
     """
     if not apart:
         before = _copied(state.memory) if len(state.scenes) > 1 else {}
         try:
             return _carry_out(ask(driver, state), model, state)
-        except (Exception, SystemExit) as error:  # whatever a driver of somebody else raises must not end the others
+        except (Exception, SystemExit) as error:  # an error of user code must not end other scenes
             if is_termination(error):
                 raise
             if len(state.scenes) == 1:
                 return _nobody(state), [_refusal_of(error, driver, 0)]
         apart.update({scene: OwnMemory(None, _copied(before)) for scene in state.scenes.tolist()})
         decision, refusals = _decide_apart(driver, model, state, apart)
-        if not before and not decision.given:  # the memory of the batch cannot be made, for which one scene is enough
+        if not before and not decision.given:  # creating the memory of the batch failed, maybe due to one scene
             apart.update({scene: OwnMemory(state.batch.only(scene), {}) for scene in state.scenes.tolist()})
             decision, refusals = _decide_apart(driver, model, state, apart)
     else:
@@ -110,7 +110,7 @@ def decide(
 def _decide_apart(
     driver: Driver, model: ActionModel, state: TrafficState, apart: dict[int, OwnMemory]
 ) -> tuple[Decision, list[Refusal]]:
-    """Ask a driver for one scene after the other."""
+    """Call a driver for one scene after the other."""
     decisions, refusals = [], []
     for index, scene in enumerate(state.scenes.tolist()):
         members = np.flatnonzero(state.actor_scenes == index)
@@ -119,7 +119,7 @@ def _decide_apart(
         try:
             view = apart[scene].view(state.only(index))
             decision, refused = _carry_out(ask(driver, view), model, view)
-        except (Exception, SystemExit) as error:  # the same for this one
+        except (Exception, SystemExit) as error:  # as in decide
             if is_termination(error):
                 raise
             refusals.append(_refusal_of(error, driver, index))
@@ -139,31 +139,31 @@ def _decide_apart(
 
 
 def _refusal_of(error: Exception | SystemExit, driver: Driver, scene: int) -> Refusal:
-    """Return what a driver's error says, and the last line of its own file that led to it; not of drivers of l5kit."""
+    """Return the message of a driver's error, with the last line in its own file, unless the driver is one of l5kit."""
     called = [(frame.f_code, frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__)]
     ask_calls = [number for number, (code, _, _) in enumerate(called) if code is ask.__code__]
-    of_driver = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last one, as drivers ask others
-    where = ""
-    if of_driver and not of_driver[0][1].startswith("l5kit."):
-        own = of_driver[0][0].co_filename
-        line = next(line for code, _, line in reversed(of_driver) if code.co_filename == own)
-        where = f" (line {line} of {own})"
-    return Refusal(scene, None, f"{type(driver).__name__}: {error_text(error)}{where}", error)
+    driver_calls = called[ask_calls[-1] + 1 :] if ask_calls else []  # the last call, as drivers may call others
+    location = ""
+    if driver_calls and not driver_calls[0][1].startswith("l5kit."):
+        own = driver_calls[0][0].co_filename
+        line = next(line for code, _, line in reversed(driver_calls) if code.co_filename == own)
+        location = f" (line {line} of {own})"
+    return Refusal(scene, None, f"{type(driver).__name__}: {error_text(error)}{location}", error)
 
 
 def _copied(memory: DriverMemory) -> DriverMemory:
-    """Return a copy of a memory; what cannot be copied stays as it is."""
+    """Return a copy of a memory; parts of a memory that cannot be copied are shared."""
     try:
         return deepcopy(memory)
-    except Exception:  # objects of somebody else may refuse to be copied in any way
+    except Exception:  # user objects may refuse copying with any error
         return dict(memory)
 
 
 def ask(driver: Driver, state: TrafficState) -> Actions:
-    """Return what a driver says, who sees a read-only view of the state if it is of somebody else.
+    """Return the actions of a driver; drivers of users get a read-only view of the state.
 
     Raises:
-        InvalidArgumentError: It gives no actions, or not one for each actor.
+        InvalidArgumentError: The driver does not return actions, or not one for each actor.
     """
     actions = driver.drive(shown_to(driver, "drive", state))
     if not isinstance(actions, Actions):
@@ -176,7 +176,7 @@ def ask(driver: Driver, state: TrafficState) -> Actions:
 
 
 def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tuple[Decision, list[Refusal]]:
-    # as they are where nobody is refused: nothing is copied
+    # nothing is copied if no actor is refused
     kept, taken, states, refusals = np.arange(len(state)), actions, state.actor_states, list[Refusal]()
     if not np.isfinite(actions.values).all():
         is_broken: BoolArray = np.any(~np.isfinite(actions.values.reshape(len(actions), -1)), axis=1)
@@ -185,7 +185,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
         taken, states = actions.taken(kept), states.taken(kept)
     moved = model.move(shown_to(model, "move", states), taken, state.step_time_s) if len(kept) else states
 
-    # an actor is refused for the first thing that is wrong; a position that is not finite is a step too far
+    # an actor is refused for its first error; a position that is not finite counts as too far
     steps_m = moved.positions_m - states.positions_m
     is_near = np.sqrt((steps_m * steps_m).sum(axis=1)) <= _LONGEST_STEP_M
     is_finite = np.isfinite(moved.motions)
@@ -204,7 +204,7 @@ def _carry_out(actions: Actions, model: ActionModel, state: TrafficState) -> tup
 
 
 def _refuse(is_wrong: BoolArray, state: TrafficState, describe: Callable[[int], str]) -> list[Refusal]:
-    """Return a refusal for each scene with a wrong actor: of the first one."""
+    """Return a refusal for each scene with wrong actors, for the first of these."""
     wrong = np.flatnonzero(is_wrong)
     scenes, firsts = np.unique(state.actor_scenes[wrong], return_index=True)
     return [
@@ -214,7 +214,7 @@ def _refuse(is_wrong: BoolArray, state: TrafficState, describe: Callable[[int], 
 
 
 def _of_other_scenes(refusals: list[Refusal], state: TrafficState) -> Int64Array:
-    """Return the actors of scenes that are not refused."""
+    """Return the actors of scenes without refusal."""
     return np.flatnonzero(~np.isin(state.actor_scenes, [each.scene for each in refusals]))
 
 

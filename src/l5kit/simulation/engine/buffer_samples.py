@@ -1,4 +1,4 @@
-"""Datasets in simulations: without their perturbation, and the samples that they make of scenes as they are now."""
+"""Datasets in simulations: removal of perturbations, and samples of the current state of scenes."""
 
 import copy
 import warnings
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def unperturbed(dataset: Any, *, stacklevel: int) -> Any:
-    """Return a dataset without its perturbation, which would move the AV away from where the simulation puts it.
+    """Return a dataset without perturbation, which would move the AV away from its simulated pose.
 
     Args:
-        dataset: A dataset of :mod:`l5kit.dataset`, or one like it; it is not changed.
-        stacklevel: Whose line the ``RuntimeWarning`` names, 2 for that of whoever calls this.
+        dataset: A dataset of :mod:`l5kit.dataset`, or a compatible one; it is not changed.
+        stacklevel: Stack level of the ``RuntimeWarning``, 2 for the caller of this function.
     """
-    from l5kit.dataset.base import BaseEgoDataset  # here, as datasets bring torch
+    from l5kit.dataset.base import BaseEgoDataset  # imported here, as datasets import torch
 
     if getattr(dataset, "perturbation", None) is None:
         return dataset
@@ -43,25 +43,25 @@ def samples_of_buffer(
     missing: Literal["error", "mask"] = "error",
     routes: RouteSource | None = None,
 ) -> SampleColumns:
-    """Return samples as a dataset makes them of its own log, a column (B, ...) for each key and ``scene_index``.
+    """Return samples of a buffer in the format of a dataset, a column (B, ...) for each key and ``scene_index``.
 
     Args:
-        dataset: Makes the samples; of its log nothing is read.
-        buffer: The records of S scenes as they are now.
-        sample_indices: Where the samples lie in the buffer.
-        scene_indices: What the scenes are called in ``scene_index``, (S,).
-        missing: What becomes of agents that do not pass the label filter of the dataset: ``error``, or ``mask`` for a
+        dataset: Builds the samples; its log is not used.
+        buffer: Current records of S scenes.
+        sample_indices: Indices of the samples in the buffer.
+        scene_indices: Values of ``scene_index`` for the scenes, (S,).
+        missing: Handling of agents that do not pass the label filter of the dataset: ``error``, or ``mask`` for a
             False in ``is_made``.
-        routes: Knows the routes of the AVs of the buffer, where samples tell of them.
+        routes: Routes of the AVs of the buffer, for samples with routes.
 
     Raises:
         UnsupportedValueError: The dataset makes its samples one by one.
         TrackNotFoundError: An agent does not pass the label filter of the dataset, and ``missing`` is ``error``.
     """
-    from l5kit.dataset.sample_indices import LogArrays  # here, as datasets bring torch
+    from l5kit.dataset.sample_indices import LogArrays  # imported here, as datasets import torch
 
     tl_faces = buffer.tl_faces[:0] if read_disable_traffic_light_faces(dataset.cfg) else buffer.tl_faces
     log = LogArrays(buffer.scenes, buffer.frames, buffer.agents, tl_faces, buffer.facts.ego_extent_m, routes)
     columns = dataset.columns_of_log(log, sample_indices, missing=missing)
-    of_samples = scene_indices[sample_indices.scene_indices]
-    return SampleColumns({**columns.arrays, "scene_index": of_samples}, columns.is_made)
+    sample_scenes = scene_indices[sample_indices.scene_indices]
+    return SampleColumns({**columns.arrays, "scene_index": sample_scenes}, columns.is_made)

@@ -1,4 +1,4 @@
-"""Driven scenes: what became of the scenes of a batch, what went wrong in which of them, and how those driven score."""
+"""Driven scenes: result of a simulation of a batch, with the errors of failed scenes and scores of the others."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ from l5kit.simulation.engine.scene_batch import SceneBatch, stack_ego_frames
 
 @dataclass(frozen=True)
 class SceneFault:
-    """Why a scene could not be driven to its end.
+    """Reason why a scene could not be driven to its end.
 
     Attributes:
-        scene_index: The scene, counted in its log.
-        frame_index: The frame that was the current one, counted in the scene.
-        track_id: The agent it is about; None for the AV, or for none in particular.
-        message: What is wrong.
+        scene_index: Index of the scene in its log.
+        frame_index: Current frame at the time of the error, counted in the scene.
+        track_id: Agent concerned; None for the AV, or for no particular one.
+        message: Description of the error.
     """
 
     scene_index: int
@@ -34,13 +34,13 @@ class SceneFault:
     message: str
 
     def __str__(self) -> str:
-        whom = "" if self.track_id is None else f", track {self.track_id}"
-        return f"scene {self.scene_index}, frame {self.frame_index}{whom}: {self.message}"
+        track = "" if self.track_id is None else f", track {self.track_id}"
+        return f"scene {self.scene_index}, frame {self.frame_index}{track}: {self.message}"
 
 
 @dataclass(frozen=True, eq=False)
 class EgoMotion:
-    """Speeds and accelerations of the AVs of S scenes of up to F frames, where a vehicle model has them.
+    """Speeds and accelerations of the AVs of S scenes of up to F frames, if a vehicle model provides them.
 
     Attributes:
         speeds_mps: At least 0, (S, F).
@@ -59,15 +59,15 @@ class DrivenScenes:
 
     Attributes:
         batch: The scenes as logged.
-        buffer: The records of all frames as they are now, also of those before the start of a scene.
-        faults: By scene of the batch, what stopped it; others were driven to their end.
+        buffer: Final records of all frames, including those before the start of a scene.
+        faults: Errors by scene of the batch; all other scenes were driven to their end.
         motion: Speeds and accelerations of the AVs from the start of each scene on; None for differences of poses.
-        plans: What the drivers of the AVs planned in each step, if it was kept: world poses (S, F, T, 3), NaN where
-            there is no plan; float32, or float64 where some are beyond what float32 holds.
-        plan_times_s: When the poses of the plans are, seconds from the frame of the plan, (T,).
-        was_driven: Which tracks a driver has moved in any frame, (T,).
+        plans: Plans of the drivers of the AVs in each step, if kept: world poses (S, F, T, 3), NaN without a plan;
+            float32, or float64 if some coordinates are too large for float32.
+        plan_times_s: Times of the poses of plans, seconds from the frame of the plan, (T,).
+        was_driven: Mask of the tracks that a driver moved in any frame, (T,).
         by_fallback: For each frame from the start on, whether the step from it was driven by a fallback, 1 or 0, and -1
-            where there is none, (S, F).
+            for drivers without fallback and frames without a step, (S, F).
     """
 
     batch: SceneBatch
@@ -85,16 +85,16 @@ class DrivenScenes:
         return np.array([scene for scene in range(len(self.batch)) if scene not in self.faults], np.int64)
 
     def records(self, scene: int) -> SceneRecords:
-        """Return the frames of a scene that were simulated, with copies of their rows."""
+        """Return the simulated frames of a scene, with copies of their rows."""
         batch = self.batch
         return self.buffer.scene(scene).cut(int(batch.starts[scene]), int(batch.stops[scene]))
 
     def arrays(self, scene: int) -> SceneArrays:
-        """Return the frames of a scene that were simulated, as plain arrays."""
+        """Return the simulated frames of a scene, as plain arrays."""
         return SceneArrays.of_records(self.records(scene))
 
     def ego_states(self, scenes: Int64Array | None = None) -> EgoStates:
-        """Return how the AVs drove, padded to the longest scene.
+        """Return the driven states of the AVs, padded to the longest scene.
 
         Args:
             scenes: Scenes of the batch; None for those that were driven to their end.
@@ -113,12 +113,13 @@ class DrivenScenes:
     def road_users(
         self, scenes: Int64Array | None = None, *, threshold: float | None = None, include_unknown: bool = False
     ) -> RoadUsers:
-        """Return the road users of the frames that were simulated, as ``read_road_users`` does of :meth:`arrays`.
+        """Return the road users of the simulated frames, like ``read_road_users`` of :meth:`arrays`.
 
         Args:
             scenes: Scenes of the batch; None for those that were driven to their end.
-            threshold: What the probability of a label must be above; None for that of the batch.
-            include_unknown: Whether rows of unknown class count as other objects at rest; else they are left out.
+            threshold: A road user has a class if the probability of its label is above this; None for the value of the
+                batch.
+            include_unknown: Whether rows of unknown class count as other objects at rest; otherwise they are skipped.
 
         Raises:
             InvalidArgumentError: A road user has a value that is not finite.
@@ -133,33 +134,33 @@ class DrivenScenes:
         )
 
     def expert(self, scenes: Int64Array | None = None) -> EgoStates:
-        """Return how the log drove in the same scenes; ``scenes`` as in :meth:`ego_states`."""
+        """Return the logged states of the AVs in the same scenes; ``scenes`` as in :meth:`ego_states`."""
         return self.batch.expert.taken(self._chosen(scenes))
 
     def _chosen(self, scenes: Int64Array | None) -> Int64Array:
-        """Return scenes of the batch, None standing for those that were driven to their end."""
+        """Return scenes of the batch; None stands for those that were driven to their end."""
         return self.finished if scenes is None else np.asarray(scenes, np.int64)
 
     def _frames(self, scene: int) -> RecordArray:
-        """Return the frames of a scene that were simulated, a view."""
+        """Return the simulated frames of a scene, a view."""
         first = int(self.buffer.scene_starts[scene])
         return self.buffer.frames[first + int(self.batch.starts[scene]) : first + int(self.batch.stops[scene])]
 
 
 LEAST_WAY_M: Final = 0.1
-"""A scene in which neither the planner nor the log comes so far has no score."""
+"""Least distance that planner or log must drive for a scene to have a score."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredDrives:
-    """Driven scenes of one length, S of them, and how well they were driven.
+    """Driven scenes of one length, S of them, with their scores.
 
     Attributes:
-        scenes: The scenes of the batch, (S,).
-        arrays: Where others were, by which they are scored.
-        details: The metrics, and what they come from.
-        distances_m: How far the centres of the AVs have come, (S,).
-        expert_distances_m: The same of the log, (S,).
+        scenes: Scenes of the batch, (S,).
+        arrays: Boxes of the other road users, used for scoring.
+        details: The metrics, and their inputs.
+        distances_m: Distances driven by the centres of the AVs, (S,).
+        expert_distances_m: The same for the log, (S,).
     """
 
     scenes: Int64Array
@@ -170,21 +171,21 @@ class ScoredDrives:
 
     @property
     def has_score(self) -> BoolArray:
-        """Where the AV moves here or in the log, (S,); a stationary planner would otherwise get a full score."""
+        """Whether the AV moves here or in the log, (S,); a stationary planner would otherwise get a full score."""
         return (self.details.states.num_frames > 1) & (
             np.maximum(self.distances_m, self.expert_distances_m) >= LEAST_WAY_M
         )
 
 
 def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None = None) -> Iterator[ScoredDrives]:
-    """Yield all scenes that were driven to their end, those of one length together.
+    """Yield all scenes that were driven to their end, grouped by length.
 
-    So no sum runs over frames that only another scene has.
+    So no sum includes frames that only another scene has.
 
     Args:
         driven: The scenes.
-        truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
-            in the simulation.
+        truth: True boxes of other road users in the driven frames, by scene of the batch; None for their simulated
+            boxes.
     """
     lengths = driven.batch.stops - driven.batch.starts
     for length in np.unique(lengths[driven.finished]).tolist():
@@ -197,7 +198,7 @@ def score_drives(driven: DrivenScenes, truth: Mapping[int, SceneArrays] | None =
 
 
 def _driven_distances(states: EgoStates) -> Float64Array:
-    """Return how far the centres of the AVs have come, all frames being there, (S,)."""
+    """Return the distances driven by the centres of the AVs, given that all frames exist, (S,)."""
     steps_m = np.diff(states.positions_m, axis=1)
     distances_m: Float64Array = np.sqrt((steps_m**2).sum(axis=-1)).sum(axis=1)
     return distances_m

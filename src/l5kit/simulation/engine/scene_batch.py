@@ -1,4 +1,4 @@
-"""Scene batch: the scenes of a log that are simulated together, as the log has them, and the map they lie on."""
+"""Scene batch: logged scenes that are simulated together, and their map."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 class RoadMap:
-    """A map for drivers and scores; build it once and keep it for all batches.
+    """Map for drivers and scores; build it once and reuse it for all batches.
 
     Args:
         map_api: The semantic map.
@@ -41,12 +41,12 @@ class RoadMap:
 
     @cached_property
     def driving(self) -> DrivingMap:
-        """Lanes and drivable surface as arrays; all of the map is read at the first call."""
+        """Lanes and drivable surface as arrays; the first access reads the whole map."""
         return build_driving_map(self.api)
 
     @cached_property
     def faces_of_lanes(self) -> Mapping[str, Mapping[str, list[str]]]:
-        """Ids of the faces of each lane by their colour, by the id of the lane; of several with one id the first."""
+        """Ids of the faces of each lane by colour, by lane id; the first lane counts if an id is repeated."""
         ids, lights = self.api.arrays.lane_ids.to_list(), self.api.arrays.lights
         of_rows: list[dict[str, list[str]]] = [{} for _ in ids]
         for face, rank in enumerate(lights.ranks.tolist()):
@@ -60,18 +60,18 @@ class SceneBatch:
     """S scenes that are simulated together. They may differ in length, start and number of agents.
 
     Attributes:
-        scene_indices: The scenes, counted in their log, int64 (S,).
-        recorded: The scenes as logged, from their first frame on; nothing changes them.
-        starts: First frame that is simulated of each, counted in the scene; those before are its past, int64 (S,).
-        stops: End of the frames that are simulated, not included, int64 (S,).
+        scene_indices: Indices of the scenes in their log, int64 (S,).
+        recorded: The scenes as logged, from their first frame on; they are never changed.
+        starts: First simulated frame of each scene; earlier frames are its past, int64 (S,).
+        stops: End of the simulated frames, exclusive, int64 (S,).
         facts: Facts of the log.
         road: The map; None without one.
-        threshold: What the probability of a label must be above for an agent to be of its class.
-        is_live: Whether the future is unknown, as in a session: ``recorded`` then has the routes alone, and agents and
-            lights are those of the buffer.
+        threshold: An agent has a class if the probability of its label is above this.
+        is_live: Whether the future is unknown, as in a session: ``recorded`` then only contains the routes, and agents
+            and lights are read from the buffer.
 
     Raises:
-        InvalidArgumentError: There is no scene, or one does not have the frames.
+        InvalidArgumentError: There are no scenes, or a scene lacks the frames.
     """
 
     scene_indices: Int64Array
@@ -109,18 +109,18 @@ class SceneBatch:
         facts: LogFacts | None = None,
         road: RoadMap | None = None,
     ) -> "SceneBatch":
-        """Return a batch of scenes that all start with the same frame.
+        """Return a batch of scenes with a common start frame.
 
         Args:
             recorded: The scenes as logged.
             scene_indices: Their indices in the log; 0, 1, ... by default.
-            start: First frame that is simulated.
-            num_frames: Number of frames that are simulated, at most; None for all.
+            start: First simulated frame.
+            num_frames: Largest number of simulated frames; None for all.
             facts: Facts of the log; those of L5Kit 1.5 by default.
             road: The map; None without one.
 
         Raises:
-            InvalidArgumentError: A scene does not have the first frame, or ``num_frames`` is below 1.
+            InvalidArgumentError: A scene lacks the first frame, or ``num_frames`` is below 1.
         """
         if num_frames is not None and num_frames < 1:
             raise InvalidArgumentError(f"num_frames is {num_frames}; simulate at least 1 frame, or None for all")
@@ -138,13 +138,13 @@ class SceneBatch:
         return len(self.recorded)
 
     def only(self, scene: int) -> "SceneBatch":
-        """Return a batch of one of the scenes."""
+        """Return a batch with one of the scenes."""
         part = slice(scene, scene + 1)
         scenes = {name: getattr(self, name)[part] for name in ("scene_indices", "recorded", "starts", "stops")}
         return replace(self, **scenes)
 
     def once(self, find: "Callable[[SceneBatch], _Result]") -> _Result:
-        """Return what a function finds of this batch; it is called once, and the result must not be changed."""
+        """Return the cached result of a function of this batch, called once; the result must not be changed."""
         if find not in self._results:
             self._results[find] = find(self)
         result: _Result = self._results[find]
@@ -161,12 +161,12 @@ class SceneBatch:
 
     @property
     def lights(self) -> LaneLights | None:
-        """The faces of the map; None without a map."""
+        """The traffic light faces of the map; None without a map."""
         return None if self.road is None else self.road.api.arrays.lights
 
     @cached_property
     def colors(self) -> LaneColors:
-        """The lanes that are yellow or red in the frames of the log."""
+        """Lanes that are yellow or red in the frames of the log."""
         return read_lane_colors(self.recorded, self.lights)
 
     @property
@@ -186,28 +186,28 @@ class SceneBatch:
 
     @cached_property
     def logged_motion(self) -> EgoStates:
-        """The AV in all frames of the log, with speeds and accelerations that are differences of its poses."""
+        """The AV in all frames of the log, with speeds and accelerations from differences of its poses."""
         return self.ego_log.states(self.body)
 
     @cached_property
     def arrays(self) -> list[SceneArrays]:
-        """The frames that are simulated, as logged, as plain arrays."""
+        """The simulated frames as logged, as plain arrays."""
         bounds = zip(self.recorded, self.starts.tolist(), self.stops.tolist(), strict=True)
         return [SceneArrays.of_records(scene.cut(start, stop)) for scene, start, stop in bounds]
 
     @cached_property
     def expert(self) -> EgoStates:
-        """The AV of the log in the frames that are simulated, padded to the longest scene."""
+        """The logged AV in the simulated frames, padded to the longest scene."""
         bounds = zip(self.recorded, self.starts.tolist(), self.stops.tolist(), strict=True)
         return stack_ego_frames([scene.frames[start:stop] for scene, start, stop in bounds]).states(self.body)
 
 
 @dataclass(frozen=True, eq=False)
 class EgoLog:
-    """Poses of the AV in S scenes of up to F frames; what stands in a frame that is not there means nothing.
+    """Poses of the AV in S scenes of up to F frames; values of missing frames are undefined.
 
     Attributes:
-        is_there: Which frames a scene has, the first ones, bool (S, F).
+        is_there: Mask of the frames of a scene, which come first, bool (S, F).
         timestamps_s: Seconds since the first frame, (S, F).
         positions_m: World x and y, (S, F, 2).
         yaws_rad: World headings, (S, F).
@@ -219,7 +219,7 @@ class EgoLog:
     yaws_rad: Float64Array
 
     def states(self, body: EgoBody) -> EgoStates:
-        """Return states whose speeds and accelerations are differences of the poses."""
+        """Return states with speeds and accelerations from differences of the poses."""
         return ego_states_of_poses(
             self.positions_m, self.yaws_rad, timestamps_s=self.timestamps_s, is_there=self.is_there, body=body
         )
@@ -232,19 +232,19 @@ def stack_ego_frames(scenes: Sequence[RecordArray]) -> EgoLog:
     is_there = np.arange(shape[1]) < counts[:, None]
     log = EgoLog(is_there, np.zeros(shape), np.zeros((*shape, 2)), np.zeros(shape))
     for row, frames in enumerate(scenes):
-        there = slice(len(frames))
-        log.timestamps_s[row, there] = (frames["timestamp"] - frames["timestamp"][:1]) * 1e-9
-        log.positions_m[row, there] = frames["ego_translation"][:, :2]
-        log.yaws_rad[row, there] = rotations33_as_yaws(frames["ego_rotation"])
+        valid = slice(len(frames))
+        log.timestamps_s[row, valid] = (frames["timestamp"] - frames["timestamp"][:1]) * 1e-9
+        log.positions_m[row, valid] = frames["ego_translation"][:, :2]
+        log.yaws_rad[row, valid] = rotations33_as_yaws(frames["ego_rotation"])
     return log
 
 
 _MOST_KEPT: Final = 4
-"""Road maps that are kept: those of the blocks that threads work on."""
+"""Largest number of cached road maps: one for each block that threads work on."""
 
 
 class SceneRoads:
-    """Gives the road map of scenes; several threads may ask at once.
+    """Cache of road maps of scenes; it is thread-safe.
 
     Args:
         maps: The maps of the dataset.
@@ -265,7 +265,7 @@ class SceneRoads:
             scenes: Indices of its scenes, at least one.
 
         Raises:
-            InvalidArgumentError: They are on more maps than are taken at once.
+            InvalidArgumentError: The scenes are on too many maps at once.
             CorruptedDataError: A map cannot be read.
         """
         rows = tuple(sorted(set(self.maps.rows_of_scenes(log, scenes).tolist())))

@@ -23,13 +23,13 @@ from l5kit.simulation.vehicle_models import VehicleStates
 
 
 class SimulationError(L5KitError, RuntimeError):
-    """A scene cannot be driven on, and the simulation is strict.
+    """A scene cannot continue, and the simulation is strict.
 
     Args:
-        fault: Which scene, where, and why.
+        fault: The scene, frame and reason.
 
     Attributes:
-        fault: Which scene, where, and why.
+        fault: The scene, frame and reason.
     """
 
     def __init__(self, fault: SceneFault) -> None:
@@ -39,11 +39,11 @@ class SimulationError(L5KitError, RuntimeError):
 
 @dataclass(frozen=True)
 class EgoSeat:
-    """Who drives the AVs, and how actions become poses.
+    """Driver of the AVs, and the action model for its actions.
 
     Attributes:
-        driver: Says what they do.
-        model: Carries it out.
+        driver: Decides the actions.
+        model: Turns actions into poses.
     """
 
     driver: Driver
@@ -52,12 +52,12 @@ class EgoSeat:
 
 @dataclass(frozen=True)
 class AgentSeat:
-    """Who drives agents, which of them, and how actions become poses.
+    """Driver of agents, the selection of driven agents, and the action model.
 
     Attributes:
-        driver: Says what they do.
-        model: Carries it out.
-        control: Which agents are driven.
+        driver: Decides the actions.
+        model: Turns actions into poses.
+        control: Selects the driven agents.
     """
 
     driver: Driver
@@ -66,24 +66,24 @@ class AgentSeat:
 
 
 class SceneSimulation:
-    """Moves scenes of a batch on, all of them one frame at each step, until the last one has ended.
+    """Simulation that advances all scenes of a batch by one frame per step, until the last one has ended.
 
-    In each step the drivers see the frame as it is, then AVs and agents are moved into the next one. A scene that ends
-    leaves the batch, and so does one that cannot go on: the others are not touched by that. Every scene is computed on
-    its own, so that its numbers do not depend on the batch.
+    In each step the drivers see the current frame, then AVs and agents are moved into the next one. A scene leaves the
+    batch when it ends or cannot continue, without effect on the others. Each scene is computed separately, so its
+    numbers do not depend on the batch.
 
     Args:
         batch: The scenes.
-        ego: Who drives the AVs; None to replay them.
-        agents: Who drives agents; None to replay them.
-        keeps_plans: Whether the plans of the drivers of the AVs are kept.
-        strict: Whether an error in a scene stops all.
+        ego: Driver of the AVs; None to replay them.
+        agents: Driver of agents; None to replay them.
+        keeps_plans: Whether to keep the plans of the drivers of the AVs.
+        strict: Whether an error in a scene stops the simulation.
 
     Attributes:
         batch: The scenes as logged.
-        buffer: The records of all scenes as they are now.
-        frame_indices: The current frame of each scene, counted in it, (S,).
-        faults: By scene of the batch, why it had to leave.
+        buffer: Current records of all scenes.
+        frame_indices: Current frame of each scene, (S,).
+        faults: Errors by scene of the batch.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SceneSimulation:
         strict: bool = False,
     ) -> None:
         self.batch = batch
-        # room for agents that leave their logs, from the start: all rows would be copied when the first one does
+        # reserve room for agents that continue beyond their log; otherwise the first one would copy all rows
         spare_agents = 0 if agents is None else sum([len(scene.agents) for scene in batch.recorded]) // 2
         self.buffer = RecordBuffer(batch.recorded, facts=batch.facts, spare_agents=spare_agents)
         fill_velocities(self.buffer)
@@ -108,7 +108,7 @@ class SceneSimulation:
         self._agent_memory: DriverMemory = {}
         self._egos_apart: dict[int, OwnMemory] = {}
         self._agents_apart: dict[int, OwnMemory] = {}
-        self._seen: tuple[TrafficState, Int64Array] | None = None  # what the next step begins with, and the chosen
+        self._seen: tuple[TrafficState, Int64Array] | None = None  # state and driven agents prepared for the next step
         self._kept = np.zeros((4, len(batch.tracks)))  # heading, speed, acceleration and steering of driven tracks
         self._tracks = (AgentControl() if agents is None else agents.control).begin(batch)
         shape = (len(batch), int((batch.stops - batch.starts).max()))
@@ -121,19 +121,19 @@ class SceneSimulation:
 
     @property
     def running(self) -> Int64Array:
-        """Scenes of the batch that have a frame to go to, ascending, (R,)."""
+        """Scenes of the batch with frames left, ascending, (R,)."""
         is_running = self.frame_indices + 1 < self.batch.stops
         is_running[list(self.faults)] = False
         return np.flatnonzero(is_running)
 
     def run(self, *, progress: Progress | None = None) -> DrivenScenes:
-        """Move all scenes to their ends.
+        """Advance all scenes to their ends.
 
         Args:
-            progress: Called with the number of steps that are done and of all.
+            progress: Called with the number of finished steps and the total.
 
         Raises:
-            SimulationError: A scene cannot go on, and the simulation is strict.
+            SimulationError: A scene cannot continue, and the simulation is strict.
         """
         num_steps = int((self.batch.stops - self.batch.starts).max()) - 1
         done = 0
@@ -144,7 +144,7 @@ class SceneSimulation:
         return self.result()
 
     def result(self) -> DrivenScenes:
-        """Return what has become of the scenes so far."""
+        """Return the driven scenes so far."""
         plans, plan_times_s = (None, None) if self._plans is None else self._plans.joined()
         return DrivenScenes(
             batch=self.batch,
@@ -158,10 +158,10 @@ class SceneSimulation:
         )
 
     def step(self) -> bool:
-        """Move each running scene one frame on; False if none is running any more.
+        """Advance each running scene by one frame; return False if no scene is running.
 
         Raises:
-            SimulationError: A scene cannot go on, and the simulation is strict.
+            SimulationError: A scene cannot continue, and the simulation is strict.
         """
         scenes = self.running
         if len(scenes) == 0:
@@ -171,14 +171,14 @@ class SceneSimulation:
             state, chosen = self.state(scenes), None
         else:
             state, chosen = seen
-        # both see the frame as it is, before either writes into the next one
+        # both see the current frame before either writes into the next one
         moved_agents = self._decide_agents(state, chosen)
         moved_egos = self._decide_egos(state)
         if moved_agents is not None:
             self._write_agents(scenes, state.agents, *moved_agents)
         egos = self._ego_states
         if moved_egos is None:
-            # AVs that are replayed: their frames are there already
+            # replayed AVs: their next frames are in the buffer already
             motion, frames = self.batch.logged_motion, self.frame_indices[scenes] + 1
             for name in ("positions_m", "yaws_rad", "speeds_mps"):
                 getattr(egos, name)[scenes] = getattr(motion, name)[scenes, frames]
@@ -190,7 +190,7 @@ class SceneSimulation:
             for each in fields(VehicleStates):
                 getattr(egos, each.name)[driven] = getattr(moved, each.name)
             self._note_motion(driven, moved, yaw_rates_radps, ahead=1)
-        # who has failed in this step stays where it was
+        # a scene that failed in this step keeps its frame
         if self.faults:
             scenes = scenes[~np.isin(scenes, list(self.faults))]
         self.frame_indices[scenes] += 1
@@ -199,7 +199,7 @@ class SceneSimulation:
         return True
 
     def state(self, scenes: Int64Array | None = None) -> TrafficState:
-        """Return the state of scenes, as the driver of their AVs sees it; ``scenes`` None for all that are running."""
+        """Return the state of scenes as the driver of the AVs sees it; ``scenes`` None for all running ones."""
         scenes = self.running if scenes is None else scenes
         egos, frames = self._ego_states.taken(scenes), self.buffer.frames[self._rows(scenes)]
         agents = read_agents(self.buffer.agents, frames, self.batch.tracks, scenes, self.batch.threshold)
@@ -221,11 +221,11 @@ class SceneSimulation:
         return rows
 
     def _decide_agents(self, state: TrafficState, actors: Int64Array | None) -> tuple[Int64Array, VehicleStates] | None:
-        """Return which rows of agents move, and where to; None if the log has all of them.
+        """Return rows and new states of the agents that move; None if agents are replayed.
 
         Args:
-            state: The scenes now.
-            actors: Rows of the agents that are driven, as far as these are known already.
+            state: The current state.
+            actors: Rows of the driven agents, if already known.
         """
         seat = self._agent_seat
         if seat is None:
@@ -234,13 +234,13 @@ class SceneSimulation:
         if actors is None:
             actors = self._choose(agents, state.ego, seat.control)
 
-        # who was driven in the last step goes on as the model left it: records are rounded, and have no steering
+        # agents driven in the last step keep their state of the model, as records are rounded and lack the steering
         tracks = agents.track_rows[actors]
         states = VehicleStates.of_boxes(agents.boxes[actors], agents.velocities_mps[actors])
-        goes_on = np.flatnonzero(self._tracks.is_driven[tracks])
+        remains = np.flatnonzero(self._tracks.is_driven[tracks])
         kept = (states.yaws_rad, states.speeds_mps, states.accelerations_mps2, states.steering_rad)
-        for values, of_tracks in zip(kept, self._kept[:, tracks[goes_on]], strict=True):
-            values[goes_on] = of_tracks
+        for values, kept_values in zip(kept, self._kept[:, tracks[remains]], strict=True):
+            values[remains] = kept_values
 
         agent_state = replace(state, actors=actors, actor_states=states, memory=self._agent_memory)
         self._tracks.note(tracks)
@@ -251,45 +251,45 @@ class SceneSimulation:
         return actors[decision.actors], decision.moved
 
     def _decide_egos(self, state: TrafficState) -> tuple[Int64Array, VehicleStates] | None:
-        """Return the scenes whose AVs move, and where to; None if the log has all of them."""
+        """Return scenes and new states of the AVs that move; None if AVs are replayed."""
         seat = self._ego_seat
         if seat is None:
             return None
         decision, refusals = decide(seat.driver, seat.model, state, self._egos_apart)
         self._refuse(refusals, state)
         for actors, actions in decision.given:
-            of_actors = state.scenes[actors]
-            frames = self.frame_indices[of_actors] - self.batch.starts[of_actors]
+            actor_scenes = state.scenes[actors]
+            frames = self.frame_indices[actor_scenes] - self.batch.starts[actor_scenes]
             if actions.is_fallback is not None:
-                self._by_fallback[of_actors, frames] = actions.is_fallback
+                self._by_fallback[actor_scenes, frames] = actions.is_fallback
             if self._plans is not None:
-                self._plans.keep(of_actors, frames, actions, self.batch.facts.step_time_s)
+                self._plans.keep(actor_scenes, frames, actions, self.batch.facts.step_time_s)
         return state.scenes[decision.actors], decision.moved
 
     def _choose(self, agents: AgentsNow, ego: VehicleStates, control: AgentControl) -> Int64Array:
-        """Return which agents a driver moves."""
+        """Return the rows of the agents that the driver moves."""
         return control.choose(agents, ego.positions_m, records=self.buffer.agents, tracks=self._tracks)
 
     def _write_agents(self, scenes: Int64Array, agents: AgentsNow, rows: Int64Array, moved: VehicleStates) -> None:
-        """Put agents that have moved into the next frames of their scenes."""
+        """Write agents that have moved into the next frames of their scenes."""
         if self._agent_seat is None or len(rows) == 0:
             return
         tracks, control = agents.track_rows[rows], self._agent_seat.control
         of_rows = scenes[agents.scenes_of_rows[rows]]
-        goes_on = np.ones(len(rows), np.bool_)
+        remains = np.ones(len(rows), np.bool_)
         if self.faults:
-            goes_on &= ~np.isin(of_rows, list(self.faults))
+            remains &= ~np.isin(of_rows, list(self.faults))
         if control.leaves_with_log:
-            goes_on &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
-        if not goes_on.all():
-            rows, moved, tracks, of_rows = rows[goes_on], moved.taken(goes_on), tracks[goes_on], of_rows[goes_on]
+            remains &= self.batch.tracks.last_frames[tracks] > self.frame_indices[of_rows]
+        if not remains.all():
+            rows, moved, tracks, of_rows = rows[remains], moved.taken(remains), tracks[remains], of_rows[remains]
         self._kept[:, tracks] = moved.motions
         before = as_bytes(self.buffer.agents)[agents.buffer_rows[rows]].view(self.buffer.agents.dtype)
         records = control.moved_records(before, moved)
         try:
             self.buffer.put_agents(self._rows(of_rows, ahead=1), records)
         except L5KitError:
-            # one of the scenes cannot take its agents: scene by scene, so that the others go on
+            # one of the scenes fails to store its agents: write scene by scene, so that the others continue
             for scene in np.unique(of_rows).tolist():
                 is_of = of_rows == scene
                 try:
@@ -300,7 +300,7 @@ class SceneSimulation:
     def _note_motion(
         self, scenes: Int64Array, states: VehicleStates, yaw_rates_radps: Float64Array, ahead: int = 0
     ) -> None:
-        """Keep speeds and accelerations of AVs that a vehicle model moves."""
+        """Store speeds and accelerations of AVs moved by a vehicle model."""
         if self._motion is not None:
             frames = self.frame_indices[scenes] - self.batch.starts[scenes] + ahead
             self._motion.speeds_mps[scenes, frames] = np.abs(states.speeds_mps)
@@ -309,7 +309,7 @@ class SceneSimulation:
             self._motion.steering_rad[scenes, frames] = states.steering_rad
 
     def _withhold_agents(self, scenes: Int64Array, before: AgentsNow, control: AgentControl) -> None:
-        """Take agents that would appear where a box stands out of the frames that are current now."""
+        """Remove agents that would appear on top of a box from the current frames."""
         if len(scenes) == 0:
             return
         state = self.state(scenes)
@@ -328,11 +328,11 @@ class SceneSimulation:
                 self.buffer.remove_agents(self._rows(of_rows), ids)
                 state = replace(state, agents=agents.without(blocked))
                 chosen = self._choose(state.agents, state.ego, control)
-        # the next step begins with the same, unless a scene has ended with this one
+        # reused by the next step, unless a scene has ended with this one
         self._seen = state, chosen
 
     def _refuse(self, refusals: list[Refusal], state: TrafficState) -> None:
-        """Note why scenes cannot go on."""
+        """Record why scenes cannot continue."""
         for each in refusals:
             track_row = -1 if each.actor is None else int(state.actor_tracks[each.actor])
             track_id = None if track_row < 0 else int(self.batch.tracks.track_ids[track_row])

@@ -1,4 +1,4 @@
-"""Start of a simulation: states of the AVs in their first frames, and what records need before they are driven on."""
+"""Start of a simulation: initial states of the AVs, and preparation of the records."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ _LEAST_WAY_M = 1.0
 
 
 def start_of_ego(batch: SceneBatch) -> tuple[VehicleStates, Float64Array]:
-    """Return the states of the AVs of S scenes in their first frames, and their yaw rates, rad/s, (S,)."""
+    """Return the states of the AVs of S scenes in their first simulated frames, and their yaw rates, rad/s, (S,)."""
     return logged_states(batch, np.arange(len(batch)), batch.starts)
 
 
@@ -26,8 +26,8 @@ def logged_states(batch: SceneBatch, rows: Int64Array, now: Int64Array) -> tuple
 
     Args:
         batch: Scenes.
-        rows: The scenes of the frames, counted in the batch, (K,).
-        now: The frames, counted in their scenes, (K,).
+        rows: Indices of the scenes in the batch, (K,).
+        now: Frame indices in these scenes, (K,).
     """
     return states_of_poses(batch.ego_log, rows, now, length_m=float(batch.facts.ego_extent_m[0]))
 
@@ -35,16 +35,16 @@ def logged_states(batch: SceneBatch, rows: Int64Array, now: Int64Array) -> tuple
 def states_of_poses(
     log: EgoLog | EgoStates, rows: Int64Array, now: Int64Array, *, length_m: float
 ) -> tuple[VehicleStates, Float64Array]:
-    """Return the states of AVs of which only poses are known, and their yaw rates, rad/s, (K,).
+    """Return the states of AVs derived from poses, and their yaw rates, rad/s, (K,).
 
-    Speeds and yaw rates are differences over the frames before and after, of one side where there is no other;
-    accelerations those of the speeds of the two steps around the frame, 0 at the ends of a scene. The steering is
-    that of the yaw rate, 0 below 0.6 m/s.
+    Speeds and yaw rates are differences over the frames before and after, one-sided at the ends of a scene;
+    accelerations are differences of the speeds of the two steps around the frame, 0 at the ends of a scene. The
+    steering follows from the yaw rate, and is 0 below 0.6 m/s.
 
     Args:
         log: The poses.
-        rows: The scenes of the frames, (K,).
-        now: The frames, counted in their scenes, (K,).
+        rows: Indices of the scenes, (K,).
+        now: Frame indices in these scenes, (K,).
         length_m: Length of the AV.
     """
     lengths = log.is_there.sum(axis=1)[rows]
@@ -76,13 +76,13 @@ def states_of_poses(
 
 
 def fill_velocities(buffer: RecordBuffer) -> None:
-    """Give tracks that move without a velocity in any row of their scene that of their differences."""
+    """Fill in velocities from position differences for moving tracks without any velocity in their scene."""
     for scene in range(buffer.num_scenes):
         frames = buffer.frames[buffer.scene_starts[scene] : buffer.scene_stops[scene]]
         if len(frames) == 0:
             continue
 
-        # the agents of all frames of the scene, which follow each other
+        # agents of all frames of the scene, which are contiguous
         intervals = frames[AGENT_INTERVAL]
         agents = buffer.agents[int(intervals[0, 0]) : int(intervals[-1, 1])]
         tracks, track_indices = number_tracks(agents["track_id"])
@@ -90,10 +90,10 @@ def fill_velocities(buffer: RecordBuffer) -> None:
         low_m, high_m = np.full((len(tracks), 2), np.inf), np.full((len(tracks), 2), -np.inf)
         positions_m, velocities_mps = agents["centroid"], agents["velocity"]
         for column in (positions_m, velocities_mps):
-            column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+            column.setflags(write=False)  # so that the kernel is compiled for one type only
         _bound_tracks(track_indices, positions_m, velocities_mps, has_velocity, is_broken, low_m, high_m)
 
-        # tracks that come far enough to be no parked car whose box trembles
+        # tracks that move farther than a parked car with a jittering box
         is_silent = ~has_velocity & ~is_broken & (np.hypot(*(high_m - low_m).T) >= _LEAST_WAY_M)
         rows: BoolArray = is_silent[track_indices]
         if rows.any():
@@ -115,7 +115,7 @@ def _bound_tracks(
     low_m: Float64Array,
     high_m: Float64Array,
 ) -> None:
-    """Note which tracks have a velocity in any row, which a position that is no number, and the boxes around them."""
+    """Record which tracks have a velocity in any row, which have a NaN position, and the bounds of their positions."""
     for row in range(len(track_indices)):
         track = track_indices[row]
         has_velocity[track] |= velocities_mps[row, 0] != 0 or velocities_mps[row, 1] != 0
@@ -127,6 +127,6 @@ def _bound_tracks(
 
 
 def _over(values: Float64Array, seconds: Float64Array) -> Float64Array:
-    """Return values per second, 0 where no time lies between."""
+    """Return values per second, 0 if no time passes."""
     rates: Float64Array = np.divide(values, seconds, out=np.zeros(len(values)), where=seconds > 0)
     return rates

@@ -1,4 +1,4 @@
-"""Track table: all tracks of the scenes of a batch, with their class and when the log has them."""
+"""Track table: all tracks of the scenes of a batch, with class and logged frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ CLASSES: tuple[str, ...] = get_args(Classes)
 
 
 def require_classes(name: str, value: str) -> None:
-    """Refuse an argument that names none of ``CLASSES``.
+    """Refuse an argument that is not one of ``CLASSES``.
 
     Raises:
-        InvalidArgumentError: The value is none of ``CLASSES``.
+        InvalidArgumentError: The value is not one of ``CLASSES``.
     """
     if value not in CLASSES:
         raise InvalidArgumentError(
@@ -36,17 +36,17 @@ def require_classes(name: str, value: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class TrackTable(ReadOnlyArrays):
-    """The T tracks of S scenes, one scene after the other, in each of them by their ids.
+    """The T tracks of S scenes, one scene after the other, sorted by id within each.
 
     Attributes:
         starts: First track of each scene and the end of the last one, int64 (S + 1,).
-        track_ids: As in the log, uint64 (T,).
-        groups: The ``RoadUserGroup`` that most rows of a track with one are of, NONE if no row has one, int64 (T,).
+        track_ids: Track ids of the log, uint64 (T,).
+        groups: Most frequent ``RoadUserGroup`` of the rows of a track, ignoring NONE; NONE without others, int64 (T,).
         first_frames: First frame of the scene that has the track, int64 (T,).
-        last_frames: Last frame of the scene that has it, int64 (T,).
+        last_frames: Last frame of the scene that has the track, int64 (T,).
 
     Raises:
-        InvalidArgumentError: The shapes do not fit.
+        InvalidArgumentError: The shapes do not match.
     """
 
     starts: Int64Array
@@ -67,7 +67,7 @@ class TrackTable(ReadOnlyArrays):
 
         Args:
             scenes: S scenes.
-            threshold: What the probability of a label must be above for a row to be of its class.
+            threshold: A row has a class if the probability of its label is above this.
         """
         # ids, groups, first and last frames of the tracks of each scene
         parts: list[tuple[NumericArray, Int64Array, Int64Array, Int64Array]] = []
@@ -78,7 +78,7 @@ class TrackTable(ReadOnlyArrays):
             counts = np.zeros((len(ids), len(RoadUserGroup) - 1), np.int64)
             probabilities, extents_m = scene.agents["label_probabilities"], scene.agents["extent"]
             for column in (probabilities, extents_m):
-                column.setflags(write=False)  # so that the kernel is compiled for one kind of arrays
+                column.setflags(write=False)  # so that the kernel is compiled for one type only
             _note_rows(
                 np.ascontiguousarray(scene.frames[AGENT_INTERVAL]),
                 track_indices,
@@ -91,7 +91,7 @@ class TrackTable(ReadOnlyArrays):
             groups = np.where(counts.any(axis=1), counts.argmax(axis=1), int(RoadUserGroup.NONE))
             parts.append((ids, groups, first_frames, last_frames))
 
-        # those of all scenes behind each other
+        # concatenated over all scenes
         starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
         columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
         if not columns:
@@ -108,11 +108,11 @@ class TrackTable(ReadOnlyArrays):
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def is_of(self, *groups: RoadUserGroup) -> BoolArray:
-        """Return which tracks are of some groups, (T,)."""
+        """Return the mask of tracks of some groups, (T,)."""
         return np.isin(self.groups, groups)
 
     def is_of_classes(self, classes: Classes) -> BoolArray:
-        """Return which tracks are of some classes, (T,); all of them for ``cars``, of which each row tells."""
+        """Return the mask of tracks of some classes, (T,); all of them for ``cars``, which is decided by row."""
         if classes == "cars":
             return np.ones(len(self), np.bool_)
         if classes == "vehicles":
@@ -130,7 +130,7 @@ def _note_rows(
     last_frames: Int64Array,
     counts: Int64Array,
 ) -> None:
-    """Note in which frames the tracks of rows are, and count their rows of each group."""
+    """Record first and last frames of tracks, and count their rows of each group."""
     probabilities, extents_m = columns
     for frame in range(len(intervals)):
         for row in range(intervals[frame, 0], intervals[frame, 1]):

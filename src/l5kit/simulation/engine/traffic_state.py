@@ -1,4 +1,4 @@
-"""Traffic state: what drivers see of the scenes of a batch at one moment, and the protocol of a driver."""
+"""Traffic state: the view of drivers on scenes of a batch at one moment, and the protocol of a driver."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from l5kit.dataset.base import BaseEgoDataset
 
 DriverMemory: TypeAlias = dict[str, Any]
-"""What drivers keep from step to step, each under a key of its own."""
+"""Memory of drivers from step to step; each driver uses its own key."""
 
 _ROUTES = "routes of samples"
 
@@ -33,18 +33,18 @@ class TrafficState:
 
     Attributes:
         batch: The scenes as logged, the map, the tracks.
-        scenes: Which scenes of the batch these are, ascending, int64 (R,).
-        frame_indices: The current frame of each, counted in its scene, int64 (R,).
-        step_time_s: Time from one frame to the next, seconds.
-        ego: The AVs, R of them.
+        scenes: Indices of these scenes in the batch, ascending, int64 (R,).
+        frame_indices: Current frame of each scene, int64 (R,).
+        step_time_s: Time between two frames, seconds.
+        ego: The R AVs.
         agents: All agents of the current frames.
         actors: Rows of ``agents`` that the driver moves, ascending, int64 (K,); None for the driver of the AVs, which
             moves these R.
-        actor_states: Who is moved: the AVs, or K agents.
-        memory: Kept for the driver from step to step, empty at first, and shared by no other driver or batch.
-        buffer: The records of all scenes as they are now, for samples.
-        first_frames: The frames of the R scenes that are the first of theirs in the buffer, where it has forgotten
-            earlier ones, int64 (R,); None where it has all.
+        actor_states: States of the actors: the AVs, or K agents.
+        memory: Kept for the driver from step to step, empty at first, and not shared with other drivers or batches.
+        buffer: Current records of all scenes, for samples.
+        first_frames: Frame of each scene that comes first in the buffer, if earlier frames were dropped, int64 (R,);
+            None if the buffer has all frames.
     """
 
     batch: SceneBatch
@@ -64,7 +64,7 @@ class TrafficState:
 
     @cached_property
     def actor_scenes(self) -> Int64Array:
-        """Which of the R scenes each actor is in, (K,)."""
+        """Index of the scene, of R, for each actor, (K,)."""
         if self.actors is None:
             return np.arange(len(self.scenes))
         return self.agents.scenes_of_rows[self.actors]
@@ -78,12 +78,12 @@ class TrafficState:
 
     @property
     def buffer_frames(self) -> Int64Array:
-        """The current frame of each scene, counted in the buffer, (R,)."""
+        """Current frame of each scene, counted in the buffer, (R,)."""
         return self.frame_indices if self.first_frames is None else self.frame_indices - self.first_frames
 
     @cached_property
     def colors(self) -> ColorRows:
-        """The lanes that are yellow or red now."""
+        """Lanes that are yellow or red now."""
         if not self.batch.is_live:
             return self.batch.colors.rows_of(self.scenes, self.frame_indices)
         seen = [self.buffer.scene(scene) for scene in self.scenes.tolist()]
@@ -99,12 +99,12 @@ class TrafficState:
 
     @property
     def ego_rows(self) -> EgoRows:
-        """The boxes of the AVs, (R, 5), and their world velocities, (R, 2), as kernels take them."""
+        """Boxes, (R, 5), and world velocities, (R, 2), of the AVs for kernels."""
         return self.ego_boxes, self.ego.velocities_mps
 
     @cached_property
     def arrays(self) -> TrafficArrays:
-        """The agents, the AVs and the lights, as kernels of drivers on lanes take them."""
+        """Agents, AVs and lights for kernels of drivers on lanes."""
         driving_map = self.batch.driving_map
         num_lanes = 1 if driving_map is None else max(driving_map.num_lanes, 1)
         return TrafficArrays(self.agents.scene_rows, self.agents.track_rows, self.ego_rows, self.colors, num_lanes)
@@ -116,26 +116,25 @@ class TrafficState:
         among: slice = slice(None),
         missing: Literal["error", "mask"] = "error",
     ) -> SampleColumns:
-        """Return the samples of the actors, as a dataset makes them of its own log, a column (K, ...) for each key.
+        """Return the samples of the actors in the format of a dataset, a column (K, ...) for each key.
 
         Args:
-            dataset: Makes the samples; of its log nothing is read.
-            among: Some of the actors.
-            missing: What becomes of actors that do not pass the label filter of the dataset: ``error``, or ``mask`` for
-                a False in ``is_made``.
+            dataset: Builds the samples; its log is not used.
+            among: Slice of the actors.
+            missing: Handling of actors that do not pass the label filter of the dataset: ``error``, or ``mask`` for a
+                False in ``is_made``.
 
         Raises:
             UnsupportedValueError: The dataset makes its samples one by one.
             TrackNotFoundError: An actor does not pass the label filter of the dataset, and ``missing`` is ``error``.
         """
-        from l5kit.dataset.sample_indices import SampleIndices  # here, as datasets bring torch
+        from l5kit.dataset.sample_indices import SampleIndices  # imported here, as datasets import torch
 
-        of_actors = self.actor_scenes[among]
+        actor_scenes = self.actor_scenes[among]
         rows = None if self.actors is None else self.agents.buffer_rows[self.actors[among]]
-        indices = SampleIndices(self.scenes[of_actors], self.buffer_frames[of_actors], rows)
+        indices = SampleIndices(self.scenes[actor_scenes], self.buffer_frames[actor_scenes], rows)
 
-        # the routes of the AVs, and where on them they are, where samples tell of any; a driver may make samples with
-        # several datasets, each with lanes of its own
+        # Routes of the AVs, for samples with routes. A driver may use several datasets, each with its own route map.
         routes: RouteSource | None = None
         route_map = dataset.route_map
         if route_map is not None and self.actors is None:
@@ -169,11 +168,11 @@ class TrafficState:
         )
 
     def alone(self, batch: SceneBatch, memory: DriverMemory) -> "TrafficState":
-        """Return the state of a single scene as one of a batch that has no other.
+        """Return the state of a single scene as a batch of its own.
 
         Args:
             batch: The batch of this scene.
-            memory: What the driver keeps of it.
+            memory: Memory of the driver for it.
         """
         first = np.zeros(1, np.int64)
         agents = replace(self.agents, scenes=first, tracks=batch.tracks)
@@ -182,19 +181,19 @@ class TrafficState:
 
 
 class Driver(Protocol):
-    """Who drives: any object with this method.
+    """Protocol of a driver.
 
-    One object may drive many batches at the same time, so what it remembers of a batch belongs into
-    ``TrafficState.memory``. Where it raises an error, it is called again for each scene alone, with a copy of the
-    memory from before; where that was empty and all scenes fail, with a batch of this scene only. The memory is copied
-    in each step for that; large objects that do not change, or that may be called twice, copy fast with a
-    ``__deepcopy__`` that returns them.
+    One object may drive many batches at the same time, so it must keep memory of a batch in ``TrafficState.memory``. If
+    it raises an error, it is called again for each scene alone, with a copy of the memory before the error; if that was
+    empty and all scenes fail, with a batch of this scene only. The memory is therefore copied in each step; large
+    objects that do not change, or tolerate repeated calls, can avoid the copy with a ``__deepcopy__`` that returns the
+    object itself.
     """
 
     def drive(self, state: TrafficState) -> Actions:
-        """Return what each of the K actors does next.
+        """Return the actions of the K actors.
 
         Args:
-            state: The scenes now. Its arrays are read-only for drivers of users, and what is written into one is an
-                error; only ``memory`` is for writing.
+            state: Current state of the scenes. For drivers of users its arrays are read-only, and writing to one raises
+                an error; only ``memory`` may be written.
         """

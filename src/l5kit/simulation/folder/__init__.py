@@ -1,1 +1,1 @@
-"""Folder of a simulation: the names of its files, and what reads them."""
+"""Folder of a simulation: names of its files, and readers for them."""

@@ -1,4 +1,4 @@
-"""Table of frames of a simulation, ``frames.csv``, of which the rows of one scene are read at a time."""
+"""Frame table of a simulation, ``frames.csv``, read one scene at a time."""
 
 import csv
 import threading
@@ -13,17 +13,17 @@ from l5kit._types import Float64Array
 from l5kit.errors import CorruptedDataError
 
 FrameColumns: TypeAlias = dict[str, Float64Array]
-"""Columns of a scene of F frames by name, float64, shape (F,), NaN where a cell is empty or no number."""
+"""Columns of a scene of F frames by name, float64, shape (F,), NaN for cells that are empty or not numbers."""
 
 _TRACKS = ("collision_track", "appeared_track")
-"""Columns of track ids, of which floating numbers cannot hold all."""
+"""Columns of track ids, which floating point numbers cannot hold exactly."""
 
 
 class FrameTable:
-    """Reads ``frames.csv``; which lines are whose is looked up once. May be used from several threads.
+    """Reader of ``frames.csv``, which finds the lines of each scene once. It is thread-safe.
 
     Args:
-        path: The file. It has a line for each frame of each scene; those of a scene follow each other.
+        path: The file. It has a line for each frame of each scene; lines of a scene are contiguous.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,10 +31,10 @@ class FrameTable:
         self._lock = threading.Lock()
 
     def columns_of(self, scene: int) -> FrameColumns:
-        """Return the columns of a scene, but for those of tracks; without rows if the table does not have the scene.
+        """Return the columns of a scene, except track columns; without rows if the table lacks the scene.
 
         Args:
-            scene: Its number in the log.
+            scene: Index of the scene in the log.
 
         Raises:
             CorruptedDataError: The table has no column ``scene`` of whole numbers.
@@ -45,11 +45,11 @@ class FrameTable:
         return {name: np.array([_number(row, at) for row in rows]) for at, name in names.items()}
 
     def tracks_of(self, scene: int, column: str = "collision_track") -> list[int | None]:
-        """Return with which track the AV collides in each frame of a scene; None where with none, or it is unknown.
+        """Return the track that the AV collides with in each frame of a scene; None without a collision, or if unknown.
 
         Args:
-            scene: Its number in the log.
-            column: Another column of track ids: ``appeared_track``, who appears close ahead.
+            scene: Index of the scene in the log.
+            column: Another column of track ids: ``appeared_track``, the track that appears close ahead.
 
         Raises:
             CorruptedDataError: The table has no column ``scene`` of whole numbers.
@@ -83,7 +83,7 @@ class FrameTable:
         return byte_ranges
 
     def _runs(self, column: int) -> Iterator[tuple[int, int, int]]:
-        """Yield scene, first byte and end of the lines that follow each other with the same scene."""
+        """Yield scene, first byte and end of each run of lines with the same scene."""
         with self._path.open("rb") as file:
             start = at = len(file.readline())
             current: bytes | None = None

@@ -1,4 +1,4 @@
-"""Folder of a simulation, as ``l5kit simulate`` writes it: scores, driven scenes, plans, and what was run."""
+"""Simulation folder as written by ``l5kit simulate``: scores, driven scenes, plans, and the options of the run."""
 
 import csv
 import json
@@ -29,16 +29,16 @@ RUN_FILE: Final = "run.json"
 
 @dataclass(frozen=True)
 class SceneResult:
-    """What became of a scene.
+    """Result of a scene.
 
     Attributes:
         log: Name of the log.
-        scene: Number of the scene in it.
-        position: Number of the scene among the driven scenes; None where it could not be driven to its end.
-        score: 0 to 1; None where it has none.
-        metrics: By name, None where one does not apply.
-        failed: The metrics that are not met.
-        error: Why it could not be driven; empty where it was.
+        scene: Index of the scene in the log.
+        position: Index of the scene among the driven scenes; None if it could not be driven to its end.
+        score: 0 to 1; None without a score.
+        metrics: Values by name, None if a metric does not apply.
+        failed: Metrics that failed.
+        error: Reason why the scene could not be driven; empty if it was.
     """
 
     log: str
@@ -52,11 +52,11 @@ class SceneResult:
 
 @dataclass(frozen=True)
 class ScenePlans:
-    """What a planner planned in each of the F frames of a scene.
+    """Plans of a planner in each of the F frames of a scene.
 
     Attributes:
-        times_s: When the poses are, seconds from the frame of the plan, float64, shape (T,).
-        poses: World x, y and heading, NaN where there is no plan, float32 or float64, shape (F, T, 3).
+        times_s: Times of the poses, seconds from the frame of the plan, float64, shape (T,).
+        poses: World x, y and heading, NaN without a plan, float32 or float64, shape (F, T, 3).
     """
 
     times_s: Float64Array
@@ -64,7 +64,7 @@ class ScenePlans:
 
 
 def find_simulation_folder(path: str | os.PathLike[str]) -> "SimulationFolder | None":
-    """Return the folder of a simulation at a path, or around its ``simulated.zarr``; None where there is none.
+    """Return the simulation folder at a path, or around its ``simulated.zarr``; None if there is none.
 
     Raises:
         CorruptedDataError: One of its files cannot be read.
@@ -83,17 +83,17 @@ def find_scene_files(
     meta_path: str | os.PathLike[str] | None = None,
     aerial_path: str | os.PathLike[str] | None = None,
 ) -> "tuple[DatasetFiles, SimulationFolder | None]":
-    """Return the scenes at a path with what belongs to them, of a dataset or of a simulation.
+    """Return the files of the scenes at a path, of a dataset or of a simulation.
 
     Args:
         path: Dataset folder, or its ``.zarr`` folder or zip file; or the folder of a simulation, or the driven scenes
             in it.
-        map_path: Semantic map, instead of looking for it; likewise the next two.
-        meta_path: ``meta.json``.
-        aerial_path: Aerial picture.
+        map_path: Semantic map, instead of searching for it.
+        meta_path: ``meta.json``, likewise.
+        aerial_path: Aerial image, likewise.
 
     Returns:
-        The files; and the simulation, None of a dataset.
+        The files; and the simulation, or None for a dataset.
 
     Raises:
         CorruptedDataError: A file of the simulation cannot be read.
@@ -106,20 +106,20 @@ def find_scene_files(
 
 
 class SimulationFolder:
-    """Reads the folder of a simulation; each part on first use.
+    """Reader of a simulation folder; each part is read on first use.
 
     Args:
         path: The folder.
 
     Attributes:
         path: The folder.
-        scores: ``scores.json``.
-        run: ``run.json``.
-        metrics: What was measured, in the order of the tables.
-        frames: The table of frames.
+        scores: Content of ``scores.json``.
+        run: Content of ``run.json``.
+        metrics: The metrics, in the order of the tables.
+        frames: The frame table.
 
     Raises:
-        CorruptedDataError: ``scores.json`` or ``run.json`` is no JSON object, or its metrics cannot be read.
+        CorruptedDataError: ``scores.json`` or ``run.json`` is not a JSON object, or its metrics cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -136,7 +136,7 @@ class SimulationFolder:
 
     @cached_property
     def scenes(self) -> list[SceneResult]:
-        """All scenes: those that were driven by their position in the dataset, then those that could not be.
+        """All scenes: driven ones by their position in the dataset, then failed ones.
 
         Raises:
             CorruptedDataError: ``scenes.csv`` cannot be read, or its positions are not 0, 1, 2 and so on.
@@ -155,7 +155,7 @@ class SimulationFolder:
         return driven + [each for each in results if each.position is None]
 
     def result(self, scene_index: int) -> SceneResult:
-        """Return what became of a scene, counted as in :attr:`scenes`.
+        """Return the result of a scene, indexed as in :attr:`scenes`.
 
         Raises:
             IndexOutOfRangeError: There is no such scene.
@@ -167,7 +167,7 @@ class SimulationFolder:
         return self.scenes[scene_index]
 
     def plans(self, scene: int) -> ScenePlans | None:
-        """Return what was planned in a scene, counted in its log; None where no plans were kept.
+        """Return the plans of a scene, given its index in the log; None if no plans were kept.
 
         Raises:
             CorruptedDataError: The plans cannot be read.
@@ -181,7 +181,7 @@ class SimulationFolder:
                 name = f"scene_{scene}"
                 if name not in plans:
                     return None
-                # the times are those of all scenes, of which others may reach farther
+                # the times are the union over all scenes; plans of this one may end earlier
                 times_s, poses = plans["times_s"], plans[name]
                 if poses.ndim != 3 or poses.shape[1] > len(times_s) or poses.shape[2] != 3:
                     raise ValueError(
@@ -198,34 +198,34 @@ class SimulationFolder:
         meta_path: str | os.PathLike[str] | None = None,
         aerial_path: str | os.PathLike[str] | None = None,
     ) -> DatasetFiles:
-        """Return the driven scenes as a dataset, with map, meta.json and aerial picture of the log.
+        """Return the driven scenes as a dataset, with map, meta.json and aerial image of the log.
 
         Args:
-            map_path: The semantic map, in place of that of the log; likewise the next two.
-            meta_path: ``meta.json``.
-            aerial_path: Aerial picture.
+            map_path: Semantic map, instead of that of the log.
+            meta_path: ``meta.json``, likewise.
+            aerial_path: Aerial image, likewise.
 
         Raises:
-            DatasetNotFoundError: There are no driven scenes in the folder.
-            FileNotFoundError: A file that is named does not exist.
+            DatasetNotFoundError: The folder has no driven scenes.
+            FileNotFoundError: A given file does not exist.
         """
-        # what lies beside the log, with the map that was driven on, unless the log is gone
-        log, beside = self._named("log"), None
+        # files of the log, with the map used in the simulation, unless the log is gone
+        log, log_files = self._named("log"), None
         if log is not None and log.exists():
             named = {f"{name}_path": _if_there(self._named(name)) for name in ("map", "meta")}
-            beside = find_dataset_files(log, **named)
-        map_path = map_path or (beside.semantic_map if beside else _if_there(self._named("map")))
-        meta_path = meta_path or (beside.meta if beside else _if_there(self._named("meta")))
-        aerial_path = aerial_path or (beside.aerial if beside else None)
+            log_files = find_dataset_files(log, **named)
+        map_path = map_path or (log_files.semantic_map if log_files else _if_there(self._named("map")))
+        meta_path = meta_path or (log_files.meta if log_files else _if_there(self._named("meta")))
+        aerial_path = aerial_path or (log_files.aerial if log_files else None)
         return find_dataset_files(self.driven, map_path=map_path, meta_path=meta_path, aerial_path=aerial_path)
 
     @property
     def log_path(self) -> Path | None:
-        """The log that was driven on, as ``run.json`` names it; None where it names none."""
+        """The simulated log according to ``run.json``; None if it names none."""
         return self._named("log")
 
     def _named(self, name: str) -> Path | None:
-        """Return a file that ``run.json`` names."""
+        """Return a file named in ``run.json``."""
         files = self.run.get("files")
         path = files.get(name) if isinstance(files, dict) else None
         return Path(path) if isinstance(path, str) else None
@@ -237,9 +237,9 @@ def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneRe
     error = ""
     if position is None:
         frame, track = row.get("failed_frame"), row.get("failed_track")
-        whom = f", track {track}" if track else ""
-        where = f"frame {frame}{whom}: " if frame else ""
-        error = f"not driven to its end: {where}{row.get('message') or 'no reason is given'}"
+        agent = f", track {track}" if track else ""
+        location = f"frame {frame}{agent}: " if frame else ""
+        error = f"not driven to its end: {location}{row.get('message') or 'no reason is given'}"
     return SceneResult(
         log=row.get("log") or "",
         scene=int(row["scene"]),
@@ -252,7 +252,7 @@ def _result_of(row: dict[str, str], metrics: tuple[MetricFacts, ...]) -> SceneRe
 
 
 def _number(text: str | None) -> float | None:
-    """Return a cell as a number; None where it is empty, no number or not finite."""
+    """Return a cell as a number; None if it is empty, not a number or not finite."""
     try:
         value = float(text or "")
     except ValueError:
@@ -265,10 +265,10 @@ def _if_there(path: Path | None) -> Path | None:
 
 
 def read_object(path: Path) -> JsonObject:
-    """Return the object of JSON in a file of results.
+    """Return the JSON object in a result file.
 
     Raises:
-        CorruptedDataError: It cannot be read, or holds something else.
+        CorruptedDataError: The file cannot be read, or does not hold an object.
     """
     try:
         content = json.loads(path.read_text("utf-8"))

@@ -1,1 +1,1 @@
-"""What is ahead of vehicles on their paths along lanes, and how they follow them."""
+"""Lane driving: paths of vehicles along lanes, obstacles ahead on them, and how vehicles follow them."""

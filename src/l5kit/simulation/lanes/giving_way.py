@@ -1,11 +1,11 @@
-"""Giving way: where drivers stop to let those pass who cross their path or merge into it.
+"""Giving way: where drivers stop to let others pass that cross their path or merge into it.
 
-Two road users are in each other's way where their courses come as near as their widths. Each is there for some time;
-where these times overlap, one of the two has to wait. That rule of time is the
-post-encroachment time of Allen, Shin and Cooper, "Analysis of traffic conflicts and collisions", Transportation
-Research Record 667 (1978). Who goes straight on goes before who turns right, and that one before who turns left, as
-traffic codes have it; of equals the one who comes first. Whoever reacts to nobody (the AV, pedestrians, cyclists,
-replayed vehicles) always goes first. Red lights hold others back, too.
+Two road users conflict if their courses come closer than their widths. Each of them occupies the shared stretch for
+some time; if these times overlap, one of the two must wait. This criterion is the post-encroachment time of Allen, Shin
+and Cooper, "Analysis of traffic conflicts and collisions", Transportation Research Record 667 (1978). Going straight
+has priority over turning right, and that over turning left, as in traffic codes; ties are won by the first to arrive.
+Road users that do not react (the AV, pedestrians, cyclists, replayed vehicles) always have priority. Red lights stop
+others as well.
 """
 
 import math
@@ -20,14 +20,14 @@ from l5kit.simulation.lanes.lane_following import Styles, TrafficArrays, mark_li
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader
 
 _AHEAD_S, _BEHIND_S = 0.75, 0.5
-"""Least times between one who leaves what both need and the other who comes there: for a driver that passes ahead of
-somebody, and for one that passes behind."""
+"""Least time gaps between one road user leaving the shared stretch and the other one entering it: for a driver that
+passes before the other, and for one that passes after it."""
 
 _BESIDE_M = 0.4
-"""How far road users stay apart at the sides."""
+"""Lateral distance between road users."""
 
 _MERGED_S = 2.5
-"""When who merges ahead of another one is out of its way: then it is a leader like any other."""
+"""Time after which a vehicle that merges ahead of another one only counts as its leader."""
 
 _SAME_WAY = 0.7
 _BRAKES_MPS2 = 0.5
@@ -43,15 +43,15 @@ def write_give_way_gaps(
     gives_way: BoolArray,
     gaps_m: Float64Array,
 ) -> None:
-    """Write for each agent that is driven the gap from its front to where it lets somebody pass, infinite for nowhere.
+    """Write the gap from the front of each driven agent to the position where it gives way, infinite without one.
 
     Args:
-        actors: Rows of agents that are driven, ascending, (K,).
+        actors: Rows of driven agents, ascending, (K,).
         traffic: R scenes.
-        routes: Who takes which path.
-        styles: How drivers drive.
-        gives_way: Which of the styles give way, (N,).
-        gaps_m: Takes the gaps, (K,).
+        routes: Paths of the road users.
+        styles: Driving styles.
+        gives_way: Mask of the styles that give way, (N,).
+        gaps_m: Output, (K,).
     """
     rows, colors = traffic.rows, traffic.colors
     gaps_m[:] = np.inf
@@ -76,13 +76,13 @@ def write_give_way_gaps(
 def _gap_to_give_way(
     index: int, count: int, courses: Courses, objects: Float64Array, styles: Styles, gives_way: BoolArray
 ) -> float:
-    """Return the gap to the nearest place at which a driver lets somebody pass."""
+    """Return the gap to the nearest position where a driver gives way."""
     gap_m, speed, half_m = np.inf, courses.speeds_mps[index], courses.sizes_m[index, 0]
     braking = styles.params[courses.styles[index], 3]
     for other in range(count):
         if other == index or courses.speeds_mps[other] < MOVES_MPS:
             continue
-        # found in the same order for both of a pair, so that they agree on who comes first
+        # computed in the same order for both of a pair, so that they agree on the priority
         low, high = min(index, other), max(index, other)
         enters_low_m, leaves_low_m, enters_high_m, leaves_high_m, merges = shared_stretch(low, high, courses)
         if enters_low_m < 0:
@@ -91,44 +91,44 @@ def _gap_to_give_way(
         if index == high:
             own_m, others_m = others_m, own_m
 
-        # who is in the way of the other one already goes on, and whoever is ahead already is a leader
+        # if one is in the way of the other already, the one ahead is simply a leader
         if _is_in_way(index, other, courses, objects) or _is_in_way(other, index, courses, objects):
             continue
         front_m = max(own_m[0] - half_m, 0.0)
         if front_m >= gap_m:
             continue
 
-        # nobody waits where one of them has left before the other comes
-        comes_s, goes_s = _times_at(index, own_m, merges, courses, styles)
-        other_comes_s, other_goes_s = _times_at(other, others_m, merges, courses, styles)
-        if comes_s > other_goes_s + _BEHIND_S or other_comes_s > goes_s + _AHEAD_S:
+        # nobody waits if one of them leaves before the other arrives
+        enters_s, leaves_s = _times_at(index, own_m, merges, courses, styles)
+        other_enters_s, other_leaves_s = _times_at(other, others_m, merges, courses, styles)
+        if enters_s > other_leaves_s + _BEHIND_S or other_enters_s > leaves_s + _AHEAD_S:
             continue
 
-        # of two who both give way one goes first: by its turn, then by time, and by its row where these are equal
+        # if both give way, priority goes by turn, then by time, then by row
         style = courses.styles[other]
         if style >= 0 and gives_way[style]:
-            own = (_turn_rank(index, own_m, courses), comes_s, index)
-            if own < (_turn_rank(other, others_m, courses), other_comes_s, other):
+            own = (_turn_rank(index, own_m, courses), enters_s, index)
+            if own < (_turn_rank(other, others_m, courses), other_enters_s, other):
                 continue
 
-        # who cannot stop any more, but is gone when the other one comes, goes on
+        # a driver that cannot stop any more, but leaves before the other arrives, continues
         can_stop = speed * speed <= 2 * braking * front_m or speed < MOVES_MPS
-        if can_stop or goes_s > other_comes_s:
+        if can_stop or leaves_s > other_enters_s:
             gap_m = front_m
     return gap_m
 
 
 @kernel_jit
 def _turn_rank(index: int, span_m: tuple[float, float], courses: Courses) -> int:
-    """Return 0 for who goes straight into a stretch that others need, 1 for who turns right, 2 for who turns left."""
+    """Return 0 for a road user that goes straight through a shared stretch, 1 for a right turn, 2 for a left turn."""
     points_m, last = courses.points_m[index], courses.counts[index] - 1
     point = min(int(min(span_m[1], span_m[0] + _INTO_M) / PATH_STEP_M), last)
     if point < 2:
         return 0
     x, y = points_m[1, 0] - points_m[0, 0], points_m[1, 1] - points_m[0, 1]
-    then_x, then_y = points_m[point, 0] - points_m[point - 1, 0], points_m[point, 1] - points_m[point - 1, 1]
-    # from the heading now to that some metres into the stretch
-    turn = math.atan2(x * then_y - y * then_x, x * then_x + y * then_y)
+    later_x, later_y = points_m[point, 0] - points_m[point - 1, 0], points_m[point, 1] - points_m[point - 1, 1]
+    # from the current heading to that some metres into the stretch
+    turn = math.atan2(x * later_y - y * later_x, x * later_x + y * later_y)
     if abs(turn) < _TURNS_RAD:
         return 0
     return 2 if turn > 0 else 1
@@ -147,16 +147,16 @@ def _is_in_way(index: int, other: int, courses: Courses, objects: Float64Array) 
 
 @kernel_jit
 def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float, float, float, bool]:
-    """Return where two road users come to the first stretch that both of them need, and where they leave it.
+    """Return where two road users enter and leave the first stretch that both of them need.
 
     Args:
-        low: One of them.
+        low: One of the two road users.
         high: The other one.
         courses: The courses of all.
 
     Returns:
-        For each of the two the lengths of its course up to where its centre enters and leaves the stretch, 0 for who is
-        there now, -1 where they share nothing; and whether they leave it in the same direction.
+        For each of the two the arc lengths at which its centre enters and leaves the stretch, 0 if it is there already,
+        -1 if nothing is shared; and whether they leave it in the same direction.
     """
     apart_m = courses.sizes_m[low, 1] + courses.sizes_m[high, 1] + _BESIDE_M
     first_m, second_m = courses.points_m[low], courses.points_m[high]
@@ -165,7 +165,7 @@ def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float,
     if x * x + y * y > far_m * far_m:
         return -1.0, -1.0, -1.0, -1.0, False
 
-    # the first run of points of the one that lie near any point of the other; of the other all that lie near that run
+    # the first run of points of one course that are near any point of the other, and all points near that run
     num_first = min(courses.counts[low], int(courses.reaches_m[low] / PATH_STEP_M) + 2)
     num_second = min(courses.counts[high], int(courses.reaches_m[high] / PATH_STEP_M) + 2)
     enters, leaves, other_enters, other_leaves = -1, -1, num_second, -1
@@ -183,7 +183,7 @@ def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float,
     if enters < 0:
         return -1.0, -1.0, -1.0, -1.0, False
     merges = _same_way(first_m, leaves, courses.counts[low], second_m, other_leaves, courses.counts[high])
-    # half a step before and behind, as nothing is known between two points
+    # half a step of margin on either side, as there is no information between points
     return (
         max((enters - 0.5) * PATH_STEP_M, 0.0),
         (leaves + 0.5) * PATH_STEP_M,
@@ -197,7 +197,7 @@ def shared_stretch(low: int, high: int, courses: Courses) -> tuple[float, float,
 def _same_way(
     first_m: Float64Array, point: int, count: int, second_m: Float64Array, other: int, other_count: int
 ) -> bool:
-    """Return whether two courses go in about the same direction at a point of each."""
+    """Return whether two courses have about the same direction at a point of each."""
     before, after = max(point - 1, 0), min(point + 1, count - 1)
     x, y = first_m[after, 0] - first_m[before, 0], first_m[after, 1] - first_m[before, 1]
     before, after = max(other - 1, 0), min(other + 1, other_count - 1)
@@ -210,30 +210,30 @@ def _same_way(
 def _times_at(
     index: int, span_m: tuple[float, float], merges: bool, courses: Courses, styles: Styles
 ) -> tuple[float, float]:
-    """Return when a road user comes to a stretch with its front, and when it leaves it with its rear, in seconds.
+    """Return when the front of a road user reaches a stretch, and when its rear leaves it, in seconds.
 
-    Who is driven may speed up on the way; others keep their speed, or brake on as hard as they do now.
+    Driven agents may accelerate on the way; others keep their speed, or their current braking.
     """
     style, speed, half_m = courses.styles[index], courses.speeds_mps[index], courses.sizes_m[index, 0]
     acceleration = styles.params[style, 2] if style >= 0 else courses.accelerations_mps2[index]
-    comes_s = _time_for(max(span_m[0] - half_m, 0.0), speed, acceleration, courses.wanted_mps[index])
-    goes_s = _time_for(span_m[1] + half_m, speed, acceleration, courses.wanted_mps[index])
-    return comes_s, min(goes_s, comes_s + _MERGED_S) if merges else goes_s
+    enters_s = _time_for(max(span_m[0] - half_m, 0.0), speed, acceleration, courses.wanted_mps[index])
+    leaves_s = _time_for(span_m[1] + half_m, speed, acceleration, courses.wanted_mps[index])
+    return enters_s, min(leaves_s, enters_s + _MERGED_S) if merges else leaves_s
 
 
 @kernel_jit
-def _time_for(way_m: float, speed_mps: float, acceleration_mps2: float, highest_mps: float) -> float:
-    """Return the time for a way, speeding up evenly to a highest speed, or braking; infinite for who stops before."""
-    if way_m <= 0:
+def _time_for(distance_m: float, speed_mps: float, acceleration_mps2: float, highest_mps: float) -> float:
+    """Return the time for a distance, accelerating to a highest speed, or braking; infinite if it stops before."""
+    if distance_m <= 0:
         return 0.0
     if acceleration_mps2 < -_BRAKES_MPS2:
-        # v^2 + 2 a s, the squared speed at the end of the way, is below 0 for who stops on it
-        left = speed_mps * speed_mps + 2 * acceleration_mps2 * way_m
+        # v^2 + 2 a s, the squared speed at the end of the distance, is negative if it stops before
+        left = speed_mps * speed_mps + 2 * acceleration_mps2 * distance_m
         return (math.sqrt(left) - speed_mps) / acceleration_mps2 if left > 0 else np.inf
     if acceleration_mps2 <= 0 or speed_mps >= highest_mps:
-        return way_m / speed_mps if speed_mps > 0 else np.inf
-    # speeding up takes (v_high^2 - v^2) / 2a metres; within them the time is that of s = v t + a t^2 / 2
+        return distance_m / speed_mps if speed_mps > 0 else np.inf
+    # acceleration takes (v_high^2 - v^2) / 2a metres; within them the time follows from s = v t + a t^2 / 2
     speeding_m = (highest_mps * highest_mps - speed_mps * speed_mps) / (2 * acceleration_mps2)
-    if way_m <= speeding_m:
-        return (math.sqrt(speed_mps * speed_mps + 2 * acceleration_mps2 * way_m) - speed_mps) / acceleration_mps2
-    return (highest_mps - speed_mps) / acceleration_mps2 + (way_m - speeding_m) / highest_mps
+    if distance_m <= speeding_m:
+        return (math.sqrt(speed_mps * speed_mps + 2 * acceleration_mps2 * distance_m) - speed_mps) / acceleration_mps2
+    return (highest_mps - speed_mps) / acceleration_mps2 + (distance_m - speeding_m) / highest_mps

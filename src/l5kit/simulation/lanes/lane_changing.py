@@ -1,15 +1,15 @@
-"""Lane changes of drivers by MOBIL: who changes, into which lane, and the path of a change.
+"""Lane changes of drivers by MOBIL: decision, target lane, and start of the new path.
 
-A driver changes where that is safe for whoever would be behind it, and where it gains more than it takes from others:
-with the accelerations a of the driver, of the new follower n and of the old follower o, and a tilde for what they would
-be after the change,
+A driver changes lanes if that is safe for its new follower, and if it gains more than others lose: with the
+accelerations a of the driver, of the new follower n and of the old follower o, and with a tilde for the accelerations
+after the change,
 
     a~_n > -b_safe   and   a~ - a + p ((a~_n - a_n) + (a~_o - a_o)) > a_threshold.
 
 Source: Kesting, Treiber and Helbing, "General Lane-Changing Model MOBIL for Car-Following Models", Transportation
 Research Record 1999 (2007), equations 2 and 6, the symmetric rule; accelerations are those of the intelligent driver
-model. All road users who would follow count, also an AV and cyclists. Lights do not: they are the same for lanes that
-lie beside each other.
+model. All road users count as followers, including the AV and cyclists. Lights do not count: they are the same for
+adjacent lanes.
 """
 
 import math
@@ -40,14 +40,14 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_obj
 from l5kit.simulation.parameter_checks import require_positive
 
 LEAST_CHANGE_M = 20.0
-"""Length of a change at least."""
+"""Least length of a lane change."""
 
 _REACH_M = 60.0
 _NEAREST_M, _FARTHEST_M = 1.5, 6.0
 _LARGEST_TURN_RAD = 0.5
 _NOWHERE_M = 1e9
 _OTHERS: DriverParameters = AGENT_DRIVER.kernel_parameters
-"""How those are expected to drive whom no driver moves."""
+"""Assumed driver parameters of road users that no driver moves."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class LaneChangeParams:
     """Parameters of MOBIL.
 
     Attributes:
-        politeness: p, how much the gains and losses of others count, at least 0. Up to 0.5 is realistic by the authors.
+        politeness: p, weight of the gains and losses of others, at least 0. The authors consider up to 0.5 realistic.
         least_gain_mps2: The threshold, at least 0; that of the paper.
-        safe_braking_mps2: b_safe, how hard others may be made to brake, above 0. The paper has 4 for drivers who brake
-            harder in need; agents here brake by 2 at most.
-        duration_s: How long a change takes, above 0; 4 s is about the median of recorded ones (Toledo and Zohar,
+        safe_braking_mps2: b_safe, limit of the braking imposed on others, above 0. The paper has 4 for drivers that
+            brake harder if necessary; agents here brake by 2 at most.
+        duration_s: Duration of a change, above 0; 4 s is about the median of recorded changes (Toledo and Zohar,
             "Modeling Duration of Lane Changes", Transportation Research Record 1999, 2007: 4.6 s).
-        every_s: How often a driver thinks of changing, above 0.
+        every_s: Time between two decisions of a driver, above 0.
 
     Raises:
         InvalidArgumentError: A value is out of range.
@@ -78,17 +78,17 @@ class LaneChangeParams:
 
 
 class ChangeRules(NamedTuple):
-    """What lane changes need to know, as kernels take it.
+    """Rules of lane changes for kernels.
 
     Attributes:
-        politeness: Of each style of driving, (N,).
-        least_gains_mps2: (N,).
-        safe_braking_mps2: (N,).
-        durations_s: (N,).
+        politeness: Politeness of each style, (N,).
+        least_gains_mps2: Thresholds, (N,).
+        safe_braking_mps2: Limits of the braking of others, (N,).
+        durations_s: Durations of a change, (N,).
         lanes: The lanes of the map.
-        sides: The lanes to the left and to the right of each that one may change to, -1 for none, (L, 2).
+        sides: Left and right neighbour of each lane that may be changed to, -1 for none, (L, 2).
         limits_mps: Speed limits of lanes, (L,).
-        is_in_junction: Lanes that nobody leaves for another one, nor comes onto, (L,).
+        is_in_junction: Mask of lanes without lane changes, (L,).
     """
 
     politeness: Float64Array
@@ -114,17 +114,17 @@ def choose_changes(
 ) -> None:
     """Write the lanes that drivers change to now, -1 for none.
 
-    Drivers decide in the order of the rows; who decides later sees where those before will be.
+    Drivers decide in the order of the rows; later ones see the new positions of earlier ones.
 
     Args:
-        actors: Rows of agents that are driven, ascending, (K,).
-        may_change: Which of them think of it, (K,).
+        actors: Rows of driven agents, ascending, (K,).
+        may_change: Mask of those that decide now, (K,).
         traffic: R scenes.
-        routes: Who takes which path.
-        styles: How drivers drive.
-        rules: When they change.
-        targets: Takes the lanes, (K,).
-        poses: Takes world x, y and yaw on these lanes beside the vehicle, (K, 3).
+        routes: Paths of the road users.
+        styles: Driving styles.
+        rules: Rules of lane changes.
+        targets: Output lanes, (K,).
+        poses: Output world x, y and yaw on these lanes beside the vehicle, (K, 3).
     """
     rows = traffic.rows
     targets[:] = -1
@@ -144,7 +144,7 @@ def choose_changes(
             boxes[index] = rows.boxes[courses.agent_rows[index]]
         boxes[count - 1] = traffic.ego[0][scene]
 
-        # courses of who is driven are in the order of the actors
+        # courses of driven agents are in the order of the actors
         num_objects, member = count, first
         for index in range(count):
             if courses.styles[index] < 0:
@@ -154,7 +154,7 @@ def choose_changes(
                 targets[member] = _lane_to_change_to(
                     index, track, count, num_objects, courses, objects, boxes, routes, styles, rules, poses[member]
                 )
-            if targets[member] >= 0:  # it is in both lanes from now on
+            if targets[member] >= 0:  # the vehicle occupies both lanes from now on
                 boxes[num_objects] = boxes[index]
                 boxes[num_objects, :3] = poses[member]
                 write_object(objects, num_objects, boxes[num_objects], objects[index, 6:8])
@@ -176,7 +176,7 @@ def _lane_to_change_to(
     rules: ChangeRules,
     pose: Float64Array,
 ) -> int:
-    """Return the better one of the lanes beside a driver if it changes there, else -1; its pose there is written."""
+    """Return the better neighbour lane if the driver changes, else -1; its pose there is written to ``pose``."""
     paths, route, motion = routes.paths, routes.of_tracks[track], routes.motions[track]
     lane = paths.piece_lanes[piece_at(paths, route, paths.piece_starts[route], motion[ARC])]
     if rules.is_in_junction[lane]:
@@ -196,7 +196,7 @@ def _lane_to_change_to(
         if beside[3] <= 0:
             continue
 
-        # nobody may be there, nor nearer before or behind than the driver would stand
+        # the position must be free, with the standing gap before and after it
         longer, is_taken = beside.copy(), False
         longer[3] += 2 * params[0]
         for other in range(num_objects):
@@ -204,17 +204,17 @@ def _lane_to_change_to(
         if is_taken:
             continue
 
-        # the gap and the speed there; what the driver itself would have to do must be safe, too
+        # gap and speed on the target lane; the reaction of the driver itself must be safe, too
         ahead_m = points_ahead(rules.lanes, rules.limits_mps, target, beside[:2], _REACH_M)
         gap_m, leader_mps = find_leader(ahead_m, (0.0, 0.0, 0.0, 0.0), size, _REACH_M, seen, index)
         wanted_mps = max(styles.limit_parts[style] * rules.limits_mps[target], 0.1)
         if unbounded_acceleration(speed, gap_m, leader_mps, wanted_mps, params) < -rules.safe_braking_mps2[style]:
             continue
         gain_mps2 = driver_acceleration(speed, gap_m, leader_mps, wanted_mps, params) - now_mps2
-        is_safe, of_others_mps2 = _gain_of_others(
+        is_safe, others_gain_mps2 = _gain_of_others(
             index, beside, count, courses, seen, styles, rules.safe_braking_mps2[style]
         )
-        gain_mps2 += rules.politeness[style] * of_others_mps2
+        gain_mps2 += rules.politeness[style] * others_gain_mps2
         if is_safe and gain_mps2 > best_gain_mps2:
             best, best_gain_mps2 = target, gain_mps2
             pose[:] = beside[:3]
@@ -223,14 +223,14 @@ def _lane_to_change_to(
 
 @kernel_jit
 def _box_beside(box: Float64Array, target: int, change_m: float, rules: ChangeRules) -> Float64Array:
-    """Return the box of a vehicle moved onto the lane beside it, (5,); of length 0 where it cannot change to that."""
+    """Return the box of a vehicle moved onto a neighbour lane, (5,); with length 0 if it cannot change to it."""
     beside, lanes = box.copy(), rules.lanes
     arc_m, yaw = arc_on_lane(lanes, target, box[:2])
     beside[0], beside[1] = point_on_lane(lanes, target, arc_m)
     beside[2] = yaw
     apart_m = math.hypot(beside[0] - box[0], beside[1] - box[1])
 
-    # a road may be many short lanes one after the other: the change has to end before the next junction
+    # the change must end before the next junction, possibly several short lanes ahead
     left_m, lane = lanes.arc_lengths_m[target, -1] - arc_m - change_m - 0.5 * box[3], target
     while left_m < 0.0:
         lane = straightest_ahead(lanes, lane)
@@ -253,38 +253,38 @@ def _gain_of_others(
     styles: Styles,
     safe_mps2: float,
 ) -> tuple[bool, float]:
-    """Return whether nobody has to brake too hard for a change, and how much acceleration others gain by it in all."""
-    there, gain_mps2, position = np.empty((1, OBJECT_FIELDS)), 0.0, (0.0, 0.0, 0.0, 0.0)
-    write_object(there, 0, beside, objects[index, 6:8])
+    """Return whether the change is safe for others, and the sum of their gains in acceleration."""
+    changed, gain_mps2, position = np.empty((1, OBJECT_FIELDS)), 0.0, (0.0, 0.0, 0.0, 0.0)
+    write_object(changed, 0, beside, objects[index, 6:8])
     for other in range(count):
         if other == index or courses.counts[other] < 2:
             continue
         size, speed = (courses.sizes_m[other, 0], courses.sizes_m[other, 1]), courses.speeds_mps[other]
         line_m = courses.points_m[other, : courses.counts[other]]
         gap_m, leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
-        new_gap_m, new_leader_mps = find_leader(line_m, position, size, _REACH_M, there, -1)
+        new_gap_m, new_leader_mps = find_leader(line_m, position, size, _REACH_M, changed, -1)
         old_gap_m, _ = find_leader(line_m, position, size, _REACH_M, objects[index : index + 1], -1)
 
-        # only the old follower, whose leader is the driver now, and the new one, whose leader it would be, notice it
+        # only the old follower, whose leader is the driver, and the new one, whose leader it becomes, are affected
         is_old = old_gap_m < np.inf and old_gap_m <= gap_m
         if not is_old and new_gap_m >= gap_m:
             continue
 
-        # behind whom it would be then: for the old follower the one ahead of the driver, who is put aside meanwhile
-        then_gap_m, then_leader_mps = gap_m, leader_mps
+        # its leader after the change: for the old follower the one ahead of the driver, which is moved away temporarily
+        next_gap_m, next_leader_mps = gap_m, leader_mps
         if is_old:
             x_m, objects[index, 0] = objects[index, 0], _NOWHERE_M
-            then_gap_m, then_leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
+            next_gap_m, next_leader_mps = find_leader(line_m, position, size, _REACH_M, objects, other)
             objects[index, 0] = x_m
-        if new_gap_m < then_gap_m:
-            then_gap_m, then_leader_mps = new_gap_m, new_leader_mps
+        if new_gap_m < next_gap_m:
+            next_gap_m, next_leader_mps = new_gap_m, new_leader_mps
 
-        # the gain of it, unless it would have to brake too hard
+        # its gain, unless it would have to brake too hard
         style, wanted_mps = courses.styles[other], courses.wanted_mps[other]
         params = params_of(styles, style) if style >= 0 else _OTHERS
-        is_follower = then_gap_m == new_gap_m and new_gap_m < np.inf
-        if is_follower and unbounded_acceleration(speed, then_gap_m, then_leader_mps, wanted_mps, params) < -safe_mps2:
+        is_follower = next_gap_m == new_gap_m and new_gap_m < np.inf
+        if is_follower and unbounded_acceleration(speed, next_gap_m, next_leader_mps, wanted_mps, params) < -safe_mps2:
             return False, 0.0
-        gain_mps2 += driver_acceleration(speed, then_gap_m, then_leader_mps, wanted_mps, params)
+        gain_mps2 += driver_acceleration(speed, next_gap_m, next_leader_mps, wanted_mps, params)
         gain_mps2 -= driver_acceleration(speed, gap_m, leader_mps, wanted_mps, params)
     return True, gain_mps2

@@ -1,4 +1,4 @@
-"""Steps of drivers who follow paths along lanes: what they see ahead, how hard they accelerate, where they get."""
+"""Lane following: view of drivers along their paths, their accelerations, and their next poses."""
 
 import math
 from typing import NamedTuple
@@ -14,28 +14,28 @@ from l5kit.simulation.intelligent_driver import driver_acceleration
 from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, find_leader, write_object
 
 ARC, ENTRY, OFFSET, SLOPE, SPEED, X, Y = range(7)
-"""Columns of motions: where on its path a vehicle is, where it came onto it, offset and slope, speed, x, y."""
+"""Columns of motions: arc length on the path, arc length of entry, offset and slope at entry, speed, x, y."""
 
 NUM_COLUMNS = 7
 
 DriverParameters = tuple[float, float, float, float, float]
-"""The fields of :class:`l5kit.simulation.intelligent_driver.IntelligentDriverParams`, in their order."""
+"""The fields of :class:`l5kit.simulation.intelligent_driver.IntelligentDriverParams`, in order."""
 
 Drive = tuple[DriverParameters, float, float, Float64Array]
-"""Parameters of a driver, the part of the limit that it wants to drive, the length of a step, and how fast it may be at
-each point of all paths for the bends ahead, (P,), of length 0 where bends do not matter."""
+"""Parameters of a driver, desired share of the speed limit, time step, and highest speed at each point of all paths
+due to bends ahead, (P,), of length 0 if bends are ignored."""
 
 
 class Styles(NamedTuple):
-    """Styles of driving, as kernels take them.
+    """Driving styles for kernels.
 
     Attributes:
-        params: The fields of ``IntelligentDriverParams`` of each style, in their order, (N, 5).
-        limit_parts: The part of the limit that each wants to drive, (N,).
-        bends_mps: How fast each may be at each point of all paths for the bends ahead, infinite where bends do not
-            matter, (N, P); (N, 0) where they matter to none.
-        of_vehicles: The style of each vehicle, (V,).
-        step_s: Length of a step.
+        params: Fields of ``IntelligentDriverParams`` of each style, in order, (N, 5).
+        limit_parts: Desired shares of the speed limit, (N,).
+        bends_mps: Highest speeds at each point of all paths due to bends ahead, infinite for styles that ignore bends,
+            (N, P); (N, 0) if all ignore them.
+        of_vehicles: Style of each vehicle, (V,).
+        step_s: Time step.
     """
 
     params: Float64Array
@@ -54,7 +54,7 @@ def params_of(styles: Styles, style: int) -> DriverParameters:
 
 @kernel_jit
 def drive_of(styles: Styles, style: int) -> Drive:
-    """Return how a vehicle of a style drives."""
+    """Return the driving parameters of a style."""
     return params_of(styles, style), styles.limit_parts[style], styles.step_s, styles.bends_mps[style]
 
 
@@ -73,19 +73,18 @@ def locate_vehicles(
     is_new: BoolArray,
     motions: Float64Array,
 ) -> None:
-    """Write where on their paths vehicles are that are not where their motions say.
+    """Write the positions on their paths of vehicles that are not where their motions say.
 
-    For new ones all of the path is looked at; others are looked for around where they had been, so that loops
-    of a path do not matter.
+    New vehicles are searched on the whole path; others near their last position, so that paths may cross themselves.
 
     Args:
         paths: All paths.
-        routes: The path of each of K vehicles.
-        tracks: Their rows of the motions.
-        boxes: Their world x, y and yaw, and more, (K, 3 or more).
+        routes: Paths of the K vehicles.
+        tracks: Their rows of ``motions``.
+        boxes: World x, y and yaw, and possibly more, (K, 3 or more).
         speeds_mps: Their speeds.
-        is_new: Who came just now.
-        motions: The motions of all tracks.
+        is_new: Mask of new vehicles.
+        motions: Motions of all tracks.
     """
     for vehicle in range(len(tracks)):
         track = tracks[vehicle]
@@ -109,7 +108,7 @@ def put_on_path(
     speed_mps: float,
     motion: Float64Array,
 ) -> None:
-    """Write the motion of a vehicle that comes onto a path, but for x and y; arguments as for :func:`find_on_path`."""
+    """Write the motion of a vehicle that enters a path, except x and y; arguments as for :func:`find_on_path`."""
     position = find_on_path(points_m, first, stop, pose)
     motion[ARC] = motion[ENTRY] = position[0]
     motion[OFFSET], motion[SLOPE], motion[SPEED] = position[1], position[2], max(speed_mps, 0.0)
@@ -132,11 +131,11 @@ def gap_to_line(
     braking_mps2: float,
     ranks: Int64Array,
 ) -> float:
-    """Return the gap to the first line at which a driver has to stop, or to the end of the path; at least 0.
+    """Return the gap to the first line where a driver must stop, or to the end of the path; at least 0.
 
-    It is infinite for what is beyond a reach.
+    It is infinite beyond the reach.
 
-    Yellow counts for those who can stop before the line by braking at b, red until the front is half a metre beyond it.
+    Yellow counts for drivers that can stop before the line with b, red until the front is half a metre beyond it.
     """
     for piece in range(paths.piece_starts[track], paths.piece_starts[track + 1]):
         gap_m = paths.piece_arcs_m[piece] - front_m
@@ -161,16 +160,16 @@ def acceleration_behind(
     params: DriverParameters,
     step_s: float,
 ) -> float:
-    """Return how hard a driver accelerates behind a leader in a step.
+    """Return the acceleration of a driver behind a leader in a step.
 
-    It is at most so hard that after the step braking at b still stops it behind a leader that brakes at b from now on.
-    The model alone does not see to that: it knows no gap below s0, nor that leaders which drive away may brake.
+    It is limited so that after the step braking with b still avoids a leader that brakes with b from now on. The model
+    alone does not ensure that: it ignores gaps below s0, and that a leader driving away may brake.
     """
     acceleration = driver_acceleration(speed_mps, gap_m, leader_speed_mps, wanted_speed_mps, params)
     braking = params[3]
     leader_mps = max(leader_speed_mps, 0.0)
-    # v h + a h^2 / 2 in the step and (v + a h)^2 / 2b to stop behind it must be at most gap + v_lead^2 / 2b; the terms
-    # in h^2 add up to b h^2 at most, for a up to b, and the rest is solved for a
+    # The distance v h + a h^2 / 2 of the step plus the stopping distance (v + a h)^2 / 2b must be at most
+    # gap + v_lead^2 / 2b; the terms in h^2 add up to at most b h^2 for a up to b, and the rest is solved for a.
     spare_m = gap_m - braking * step_s * step_s + (leader_mps * leader_mps - speed_mps * speed_mps) / (2 * braking)
     if spare_m < 2 * speed_mps * step_s:
         highest = braking * (spare_m / max(speed_mps * step_s, 1e-9) - 1)
@@ -191,28 +190,28 @@ def drive_on(
     give_way_m: float,
     poses: Float64Array,
 ) -> None:
-    """Move a vehicle on its path for some steps, with the leader that it sees now, which keeps its speed.
+    """Move a vehicle on its path for some steps; its current leader keeps its speed.
 
-    The hardest of what the leader, the first red line (or the end of the path) and the limit ask for is done: a leader
-    that runs a red light does not hide the line. What is beyond the reach of leaders counts for none of them.
+    The vehicle follows the strictest of the leader, the first red line (or the end of the path) and the speed limit, so
+    that a leader that runs a red light does not hide the line. Nothing beyond the reach for leaders counts.
 
     Args:
         paths: All paths.
         track: The path of the vehicle.
-        motion: Its row of motions, changed to those after the first step, which a vehicle that is there goes on with.
+        motion: Its row of motions, updated to the state after the first step.
         size: Its half length and half width.
         objects: Rows of :data:`l5kit.simulation.lanes.leaders.OBJECT_FIELDS`.
         own_row: Its row of the objects, or -1.
         ranks: Light of each lane of the map, 0 for none.
-        drive: How it drives.
-        give_way_m: Gap from its front to where it lets somebody pass, infinite for nowhere.
-        poses: Takes world x, y and yaw after each step, (T, 3).
+        drive: Its driving parameters.
+        give_way_m: Gap from its front to the position where it gives way, infinite without one.
+        poses: Output world x, y and yaw after each step, (T, 3).
     """
     params, part, step_s, bends_mps = drive
     points_m = paths.points_m[paths.starts[track] : paths.starts[track + 1]]
     position = (motion[ARC], motion[ENTRY], motion[OFFSET], motion[SLOPE])
     speed = motion[SPEED]
-    # s* behind a leader that stands, see the model: beyond one and a half of it a leader hardly matters
+    # s* for a standing leader, see the model; a leader beyond one and a half of it hardly matters
     wanted_gap_m = params[0] + speed * params[1] + speed * speed / (2 * math.sqrt(params[2] * params[3]))
     reach_m = max(_LOOK_PART * wanted_gap_m, _LEAST_LOOK_M)
     gap_m, leader_speed = find_leader(points_m, position, size, reach_m, objects, own_row)
@@ -224,21 +223,21 @@ def drive_on(
         if gap_m < np.inf:
             acceleration = min(acceleration, acceleration_behind(speed, gap_m, leader_speed, wanted, params, step_s))
         if len(bends_mps) > 0:
-            # the lower one of the points before and after where the vehicle will be in a step
+            # the lower limit of the points before and after the position in one step
             first, stop = paths.starts[track], paths.starts[track + 1]
             point = first + min(max(int((arc_m + speed * step_s) / PATH_STEP_M), 0), stop - first - 2)
             slowest = min(bends_mps[point], bends_mps[point + 1])
             acceleration = min(acceleration, max((slowest - speed) / step_s, -params[3]))
 
-        # a vehicle that stops within the step stands from then on; it gets no farther than its path
+        # a vehicle that stops within the step remains at rest; it does not drive beyond the end of its path
         after = max(speed + acceleration * step_s, 0.0)
         driven_s = step_s
         if after == 0.0 and acceleration < 0:
             driven_s = min(speed / -acceleration, step_s)
-        way_m = 0.5 * (speed + after) * driven_s
-        arc_m, speed = min(arc_m + way_m, max(last_m, arc_m)), after
-        gap_m += max(leader_speed, 0.0) * step_s - way_m
-        give_way_m -= way_m
+        driven_m = 0.5 * (speed + after) * driven_s
+        arc_m, speed = min(arc_m + driven_m, max(last_m, arc_m)), after
+        gap_m += max(leader_speed, 0.0) * step_s - driven_m
+        give_way_m -= driven_m
         poses[step, 0], poses[step, 1], poses[step, 2] = pose_at(
             points_m, arc_m, motion[ENTRY], position[2], position[3]
         )
@@ -251,9 +250,9 @@ class SceneRows(NamedTuple):
 
     Attributes:
         starts: First row of each scene and the end of the last one, (R + 1,).
-        groups: A ``RoadUserGroup`` of each, (N,).
+        groups: ``RoadUserGroup`` of each, (N,).
         boxes: World x, y, yaw, length and width, (N, 5).
-        velocities_mps: (N, 2).
+        velocities_mps: World velocities, (N, 2).
     """
 
     starts: Int64Array
@@ -263,11 +262,11 @@ class SceneRows(NamedTuple):
 
 
 EgoRows = tuple[Float64Array, Float64Array]
-"""Boxes of the AVs, x, y, yaw, length and width, (R, 5), and their velocities (R, 2)."""
+"""Boxes of the AVs, x, y, yaw, length and width, (R, 5), and their velocities, (R, 2)."""
 
 
 class TrafficArrays(NamedTuple):
-    """R scenes as they are now.
+    """Current state of R scenes.
 
     Attributes:
         rows: The agents, N of them.
@@ -285,13 +284,13 @@ class TrafficArrays(NamedTuple):
 
 
 class Drivers(NamedTuple):
-    """K vehicles that are driven, scene by scene.
+    """K driven vehicles, scene by scene.
 
     Attributes:
-        scenes: Which of the R scenes each is in, ascending, (K,).
-        rows: Its row of the agents, -1 for the AV of the scene, ascending, (K,).
-        vehicles: Which of V vehicles it is, (K,).
-        routes: Its path, (K,).
+        scenes: Index of the scene, of R, of each vehicle, ascending, (K,).
+        rows: Agent row, -1 for the AV of the scene, ascending, (K,).
+        vehicles: Index among all V vehicles, (K,).
+        routes: Path, (K,).
     """
 
     scenes: Int64Array
@@ -302,7 +301,7 @@ class Drivers(NamedTuple):
 
 @kernel_jit
 def write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_rows: Int64Array) -> int:
-    """Write the road users of a scene, and the number of each of its rows, -1 for none; return how many there are."""
+    """Write the road users of a scene, and the object index of each of its rows, -1 for none; return their number."""
     starts, groups, boxes, velocities_mps = rows
     count = 0
     for row in range(starts[scene], starts[scene + 1]):
@@ -316,12 +315,12 @@ def write_objects(objects: Float64Array, scene: int, rows: SceneRows, object_row
 
 @kernel_jit
 def mark_lights(colors: ColorRows, scene: int, is_on: bool, ranks: Int64Array) -> None:
-    """Write the lights of the lanes of a scene, or put them out.
+    """Set the lights of the lanes of a scene, or clear them.
 
     Args:
         colors: Lights of R scenes.
         scene: One of them.
-        is_on: Whether they are written.
+        is_on: Whether to set or clear them.
         ranks: Light of each lane of the map, 0 for none.
     """
     frame = colors.frames[scene]
@@ -340,16 +339,16 @@ def drive_vehicles(
     give_way_m: Float64Array,
     poses: Float64Array,
 ) -> None:
-    """Move vehicles for some steps, each with what it sees now.
+    """Move vehicles for some steps, each based on the current state.
 
     Args:
         traffic: R scenes.
-        drivers: Who is moved.
+        drivers: The vehicles.
         paths: All paths.
-        motions: Motions of all vehicles, which are changed, (V, 7).
-        styles: How vehicles drive.
-        give_way_m: Gap to where each lets somebody pass, infinite for nowhere, (K,).
-        poses: Takes world x, y and yaw after each step, (K, T, 3).
+        motions: Motions of all vehicles, updated in place, (V, 7).
+        styles: Driving styles.
+        give_way_m: Gap to the position where each gives way, infinite without one, (K,).
+        poses: Output world x, y and yaw after each step, (K, T, 3).
     """
     rows, (ego_boxes, ego_velocities_mps) = traffic.rows, traffic.ego
     objects, object_rows = np.empty((len(rows.groups) + 1, OBJECT_FIELDS)), np.empty(len(rows.groups), np.int64)
@@ -361,7 +360,7 @@ def drive_vehicles(
         write_object(objects, count, ego_boxes[scene], ego_velocities_mps[scene])
         mark_lights(traffic.colors, scene, True, ranks)
         while index < len(drivers.scenes) and drivers.scenes[index] == scene:
-            # the AV is the object behind the agents
+            # the AV is the object after the agents
             row, box, own_row = drivers.rows[index], ego_boxes[scene], count
             if row >= 0:
                 box, own_row = rows.boxes[row], object_rows[row]

@@ -1,4 +1,4 @@
-"""Forecasts of road users: each keeps its speed, and vehicles follow the lane that they are on."""
+"""Forecasts of road users: all keep their speed, and vehicles follow their lane."""
 
 import math
 from typing import NamedTuple
@@ -18,13 +18,13 @@ from l5kit.simulation.lanes.leaders import OBJECT_FIELDS, write_object
 
 
 class Others(NamedTuple):
-    """The road users that may come near an AV.
+    """Road users that may come near an AV.
 
     Attributes:
-        boxes: World x, y, yaw, length and width now, (n, 5).
+        boxes: Current world x, y, yaw, length and width, (n, 5).
         poses: World poses from now on, (n, T + 1, 3).
-        groups: What they are, (n,).
-        objects: Rows of ``OBJECT_FIELDS`` now, (n, 9).
+        groups: ``RoadUserGroup`` of each, (n,).
+        objects: Current rows of ``OBJECT_FIELDS``, (n, 9).
     """
 
     boxes: Float64Array
@@ -34,7 +34,7 @@ class Others(NamedTuple):
 
 
 class Agents(NamedTuple):
-    """The agents of a scene now: world x, y, yaw, length and width, velocities, and what they are."""
+    """Current agents of a scene: world x, y, yaw, length and width; velocities; and ``RoadUserGroup``."""
 
     boxes: Float64Array
     velocities_mps: Float64Array
@@ -42,22 +42,22 @@ class Agents(NamedTuple):
 
 
 RADIUS = 8
-"""Column of objects with half their diagonal."""
+"""Column of objects that holds half the diagonal of the box."""
 
 _VEHICLE = int(RoadUserGroup.VEHICLE)
 _DRIFT_S = 3.0
-"""Time within which a vehicle that is turned against its lane comes to drive along it."""
+"""Time for a vehicle turned against its lane to align with it."""
 
 
 class Lanes(NamedTuple):
-    """Lanes, and what finds those near points."""
+    """Lanes, and a grid to find lanes near points."""
 
     arrays: LaneArrays
     grid: GridArrays
 
 
 def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
-    """Return the lanes that forecasts follow; without a map there are none."""
+    """Return the lanes for forecasts; none without a map."""
     if driving_map is not None and driving_map.num_lanes:
         return Lanes(lane_arrays(driving_map), driving_map.lane_grid.arrays)
     points_m, rows, starts = np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(1, np.int64)
@@ -71,16 +71,16 @@ def forecast_lanes(driving_map: DrivingMap | None) -> Lanes:
 def write_lane_forecast(
     box: Float64Array, velocity_mps: Float64Array, lanes: Lanes, step_s: float, poses: Float64Array
 ) -> bool:
-    """Write where a vehicle will be that keeps its speed and comes to drive along its lane, if it has one.
+    """Write the forecast of a vehicle that keeps its speed and aligns with its lane, if it has one.
 
-    Where a lane ends it goes on along the one ahead that turns least, and beyond the last one straight on.
+    At the end of a lane it continues on the straightest successor, and beyond the last lane straight.
 
     Args:
         box: World x, y, yaw, length and width, (5,).
-        velocity_mps: Its velocity in the world, (2,).
+        velocity_mps: World velocity, (2,).
         lanes: Lanes of the map.
         step_s: Time of a step.
-        poses: Takes world x, y and yaw from now on, (T + 1, 3).
+        poses: Output world x, y and yaw from now on, (T + 1, 3).
 
     Returns:
         Whether it moves on a lane; if not, nothing is written.
@@ -92,7 +92,7 @@ def write_lane_forecast(
     if lane < 0:
         return False
 
-    # where it is beside its lane, and how far turned against it, which it is less and less
+    # offset from the lane, and the angle to it, which decreases over time
     arc_m = arc_on_lane(lanes.arrays, lane, box[:2])[0]
     x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
     left_m = (box[1] - y) * along_x - (box[0] - x) * along_y
@@ -104,7 +104,7 @@ def write_lane_forecast(
             if ahead >= 0:
                 lane, arc_m = ahead, arc_m - length_m
 
-        # the rest of the turn leads it aside, until it drives along the lane
+        # the remaining angle moves it sideways, until it is aligned with the lane
         x, y, along_x, along_y = _line_at(lanes.arrays, lane, arc_m)
         poses[step, 0], poses[step, 1] = x - left_m * along_y, y + left_m * along_x
         aside = turn * max(1.0 - step * step_s / _DRIFT_S, 0.0)
@@ -116,7 +116,7 @@ def write_lane_forecast(
 
 @kernel_jit
 def _line_at(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float, float, float]:
-    """Return world x and y of a centre line at a length, also beyond its end, and the unit vector along it there."""
+    """Return world x and y of a centre line at an arc length, possibly beyond its end, and the unit tangent there."""
     line, lengths_m = lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane]
     edge = edge_at(lengths_m, arc_m)
     step_m = max(lengths_m[edge + 1] - lengths_m[edge], 1e-9)
@@ -134,12 +134,12 @@ def forecast_others(
     num_steps: int,
     step_s: float,
 ) -> Others:
-    """Return the road users that may come near an AV, and where they will be.
+    """Return the road users that may come near an AV, with their forecasts.
 
     Args:
-        ego: The state of the AV, its position first.
+        ego: State of the AV, starting with its position.
         agents: The agents of the scene.
-        reach: Who is farther away than so many metres and seconds at their own speed is left out.
+        reach: Distance in metres, plus seconds at their own speed, beyond which road users are skipped.
         lanes: Lanes of the map.
         num_steps: T.
         step_s: Time of a step.

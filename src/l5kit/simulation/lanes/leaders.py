@@ -1,8 +1,8 @@
-"""Leaders on paths: the nearest object ahead whose box meets the path of a vehicle, widened to its width.
+"""Leaders on paths: the nearest object ahead whose box overlaps the path of a vehicle, widened to its width.
 
-Only what lies within one and a half times the wanted gap to a standing leader is looked for, at least 20 m: there the
-pressure of a leader is below half of the highest acceleration. Objects are told apart by their boxes alone; a box whose
-centre is not ahead of the centre of the vehicle is none, so that two vehicles that touch do not wait for each other.
+The search is limited to one and a half times the desired gap to a standing leader, at least 20 m: beyond, the effect of
+a leader is below half of the highest acceleration. A box whose centre is not ahead of that of the vehicle is not a
+leader, so that two vehicles that touch do not wait for each other.
 """
 
 import math
@@ -18,13 +18,13 @@ OBJECT_FIELDS = 9
 """Columns of objects: x, y, cosine and sine of the heading, half length, half width, velocity x and y, radius."""
 
 _LAP_M = 0.2
-"""How far the straight pieces of a widened path reach into each other, which closes the outer side of bends."""
+"""Overlap of the straight pieces of a widened path, which closes the outer side of bends."""
 
 _JUMP_FROM = 9.0
-"""How far a box is at least, in parts of how near it has to be, both squared, for points to be jumped over."""
+"""Least ratio of squared distance to squared contact distance of a box for which points are skipped."""
 
 _ROUNDING_M = 1e-6
-"""What circles are wider than the boxes in them, so that no rounding leaves one out that the box itself would not."""
+"""Margin of bounding circles and strips, so that rounding never excludes a box that touches."""
 
 
 @kernel_jit
@@ -50,18 +50,18 @@ def find_leader(
 
     Args:
         points_m: The path, (p, 2).
-        position: Where on the path the vehicle is, where it came onto it, and offset and slope there.
+        position: Arc length of the vehicle on the path, arc length where it entered it, and offset and slope there.
         size: Half length and half width of the vehicle.
-        reach_m: Gap from which on nothing is looked for.
+        reach_m: Largest gap of the search.
         objects: Rows of :data:`OBJECT_FIELDS`.
         own_row: The row of the vehicle itself, or -1.
 
     Returns:
-        Metres, below 0 where boxes overlap, down to minus half a length, and metres per second; infinite and 0 without
-        a leader.
+        Metres, negative for overlapping boxes, down to minus half a length, and metres per second; infinity and 0
+        without a leader.
     """
-    # the points between the centre and the end of the reach, and how far aside of them the vehicle gets: its offset
-    # fades, and its slope adds p (1 - p)^2 of the fade at most, which is highest for p = 1 / 3, 4 / 27
+    # Points between the centre and the end of the reach, and the largest lateral deviation from them: the offset fades,
+    # and the slope adds at most p (1 - p)^2 of the fade length, with a maximum of 4 / 27 at p = 1 / 3.
     arc_m = position[0]
     first = index_along(arc_m, len(points_m) - 2)
     stop_m = arc_m + size[0] + reach_m
@@ -71,15 +71,15 @@ def find_leader(
     x, y, along_x, along_y = line_at(points_m, arc_m)
     frame = _frame_of(points_m, first, last)
     low_ahead, high_ahead, low_left, high_left, goes_ahead = _bounds_of(points_m, first, last, frame)
-    # middle and half of what the path spans ahead and to the left: a distance takes one comparison that way, which a
-    # processor foresees, while it guesses wrong at one of several of which any may hold
+    # Centre and half size of the bounds of the path ahead and to the left: then each distance test is one comparison,
+    # which a processor predicts better than one of several alternatives.
     middle_ahead, middle_left = 0.5 * (low_ahead + high_ahead), 0.5 * (low_left + high_left)
     half_ahead, half_left = 0.5 * (high_ahead - low_ahead) + wide_m, 0.5 * (high_left - low_left) + wide_m
     half_ahead, half_left = half_ahead + _LAP_M + _ROUNDING_M, half_left + _ROUNDING_M
     best_m, best_speed = stop_m, 0.0
     begin_m = first * PATH_STEP_M
     for row in range(len(objects)):
-        # circles around the boxes first, of which one or two of thirty come near the path
+        # first compare circles around the boxes; one or two of thirty are near the path
         x_m, y_m = objects[row, 0] - frame[0], objects[row, 1] - frame[1]
         ahead_m, beside_m = x_m * frame[2] + y_m * frame[3], y_m * frame[2] - x_m * frame[3]
         outside_m = max(abs(ahead_m - middle_ahead) - half_ahead, abs(beside_m - middle_left) - half_left)
@@ -88,7 +88,7 @@ def find_leader(
         most_m = max(best_m - begin_m, 0.0) + objects[row, 8] + wide_m + _LAP_M
         if row == own_row or x_m * x_m + y_m * y_m > most_m * most_m:
             continue
-        # then boxes, as wide as the object is in the frame of the path
+        # then compare boxes, by their extent in the frame of the path
         along = abs(objects[row, 2] * frame[2] + objects[row, 3] * frame[3])
         across = abs(objects[row, 3] * frame[2] - objects[row, 2] * frame[3])
         near_m = along * objects[row, 4] + across * objects[row, 5] + wide_m + _LAP_M
@@ -97,13 +97,13 @@ def find_leader(
         is_far |= (beside_m < low_left - wide_near_m) | (beside_m > high_left + wide_near_m)
         if is_far:
             continue
-        # a piece reaches as far ahead as the path is long up to its end, so that those before meet nothing
+        # the path length is at least the distance ahead, so earlier pieces cannot touch the box
         start = first + max(int((ahead_m - near_m) / PATH_STEP_M) - 1, 0)
         leave_m = ahead_m + near_m if goes_ahead else np.inf
         contact_m, speed = first_contact(
             points_m, position, (size[1], wide_m), (start, best_m, leave_m), frame, objects[row]
         )
-        # who touches the vehicle counts only if its centre is ahead of that of the vehicle
+        # a box that touches the vehicle counts only if its centre is ahead of that of the vehicle
         is_beside = contact_m < arc_m + size[0]
         if is_beside and (objects[row, 0] - x) * along_x + (objects[row, 1] - y) * along_y <= 0:
             continue
@@ -116,7 +116,7 @@ def find_leader(
 
 @kernel_jit
 def _frame_of(points_m: Float64Array, first: int, last: int) -> tuple[float, float, float, float]:
-    """Return a point of a path and the unit vector from there to another, any one where they are in the same place."""
+    """Return a point of a path and the unit vector from there to another; any direction if they coincide."""
     x, y = points_m[last, 0] - points_m[first, 0], points_m[last, 1] - points_m[first, 1]
     length_m = math.sqrt(x * x + y * y)
     if length_m < 1e-9:
@@ -128,7 +128,7 @@ def _frame_of(points_m: Float64Array, first: int, last: int) -> tuple[float, flo
 def _bounds_of(
     points_m: Float64Array, first: int, last: int, frame: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float, bool]:
-    """Return how far a part of a path is behind, ahead, right and left in a frame, and whether it always goes ahead."""
+    """Return the bounds of a part of a path in a frame (back, front, right, left), and whether it only goes ahead."""
     low_ahead, high_ahead, low_left, high_left, goes_ahead, before_m = 0.0, 0.0, 0.0, 0.0, True, 0.0
     for point in range(first + 1, last + 1):
         x, y = points_m[point, 0] - frame[0], points_m[point, 1] - frame[1]
@@ -149,11 +149,11 @@ def first_contact(
     frame: tuple[float, float, float, float],
     item: Float64Array,
 ) -> tuple[float, float]:
-    """Return where a widened path first meets a box, infinite for nowhere, and the speed of the box along it.
+    """Return where a widened path first touches a box, infinite without contact, and the speed of the box along it.
 
-    ``width`` is half the width of the path and the farthest that it gets from its line, ``span`` the first point and
-    the length and the way ahead in the frame at which the search ends. Points from which the box is too far are jumped
-    over.
+    ``width`` is half the width of the path and its largest lateral extent from the line, ``span`` the first point, and
+    the arc length and the distance ahead in the frame at which the search ends. Points too far from the box are
+    skipped.
     """
     arc_m, entry_m, offset_m, slope = position
     half_m, wide_m = width
@@ -168,15 +168,15 @@ def first_contact(
         far_y = max(abs(y * item[2] - x * item[3]) - item[5], 0.0)
         far_m2 = far_x * far_x + far_y * far_y
         if far_m2 > near_m2:
-            # near the box it takes longer to find how far may be jumped than to look at the next points
+            # near the box, computing the jump takes longer than testing the next points
             jump = 1
             if far_m2 > _JUMP_FROM * near_m2:
                 jump = max(index_along(math.sqrt(far_m2) - math.sqrt(near_m2), last), 1)
             point += jump
             continue
 
-        # the box in the frame of the piece, which is as far to the left all along as in its middle; pieces overlap a
-        # bit, and the first one begins at the vehicle
+        # The box in the frame of the piece, whose lateral offset is that of its middle. Pieces overlap a bit, and the
+        # first one starts at the vehicle.
         along_x = (points_m[point + 1, 0] - points_m[point, 0]) / PATH_STEP_M
         along_y = (points_m[point + 1, 1] - points_m[point, 1]) / PATH_STEP_M
         begin_m = point * PATH_STEP_M
@@ -204,10 +204,10 @@ def _nearest_in_strip(
     low_m: float,
     high_m: float,
 ) -> float:
-    """Return the smallest x, at least ``low_m``, of what of a box lies within half a strip of y = 0; infinite for none.
+    """Return the smallest x, at least ``low_m``, of a box inside a strip around y = 0; infinite without overlap.
 
-    The box has a centre, the cosine and sine of its heading, and half a length and width. What is beyond ``high_m``
-    may be none.
+    The box is given by centre, cosine and sine of its heading, and half length and width; the strip by half its width.
+    Overlap beyond ``high_m`` may be reported as none.
     """
     x, y = centre
     cos, sin = direction
@@ -217,7 +217,7 @@ def _nearest_in_strip(
     if (x + reach_x <= low_m) | (x - reach_x > high_m) | (abs(y) - reach_y >= half_strip_m):
         return np.inf
 
-    # corners within the strip, and where sides cross its edges: the extremes in x of the part that is cut out
+    # corners in the strip, and crossings of sides with its edges, bound the overlap in x
     nearest_m, farthest_m = np.inf, -np.inf
     before_x, before_y = x + long_x - wide_x, y + long_y - wide_y
     for corner in range(4):

@@ -1,4 +1,4 @@
-"""Bends of paths: how fast a driver may be at each point, on paths to which more may come."""
+"""Bends of paths: highest speed of a driver at each point, computed incrementally as paths are added."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from l5kit.lanes.lane_paths import PathArrays, write_highest_speeds
 
 
 class PathBends:
-    """Speeds in bends for one driver, each path looked at once.
+    """Cached speeds in bends for one driver.
 
     Args:
-        lateral_mps2: Acceleration across in bends, above 0; None where bends do not matter.
-        braking_mps2: How hard the driver brakes before a bend, above 0.
+        lateral_mps2: Lateral acceleration in bends, above 0; None to ignore bends.
+        braking_mps2: Braking before a bend, above 0.
     """
 
     def __init__(self, lateral_mps2: float | None, braking_mps2: float) -> None:
@@ -20,19 +20,19 @@ class PathBends:
         self._num_bent = 0
 
     def on(self, paths: PathArrays) -> Float64Array:
-        """Return how fast the driver may be at each point of paths, (P,); of length 0 where bends do not matter.
+        """Return the highest speed at each point of paths, (P,); of length 0 if bends are ignored.
 
         Args:
-            paths: The paths, the first of which are those of the last call.
+            paths: The paths, starting with those of the last call.
         """
         num_paths = len(paths.lengths_m)
         if self._lateral_mps2 is not None and self._num_bent < num_paths:
             known, self._bends_mps = self._bends_mps, np.empty(len(paths.points_m))
             self._bends_mps[: len(known)] = known
             new = slice(self._num_bent, None)
-            of_new = paths._replace(
+            new_paths = paths._replace(
                 starts=paths.starts[new], lengths_m=paths.lengths_m[new], piece_starts=paths.piece_starts[new]
             )
-            write_highest_speeds(of_new, float(self._lateral_mps2), self._braking_mps2, False, self._bends_mps)
+            write_highest_speeds(new_paths, float(self._lateral_mps2), self._braking_mps2, False, self._bends_mps)
             self._num_bent = num_paths
         return self._bends_mps

@@ -1,4 +1,4 @@
-"""Logged poses of the tracks and AVs of a batch of scenes, the paths of the AVs, and which vehicles follow lanes."""
+"""Logged poses of the tracks and AVs of a batch of scenes, paths of the AVs, and the vehicles that follow lanes."""
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from l5kit.simulation.engine.scene_batch import SceneBatch
 
 
 def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
-    """Return the logged poses of tracks in the frames that are simulated; those not wanted have no rows.
+    """Return the logged poses of tracks in the simulated frames; unwanted tracks have no rows.
 
     Args:
         batch: The scenes.
-        is_wanted: Which of the tracks of the batch, (T,).
+        is_wanted: Mask of the tracks of the batch, (T,).
     """
     tracks = batch.tracks
     counts = np.zeros(len(tracks), np.int64)
@@ -38,7 +38,7 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
         of_rows = scenes[-1].track_rows
         counts += np.bincount(of_rows[is_wanted[of_rows]], minlength=len(tracks))
 
-    # rows of all scenes behind each other, sorted by track, each written behind the last one of its track
+    # rows of all scenes, sorted by track, each appended to those of its track
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     positions_m, yaws_rad = np.empty((int(starts[-1]), 2)), np.empty(int(starts[-1]))
     ends = starts[:-1].copy()
@@ -53,7 +53,7 @@ def poses_of_tracks(batch: SceneBatch, is_wanted: BoolArray) -> TrackPoses:
 
 
 def poses_of_avs(batch: SceneBatch) -> TrackPoses:
-    """Return the logged poses of the AVs in the frames that are simulated, a track for each scene."""
+    """Return the logged poses of the AVs in the simulated frames, one track for each scene."""
     expert = batch.expert
     counts = expert.num_frames
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -63,15 +63,15 @@ def poses_of_avs(batch: SceneBatch) -> TrackPoses:
 
 
 def find_lane_followers(batch: SceneBatch) -> BoolArray:
-    """Return which tracks of a batch are of vehicles that follow lanes, (T,).
+    """Return the mask of tracks of a batch whose vehicles follow lanes, (T,).
 
-    They are vehicles that come 1 m or more away from where the log first has them among the frames that are simulated,
-    and that are on a lane there: within 2 m of one that is turned by at most 45 degrees against them.
+    These are vehicles that move 1 m or more away from their first logged position in the simulated frames, and that are
+    on a lane there: within 2 m of one that is turned by at most 45 degrees against them.
 
     Args:
         batch: The scenes; without a map no vehicle follows lanes.
     """
-    return batch.once(_find_lane_followers).copy()  # rules for agents and drivers ask for the same
+    return batch.once(_find_lane_followers).copy()  # cached, as control rules and drivers both need it
 
 
 def _find_lane_followers(batch: SceneBatch) -> BoolArray:
@@ -95,7 +95,7 @@ def _sort_rows(
     positions_m: Float64Array,
     headings_rad: Float64Array,
 ) -> None:
-    """Write centroids and yaws of rows (N,) of records behind those of their tracks, which end at ``ends``."""
+    """Append centroids and yaws of rows (N,) of records to those of their tracks, which end at ``ends``."""
     centroids_m, yaws_rad = columns
     for index in range(len(rows)):
         row, track = rows[index], tracks[index]
@@ -108,7 +108,7 @@ def _sort_rows(
 
 @kernel_jit
 def _mark_on_lanes(poses: TrackArrays, lanes: LaneArrays, grid: GridArrays, is_marked: BoolArray) -> None:
-    """Take the marks from tracks whose first row is on no lane."""
+    """Unmark tracks whose first row is on no lane."""
     for track in range(len(is_marked)):
         if is_marked[track]:
             row = poses.starts[track]
@@ -116,11 +116,11 @@ def _mark_on_lanes(poses: TrackArrays, lanes: LaneArrays, grid: GridArrays, is_m
 
 
 def paths_of_avs(batch: SceneBatch, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS) -> LanePaths:
-    """Return the path of the AV of each of S scenes, by its poses in the frames that are simulated; S paths.
+    """Return the path of the AV of each of S scenes, from its poses in the simulated frames; S paths.
 
     Args:
         batch: The scenes.
-        unknown_limit_mps: Speed limit where the map does not say one, above 0.
+        unknown_limit_mps: Speed limit where the map has none, above 0.
     """
     poses, driving_map = poses_of_avs(batch), batch.driving_map
     straight = straight_paths(poses, limit_mps=unknown_limit_mps)

@@ -1,1 +1,1 @@
-"""A planner in a loop without a dataset: moments come in, plans go out."""
+"""Sessions: run a planner online, without a dataset; moments in, plans out."""

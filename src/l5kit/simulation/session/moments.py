@@ -1,4 +1,4 @@
-"""Moments: what an AV knows of itself, of others and of lights at one time, checked, and as records of one frame."""
+"""Moments: validated input of a session at one time (AV, road users, lights), and their records of one frame."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from l5kit.simulation.engine.scene_batch import RoadMap
 
 _PREFIX: Final = "PERCEPTION_LABEL_"
 FURTHEST_M: Final = 1e7
-"""Coordinates lie so near to the origin of the world at most."""
+"""Largest coordinate in the world frame."""
 
 _GREATEST_ANGLE_RAD: Final = 1e6
 _GREATEST_SIZE_M: Final = 100.0
@@ -31,21 +31,21 @@ _HOST: Final = "session"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SeenObjects:
-    """The N road users that are seen at one moment.
+    """The N road users seen at one moment.
 
     Attributes:
-        track_ids: A whole number from 0 on for each, none of them twice, (N,); the same road user keeps its number.
+        track_ids: Unique whole numbers from 0 on, (N,); a road user keeps its number over time.
         classes: Names such as ``CAR``, ``CYCLIST`` or ``PEDESTRIAN``, N of ``PERCEPTION_LABELS`` with or without
             their prefix; or the probability of each of these labels, (N, 17).
-        positions_m: World x and y of the middles of their boxes, (N, 2).
+        positions_m: World x and y of the box centres, (N, 2).
         headings_rad: World headings, counter-clockwise from x, (N,).
-        sizes_m: Length along the heading and width, (N, 2), or height, too, (N, 3); above 0, up to 100 m.
+        sizes_m: Length and width, (N, 2), or with height, (N, 3); above 0, up to 100 m.
         velocities_mps: World x and y, up to 1000 m/s, (N, 2).
-        observations: The same as one frame.
+        observations: The same as observations of one frame.
 
     Raises:
-        InvalidArgumentError: An array has another shape, a value is not finite or out of its range, a track id is no
-            whole number or there twice, or there is no such class.
+        InvalidArgumentError: An array has a wrong shape, a value is not finite or out of its range, a track id is not a
+            whole number or appears twice, or there is no such class.
     """
 
     track_ids: ArrayLike
@@ -64,7 +64,7 @@ class SeenObjects:
                 f"classes has {len(self.classes)} entries, but track_ids {size}; each road user has one of each"
             )
         sizes_m = _as_columns(self.sizes_m, size)
-        if sizes_m.ndim == 2 and sizes_m.shape[1] == 2:  # planners read no heights
+        if sizes_m.ndim == 2 and sizes_m.shape[1] == 2:  # heights are not used by planners
             sizes_m = np.column_stack([sizes_m, np.full(len(sizes_m), _USUAL_HEIGHT_M)])
         has_probabilities = isinstance(self.classes, np.ndarray) and self.classes.ndim == 2
         observations = Observations(
@@ -97,7 +97,7 @@ class SeenObjects:
                     f"{name} of track {int(observations.track_ids[row])} is {values[row].tolist()}; values must be "
                     f"{lowest} at most {most:g}"
                 )
-        observations.to_agent_rows(1)  # refuses tracks that are there twice
+        observations.to_agent_rows(1)  # refuses duplicate tracks
         object.__setattr__(self, "observations", observations)
 
     @classmethod
@@ -112,18 +112,18 @@ class SeenObjects:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moment:
-    """What an AV knows at one time, in the world frame of its map.
+    """State of the world at one time as known to the AV, in the world frame of its map.
 
     Attributes:
-        timestamp_ns: When, nanoseconds on any clock that runs forward.
+        timestamp_ns: Time in nanoseconds, on any monotonic clock.
         position_m: World x and y, or x, y and z, of the centre of the AV.
         heading_rad: World heading, counter-clockwise from x.
-        speed_mps: Speed along the heading, below 0 backwards.
-        acceleration_mps2: Along the heading; None for the change of speed since a step ago.
-        steering_rad: Angle of the front wheels, left positive; None for that of the turn since a step ago.
+        speed_mps: Speed along the heading, negative if reversing.
+        acceleration_mps2: Acceleration along the heading; None to derive it from the speeds of the last step.
+        steering_rad: Angle of the front wheels, left positive; None to derive it from the turn over the last step.
         objects: The road users that are seen.
         lights: Colour of the light of lanes, ``GREEN``, ``YELLOW`` or ``RED``, by the id of the lane on the map.
-        active_faces: Ids of traffic light faces (bulbs) of the map that are on, where one knows these.
+        active_faces: Ids of traffic light faces (bulbs) of the map that are on, if known.
 
     Raises:
         InvalidArgumentError: A value is not finite or out of its range; the message names it.
@@ -143,7 +143,7 @@ class Moment:
         is_whole = isinstance(self.timestamp_ns, int | np.integer) and not isinstance(self.timestamp_ns, bool)
         if not is_whole or not -(2**63) <= self.timestamp_ns < 2**63:
             raise InvalidArgumentError(
-                f"timestamp_ns must be a whole number of nanoseconds, of 64 bits, got {self.timestamp_ns!r}; for "
+                f"timestamp_ns must be a whole number of nanoseconds in 64 bits, got {self.timestamp_ns!r}; for "
                 "seconds pass round(seconds * 1e9)"
             )
         position_m = np.asarray(self.position_m, np.float64)
@@ -164,7 +164,7 @@ class Moment:
                 continue
             if not isinstance(value, int | float | np.integer | np.floating) or not abs(float(value)) <= most:
                 raise InvalidArgumentError(f"{name} is {value!r}; it must be finite and at most {most:g}")
-        if isinstance(self.active_faces, str):  # each of its letters would be a face, and no light be on
+        if isinstance(self.active_faces, str):  # would be read as a list of single letters
             raise InvalidArgumentError(f"active_faces is {self.active_faces!r}; it must be a list of ids of faces")
         for lane, color in self.lights.items():
             if color not in LIGHT_COLORS:
@@ -173,17 +173,17 @@ class Moment:
                 )
 
     def to_records(self, road: RoadMap | None) -> SceneRecords:
-        """Return the moment as a scene of one frame, whose agents are sorted by their tracks.
+        """Return the moment as a scene of one frame, with agents sorted by track.
 
         Args:
             road: The map with the lanes of ``lights``.
 
         Raises:
-            InvalidArgumentError: There is no such lane, or it has no light of the colour.
+            InvalidArgumentError: There is no such lane, or its lights lack the colour.
         """
-        # the faces that show the colours to the lanes; some show theirs to several
+        # faces that show the colours to the lanes; a face may serve several lanes
         known: Mapping[str, Mapping[str, list[str]]] = {} if road is None or not self.lights else road.faces_of_lanes
-        of_lanes: list[str] = []
+        lane_faces: list[str] = []
         for lane, color in self.lights.items():
             if lane not in known:
                 raise InvalidArgumentError(
@@ -192,8 +192,8 @@ class Moment:
             if color not in known[lane]:
                 on_map = ", ".join(sorted(known[lane])) or "none"
                 raise InvalidArgumentError(f"lights has {color} for lane {lane!r}; its lights on the map are: {on_map}")
-            of_lanes += known[lane][color]
-        faces = [*self.active_faces, *dict.fromkeys(of_lanes)]
+            lane_faces += known[lane][color]
+        faces = [*self.active_faces, *dict.fromkeys(lane_faces)]
         statuses = np.zeros((len(faces), len(TL_FACE_LABELS)), np.float32)
         statuses[:, TL_FACE_LABEL_TO_INDEX["ACTIVE"]] = 1.0
         scene = SceneArrays(
@@ -210,13 +210,13 @@ class Moment:
 
 
 def _as_columns(values: ArrayLike, size: int) -> Float64Array:
-    """Return rows as float64; an empty list has the columns that are asked for."""
+    """Return rows as float64; an empty list becomes (0, 2)."""
     array = np.asarray(values, np.float64)
     return array if size or array.ndim == 2 else np.zeros((0, 2))
 
 
 def _probabilities_of(classes: Sequence[str] | NumericArray) -> NumericArray:
-    """Return the probability of each label, (N, 17), of names of classes."""
+    """Return the label probabilities, (N, 17), of class names."""
     labels = []
     for name in classes:
         label = f"{_PREFIX}{str(name).removeprefix(_PREFIX)}"

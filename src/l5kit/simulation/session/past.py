@@ -1,4 +1,4 @@
-"""The past of a session: the moments of the last seconds, and the frames a step apart that planners see of them."""
+"""Past of a session: moments of the last seconds, and the frames one step apart that planners see of them."""
 
 from collections import deque
 from typing import Final
@@ -13,18 +13,18 @@ from l5kit.geometry.angle import angular_distance
 from l5kit.geometry.transform import rotations33_as_yaws, yaws_as_rotations33
 
 _SHORTEST_NS: Final = 1_000_000
-"""Moments are that far apart at least, and so near to the time of a frame are that frame."""
+"""Least time between moments; a moment this close to the time of a frame is used as that frame."""
 
 _FASTEST_MPS: Final = 150.0
 _SLACK_M: Final = 2.0
 
 
 class KeptPast:
-    """Moments as scenes of one frame, no more of them than planners look back.
+    """Recent moments as scenes of one frame, limited to the history that planners use.
 
     Args:
-        step_ns: Time between two frames that planners see.
-        num_frames: Frames that they see at most, the current one included.
+        step_ns: Time between two frames of the planner.
+        num_frames: Largest number of frames of the planner, including the current one.
         longest_gap_ns: Longest time between two moments.
     """
 
@@ -47,11 +47,11 @@ class KeptPast:
         self._speeds.clear()
 
     def add(self, moment: SceneRecords, *, speed_mps: float) -> None:
-        """Keep a moment, and forget those for which no planner asks any more.
+        """Add a moment, and forget those beyond the history of the planner.
 
         Raises:
-            InvalidArgumentError: Its time is not after that of the last one, or too long after it, or the AV is
-                elsewhere.
+            InvalidArgumentError: Its time is not after that of the last moment, or too long after it, or the AV has
+                jumped.
         """
         now_ns = int(moment.frames["timestamp"][0])
         if self._moments:
@@ -59,8 +59,8 @@ class KeptPast:
             since_ns = now_ns - last_ns
             if since_ns < _SHORTEST_NS:
                 raise InvalidArgumentError(
-                    f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; time must go on by "
-                    f"{_SHORTEST_NS * 1e-9:g} s at least. Call reset() to begin anew"
+                    f"timestamp_ns is {now_ns}, {since_ns * 1e-9:g} s after the last moment; moments must be at least "
+                    f"{_SHORTEST_NS * 1e-9:g} s apart. Call reset() to begin anew"
                 )
             if since_ns > self._longest_gap_ns:
                 raise InvalidArgumentError(
@@ -74,7 +74,7 @@ class KeptPast:
                     "does not jump. Call reset() to begin anew"
                 )
         self._moments.append((now_ns, moment))
-        # frames may be a tenth of a step longer than steps, and between two moments one is made
+        # steps between frames may be a tenth longer, and one moment more is needed for interpolation
         oldest_ns = now_ns - (self._num_frames - 1) * (self._step_ns + self._step_ns // 10)
         while len(self._moments) > 1 and self._moments[1][0] <= oldest_ns:
             self._moments.popleft()
@@ -83,16 +83,16 @@ class KeptPast:
             self._speeds.popleft()
 
     def acceleration_mps2(self) -> float:
-        """Return the change of the speed of the AV since a step ago, m/s2; 0 without a moment before."""
+        """Return the acceleration of the AV over the last step, m/s2; 0 with a single moment."""
         (before_ns, before_mps), (now_ns, now_mps) = self._speeds[0], self._speeds[-1]
         return 0.0 if now_ns == before_ns else (now_mps - before_mps) / ((now_ns - before_ns) * 1e-9)
 
     def frames(self) -> SceneRecords:
-        """Return the past as a scene of frames a step apart, whose last one is the last moment.
+        """Return the past as a scene of frames one step apart; the last frame is the last moment.
 
-        Moments that are a step apart, give or take a tenth, are frames as they are, like those of a log. Of others
-        frames are made at the times of the steps: poses and velocities lie on the line between two moments, whoever is
-        in one of both only is where the nearer one has it, and lights are as last seen.
+        Moments one step apart, within a tenth of it, are used as they are, like frames of a log. Otherwise frames are
+        interpolated at the times of the steps: poses and velocities linearly between two moments; a road user that is
+        in only one of the two keeps its state in the nearer moment; lights keep their last state.
         """
         recent = list(self._moments)[-self._num_frames :]
         gaps_ns = np.diff([time_ns for time_ns, _ in recent])
@@ -103,12 +103,12 @@ class KeptPast:
         return _joined([self._at(int(each), times_ns) for each in wanted_ns[wanted_ns >= times_ns[0] - _SHORTEST_NS]])
 
     def _at(self, wanted_ns: int, times_ns: Int64Array) -> SceneRecords:
-        """Return a frame at a time, as it is where a moment is."""
+        """Return the frame at a time: the moment at that time, or an interpolated one."""
         nearest = int(np.argmin(np.abs(times_ns - wanted_ns)))
         if abs(int(times_ns[nearest]) - wanted_ns) <= _SHORTEST_NS:
             return self._moments[nearest][1]
 
-        # the AV on the line between the two moments around the time, its heading the short way round
+        # interpolate the AV between the two moments, its heading along the shorter arc
         following = int(np.searchsorted(times_ns, wanted_ns))
         before, after = self._moments[following - 1][1], self._moments[following][1]
         before_ns, after_ns = times_ns[following - 1 : following + 1].tolist()
@@ -119,7 +119,7 @@ class KeptPast:
         yaws_rad = [rotations33_as_yaws(each.frames["ego_rotation"]) for each in (before, after)]
         frames["ego_rotation"] = yaws_as_rotations33(yaws_rad[0] + part * angular_distance(yaws_rad[1], yaws_rad[0]))
 
-        # whoever is in both frames lies on the line between them; rows are sorted by tracks
+        # interpolate agents that are in both moments; rows are sorted by track
         near, far, weight = (before, after, part) if part <= 0.5 else (after, before, 1 - part)
         agents = near.agents.copy()
         _, rows, others = np.intersect1d(agents["track_id"], far.agents["track_id"], return_indices=True)
@@ -133,7 +133,7 @@ class KeptPast:
 
 
 def _joined(moments: list[SceneRecords]) -> SceneRecords:
-    """Return scenes of one frame as one scene."""
+    """Return scenes of one frame joined to one scene."""
     frames: RecordArray = np.concatenate([each.frames for each in moments])
     frames[AGENT_INTERVAL] = intervals_of_counts(np.array([len(each.agents) for each in moments]))
     frames[FACE_INTERVAL] = intervals_of_counts(np.array([len(each.tl_faces) for each in moments]))

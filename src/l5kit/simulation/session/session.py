@@ -1,4 +1,4 @@
-"""Session: a planner in a loop of 10 to 50 Hz, which sees moments as drivers of a simulation see frames."""
+"""Session: runs a planner online at 10 to 50 Hz on moments, which it sees like frames of a simulation."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -27,36 +27,36 @@ from l5kit.simulation.session.past import KeptPast
 from l5kit.simulation.vehicle_models import VehicleGeometry, VehicleStates
 
 _LEAST_PAST_S: Final = 1.0
-"""Drivers look for those who have vanished that far back."""
+"""Least past that is kept: drivers search it for road users that have disappeared."""
 
 _LONGEST_PAST_S: Final = 60.0
 _AHEAD_S: Final = 60.0
 _RENEWED_S: Final = 30.0
-"""Where nobody gives a route, it leads on for the first of these, and is made anew after the second."""
+"""Without a given route, one of the first duration is made, and renewed after the second."""
 
 _FURTHEST_FROM_ROUTE_M: Final = 30.0
 _LINE_STEP_M: Final = 0.3
-"""Distance of the poses that are made of a line. Paths reach as far as one gets in a step for each of them with the
-limits, so that this is as slow as limits may be: 3 m/s for steps of 0.1 s."""
+"""Spacing of the poses sampled from a line. Paths extend as far as the speed limits allow in one step per pose, so a
+route is covered only where limits are at least 3 m/s, for steps of 0.1 s."""
 
 _MOST_POSES: Final = 1_000_000
 
 
 class SessionError(L5KitError, RuntimeError):
-    """The planner of a session gives nothing that can be driven."""
+    """The planner of a session returned a plan that cannot be driven."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an AV is to do.
+    """Planned motion of an AV.
 
     Attributes:
-        timestamp_ns: Time of the moment that was planned for.
+        timestamp_ns: Time of the moment that the plan starts from.
         times_s: Seconds from then, ascending, (T,).
-        poses: Where the centre of the AV is to be at these times: world x, y in metres and yaw in radians, (T, 3).
-        controls: Controls of the vehicle model of the planner, (A,), whose holding the poses show; None for a planner
-            of poses.
-        is_fallback: Whether the poses are those of the fallback.
+        poses: Centre of the AV at these times: world x, y in metres and yaw in radians, (T, 3).
+        controls: Controls of the vehicle model of the planner, (A,), of which the poses are a rollout; None for a
+            planner of poses.
+        is_fallback: Whether the poses come from the fallback.
     """
 
     timestamp_ns: int
@@ -67,29 +67,28 @@ class Plan:
 
 
 class Session:
-    """A planner in a loop: it takes what is known at each moment, keeps the past, and gives plans.
+    """Online planner: it takes what is known at each moment, keeps the past, and returns plans.
 
-    The planner is called as the driver of the AV is in a simulation, with the same samples of the same records: fed
-    with the frames of one it plans the same. Moments may come at any rate. The planner sees frames that are
-    ``facts.step_time_s`` apart, as in its training: moments as they are where they come at this rate, and else frames
-    between moments (:meth:`~l5kit.simulation.session.past.KeptPast.frames`). A moment that is refused changes nothing.
-    Memory is bounded by the past that the planner looks at. A session is for one thread.
+    The planner is called like the driver of the AV in a simulation, with the same samples of the same records: given
+    the frames of a simulation it returns the same plans. Moments may arrive at any rate. The planner sees frames
+    ``facts.step_time_s`` apart, as in its training: the moments themselves if they arrive at this rate, else frames
+    interpolated between them (:meth:`~l5kit.simulation.session.past.KeptPast.frames`). A refused moment changes
+    nothing. Memory is bounded by the past that the planner uses. A session is not thread-safe.
 
     Args:
-        planner: A driver of AVs, or one in its seat; :func:`l5kit.closedloop.open_session` finds it by name.
+        planner: A driver of AVs, or an ``EgoSeat`` with one; :func:`l5kit.closedloop.open_session` finds it by name.
         road: The map; None without one.
-        facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
-        route: Where to drive, in the world: points of a line, (N, 2), such as ``line_m`` of a route of the map; or
-            poses of a drive, a step apart, (N, 3), as a log has them. None for the lane of the AV, and then the
-            straightest ones.
-        past_s: How far back the planner may look, seconds; None for what it takes, at least 1 s.
+        facts: Size of the AV and step time; those of L5Kit 1.5 by default.
+        route: Route in the world frame: points of a line, (N, 2), such as ``line_m`` of a route of the map; or poses
+            one step apart, (N, 3), as in a log. None to follow the lane of the AV and then the straightest successors.
+        past_s: History for the planner, seconds; None for the history of its samples, at least 1 s.
         longest_gap_s: Longest time between two moments.
-        most_objects: Most road users in a moment.
-        threshold: What the probability of a label must be above for a road user to be of its class.
+        most_objects: Largest number of road users in a moment.
+        threshold: A road user has a class if the probability of its label is above this.
 
     Raises:
-        InvalidArgumentError: The route is none, a number is out of its range, the planner replays logs, or it was
-            trained with another step.
+        InvalidArgumentError: The route is invalid, a number is out of its range, the planner replays logs, or it was
+            trained with another step time.
     """
 
     def __init__(
@@ -107,15 +106,17 @@ class Session:
         require_facts(facts)
         self.facts = facts or LogFacts()
         self._seat = planner if isinstance(planner, EgoSeat) else EgoSeat(planner)
-        # drivers that only logs can ask are refused, and networks whose steps are others
+        # refuse drivers that need a log, and networks with another step time
         driver, step_time_s = self._seat.driver, self.facts.step_time_s
         if isinstance(driver, Replay):
-            raise InvalidArgumentError("planner replays a log, and a session has none; take another one, such as rules")
-        of_training_s = getattr(getattr(driver, "dataset", None), "route_step_time_s", step_time_s)
-        if abs(of_training_s - step_time_s) > 1e-6:
             raise InvalidArgumentError(
-                f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {of_training_s:g} s; "
-                f"pass LogFacts(step_time_s={of_training_s:g}), as moments may come at any rate"
+                "planner replays a log, but a session has none; use another planner, such as rules"
+            )
+        training_step_s = getattr(getattr(driver, "dataset", None), "route_step_time_s", step_time_s)
+        if abs(training_step_s - step_time_s) > 1e-6:
+            raise InvalidArgumentError(
+                f"facts.step_time_s is {step_time_s:g}, but the network was trained with steps of {training_step_s:g} "
+                f"s; pass LogFacts(step_time_s={training_step_s:g}), as moments may come at any rate"
             )
         if past_s is not None and not 0 <= past_s <= _LONGEST_PAST_S:
             raise InvalidArgumentError(f"past_s is {past_s}; it must be from 0 to {_LONGEST_PAST_S:g} s, or None")
@@ -125,7 +126,7 @@ class Session:
             )
         if not 0 <= threshold < 1:
             raise InvalidArgumentError(
-                f"threshold is {threshold}; it must be at least 0 and below 1, or nobody is seen"
+                f"threshold is {threshold}; it must be at least 0 and below 1, or no road user is seen"
             )
         if most_objects < 0:
             raise InvalidArgumentError(f"most_objects is {most_objects}; it must be 0 or more")
@@ -144,39 +145,39 @@ class Session:
         self._frame, self._frame_ns = 0, 0
 
     def step(self, moment: Moment) -> Plan:
-        """Take a moment, and return the plan for it; see :meth:`observe` and :meth:`plan`."""
+        """Add a moment, and return the plan for it; see :meth:`observe` and :meth:`plan`."""
         self.observe(moment)
         return self.plan()
 
     def observe(self, moment: Moment) -> None:
-        """Take a moment without asking for a plan.
+        """Add a moment without planning.
 
         Raises:
-            InvalidArgumentError: Its time is not after that of the moment before, or too long after it, the AV has
-                jumped, there are too many road users, or a lane of its lights is not on the map.
+            InvalidArgumentError: The time is not after the last moment, or too long after it, the AV has jumped, there
+                are too many road users, or a lane of the lights is not on the map.
         """
         if len(moment.objects) > self._most_objects:
             raise InvalidArgumentError(
                 f"objects has {len(moment.objects)} road users, more than the {self._most_objects} of most_objects; "
-                "leave those out that are far away, or allow more"
+                "leave out distant ones, or allow more"
             )
         self._past.add(moment.to_records(self._road), speed_mps=moment.speed_mps)
         self._moment = moment
 
     def plan(self) -> Plan:
-        """Return what the AV is to do from the last moment on.
+        """Return the planned motion of the AV from the last moment on.
 
         Raises:
-            InvalidArgumentError: No moment was taken yet, or the route is elsewhere.
-            SessionError: The planner gives what is not finite.
-            Exception: Whatever the planner raises.
+            InvalidArgumentError: There is no moment yet, or the route is too far away.
+            SessionError: The plan is not finite.
+            Exception: Any error of the planner.
         """
         moment = self._moment
         if moment is None:
             raise InvalidArgumentError("there is no moment yet; pass one to observe() or step()")
         window = self._past.frames()
 
-        # the state of the AV; what the moment does not say follows from the frames before
+        # State of the AV; values that the moment lacks are derived from earlier frames.
         length_m, frames = float(self.facts.ego_extent_m[0]), window.frames
         acceleration_mps2, steering_rad = moment.acceleration_mps2, moment.steering_rad
         if acceleration_mps2 is None:
@@ -196,7 +197,7 @@ class Session:
         )
         self._go_on(moment, ego)
 
-        # what the planner makes of it, as a plan
+        # ask the planner, and turn controls into poses
         state = self._state(window, ego)
         actions = ask(self._seat.driver, state)
         controls = None
@@ -210,28 +211,27 @@ class Session:
             actions = self._seat.model.plan(ego, actions, step_time_s=self.facts.step_time_s)
         if not np.isfinite(actions.values).all():
             raise SessionError(
-                f"{type(self._seat.driver).__name__} gives a plan that is not finite at {moment.timestamp_ns} ns; "
-                "drive a fallback of your own until the next plan"
+                f"{type(self._seat.driver).__name__} returned a plan that is not finite at {moment.timestamp_ns} ns; "
+                "use your own fallback until the next plan"
             )
         is_fallback = actions.is_fallback is not None and bool(actions.is_fallback[0])
         times_s = actions.times_of(self.facts.step_time_s)
         return Plan(int(moment.timestamp_ns), times_s, actions.values[0].copy(), controls, is_fallback)
 
     def set_route(self, route: ArrayLike | None) -> None:
-        """Drive elsewhere from the next plan on; the past stays. See ``route`` of the class."""
+        """Change the route from the next plan on, keeping the past; see ``route`` of the class."""
         self._route = None if route is None else _as_route(route)
         self._batch = None
 
     def reset(self) -> None:
-        """Forget the past, as after a gap; the route stays."""
+        """Forget the past, for example after a gap; the route stays."""
         self._past.forget()
         self._moment, self._batch = None, None
 
     def _go_on(self, moment: Moment, ego: VehicleStates) -> None:
-        """Bring the frame that planners count to that of a moment, and begin the route where that is to be done.
+        """Advance the frame counter to a moment, and start the route if it is new or due for renewal.
 
-        Planners that remember where they were count frames; asked again before half a step is over, they are asked
-        again in the same one.
+        Planners with memory count frames. A second call within half a step gets the same frame number.
         """
         now_ns, half_ns = int(moment.timestamp_ns), self._step_ns // 2
         since_begin_s = 0.0 if self._batch is None else (self._frame - self._batch.starts[0]) * self.facts.step_time_s
@@ -239,26 +239,27 @@ class Session:
             pose = ego.poses[0]
             start, route = 0, self._route
             if route is None:
-                # an AV that nobody tells where to go: its pose, and that of a step later, held; paths follow the lane
-                # of it, and then the straightest ones, as far as one gets with the limits
+                # Without a route: the pose of the AV, and its pose one step ahead, held. Paths follow the current lane
+                # and then the straightest successors, as far as the speed limits allow.
                 step_time_s = self.facts.step_time_s
                 ahead_m = float(ego.speeds_mps[0]) * step_time_s
                 later = pose + [ahead_m * np.cos(pose[2]), ahead_m * np.sin(pose[2]), 0.0]
                 held = np.repeat(later[None], max(round(_AHEAD_S / step_time_s), 1), axis=0)
                 route = np.concatenate([pose[None], held])
             else:
-                # it begins with its pose nearest to the AV, the first of several, among those with a similar heading
+                # start at the pose nearest to the AV, the first if there are several, among those with a similar
+                # heading
                 distances_m = np.hypot(*(route[:, :2] - pose[:2]).T)
                 is_along = np.cos(route[:, 2] - pose[2]) > 0
                 start = int(np.argmin(np.where(is_along, distances_m, np.inf)))
                 if not is_along.any() or distances_m[start] > _FURTHEST_FROM_ROUTE_M:
                     raise InvalidArgumentError(
-                        f"route is {distances_m.min():.1f} m from the AV at {pose.tolist()}; it must come by within "
-                        f"{_FURTHEST_FROM_ROUTE_M:g} m with headings less than 90 degrees apart. Pass another one to "
+                        f"route is {distances_m.min():.1f} m from the AV at {pose.tolist()}; it must pass within "
+                        f"{_FURTHEST_FROM_ROUTE_M:g} m with headings less than 90 degrees apart. Pass another route to "
                         "set_route()"
                     )
 
-            # the route as a log in which the AV drives it, and nobody else is there
+            # the route as a log in which the AV drives it without other agents
             frames = np.zeros(len(route), FRAME_DTYPE)
             frames["timestamp"] = self._step_ns * np.arange(1, len(route) + 1)
             frames["ego_translation"][:, :2] = route[:, :2]
@@ -275,12 +276,12 @@ class Session:
             )
             self._memory, self._frame, self._frame_ns = {}, int(self._batch.starts[0]), now_ns
         elif now_ns - self._frame_ns >= half_ns:
-            # frames keep to the beat of the steps, as far as moments are at most half a step away from it
+            # frames keep the rhythm of the steps while moments deviate by at most half a step
             self._frame += 1
             self._frame_ns = min(max(self._frame_ns + self._step_ns, now_ns - half_ns), now_ns + half_ns)
 
     def _state(self, window: SceneRecords, ego: VehicleStates) -> TrafficState:
-        """Return what the planner sees."""
+        """Return the traffic state that the planner sees."""
         assert self._batch is not None
         buffer = RecordBuffer([window], facts=self.facts)
         current, scenes = len(window.frames) - 1, np.zeros(1, np.int64)
@@ -301,7 +302,7 @@ class Session:
 
 
 def _num_back_of(driver: Driver) -> int:
-    """Return how many frames back a driver looks, as far as its samples tell."""
+    """Return how many frames of history a driver uses, as far as its samples show."""
     inner = getattr(driver, "planner", None)
     steps = getattr(getattr(getattr(driver, "dataset", None), "sample_function", None), "steps", None)
     own = 0 if steps is None else steps.history_num_frames * steps.history_step_size
@@ -312,11 +313,11 @@ def _as_route(route: ArrayLike) -> Float64Array:
     """Return the poses of a route, (N, 3).
 
     Args:
-        route: World x, y and heading where an AV drives, a step apart, (N, 3); or the points of a line of any distance,
-            (N, 2), of which there must be two at different places.
+        route: World x, y and heading of an AV, one step apart, (N, 3); or points of a line at any distance, (N, 2), at
+            least two of them distinct.
 
     Raises:
-        InvalidArgumentError: The shape is another one, a value is not finite, or the route is too long.
+        InvalidArgumentError: The shape is wrong, a value is not finite, or the route is too long.
     """
     values = np.asarray(route, np.float64)
     if values.ndim != 2 or values.shape[1] not in (2, 3) or len(values) == 0:

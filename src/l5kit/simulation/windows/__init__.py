@@ -1,1 +1,1 @@
-"""Windows of driven scenes: plans of some frames, rolled out, scored with what was around."""
+"""Windows of simulated scenes: plans of selected frames, rolled out and scored against their surroundings."""

@@ -1,4 +1,4 @@
-"""Windows of driven scenes: which frames they begin in, what was driven in them, and plans from there, rolled out."""
+"""Windows of driven scenes: start frames, driven motion, and rolled out plans."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,19 +21,19 @@ from l5kit.simulation.trajectory_tracker import TrajectoryTracker
 from l5kit.simulation.vehicle_models import VehicleStates
 
 MOTION_ARRAYS: Final = ("positions_m", "yaws_rad", "speeds_mps", "accelerations_mps2")
-"""The arrays of :class:`EgoStates` that say how an AV drove."""
+"""The arrays of :class:`EgoStates` that describe the motion of an AV."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowStarts:
-    """Where W windows of S scenes of one length begin, scene by scene, ascending in each.
+    """Starts of W windows of S scenes of one length, scene by scene, ascending in each.
 
     Attributes:
-        rows: The scene of each, counted among the S, (W,).
-        scenes: The same, counted in the batch, (W,).
-        frames: The first frame, counted from the start of the simulation, (W,).
-        scene_frames: The same, counted in the scene of the log, (W,).
-        following: The window of the same scene a stride later, -1 for none, (W,).
+        rows: Scene of each window, of S, (W,).
+        scenes: The same as an index in the batch, (W,).
+        frames: First frame, counted from the start of the simulation, (W,).
+        scene_frames: The same, counted in the logged scene, (W,).
+        following: Window of the same scene one stride later, -1 for none, (W,).
     """
 
     rows: Int64Array
@@ -47,9 +47,9 @@ class WindowStarts:
 
 
 def find_window_starts(driven: DrivenScenes, drives: ScoredDrives, params: EpdmsParams) -> WindowStarts:
-    """Return all windows of scenes that have their past and their future, one every stride from the start on."""
+    """Return all windows of scenes with a complete past and future, one per stride from the start on."""
     num_frames = drives.details.states.is_there.shape[1]
-    # the last window ends with the last frame; before the first one there may be frames that were not simulated
+    # the last window ends with the last frame; frames before the simulation may be used as past
     grid = np.arange(0, max(num_frames - params.num_steps, 0), params.num_between)
     starts = driven.batch.starts[drives.scenes]
     rows, columns = np.nonzero(starts[:, None] + grid >= params.num_past)
@@ -60,12 +60,12 @@ def find_window_starts(driven: DrivenScenes, drives: ScoredDrives, params: Epdms
 
 
 def driven_in_all_frames(driven: DrivenScenes, drives: ScoredDrives) -> EgoStates:
-    """Return the AV in all frames of S scenes up to the end of the simulation, before its start as logged, (S, any)."""
+    """Return the AV in all frames of S scenes up to the end of the simulation, as logged before its start, (S, any)."""
     states, logged = drives.details.states, driven.batch.logged_motion
     starts, num_frames = driven.batch.starts[drives.scenes], states.is_there.shape[1]
     end = int((starts + num_frames).max())
     arrays = {name: getattr(logged, name)[drives.scenes, :end] for name in ("timestamps_s", *MOTION_ARRAYS)}
-    # from the start on as it was driven
+    # as driven from the start on
     frames = starts[:, None] + np.arange(num_frames)
     for name in MOTION_ARRAYS:
         arrays[name][np.arange(len(starts))[:, None], frames] = getattr(states, name)
@@ -73,7 +73,7 @@ def driven_in_all_frames(driven: DrivenScenes, drives: ScoredDrives) -> EgoState
 
 
 def present_states(driven: DrivenScenes, whole: EgoStates, window_starts: WindowStarts) -> VehicleStates:
-    """Return the AVs in the first frames of windows, with the steering of the vehicle model where there is one.
+    """Return the AVs in the first frames of windows, with the state of the vehicle model if there is one.
 
     Args:
         driven: The scenes.
@@ -93,7 +93,7 @@ def present_states(driven: DrivenScenes, whole: EgoStates, window_starts: Window
 
 
 def with_even_times(states: EgoStates, first: int) -> EgoStates:
-    """Return states whose times are steps of a window, of which the present one is 0; ``first`` is the first step."""
+    """Return states with times in steps of a window, where 0 is the present; ``first`` is the first step."""
     times_s: Float64Array = STEP_S * np.arange(first, first + states.is_there.shape[1])
     return replace(states, timestamps_s=np.broadcast_to(times_s, states.is_there.shape).copy())
 
@@ -101,10 +101,10 @@ def with_even_times(states: EgoStates, first: int) -> EgoStates:
 def kept_plans_of(
     driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, num_steps: int
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the plans of windows in steps from now on, (W, num_steps + 1, 3), and which part is planned, (W,).
+    """Return the plans of windows in steps from now on, (W, num_steps + 1, 3), and the planned share of each, (W,).
 
-    One that ends before goes on with the speed and turn of its end. Where there is none, the AV stays where it is and
-    the part is 0.
+    Shorter plans are extrapolated with their final speed and turn. Without a plan, the AV stays where it is and the
+    share is 0.
 
     Args:
         driven: The scenes.
@@ -118,31 +118,31 @@ def kept_plans_of(
         return plans, planned
     kept = driven.plans[window_starts.scenes, window_starts.frames].astype(np.float64)
     is_known: BoolArray = np.all(np.isfinite(kept), axis=-1)
-    # plans of one kind have the same times, which most often all have
+    # plans are grouped by their known times, which are mostly the same for all
     kinds, kind_of = np.unique(is_known, axis=0, return_inverse=True)
     for number, kind in enumerate(kinds):
         if kind.any():
-            of_kind, times_s = np.flatnonzero(kind_of.reshape(-1) == number), driven.plan_times_s[kind]
-            actions = Actions(np.ascontiguousarray(kept[of_kind][:, kind]), times_s)
-            plans[of_kind] = plans_from_now(present.taken(of_kind), actions, num_steps)
-            planned[of_kind] = min(float(times_s[-1]) / (STEP_S * num_steps), 1.0)
+            members, times_s = np.flatnonzero(kind_of.reshape(-1) == number), driven.plan_times_s[kind]
+            actions = Actions(np.ascontiguousarray(kept[members][:, kind]), times_s)
+            plans[members] = plans_from_now(present.taken(members), actions, num_steps)
+            planned[members] = min(float(times_s[-1]) / (STEP_S * num_steps), 1.0)
     return plans, planned
 
 
 def plans_from_now(present: VehicleStates, actions: Actions, num_steps: int) -> Float64Array:
-    """Return plans of K AVs in steps from now on, (K, num_steps + 1, 3), as windows are rolled out by."""
+    """Return plans of K AVs in steps from now on, (K, num_steps + 1, 3), for roll-outs of windows."""
     return reaching_plans(present.poses[:, None], actions, STEP_S * np.arange(num_steps + 1.0))
 
 
 def follow_plans(plans: Float64Array, present: VehicleStates, body: EgoBody) -> EgoStates:
-    """Return the states of W AVs that follow plans behind the tracker, (W, T + 1).
+    """Return the states of W AVs that follow plans with the tracker, (W, T + 1).
 
     Args:
         plans: World poses of the centres in steps from now on, (W, T + 1, 3).
-        present: The AVs now.
+        present: Current states of the AVs.
         body: Their box.
     """
-    # the first states, whose sideways acceleration follows from the steering, as that of all others does
+    # initial states, with lateral accelerations derived from the steering, as for all later ones
     tracking = _tracking(plans.shape[1] - 1)
     states = np.empty((*plans.shape[:2], proposals.NUM_STATE_COLUMNS))
     wheel_base_m = tracking.vehicle[1] * body.length_m
@@ -163,7 +163,7 @@ def follow_plans(plans: Float64Array, present: VehicleStates, body: EgoBody) -> 
 
 @cache
 def _tracking(num_steps: int) -> proposals.Tracking:
-    """Return the tracker and its bicycle for plans of some steps."""
+    """Return the tracker and its bicycle for plans of ``num_steps`` steps."""
     tracker = TrajectoryTracker()
     if not math.isclose(tracker.params.step_time_s, STEP_S):
         raise AssertionError("the tracker reads plans in other steps than windows have")
@@ -173,12 +173,12 @@ def _tracking(num_steps: int) -> proposals.Tracking:
 def plan_by_rules(
     driven: DrivenScenes, window_starts: WindowStarts, present: VehicleStates, *, rules: RulePlanner, num_steps: int
 ) -> Float64Array:
-    """Return what the rule planner plans in the first frame of each window, as if it drove from there on.
+    """Return the plans of the rule planner in the first frame of each window, as if it started there.
 
-    Each window is planned by itself; those that begin in the same frame of several scenes are planned together.
+    Windows are planned independently; those with the same start frame in several scenes are planned together.
 
     Args:
-        driven: The scenes, with the others as they were driven.
+        driven: The scenes, with the other road users as driven.
         window_starts: The windows.
         present: The AVs in their first frames.
         rules: The planner.
@@ -190,7 +190,7 @@ def plan_by_rules(
     plans = np.empty((len(window_starts), num_steps + 1, 3))
     memory: dict[str, object] = {}
     for frame in np.unique(window_starts.frames).tolist():
-        # the drivers of simulations see one frame of each scene at a time
+        # drivers see one frame of each scene at a time
         windows = np.flatnonzero(window_starts.frames == frame)
         scenes, now = window_starts.scenes[windows], window_starts.scene_frames[windows]
         egos, buffer, batch = present.taken(windows), driven.buffer, driven.batch

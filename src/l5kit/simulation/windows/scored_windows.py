@@ -1,4 +1,4 @@
-"""Scores of the windows of driven scenes: plans of all of them rolled out and scored at once."""
+"""Scores of windows of driven scenes: their plans are rolled out and scored together."""
 
 from dataclasses import replace
 
@@ -42,21 +42,21 @@ def score_windows_of(
 ) -> WindowScores:
     """Return the scores of the windows of scenes that were driven to their end.
 
-    A window is the plan of a frame, followed by tracker and bicycle, among others as they were in the simulation; where
-    the driver gave no plan it is what was driven.
+    A window is the plan of a frame, followed by tracker and bicycle, among the other road users as simulated; without a
+    plan it is the motion as driven.
 
     Args:
         driven: The scenes, with plans. Their frames are 0.1 s apart.
-        drives: Those that are scored, all of one length, with where others truly were.
-        params: Which windows, and the thresholds; those of NAVSIM v2 by default.
-        rules: With whose progress plans are compared; None where it is what has planned.
+        drives: The scenes to score, all of one length, with the true boxes of others.
+        params: Selection of windows, and thresholds; those of NAVSIM v2 by default.
+        rules: Rule planner whose progress is the reference; None if the plans are its own.
     """
     params = EpdmsParams() if params is None else params
     window_starts = find_window_starts(driven, drives, params)
     if len(window_starts) == 0:
         none, rows = np.zeros(0), np.zeros(0, np.int64)
         return WindowScores(rows, rows, none, none, {term.name: none for term in TERMS})
-    # what is the same whatever the AVs do: the others, the past, the route
+    # common to all compared motions: other road users, past, routes
     body, num_steps = driven.batch.body, params.num_steps
     whole = driven_in_all_frames(driven, drives)
     present = present_states(driven, whole, window_starts)
@@ -69,7 +69,7 @@ def score_windows_of(
         scenes=drives.scenes,
         routes=driven.batch.once(_routes_of),
     )
-    # what the planner wants, or where it gave no plan, what became of its controls
+    # motion by the plan, or as driven if there is none
     plans, planned = kept_plans_of(driven, window_starts, present, num_steps)
     as_driven = with_even_times(whole.windows(window_starts.rows, window_starts.scene_frames, num_steps + 1), 0)
     states, has_plan = follow_plans(plans, present, body), planned > 0
@@ -79,11 +79,11 @@ def score_windows_of(
         is_planned = has_plan.reshape(-1, *[1] * (values.ndim - 1))
         arrays[name] = np.where(is_planned, values, getattr(as_driven, name))
     states = replace(states, **arrays)
-    # what the rule planner would do from the same states
+    # plans of the rule planner from the same states
     compared = None
     if rules is not None:
-        of_rules = plan_by_rules(driven, window_starts, present, rules=rules, num_steps=num_steps)
-        compared = around.details_of(follow_plans(of_rules, present, body))
+        rule_plans = plan_by_rules(driven, window_starts, present, rules=rules, num_steps=num_steps)
+        compared = around.details_of(follow_plans(rule_plans, present, body))
     return score_windows(
         around.details_of(states),
         rules=compared,
@@ -95,15 +95,15 @@ def score_windows_of(
 
 
 class _Surroundings:
-    """What is around the AVs of W windows, whatever they do in them.
+    """Surroundings of the AVs of W windows, independent of their motion.
 
     Args:
         params: The thresholds.
         window_starts: The windows.
-        road_users: The others in all frames of the scenes.
+        road_users: Other road users in all frames of the scenes.
         past: The AVs in the frames before the windows, (W, P).
         driven: The AVs in all frames of the S scenes, (S, F).
-        scenes: The scenes, counted in the batch, (S,).
+        scenes: Indices of the scenes in the batch, (S,).
         routes: Map and routes; None without a map.
     """
 
@@ -122,7 +122,7 @@ class _Surroundings:
         self._past = with_even_times(past, -params.num_past)
         self._first_frames = window_starts.rows * driven.is_there.shape[1] + window_starts.frames
 
-        # where on their routes the AVs are, followed through all frames, as routes may cross themselves
+        # arc lengths of the AVs on their routes, tracked through all frames, as routes may cross themselves
         shape, arcs_m = driven.is_there.shape, np.zeros(driven.is_there.shape)
         if routes is not None:
             counts = np.zeros(len(routes.paths), np.int64)
@@ -133,7 +133,7 @@ class _Surroundings:
         self._arcs_m = arcs_m[window_starts.rows, window_starts.frames]
 
     def details_of(self, states: EgoStates) -> WindowDetails:
-        """Return the windows in which AVs are in some states, (W, T)."""
+        """Return the windows for given states of the AVs, (W, T)."""
         window_starts, ahead_s = self.window_starts, max(self.params.looks_s)
         bounds_m = bounds_of_meetings(states, ahead_s)
         windows = PlanWindows(
@@ -149,7 +149,7 @@ class _Surroundings:
 
 
 def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroundings) -> WindowDetails:
-    """Return the windows in which the AVs follow the log, among the others as logged, behind the same tracker."""
+    """Return the windows in which the AVs follow the log with the same tracker, among the logged other road users."""
     batch, window_starts, params = driven.batch, around.window_starts, around.params
     logged, num_steps = batch.logged_motion, params.num_steps
     scenes, frames = window_starts.scenes, window_starts.scene_frames
@@ -157,12 +157,12 @@ def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroun
     plans = np.concatenate([planned.positions_m, planned.yaws_rad[..., None]], axis=-1)
     present, _ = logged_states(batch, scenes, frames)
 
-    # the others where the log has them, which is where the simulation does if nobody drove any of them
+    # logged boxes of the others; the simulated ones are the same if no driver moved any of them
     road_users = drives.details.road_users
     was_driven = np.isin(drives.scenes, batch.tracks.scenes_of_tracks[driven.was_driven])
     if was_driven.any():
         flags = zip(drives.scenes.tolist(), was_driven.tolist(), drives.arrays, strict=True)
-        arrays = [batch.arrays[scene] if is_elsewhere else seen for scene, is_elsewhere, seen in flags]
+        arrays = [batch.arrays[scene] if was_moved else seen for scene, was_moved, seen in flags]
         road_users = read_road_users(arrays, threshold=batch.threshold)
     around_log = _Surroundings(
         params,
@@ -177,7 +177,7 @@ def _details_of_log(driven: DrivenScenes, drives: ScoredDrives, around: _Surroun
 
 
 def _routes_of(batch: SceneBatch) -> WindowRoutes | None:
-    """Return the routes of the AVs of a batch, the lanes that they take in the log; None without a map."""
+    """Return the routes of the AVs of a batch along their logged lanes; None without a map."""
     driving_map = batch.driving_map
     if batch.road is None or driving_map is None or driving_map.num_lanes == 0:
         return None
