@@ -128,7 +128,7 @@ def __getattr__(name):
     ("path", "says"),
     [
         pytest.param("own_hostile_of_test.Exits", "Exits cannot be made: SystemExit: 0", id="a constructor that exits"),
-        pytest.param("own_hostile_of_test.Mute", "Error: no message that can be read", id="an error without a text"),
+        pytest.param("own_hostile_of_test.Mute", "Error: unreadable message", id="an error without a text"),
         pytest.param("own_hostile_of_test.Lazy", "RuntimeError: no Lazy here", id="a module that fails to give it"),
         pytest.param("own_script_of_test.Model", "cannot be imported .SystemExit: 0", id="a script that exits"),
     ],

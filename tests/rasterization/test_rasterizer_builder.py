@@ -237,7 +237,7 @@ def test_without_files_no_data_manager_is_needed(map_type: str) -> None:
 
 
 def test_a_misspelt_key_is_told_in_the_line_of_the_user(folder: Path) -> None:
-    with pytest.warns(UserWarning, match=r"raster_params\.solid_boxs is no known key") as caught:
+    with pytest.warns(UserWarning, match=r"raster_params\.solid_boxs is not a known key") as caught:
         build_rasterizer(make_cfg("box_debug", solid_boxs=True), LocalDataManager(str(folder)))
     assert [warning.filename for warning in caught] == [__file__]
 

@@ -749,7 +749,7 @@ def test_a_damaged_map_is_left_out_with_a_note(city_copy, name, damage):
         facts = ask(server, "/api/dataset").json
         assert not facts["has_map"]
         (note,) = facts["notes"]
-        assert note.startswith("the map is left out: ")
+        assert note.startswith("the map is not shown: ")
         assert name.rpartition("/")[2] in note
         assert ask(server, "/api/map").status == 404
         assert ask(server, "/api/scene/0").status == 200
