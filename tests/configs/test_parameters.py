@@ -273,8 +273,8 @@ def test_new_keys_of_vector_samples(vector_cfg):
     [
         ({"reach_m": 19.9}, r"reach_m: 19\.9 metres, but near_m is 20 metres"),
         ({"near_m": 81}, r"reach_m: 80 metres, but near_m is 81 metres"),
-        ({"reach_m": 1e9}, "make 250,000,005 points, more than 10,000"),
-        ({"near_step_m": 1e-300, "near_m": 1e200, "reach_m": 1e200}, "make inf points"),
+        ({"reach_m": 1e9}, "gives 250,000,005 points, more than 10,000"),
+        ({"near_step_m": 1e-300, "near_m": 1e200, "reach_m": 1e200}, "gives inf points"),
     ],
 )
 def test_points_of_a_route_are_within_its_reach_and_not_too_many(vector_cfg, route, told):

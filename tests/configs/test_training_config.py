@@ -56,7 +56,7 @@ def test_all_wrong_keys_are_named():
         ("train_params.max_num_steps=0", r"train_params\.max_num_steps: .* from 1 to 1e\+12, got 0"),
         ("train_params.precision=8", r"train_params\.precision"),
         ("train_params.logger=paper", "'csv' or 'tensorboard'"),
-        ("train_params.horizons_s=[2.0]", "beyond the 1.2 s"),
+        ("train_params.horizons_s=[2.0]", "beyond the predicted 1.2 s"),
         ("train_params.horizons_s=[0]", r"a list of finite numbers greater than 0 \(seconds\), got \[0\]"),
         ("train_params.horizons_s=2", "list of finite numbers"),
         ("train_data_loader.perturb_probability=1.5", "from 0 to 1"),
@@ -71,7 +71,7 @@ def test_all_wrong_keys_are_named():
         ("model_params.criterion=l2", r"model_params\.criterion: .*'l1'.*'l2'"),
         (
             "model_params={history_num_frames: 0, future_num_frames: 2, step_time: 0.1, velocity_residual: true}",
-            "no velocity",
+            "velocities need past frames",
         ),
         ("model_params.future_num_frames=0", r"model_params\.future_num_frames"),
         ("train_params=3", "train_params: expected a mapping"),
@@ -196,7 +196,7 @@ def test_the_name_of_the_weights_is_that_of_the_workflow_unless_it_is_configured
     assert name_of({"output_name": "für [0]"}) == "für [0]"
     with pytest.raises(ConfigError, match="--workflow"):
         read_workflow({"train_params": {}})
-    with pytest.raises(ConfigError, match=r"train_params\.output_name: expected the name of a file .*, got 3"):
+    with pytest.raises(ConfigError, match=r"train_params\.output_name: expected a file name .*, got 3"):
         name_of({"output_name": 3})
 
 
@@ -313,7 +313,7 @@ def test_overrides_that_cannot_be_meant_are_refused(override):
 
 
 def test_a_configuration_that_is_not_there():
-    with pytest.raises(FileNotFoundError, match="those that ship"):
+    with pytest.raises(FileNotFoundError, match="a shipped configuration"):
         load_training_config("nowhere.yaml")
 
 

@@ -118,7 +118,7 @@ def test_without_its_log_a_simulation_is_shown_alone_with_a_note(drives, tmp_pat
 def test_tables_of_another_simulation_are_refused(drives, tmp_path):
     copy = shutil.copytree(drives, tmp_path / "drives")
     (copy / "scenes.csv").write_text("scene,position,score\n0,0,1\n")
-    with pytest.raises(CorruptedDataError, match=r"has 1 driven scenes, but simulated\.zarr 2"):
+    with pytest.raises(CorruptedDataError, match=r"has 1 driven scenes, but simulated\.zarr has 2"):
         ViewedSimulation(SimulationFolder(copy))
 
 
