@@ -191,7 +191,7 @@ class MotionTokenParams(Params, section="model_params"):
     ] = 1.0
     sampling_seed: Annotated[Count, Key("seed of token sampling")] = 0
     token_noise_m: Annotated[
-        NumberFromZero, Key("noise added to positions while rolling out motion tokens in training", unit="metres")
+        NumberFromZero, Key("noise in the choice of the motion tokens to follow in training", unit="metres")
     ] = 0.0
     dim_tokens: Annotated[NetworkSize, Key("features of the motion token model")] = 128
     num_token_layers: Annotated[NetworkSize, Key("layers of attention over time, to the map, and between agents")] = 4

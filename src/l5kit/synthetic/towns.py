@@ -51,14 +51,14 @@ def make_towns(
     for name, of_town in params_of_towns(params, num_towns):
         num_before = len(towns) * num_scenes
 
-        def tell(finished: int, _: int, num_before: int = num_before) -> None:
+        def report(finished: int, _: int, num_before: int = num_before) -> None:
             if progress is not None:
                 progress(num_before + finished, total)
 
         made = make_city(
-            path / name, **asdict(of_town), overwrite=overwrite, reuse=True, progress=tell, workers=workers
+            path / name, **asdict(of_town), overwrite=overwrite, reuse=True, progress=report, workers=workers
         )
-        tell(num_scenes, num_scenes)  # a kept town has not reported its scenes
+        report(num_scenes, num_scenes)  # a kept town has not reported its scenes
         towns.append(made)
     return towns
 

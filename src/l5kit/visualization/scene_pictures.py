@@ -141,10 +141,10 @@ class ScenePainter:
         if not with_caption:
             return picture
         # the speed is known only with the previous frame; otherwise samples contain 0
-        whom, speed = "AV" if track_id is None else f"track {track_id}", ""
+        subject, speed = "AV" if track_id is None else f"track {track_id}", ""
         if "curr_speed" in sample and np.any(sample["history_availabilities"][1:2]):
             speed = f"  {float(sample['curr_speed']):.1f} m/s"
-        text = f"scene {scene_index}  frame {frame_index}  {whom}{speed}"
+        text = f"scene {scene_index}  frame {frame_index}  {subject}{speed}"
         if self._frames is None:
             return captioned(picture, text)
         return captioned(picture, text, ink_rgb=self.tones.label, outline_rgb=self.tones.halo)

@@ -93,7 +93,9 @@ class MapPainter:
         # tint lanes by the colours of their lights
         ranks = [(lit or {}).get(row) for row in lane_rows.tolist()]
         for rank, color in enumerate(LIGHT_RGB):
-            canvas.fill([lane for lane, of in zip(lanes, ranks, strict=True) if of == rank], color, tones.light_tint)
+            canvas.fill(
+                [lane for lane, lit_rank in zip(lanes, ranks, strict=True) if lit_rank == rank], color, tones.light_tint
+            )
             canvas.settle()
         canvas.fill(crosswalks, tones.crosswalk_ground, opacity)
         canvas.settle()

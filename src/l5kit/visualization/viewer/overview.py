@@ -32,7 +32,7 @@ class Overview:
 
     Attributes:
         label: Name of the values, such as ``Score``.
-        digits: Number of significant digits of the values.
+        digits: Decimal places of the values.
         low_is_better: Whether lower values are better.
         reference: Index of the planner that others are compared with.
         names: Names of the planners, P.
