@@ -232,5 +232,5 @@ def test_predictions_are_in_exported_pages_and_in_notebooks(city_files, city_pre
 
 
 def test_predictions_of_a_simulation_are_refused(drives, csv_file):
-    with pytest.raises(InvalidArgumentError, match=r"is a simulation.*name the one that they were made on"):
+    with pytest.raises(InvalidArgumentError, match=r"is a simulation.*give the log that they were made on"):
         play(drives, 0, predictions=csv_file)

@@ -302,7 +302,7 @@ class DriveApp {
   }
 }
 
-/** @param {string} what does not work @param {unknown} error */
+/** @param {string} what operation that failed @param {unknown} error */
 function showError(what, error) {
   byId("start-hint").hidden = true;
   byId("drive-error").hidden = false;
