@@ -82,12 +82,8 @@ def test_seeds_begin_with_that_of_the_configuration():
         pytest.param({"a.b": [1, 2.5, 1.0]}, r"a\.b: the value 1\.0 is given twice", id="1 and 1.0"),
         pytest.param({"a.b": [True, 0, False]}, r"a\.b: the value false is given twice", id="0 and false"),
         pytest.param({"a.b": [[1, {"c": 2}], [1.0, {"c": 2.0}]]}, "is given twice", id="the same within lists"),
-        pytest.param(
-            {"a.b": [1], "a": [{"c": 1}]}, r"a\.b: it lies inside a, which is swept", id="key, then section"
-        ),
-        pytest.param(
-            {"a": [{"c": 1}], "a.b": [1]}, r"a\.b: it lies inside a, which is swept", id="section, then key"
-        ),
+        pytest.param({"a.b": [1], "a": [{"c": 1}]}, r"a\.b: it lies inside a, which is swept", id="key, then section"),
+        pytest.param({"a": [{"c": 1}], "a.b": [1]}, r"a\.b: it lies inside a, which is swept", id="section, then key"),
         pytest.param({"a.b=c": [1]}, r"'a\.b=c' is not the path of a key", id="a sign in the path"),
         pytest.param({"a.b": [1], "a.b ": [2]}, r"'a\.b ' is not the path of a key", id="the same key with a space"),
         pytest.param({5: [1]}, "5 is not the path of a key", id="a number for a path"),
