@@ -323,7 +323,7 @@ def test_a_file_that_gives_no_rasterizer_is_refused(own_file: Path) -> None:
         build_rasterizer(make_cfg(f"{own_file}:nothing"), manager)
     with pytest.raises(InvalidArgumentError, match=r"alone of .* be called with \{'raster_params'.*LocalData"):
         build_rasterizer(make_cfg(f"{own_file}:alone"), manager)
-    with pytest.raises(InvalidArgumentError, match=r"own_rasters\.py has no Missing; name a rasterizer"):
+    with pytest.raises(InvalidArgumentError, match=r"own_rasters\.py has no Missing; give a rasterizer"):
         build_rasterizer(make_cfg(f"{own_file}:Missing"), manager)
     with pytest.raises(FileNotFoundError, match=r"raster_params\.map_type is 'absent\.py:Dots', but there is no file"):
         build_rasterizer(make_cfg("absent.py:Dots"), manager)
