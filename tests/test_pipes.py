@@ -72,7 +72,7 @@ def read_policy(path):
     ],
 )
 def test_files_that_are_pipes_are_refused(tmp_path, read):
-    with pytest.raises(L5KitError, match=r"\bis a pipe; save what it gives to a file"):
+    with pytest.raises(L5KitError, match=r"\bis a pipe; save its output to a file"):
         read(as_pipe(tmp_path / "pipe"))
 
 
@@ -112,7 +112,7 @@ def test_pipes_that_are_open_already_are_read(tmp_path):
 
 
 def test_devices_are_refused_and_what_is_not_there_is_not_judged(tmp_path):
-    with pytest.raises(InvalidArgumentError, match=r"^csv file /dev/zero is a device; save what it gives to a file"):
+    with pytest.raises(InvalidArgumentError, match=r"^csv file /dev/zero is a device; save its output to a file"):
         require_regular_file("/dev/zero", called="csv file")
     require_regular_file(tmp_path / "none", called="csv file")
     require_regular_file(tmp_path, called="csv file")

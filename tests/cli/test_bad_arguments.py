@@ -230,7 +230,7 @@ def test_a_training_says_how_to_take_a_log_that_is_there(l5kit, city, tmp_path, 
 def test_a_data_folder_in_the_place_of_a_configuration_is_told_its_option(l5kit, city, command):
     done = l5kit(command, city)
     assert done.exit_code == 1
-    assert f"{city} is a data folder; name a YAML file, and the folder with --data" in done.stderr
+    assert f"{city} is a data folder; give a YAML file, and the folder with --data" in done.stderr
 
 
 def test_help_cuts_nothing_in_a_narrow_terminal(l5kit, monkeypatch):

@@ -158,7 +158,7 @@ def test_the_largest_picture_is_drawn(l5kit, city, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["--frames", "200:300"], "take none of the 100 frames", id="frames"),
+        pytest.param(["--frames", "200:300"], "select none of the 100 frames", id="frames"),
         pytest.param(["--agent", 99999], "the tracks seen longest are", id="track"),
     ],
 )

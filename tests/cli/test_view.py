@@ -219,7 +219,7 @@ def test_a_damaged_map_is_left_out_and_said(l5kit, city_copy, answers, tmp_path)
     for options in (["--no-browser"], ["--export", tmp_path / "a.html"]):
         done = l5kit("view", city_copy, *options)
         assert done.exit_code == 0
-        assert "note: the map is left out: " in done.stderr
+        assert "note: the map is not shown: " in done.stderr
         assert "semantic_map.pb" in done.stderr
     assert json.loads(answers[0][1])["has_map"] is False
     assert (tmp_path / "a.html").exists()

@@ -215,7 +215,7 @@ def test_a_file_that_gives_no_metric_is_refused(tmp_path):
     (tmp_path / "own.py").write_text("NUMBER = 3\n")
     with pytest.raises(InvalidArgumentError, match=r"gives int; it must be a l5kit.evaluation.driving.Metric"):
         open_metrics(f"{tmp_path / 'own.py'}:NUMBER")
-    with pytest.raises(InvalidArgumentError, match="has no OTHER; name a metric"):
+    with pytest.raises(InvalidArgumentError, match="has no OTHER; give a metric"):
         open_metrics(f"{tmp_path / 'own.py'}:OTHER")
 
 

@@ -231,8 +231,8 @@ def test_a_file_that_is_named_wrong(tmp_path, asked, message):
         ("from math import sinus", "cannot be loaded: ImportError: .*sinus.* at .*own.py:1"),
         ("def make(:", "cannot be loaded: SyntaxError"),
         ("raise SystemExit(0)", "cannot be loaded: SystemExit"),
-        ("def make():\n    return unknown", "makes no driver: NameError: .* at .*own.py:2"),
-        ("def make():\n    raise SystemExit(0)", "makes no driver: SystemExit: .* at .*own.py:2"),
+        ("def make():\n    return unknown", "cannot make a driver: NameError: .* at .*own.py:2"),
+        ("def make():\n    raise SystemExit(0)", "cannot make a driver: SystemExit: .* at .*own.py:2"),
     ],
 )
 def test_a_file_whose_code_fails_is_named_with_the_line(tmp_path, code, message):
@@ -338,7 +338,7 @@ def test_a_file_of_a_user_has_the_model_that_moves_the_av(tmp_path, name, kind):
     ("name", "message"),
     [
         ("nothing", r"models\.py:nothing', which gives int; it must be a vehicle model with a method step"),
-        ("Gone", r"moves: .*models\.py has no Gone \(did you mean 'one'\?\); name a model, or a class or function"),
+        ("Gone", r"moves: .*models\.py has no Gone \(did you mean 'one'\?\); give a model, or a class or function"),
     ],
 )
 def test_what_moves_nothing_is_refused(tmp_path, name, message):

@@ -83,9 +83,9 @@ def test_other_forms_are_refused(value: object, says: str) -> None:
         ("no_such_module_here.C", {}, "'no_such_module_here' of .* cannot be imported"),
         ("own_broken_of_test.C", {}, "cannot be imported .ZeroDivisionError"),
         ("own_classes_of_test.Modle", {}, "has no 'Modle' .did you mean 'Model'"),
-        ("own_classes_of_test.number", {}, "which is no class"),
+        ("own_classes_of_test.number", {}, "which is not a class"),
         ("own_classes_of_test.Model", {"widht": 3}, "init_args.widht: .*did you mean 'width'.*num_channels, width"),
-        ("own_classes_of_test.Model", {"depth": 3}, "needs width; .* offered: num_channels"),
+        ("own_classes_of_test.Model", {"depth": 3}, "needs width; .* provides: num_channels"),
     ],
 )
 @pytest.mark.usefixtures("module")
@@ -128,7 +128,7 @@ def __getattr__(name):
     ("path", "says"),
     [
         pytest.param("own_hostile_of_test.Exits", "Exits cannot be made: SystemExit: 0", id="a constructor that exits"),
-        pytest.param("own_hostile_of_test.Mute", "Error: no message that can be read", id="an error without a text"),
+        pytest.param("own_hostile_of_test.Mute", "Error: unreadable message", id="an error without a text"),
         pytest.param("own_hostile_of_test.Lazy", "RuntimeError: no Lazy here", id="a module that fails to give it"),
         pytest.param("own_script_of_test.Model", "cannot be imported .SystemExit: 0", id="a script that exits"),
     ],

@@ -47,18 +47,18 @@ def test_what_is_no_mapping_is_a_config_error_that_names_the_file(tmp_path, load
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
 MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
 BROKEN_YAML = {
-    "no UTF-8": (b"x: 1\ny: \xff\xfe\n", "no text in UTF-8: byte 8 is 0xff; save it as UTF-8"),
-    "no UTF-8 behind a byte order mark": (b"\xef\xbb\xbfx: \xff\n", "no text in UTF-8: byte 6 is 0xff"),
-    "UTF-16": ("x: 1\n".encode("utf-16"), "no text in UTF-8: byte 0 is"),
-    "Latin-1": ("name: caf\xe9\n".encode("latin-1"), "no text in UTF-8: byte 9 is 0xe9"),
+    "no UTF-8": (b"x: 1\ny: \xff\xfe\n", "not a UTF-8 text: byte 8 is 0xff; save it as UTF-8"),
+    "no UTF-8 behind a byte order mark": (b"\xef\xbb\xbfx: \xff\n", "not a UTF-8 text: byte 6 is 0xff"),
+    "UTF-16": ("x: 1\n".encode("utf-16"), "not a UTF-8 text: byte 0 is"),
+    "Latin-1": ("name: caf\xe9\n".encode("latin-1"), "not a UTF-8 text: byte 9 is 0xe9"),
     "a nest of lists": (b"x: " + b"[" * 5000 + b"]" * 5000, "nested too deep"),
     "an open nest": (b"x: " + b"[" * 50_000, "nested too deep"),
     "a nest of mappings": (b"x: " + b"{a: " * 3000 + b"1" + b"}" * 3000, "nested too deep"),
     "a nest of dashes": (b"- " * 3000 + b"1", "nested too deep"),
-    "aliases of aliases": (BOMB.encode(), "more than 1,000,000 values when its aliases"),
-    "merges of merges": (MERGES.encode(), "more than 1,000,000 values when its aliases"),
-    "an alias of itself": (b"a: 1\nx: &x [*x]\n", "an alias of what it stands in: line 2"),
-    "a section of itself": (b"m: &m\n  n: {k: *m}\n", "an alias of what it stands in"),
+    "aliases of aliases": (BOMB.encode(), "more than 1,000,000 values with its aliases"),
+    "merges of merges": (MERGES.encode(), "more than 1,000,000 values with its aliases"),
+    "an alias of itself": (b"a: 1\nx: &x [*x]\n", "an alias of its own parent: line 2"),
+    "a section of itself": (b"m: &m\n  n: {k: *m}\n", "an alias of its own parent"),
     "a date that is none": (b"x: 2020-99-99\n", "not valid YAML: month must be"),
     "a huge number": (b"x: " + b"9" * 5000, "not valid YAML: .*digits"),
     "half a number": (b"x: 0x_\n", "not valid YAML"),
@@ -77,7 +77,7 @@ def test_broken_yaml_is_a_config_error_that_names_the_file(tmp_path, case):
 
 
 BROKEN_JSON = {
-    "no UTF-8": (b'{"x": "\xff"}', "no text in UTF-8: byte 7 is 0xff"),
+    "no UTF-8": (b'{"x": "\xff"}', "not a UTF-8 text: byte 7 is 0xff"),
     "a nest of lists": (b"[" * 50_000 + b"]" * 50_000, "nested too deep"),
     "a nest of objects": (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "nested too deep"),
     "a huge number": (b'{"x": ' + b"9" * 5000 + b"}", "not valid JSON"),
@@ -102,7 +102,7 @@ def test_broken_json_is_a_config_error_that_names_the_file(tmp_path, case):
     ],
 )
 def test_a_folder_is_a_config_error(tmp_path, load, called):
-    with pytest.raises(ConfigError, match=rf"^{called} .*is a folder; name a file in it"):
+    with pytest.raises(ConfigError, match=rf"^{called} .*is a folder; give a file in it"):
         load(str(tmp_path))
 
 
@@ -262,7 +262,7 @@ def test_load_metadata_and_its_matrices(tmp_path):
 def test_a_world_that_is_not_in_metres_is_refused(factor):
     matrix = np.eye(4)
     matrix[:3, :3] *= factor
-    with pytest.raises(ConfigError, match=r"meta\.json: world_to_ecef must turn and shift only"):
+    with pytest.raises(ConfigError, match=r"meta\.json: world_to_ecef must be a rotation and translation"):
         load_matrix({"world_to_ecef": matrix.tolist()}, "world_to_ecef", path="meta.json")
     assert load_matrix({"ecef_to_aerial": matrix.tolist()}, "ecef_to_aerial", path="meta.json")[0, 0] == factor
 

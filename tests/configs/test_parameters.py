@@ -223,7 +223,7 @@ def test_sections_change_nothing(cfg):
 def test_a_key_that_is_empty_or_no_path_is_named(cfg, key, value):
     cfg["raster_params"][key] = value
     for read in (MapKeys.from_cfg, rasterizer_params):
-        with pytest.raises(ConfigError, match=rf"raster_params\.{key}: expected a path that is not empty, got"):
+        with pytest.raises(ConfigError, match=rf"raster_params\.{key}: expected a non-empty path, got"):
             read(cfg)
 
 
@@ -271,10 +271,10 @@ def test_new_keys_of_vector_samples(vector_cfg):
 @pytest.mark.parametrize(
     ("route", "told"),
     [
-        ({"reach_m": 19.9}, r"reach_m: 19\.9 metres, but points are near up to near_m, 20 metres"),
-        ({"near_m": 81}, r"reach_m: 80 metres, but points are near up to near_m, 81 metres"),
-        ({"reach_m": 1e9}, "make 250,000,005 points, more than 10,000"),
-        ({"near_step_m": 1e-300, "near_m": 1e200, "reach_m": 1e200}, "make inf points"),
+        ({"reach_m": 19.9}, r"reach_m: 19\.9 metres, but near_m is 20 metres"),
+        ({"near_m": 81}, r"reach_m: 80 metres, but near_m is 81 metres"),
+        ({"reach_m": 1e9}, "gives 250,000,005 points, more than 10,000"),
+        ({"near_step_m": 1e-300, "near_m": 1e200, "reach_m": 1e200}, "gives inf points"),
     ],
 )
 def test_points_of_a_route_are_within_its_reach_and_not_too_many(vector_cfg, route, told):

@@ -78,7 +78,7 @@ def test_some_scenes_alone(city, tmp_path):
 def test_a_page_is_replaced_only_when_asked_for(city, tmp_path):
     files = find_dataset_files(city)
     write_drive_folder(tmp_path / "page", files, name="city", scenes=[0])
-    with pytest.raises(InvalidArgumentError, match="there already; name another one, or pass overwrite"):
+    with pytest.raises(InvalidArgumentError, match="exists; choose another one, or pass overwrite"):
         write_drive_folder(tmp_path / "page", files, name="city", scenes=[1])
     written = write_drive_folder(tmp_path / "page", files, name="city", scenes=[1], overwrite=True)
     assert {path.name for path in (written.path / "data").glob("scene-*")} == {"scene-1.bin"}
@@ -100,7 +100,7 @@ def test_a_scene_that_is_not_there_is_refused(city, tmp_path):
 def test_a_scene_with_a_fault_is_refused(city, tmp_path, monkeypatch):
     fault = RecordFault(7, None, "the AV is nowhere")
     monkeypatch.setattr("l5kit.visualization.drive.drive_folder.find_record_fault", lambda records: fault)
-    with pytest.raises(InvalidArgumentError, match=r"frame 7: the AV is nowhere; leave it out \(--scene\)"):
+    with pytest.raises(InvalidArgumentError, match=r"frame 7: the AV is nowhere; exclude it \(--scene\)"):
         write_drive_folder(tmp_path / "page", find_dataset_files(city), name="city")
     assert not (tmp_path / "page").exists()
 

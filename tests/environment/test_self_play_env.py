@@ -282,13 +282,13 @@ def test_the_configuration_bounds_the_vehicles_of_a_scene(make, city, tmp_path):
     [
         (
             {"observation": "raster"},
-            r"gym_params\.observation: 'raster' is for AVs alone,",
+            r"gym_params\.observation: 'raster' supports AVs only,",
         ),
-        ({"observation": "vectors"}, r"gym_params\.observation: 'vectors' is for AVs alone"),
-        ({"actions": "poses"}, r"gym_params\.actions: 'poses' is for AVs alone"),
+        ({"observation": "vectors"}, r"gym_params\.observation: 'vectors' supports AVs only"),
+        ({"actions": "poses"}, r"gym_params\.actions: 'poses' supports AVs only"),
         (
             {"actions": "kinematic"},
-            r"gym_params\.actions: 'kinematic' is for AVs alone, .* or others idm",
+            r"gym_params\.actions: 'kinematic' supports AVs only, .* or others idm",
         ),
     ],
 )

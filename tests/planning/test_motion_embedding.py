@@ -153,7 +153,7 @@ def test_predictions_depend_on_the_motion_of_others(workflow):
 def test_motion_needs_a_past(workflow):
     key = {"raster_planner": "history_num_frames", "vector_planner": "history_num_frames_ego"}
     change = f"model_params.{key.get(workflow, 'history_num_frames_agents')}=0"
-    with pytest.raises(ConfigError, match=r"tell no velocity.*motion_features"):
+    with pytest.raises(ConfigError, match=r"velocities need past frames.*motion_features"):
         config_of(workflow, change)
 
 

@@ -237,7 +237,7 @@ def test_without_files_no_data_manager_is_needed(map_type: str) -> None:
 
 
 def test_a_misspelt_key_is_told_in_the_line_of_the_user(folder: Path) -> None:
-    with pytest.warns(UserWarning, match=r"raster_params\.solid_boxs is no known key") as caught:
+    with pytest.warns(UserWarning, match=r"raster_params\.solid_boxs is not a known key") as caught:
         build_rasterizer(make_cfg("box_debug", solid_boxs=True), LocalDataManager(str(folder)))
     assert [warning.filename for warning in caught] == [__file__]
 
@@ -323,7 +323,7 @@ def test_a_file_that_gives_no_rasterizer_is_refused(own_file: Path) -> None:
         build_rasterizer(make_cfg(f"{own_file}:nothing"), manager)
     with pytest.raises(InvalidArgumentError, match=r"alone of .* be called with \{'raster_params'.*LocalData"):
         build_rasterizer(make_cfg(f"{own_file}:alone"), manager)
-    with pytest.raises(InvalidArgumentError, match=r"own_rasters\.py has no Missing; name a rasterizer"):
+    with pytest.raises(InvalidArgumentError, match=r"own_rasters\.py has no Missing; give a rasterizer"):
         build_rasterizer(make_cfg(f"{own_file}:Missing"), manager)
     with pytest.raises(FileNotFoundError, match=r"raster_params\.map_type is 'absent\.py:Dots', but there is no file"):
         build_rasterizer(make_cfg("absent.py:Dots"), manager)

@@ -107,7 +107,7 @@ def test_parts_of_other_code_are_others(lines):
     ("name", "message"),
     [
         ("other", "makes str; a reader has source, info, list_scenes, read, and it lacks source, info, list_scenes"),
-        ("Nobody", r"lines\.py has no Nobody; name a reader, or a class or function"),
+        ("Nobody", r"lines\.py has no Nobody; give a reader, or a class or function"),
         ("number", "makes int; a reader has"),
     ],
 )

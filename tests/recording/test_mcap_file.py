@@ -332,7 +332,7 @@ def test_times_that_the_schemas_cannot_hold_are_refused_also_where_lights_change
     frame = [frame for frame, _ in light_changes(scene.lights, dict.fromkeys(range(9)))][-1]
     assert frame > 0
     scene.timestamps_ns[frame:] = time_ns - np.arange(scene.num_frames - frame)[::-1]
-    with pytest.raises(CorruptedDataError, match=r"of scene 0, frame \d of it, .* 2106.*; correct the timestamps"):
+    with pytest.raises(CorruptedDataError, match=r"of scene 0, frame \d, .* 2106.*; correct the timestamps"):
         write_mcap(tmp_path / "scene.mcap", scene, map_api)
 
 

@@ -64,6 +64,6 @@ def test_evaluations_drive_avs_alone_among_idm(city, tmp_path):
 def test_a_training_for_avs_alone_is_refused_before_its_folder_is_made(city, tmp_path):
     cfg = compact_config(tmp_path, **SELF_PLAY)
     cfg["gym_params"]["observation"] = "raster"
-    with pytest.raises(ConfigError, match=r"gym_params\.observation: 'raster' is for AVs alone"):
+    with pytest.raises(ConfigError, match=r"gym_params\.observation: 'raster' supports AVs only"):
         train_driver(cfg, tmp_path / "out", data_folder=city)
     assert not (tmp_path / "out").exists()

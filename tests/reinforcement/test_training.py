@@ -161,7 +161,7 @@ def test_a_training_that_had_no_checkpoint_begins_anew(train, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        pytest.param({"gama": 0.9}, ConfigError, "there is no such key; did you mean rl_params.gamma", id="wrong key"),
+        pytest.param({"gama": 0.9}, ConfigError, "unknown key; did you mean rl_params.gamma", id="wrong key"),
         pytest.param({"gamma": 2}, ConfigError, "rl_params.gamma: expected a finite number from 0 to 1", id="range"),
         pytest.param({"batch_size": 33}, ConfigError, "expected 2 to 32, the num_envs x n_steps", id="batch"),
         pytest.param({"total_steps": None}, ConfigError, "give total_steps or minutes", id="no end"),

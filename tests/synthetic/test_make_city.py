@@ -160,7 +160,7 @@ def test_a_city_of_the_same_arguments_is_taken_as_it_is(tmp_path: Path) -> None:
     again = make_city(tmp_path / "c", **SMALL | {"town_size": np.float64(250.0), "seed": np.int64(5)}, reuse=True)
     assert again == made
     assert {path: path.stat().st_mtime_ns for path in made.path.rglob("*")} == before
-    with pytest.raises(InvalidArgumentError, match=r"holds another city: it has num_scenes 2 in place of 1; choose"):
+    with pytest.raises(InvalidArgumentError, match=r"has another city: it has num_scenes 2 in place of 1; choose"):
         make_city(tmp_path / "c", **SMALL | {"num_scenes": 1}, reuse=True)
     other = make_city(tmp_path / "c", **SMALL | {"num_scenes": 1}, reuse=True, overwrite=True)
     assert len(ChunkedDataset(str(other.scenes["sample"])).open().scenes) == 1

@@ -260,7 +260,7 @@ def make_all(params):
         ({"optimizer": "AdmW"}, r"train_params\.optimizer.*did you mean 'AdamW'"),
         ({"optimizer": "torch.nn.Linear"}, "subclass of torch.optim.optimizer.Optimizer, got torch.nn.Linear"),
         ({"optimizer": {"class_path": "SGD", "init_args": {"momentun": 1}}}, "momentun.*did you mean 'momentum'"),
-        ({"optimizer": {"class_path": "SGD", "init_args": {"params": 1}}}, "init_args.params: l5kit gives this"),
+        ({"optimizer": {"class_path": "SGD", "init_args": {"params": 1}}}, "init_args.params: l5kit passes this"),
         ({"optimizer": {"class_path": "SGD", "init_args": {"lr": -1}}}, "optimizer: .*cannot be made: ValueError"),
         ({"optimizer": "Rprop", "weight_decay": 0.1}, "weight_decay: torch.optim.Rprop takes none"),
         ({"schedule": {"class_path": "StepLR"}}, "schedule.init_args: .*StepLR needs step_size"),

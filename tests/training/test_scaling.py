@@ -283,12 +283,15 @@ def test_a_file_goes_only_when_a_better_one_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("train_params", "message"),
     [
-        ({"logger": ["csv", "csv"]}, "has one of them twice"),
+        ({"logger": ["csv", "csv"]}, "repeats a logger"),
         ({"logger": ["csv", "paper"]}, "a list of 'csv'"),
         ({"ema_decay": 1.0}, "a finite number between 0 and 1"),
-        ({"ema_decay": 0.9, "strategy": "fsdp"}, "ema_decay: it does not go with strategy 'fsdp'"),
-        ({"compile": True, "strategy": "fsdp"}, "compile: it does not go with strategy 'fsdp'"),
-        ({"precision": "16-mixed", "strategy": "fsdp"}, "precision: strategy 'fsdp' has 32-true and bf16-mixed"),
+        ({"ema_decay": 0.9, "strategy": "fsdp"}, "ema_decay: not supported with strategy 'fsdp'"),
+        ({"compile": True, "strategy": "fsdp"}, "compile: not supported with strategy 'fsdp'"),
+        (
+            {"precision": "16-mixed", "strategy": "fsdp"},
+            "precision: expected 32-true or bf16-mixed with",
+        ),
         ({"accumulate_grad_batches": 0}, "accumulate_grad_batches: expected a whole number from 1 to 100000, got 0"),
         ({"strategy": "ddq"}, "strategy: expected 'auto' or 'ddp' or 'fsdp'"),
     ],

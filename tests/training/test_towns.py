@@ -84,9 +84,9 @@ def test_scenes_are_limited_in_each_town(towns):
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        pytest.param([], "folders: expected a path that is not empty or a list of paths", id="none"),
-        pytest.param([1], "folders: expected a path that is not empty or a list of paths", id="a number"),
-        pytest.param("", "folders: expected a path that is not empty or a list of paths", id="no name"),
+        pytest.param([], "folders: expected a non-empty path or a list of paths", id="none"),
+        pytest.param([1], "folders: expected a non-empty path or a list of paths", id="a number"),
+        pytest.param("", "folders: expected a non-empty path or a list of paths", id="no name"),
     ],
 )
 def test_folders_are_a_pattern_or_a_list_of_paths(given, error):

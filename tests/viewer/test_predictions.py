@@ -108,7 +108,7 @@ def test_a_packed_file_is_read_like_the_plain_one(csv_file):
     for one, other in zip(plain.read(np.arange(3)), unpacked.read(np.arange(3)), strict=True):
         np.testing.assert_array_equal(one, other)
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(InvalidArgumentError, match=r"pred\.csv\.gz.*damaged or cut off"):
+    with pytest.raises(InvalidArgumentError, match=r"pred\.csv\.gz.*damaged or truncated"):
         Predictions.open(packed)
 
 
@@ -176,9 +176,9 @@ def test_the_file_is_found_in_a_folder_of_results(csv_file, tmp_path):
     csv_file.rename(inner / "predictions.csv")
     assert len(Predictions.open(tmp_path / "run")) == 3
     (inner / "pred.csv").write_text(HEADER)
-    with pytest.raises(InvalidArgumentError, match="holds several files of predictions"):
+    with pytest.raises(InvalidArgumentError, match="has several files of predictions"):
         Predictions.open(inner)
-    with pytest.raises(DatasetNotFoundError, match="where nothing is"):
+    with pytest.raises(DatasetNotFoundError, match="which does not exist"):
         Predictions.open(tmp_path / "missing")
 
 
@@ -232,5 +232,5 @@ def test_predictions_are_in_exported_pages_and_in_notebooks(city_files, city_pre
 
 
 def test_predictions_of_a_simulation_are_refused(drives, csv_file):
-    with pytest.raises(InvalidArgumentError, match=r"is a simulation.*name the one that they were made on"):
+    with pytest.raises(InvalidArgumentError, match=r"is a simulation.*give the log that they were made on"):
         play(drives, 0, predictions=csv_file)

@@ -278,7 +278,7 @@ def test_a_scene_that_is_not_there_is_an_error(city_log):
 
 
 def test_a_scene_without_a_frame_is_an_error():
-    with pytest.raises(CorruptedDataError, match="scene 0 has no frame; l5kit validate"):
+    with pytest.raises(CorruptedDataError, match="scene 0 has no frames; l5kit validate"):
         read_scene_content(make_scene([]), 0, map_api=None)
 
 

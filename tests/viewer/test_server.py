@@ -749,7 +749,7 @@ def test_a_damaged_map_is_left_out_with_a_note(city_copy, name, damage):
         facts = ask(server, "/api/dataset").json
         assert not facts["has_map"]
         (note,) = facts["notes"]
-        assert note.startswith("the map is left out: ")
+        assert note.startswith("the map is not shown: ")
         assert name.rpartition("/")[2] in note
         assert ask(server, "/api/map").status == 404
         assert ask(server, "/api/scene/0").status == 200
@@ -764,7 +764,7 @@ def test_a_dataset_without_scenes_is_served(tmp_path):
         assert ask(server, "/api/dataset").json["num_scenes"] == 0
         assert ask(server, "/api/scenes").json["num_frames"] == []
         answer = ask(server, "/api/scene/0")
-        assert (answer.status, answer.error) == (404, "scene 0 is out of range; the dataset has no scene")
+        assert (answer.status, answer.error) == (404, "scene 0 is out of range; the dataset has no scenes")
 
 
 TEXTS = ["</title><script>", "\"'&<!--", "a\u2028b", "\udcffx", "{{ x }}", "\U0001f697", "<!-- l5kit:data -->"]

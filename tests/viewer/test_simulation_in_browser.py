@@ -209,7 +209,7 @@ def test_without_the_log_the_page_says_so(browser, drives, tmp_path):
     (copy / "run.json").write_text(json.dumps(run))
     with ViewerServer(ViewedSimulation(SimulationFolder(copy))) as server, viewer_page(browser) as page:
         page.open_scene(f"{server.url}#scene=0")
-        assert any("no longer there" in line.inner_text() for line in page.part("notice").all())
+        assert any("no longer exists" in line.inner_text() for line in page.part("notice").all())
         assert page.part("failure").count() > 0
 
 

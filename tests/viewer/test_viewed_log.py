@@ -41,7 +41,7 @@ def test_a_map_that_cannot_be_read_is_not_offered_for_samples(city_files, tmp_pa
     log = ViewedLog(replace(city_files, semantic_map=damaged))
     assert not log.facts()["has_map"]
     assert "semantic" not in log.sample_kinds
-    assert any("the map is left out" in note for note in log.notes)
+    assert any("the map is not shown" in note for note in log.notes)
     assert ViewedLog(city_files).sample_kinds[0] == "semantic"
 
 

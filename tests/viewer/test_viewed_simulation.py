@@ -108,7 +108,7 @@ def test_without_its_log_a_simulation_is_shown_alone_with_a_note(drives, tmp_pat
     copy = shutil.copytree(drives, tmp_path / "drives")
     (copy / "run.json").write_text(json.dumps({"files": {"log": str(tmp_path / "gone.zarr")}}))
     view = ViewedSimulation(SimulationFolder(copy))
-    assert any("no longer there" in note for note in view.notes)
+    assert any("no longer exists" in note for note in view.notes)
     drive = unpack(view.drive_bytes(0))
     assert not drive.facts["has_log"]
     assert np.isnan(drive.arrays["log_xy"]).all()
@@ -118,7 +118,7 @@ def test_without_its_log_a_simulation_is_shown_alone_with_a_note(drives, tmp_pat
 def test_tables_of_another_simulation_are_refused(drives, tmp_path):
     copy = shutil.copytree(drives, tmp_path / "drives")
     (copy / "scenes.csv").write_text("scene,position,score\n0,0,1\n")
-    with pytest.raises(CorruptedDataError, match=r"has 1 driven scenes, and simulated\.zarr 2"):
+    with pytest.raises(CorruptedDataError, match=r"has 1 driven scenes, but simulated\.zarr has 2"):
         ViewedSimulation(SimulationFolder(copy))
 
 
@@ -132,7 +132,7 @@ def test_the_server_sends_drives_of_simulations(driven_view, city_files):
     assert log.drive_bytes(0) is None
     with ViewerServer(log) as server:
         status, content = ask(f"{server.url}api/drive/0")
-        assert (status, json.loads(content)["error"]) == (404, "The dataset is no simulation")
+        assert (status, json.loads(content)["error"]) == (404, "The dataset is not a simulation")
 
 
 def test_a_file_holds_the_drive(driven_view, tmp_path, read_page):

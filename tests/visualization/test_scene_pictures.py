@@ -49,7 +49,7 @@ def test_frames_to_draw(two_scenes, frames, track, expected):
 def test_frames_that_are_not_there_are_errors(two_scenes):
     with pytest.raises(IndexOutOfRangeError, match="scene 2 is out of range; the dataset has the scenes 0 to 1"):
         frames_to_draw(two_scenes, 2, slice(None), track_id=None, form=FORM)
-    with pytest.raises(IndexOutOfRangeError, match="3:9 take none of the 3 frames"):
+    with pytest.raises(IndexOutOfRangeError, match="3:9 select none of the 3 frames"):
         frames_to_draw(two_scenes, 0, slice(3, 9), track_id=None, form=FORM)
     with pytest.raises(TrackNotFoundError, match="scene 0 shows it in 1 to 1"):
         frames_to_draw(two_scenes, 0, slice(2, 3), track_id=5, form=FORM)

@@ -118,7 +118,7 @@ def test_a_training_of_a_model_goes_on_to_the_bit_and_its_file_is_told_without_i
 
 def test_workflows_that_are_their_networks_take_no_model():
     cfg = small_config("urban_driver", model_params={"model": "a.B"})
-    with pytest.raises(ConfigError, match="take workflow vector_planner, which has the same samples"):
+    with pytest.raises(ConfigError, match="use workflow vector_planner, which has the same samples"):
         TrainingConfig.from_cfg(cfg)
 
 

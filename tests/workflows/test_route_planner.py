@@ -68,10 +68,10 @@ def test_the_configurations_plan_four_seconds_along_the_route():
     [
         ("dim_features=60", "dim_features: expected a multiple of 8, got 60"),
         ("decoder=bicycle", "decoder"),
-        ("kinematic_residual=ctra", "kinematic_residual: route_planner starts from its current speed"),
+        ("kinematic_residual=ctra", "kinematic_residual: route_planner always starts from its current speed"),
         ("velocity_residual=true", "kinematic_residual: route_planner"),
-        ("motion_features=true", "motion_features: route_planner always gets its speed"),
-        ("history_num_frames_ego=0", "history_num_frames_ego: 0 past frames tell no velocity"),
+        ("motion_features=true", "motion_features: route_planner always reads the speed"),
+        ("history_num_frames_ego=0", "history_num_frames_ego: velocities need past frames"),
         ("past_dropout=1.5", "past_dropout"),
     ],
 )
@@ -106,7 +106,7 @@ def test_the_past_is_hidden_by_a_key(workflow, change, is_hidden):
 
 @pytest.mark.parametrize(
     ("workflow", "message"),
-    [("raster_planner", "set render_ego_history to false"), ("query_centric", "query_centric predicts agents by")],
+    [("raster_planner", "set render_ego_history to false"), ("query_centric", "query_centric predicts agents from")],
 )
 def test_a_past_that_cannot_be_hidden_is_refused(workflow, message):
     with pytest.raises(ConfigError, match=f"past_dropout: .*{message}"):

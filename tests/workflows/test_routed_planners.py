@@ -102,13 +102,13 @@ def test_a_route_is_seen_or_refused(workflow):
     else:
         TrainingConfig.from_cfg(config_of(workflow, route=False))
         with pytest.raises(
-            ConfigError, match=rf"^model_params\.route: {workflow} predicts agents.*leave it out, or train"
+            ConfigError, match=rf"^model_params\.route: {workflow} predicts agents.*remove it, or train"
         ):
             TrainingConfig.from_cfg(config_of(workflow))
 
 
 def test_an_unroll_with_a_route_needs_a_past():
-    with pytest.raises(ConfigError, match=r"history_num_frames_ego: 0 past frames tell no velocity.*no route"):
+    with pytest.raises(ConfigError, match=r"history_num_frames_ego: velocities need past frames.*remove route"):
         TrainingConfig.from_cfg(config_of("urban_driver", history_num_frames_ego=0))
 
 

@@ -1,4 +1,4 @@
-"""Class paths: classes of users that a configuration names, with what they are made of; those of trainings."""
+"""Class paths: user classes that a configuration names, with their arguments, and the classes of a training."""
 
 import importlib
 import inspect
@@ -20,19 +20,19 @@ _T = TypeVar("_T")
 _FORM: Final = "a text such as package.module.Class, or a mapping of class_path and init_args"
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-"""Folders of libraries."""
+"""Folder names of installed libraries."""
 
 _NOT_OF_USERS: Final = (Path(__file__).resolve().parents[1], Path(sysconfig.get_path("stdlib")))
-"""Folders of l5kit and of Python's own library."""
+"""Folders of l5kit and of the standard library."""
 
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 ClassMapping = dict[str, Any]
-"""``class_path`` and ``init_args``, as :class:`ClassPath` reads them."""
+"""A mapping with ``class_path`` and ``init_args``, the input of :meth:`ClassPath.read`."""
 
 ClassValue = str | ClassMapping
-"""A class path alone, or with arguments."""
+"""A class path, alone or with arguments."""
 
 _MODEL, _LOSS = "model_params.model", "model_params.loss"
 
@@ -41,14 +41,14 @@ _OPTIMIZER, _CALLBACKS = "train_params.optimizer", "train_params.callbacks"
 
 @dataclass(frozen=True)
 class ClassPath:
-    """A class by its path, and arguments that it is made with.
+    """Import path of a class and the arguments for its constructor.
 
-    Reading one imports nothing; :meth:`load` does, and runs what the module of the class runs when it is imported.
+    Reading a class path imports nothing; :meth:`load` imports the module of the class, which runs its code.
 
     Attributes:
-        key: Where it stands in the configuration; errors name it.
-        class_path: Module and name, with a dot between them.
-        init_args: Arguments by name; they go before those of a context.
+        key: Key of the configuration that names the class, for error texts.
+        class_path: Module and class name, separated by a dot.
+        init_args: Keyword arguments; they override those of a context.
     """
 
     key: str
@@ -57,15 +57,15 @@ class ClassPath:
 
     @classmethod
     def read(cls, value: object, *, key: str, package: str = "") -> Self:
-        """Read a class path as it stands in a configuration.
+        """Read a class path from the value of a configuration key.
 
         Args:
-            value: A text, or a mapping with ``class_path`` and, where there are any, ``init_args``.
-            key: Where it stands, such as ``model_params.model``.
-            package: Module of names without a dot, such as ``torch.optim``; none without it.
+            value: A text, or a mapping with ``class_path`` and optionally ``init_args``.
+            key: Path of the key, such as ``model_params.model``.
+            package: Module that resolves names without a dot, such as ``torch.optim``; if empty, they are refused.
 
         Raises:
-            ConfigError: It has another form.
+            ConfigError: The value is neither, or a part of it is malformed.
         """
         if isinstance(value, str):
             value = {"class_path": value}
@@ -75,7 +75,7 @@ class ClassPath:
         if unknown:
             raise ConfigError(
                 f"{key}.{unknown[0]}: unknown{did_you_mean(unknown[0], ['class_path', 'init_args'])}; "
-                "arguments of the class stand under init_args"
+                "put the arguments of the class under init_args"
             )
         path, init_args = value.get("class_path"), value.get("init_args")
         if package and isinstance(path, str) and path.isidentifier():
@@ -92,26 +92,26 @@ class ClassPath:
         """Import the class.
 
         Args:
-            base: What it has to be a subclass of.
+            base: Required base class.
 
         Raises:
-            ConfigError: Its module cannot be imported or lacks the name, or it is no class of that kind, or one that
-                lacks methods.
+            ConfigError: The module cannot be imported or lacks the name, or the name is not a subclass of ``base``, or
+                it is an abstract class.
         """
         module_name, _, name = self.class_path.rpartition(".")
         try:
             module = importlib.import_module(module_name)
-        except (Exception, SystemExit) as error:  # a script ends itself when it is imported
+        except (Exception, SystemExit) as error:  # a script may exit when it is imported
             raise ConfigError(
                 f"{self.key}.class_path: module {module_name!r} of {self.class_path} cannot be imported "
                 f"({describe_error(error)}); install it, or put its folder on PYTHONPATH"
             ) from error
         try:
-            named: object = getattr(module, name, None)  # for which a module may run code of its own
+            named: object = getattr(module, name, None)  # may call the module's __getattr__
         except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"{self.key}.class_path: {self.class_path} cannot be imported ({describe_error(error)}); "
-                "name a class that its module gives"
+                "name a class of its module"
             ) from error
         names = [n for n, value in vars(module).items() if inspect.isclass(value) and issubclass(value, base)]
         if named is None:
@@ -124,49 +124,49 @@ class ClassPath:
             bases = [each.__qualname__ for each in named.__bases__] if isinstance(named, type) else []
             raise ConfigError(
                 f"{self.key}.class_path: expected a subclass of {base.__module__}.{base.__qualname__}, "
-                f"got {self.class_path}, which is {f'a class with bases {bases}' if is_class else 'no class'}"
+                f"got {self.class_path}, which is {f'a class with bases {bases}' if is_class else 'not a class'}"
                 f"{did_you_mean(name, names)}"
             )
         lacking = sorted(getattr(named, "__abstractmethods__", ()))
         if lacking:
             raise ConfigError(
-                f"{self.key}.class_path: {self.class_path} is abstract, it lacks {', '.join(lacking)}; "
+                f"{self.key}.class_path: {self.class_path} is abstract and lacks {', '.join(lacking)}; "
                 "name a class that defines them"
             )
         return named
 
     def make(self, base: type[_T], context: Mapping[str, object], *given: object) -> _T:
-        """Make an object of the class.
+        """Create an object of the class.
 
-        It gets those parts of the context that its signature names, and ``init_args``, which go before them. A
-        ``**kwargs`` of its signature takes init_args only.
+        The constructor receives ``init_args`` and those items of the context that its signature names; ``init_args``
+        take precedence. A ``**kwargs`` parameter receives ``init_args`` only.
 
         Args:
-            base: What it has to be a subclass of.
-            context: Arguments that it may ask for, by name.
-            *given: Its first arguments, such as the weights that an optimiser changes, whatever it calls them.
+            base: Required base class.
+            context: Arguments that the class may ask for, by name.
+            *given: First positional arguments, such as the weights for an optimiser, whatever their parameter names.
 
         Raises:
-            ConfigError: As :meth:`load`; or it takes none of the ``init_args``, or needs arguments that nobody gives,
-                or raises an exception.
+            ConfigError: As :meth:`load`; or the class does not accept an item of ``init_args``, lacks a required
+                argument, or raises an exception.
         """
         made = self.load(base)
         try:
             signature = inspect.signature(made)
-        except ValueError:  # of classes in C: they say themselves what they take
+        except ValueError:  # classes in C have no signature and check their arguments
             arguments = dict(self.init_args)
         else:
             arguments = self._arguments_of(signature, context, len(given))
         try:
             return made(*given, **arguments)
-        except (Exception, SystemExit) as error:  # whatever a class of a user raises, the key that named it is told
+        except (Exception, SystemExit) as error:  # user code may raise anything; name the key
             raise ConfigError(f"{self.key}: {self.class_path} cannot be made: {describe_error(error)}") from error
 
     def _arguments_of(
         self, signature: inspect.Signature, context: Mapping[str, object], num_given: int
     ) -> dict[str, object]:
-        """Return what a class of this signature is called with by name, after its first arguments."""
-        # the first arguments go to the first parameters, whatever their names; the rest are taken by theirs
+        """Return the keyword arguments for a class of this signature, after its positional arguments."""
+        # the positional arguments go to the first parameters, whatever their names; the others are passed by name
         parameters = list(signature.parameters.values())
         first = [p for p in parameters if p.kind in _BY_POSITION][:num_given]
         rest = [p for p in parameters if p not in first]
@@ -179,42 +179,42 @@ class ClassPath:
                 "configurations name arguments; write a class that takes them by name"
             )
 
-        # what is under init_args must be an argument of the class, and none that l5kit itself gives
+        # init_args must be parameters of the class, and must not repeat an argument that l5kit passes
         taken = {p.name: p for p in rest if p.kind in _BY_NAME}
         takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
         for name in self.init_args:
             if name in [p.name for p in first]:
-                raise ConfigError(f"{self.key}.init_args.{name}: l5kit gives this one itself; leave it out")
+                raise ConfigError(f"{self.key}.init_args.{name}: l5kit passes this argument itself; remove it")
             if name not in taken and not takes_all:
                 raise ConfigError(
                     f"{self.key}.init_args.{name}: {self.class_path} takes no such argument"
                     f"{did_you_mean(name, list(taken))}; it takes {', '.join(taken) or 'none'}"
                 )
 
-        # the rest comes from what is offered, where the class has an argument of that name
+        # the context provides the other arguments that the class names
         arguments = {name: context[name] for name in taken if name in context} | self.init_args
         missing = [name for name, p in taken.items() if p.default is p.empty and name not in arguments]
         if missing:
             raise ConfigError(
                 f"{self.key}.init_args: {self.class_path} needs {', '.join(missing)}; give a value under init_args, "
-                f"or take from what is offered: {', '.join(context) or 'nothing'}"
+                f"or use a name that l5kit provides: {', '.join(context) or 'nothing'}"
             )
         return arguments
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception of a user's code in a line: its type, what it says, and where it was raised."""
+    """Describe an exception of user code in one line: its type, its message, and the file and line that raised it."""
     try:
         lines = str(error).strip().splitlines() or ["no message"]
-    except Exception:  # its own text is the user's code too
-        lines = ["no message that can be read"]
+    except Exception:  # str() may run user code as well
+        lines = ["unreadable message"]
     frames = traceback.extract_tb(error.__traceback__)
     message = f"{type(error).__name__}: {lines[0]}"
-    # a module that is missing is reported by the import system, which is no code to look at
+    # a missing module is reported by the import system, which has no file and line to point to
     if not frames or frames[-1].filename.startswith("<"):
         return message
 
-    # file and line of the innermost code of the user; of a library or of l5kit where there is none
+    # innermost line of user code, else of a library or l5kit
     of_user = []
     for frame in frames:
         file = Path(frame.filename)
@@ -227,14 +227,14 @@ def describe_error(error: BaseException) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnClasses(Params):
-    """Classes of users, as the configuration names them; nothing is imported."""
+    """Classes of users that a configuration names; nothing is imported."""
 
     model_value: Annotated[
         ClassValue | None,
         Key(
             "class of a [model of your own](own_model.md), a `torch.nn.Module`; its code is run",
             at=_MODEL,
-            otherwise="that of the workflow",
+            otherwise="the model of the workflow",
         ),
     ] = None
     loss_value: Annotated[
@@ -248,48 +248,48 @@ class OwnClasses(Params):
     optimizer_value: Annotated[
         ClassValue | None,
         Key(
-            "class of the optimiser, also by its name in `torch.optim`; its code is run",
+            "class of the optimiser, or just its name in `torch.optim`; its code is run",
             at=_OPTIMIZER,
-            otherwise="`Adam`, `AdamW` where `weight_decay` is above 0",
+            otherwise="`Adam`, `AdamW` if `weight_decay` is above 0",
         ),
     ] = None
     callback_values: Annotated[
         tuple[ClassValue, ...],
         Key(
-            "classes of Lightning callbacks, also by their names in `lightning.pytorch.callbacks`; their code is run",
+            "classes of Lightning callbacks, or just their names in `lightning.pytorch.callbacks`; their code is run",
             at=_CALLBACKS,
             otherwise="none",
         ),
     ] = ()
 
     def all(self) -> tuple[ClassPath, ...]:
-        """Return all of them.
+        """Return all class paths.
 
         Raises:
-            ConfigError: One has another form than a class path.
+            ConfigError: A class path is malformed.
         """
         return tuple(each for each in (self.model, self.loss, self.optimizer, *self.callbacks) if each is not None)
 
     @property
     def model(self) -> ClassPath | None:
-        """The model; None for that of the workflow."""
+        """The model class; None for the model of the workflow."""
         return None if self.model_value is None else ClassPath.read(self.model_value, key=_MODEL)
 
     @property
     def loss(self) -> ClassPath | None:
-        """The loss of that model; None for one that gives its losses itself."""
+        """The loss class; None if the model computes its losses itself."""
         return None if self.loss_value is None else ClassPath.read(self.loss_value, key=_LOSS)
 
     @property
     def optimizer(self) -> ClassPath | None:
-        """The optimiser; None for Adam or AdamW."""
+        """The optimiser class; None for Adam or AdamW."""
         if self.optimizer_value is None:
             return None
         return ClassPath.read(self.optimizer_value, key=_OPTIMIZER, package="torch.optim")
 
     @property
     def callbacks(self) -> tuple[ClassPath, ...]:
-        """Callbacks in their order."""
+        """The callback classes, in the given order."""
         package = "lightning.pytorch.callbacks"
         return tuple(
             ClassPath.read(value, key=f"{_CALLBACKS}[{number}]", package=package)

@@ -1,4 +1,4 @@
-"""Configuration files and the metadata of a dataset folder, read and written."""
+"""Reading and writing of configuration files and of the metadata of a dataset folder."""
 
 import os
 import reprlib
@@ -15,26 +15,26 @@ from l5kit.configs.texts import MAX_DEPTH, parse_json, parse_yaml, read_text
 from l5kit.errors import ConfigError
 
 _RIGID_TOLERANCE = 0.01
-"""Largest error of the products of the columns of a rotation matrix that somebody may have rounded."""
+"""Largest accepted error of the dot products of the columns of a rotation matrix, which may have been rounded."""
 
 _LAST_ROW_TOLERANCE = 1e-6
-"""Largest error of the last row of a matrix that somebody may have computed."""
+"""Largest accepted error of the last row of a matrix, which may have been computed."""
 
 _SCALARS = (str, bytes, bool, int, float, NoneType, date, datetime)
-"""Types that YAML reads back as they were."""
+"""Types that YAML reads back unchanged."""
 
 
 def load_config_data(path: str) -> JsonObject:
-    """Return the content of a YAML configuration file, as it is: no defaults, no checks.
+    """Return the content of a YAML configuration file, without defaults or checks.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ConfigError: The file is a folder, no UTF-8 or no YAML, nested too deep or swollen by aliases, or not a mapping
-            at its top level.
+        ConfigError: The file is a folder, not UTF-8, not YAML, nested too deep, too large with its aliases expanded,
+            or not a mapping at its top level.
     """
-    # other commands take a data folder in the place in which trainings take their configuration
+    # other commands take a data folder as the argument that is a configuration for trainings
     if os.path.isdir(os.path.join(path, "scenes")):
-        raise ConfigError(f"configuration file {path} is a data folder; name a YAML file, and the folder with --data")
+        raise ConfigError(f"configuration file {path} is a data folder; give a YAML file, and the folder with --data")
     cfg = parse_yaml(read_text(path, called="configuration file"), called=f"configuration file {path}")
     return _require_mapping(cfg, path)
 
@@ -59,7 +59,7 @@ def load_metadata(metadata_path: str) -> JsonObject:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ConfigError: The file is a folder, no UTF-8 or no JSON, nested too deep, or not an object at its top level.
+        ConfigError: The file is a folder, not UTF-8, not JSON, nested too deep, or not an object at its top level.
     """
     metadata = parse_json(read_text(metadata_path, called="metadata file"), called=f"metadata file {metadata_path}")
     return _require_mapping(metadata, metadata_path)
@@ -75,7 +75,7 @@ def load_matrix(metadata: Config, key: str, *, path: str) -> Float64Array:
 
     Raises:
         ConfigError: The matrix is missing, not 4x4 or not finite, its last row is not 0, 0, 0, 1, or ``world_to_ecef``
-            does more than turn and shift.
+            is not a rotation and translation.
     """
     if key not in metadata:
         raise ConfigError(f"{path} has no key {key!r}; found {sorted(metadata)}. Take the meta.json of this dataset.")
@@ -87,31 +87,31 @@ def load_matrix(metadata: Config, key: str, *, path: str) -> Float64Array:
         raise ConfigError(f"{path}: {key} must be a 4x4 list of finite numbers, got shape {matrix.shape}")
     if not np.abs(matrix[3] - (0, 0, 0, 1)).max() <= _LAST_ROW_TOLERANCE:
         raise ConfigError(
-            f"{path}: the last row of {key} must be [0, 0, 0, 1], as of any matrix that takes points to points, "
+            f"{path}: the last row of {key} must be [0, 0, 0, 1], as in any affine transform, "
             f"got {matrix[3].tolist()}; take the meta.json of this dataset"
         )
     if key == "world_to_ecef":
-        # world and ECEF are both in metres: a matrix between them turns and shifts, and changes no lengths
+        # world and ECEF are both in metres, so the matrix between them must be a rotation and translation
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.abs(matrix[:3, :3].T @ matrix[:3, :3] - np.eye(3)).max()
         if not largest <= _RIGID_TOLERANCE:
             raise ConfigError(
-                f"{path}: world_to_ecef must turn and shift only, as world and ECEF are both in metres, got the 3x3 "
-                f"part {matrix[:3, :3].tolist()}; take the meta.json of this dataset"
+                f"{path}: world_to_ecef must be a rotation and translation, as world and ECEF are both in metres, got "
+                f"the 3x3 part {matrix[:3, :3].tolist()}; take the meta.json of this dataset"
             )
     return matrix
 
 
 def _require_mapping(content: object, path: str) -> JsonObject:
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold a mapping of sections, got {type(content).__name__}")
+        raise ConfigError(f"{path} must be a mapping of sections, got {type(content).__name__}")
     return content
 
 
 def _as_plain(value: object, yaml_path: tuple[str, ...]) -> object:
-    """Return ``value`` built of dicts, lists and what :data:`_SCALARS` lists."""
+    """Return ``value`` as dicts, lists and the types in :data:`_SCALARS`."""
     if len(yaml_path) > MAX_DEPTH:
-        raise ConfigError(f"{'.'.join(yaml_path[:4])}...: nested too deep to be written, or a part of itself")
+        raise ConfigError(f"{'.'.join(yaml_path[:4])}...: nested too deep to be written, or contains itself")
     if isinstance(value, Mapping):
         return {
             _as_scalar(key, (*yaml_path, str(key))): _as_plain(item, (*yaml_path, str(key)))
@@ -132,6 +132,6 @@ def _as_scalar(value: object, yaml_path: tuple[str, ...]) -> object:
     if type(value) not in _SCALARS:
         raise ConfigError(
             f"{'.'.join(yaml_path) or 'data'}: cannot write {value!r} of type {type(value).__name__} here; "
-            "a configuration holds text, numbers, true and false, in lists and in dicts whose keys are such"
+            "a configuration holds text, numbers, true and false, in lists and in dicts with such keys"
         )
     return value

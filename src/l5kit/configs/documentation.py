@@ -1,6 +1,6 @@
-"""Tables of configuration keys in Markdown, printed from the schema between two marks of a document.
+"""Markdown tables of the configuration keys, generated from the schema between two marks of a document.
 
-``python -m l5kit.configs.documentation docs/configuration.md`` prints them anew; ``make docs`` does so.
+``python -m l5kit.configs.documentation docs/configuration.md``, a part of ``make docs``, regenerates them.
 """
 
 import json
@@ -21,22 +21,22 @@ _HEAD: Final = "| key | value | default | read by | what it does |\n|---|---|---
 
 
 def with_key_tables(document: str) -> str:
-    """Return a document with its tables of keys as the schema has them.
+    """Return a document with its key tables regenerated from the schema.
 
     Args:
-        document: Markdown, in which ``<!-- keys of SECTION, SECTION -->`` and ``<!-- end of keys -->`` enclose a table.
+        document: Markdown; ``<!-- keys of SECTION, SECTION -->`` and ``<!-- end of keys -->`` enclose each table.
     """
     return _BLOCK.sub(lambda match: f"{match[1]}{_table(match['sections'].split(', '))}{match[4]}", document)
 
 
 def _table(names: list[str]) -> str:
-    """Return the keys of sections, those of all of them once."""
+    """Return the table of the keys of several sections, each key once."""
     paths = ["" if name == "the top" else name for name in names]
     keys: dict[str, dict[str, SchemaKey]] = {}
     for path in paths:
         for name, key in sections()[path].items():
             keys.setdefault(name, {})[path] = key
-    # readers that have one name together
+    # readers that are listed under a common name
     groups = {
         "all map types": [params.map_type_name() for params in RASTERIZERS],
         "all workflows": list(WORKFLOWS),
@@ -64,7 +64,7 @@ def _table(names: list[str]) -> str:
 
 
 def _default(key: SchemaKey) -> str:
-    """Return what holds where a key is missing: for all who read it, or first for those who need it."""
+    """Return the default of a key for its readers, and which of them require it."""
     if not key.read_by:
         return ""
     others = {door: read for door, read in key.uses if not read.is_needed}
@@ -76,7 +76,7 @@ def _default(key: SchemaKey) -> str:
 
 
 def main(paths: list[str]) -> None:
-    """Print the tables of documents anew."""
+    """Regenerate the tables of documents in place."""
     for path in map(Path, paths):
         path.write_text(with_key_tables(path.read_text("utf-8")), "utf-8")
 

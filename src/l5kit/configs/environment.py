@@ -23,12 +23,12 @@ from l5kit.errors import ConfigError
 _EpisodeFrames = Annotated[int, Meta(ge=3, le=MAX_NUM_FRAMES)]
 _HeldFrames = Annotated[int, Meta(ge=1, le=MAX_NUM_FRAMES)]
 EndName = Literal["collision", "off_road", "red_light", "time_to_collision"]
-"""What may end an episode early."""
+"""Failures that can end an episode early."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactParams(Params, section="gym_params.compact"):
-    """What compact observations tell of, by the names of ``CompactLayout``, which has these defaults."""
+    """Contents of compact observations, with the names and defaults of ``CompactLayout``."""
 
     num_agents: Annotated[Count, Key("largest number of observed road users")] = 12
     num_route_points: Annotated[Count, Key("points of the route ahead")] = 10
@@ -46,14 +46,14 @@ class CompactParams(Params, section="gym_params.compact"):
 
 @dataclass(frozen=True, kw_only=True)
 class DrivingParams(Params, section="gym_params.driving"):
-    """Weights of the reward `driving`, by the names of ``DrivingWeights``, which has these defaults."""
+    """Weights of the reward `driving`, with the names and defaults of ``DrivingWeights``."""
 
     combines: Annotated[Literal["sum", "product"], Key("whether penalties are subtracted or scale progress")] = "sum"
     progress: Annotated[NumberFromZero, Key("weight of the progress along the route")] = 1.0
     collision: Annotated[NumberFromZero, Key("penalty for a collision at fault")] = 10.0
-    contact: Annotated[NumberFromZero, Key("penalty for another collision")] = 0.0
+    contact: Annotated[NumberFromZero, Key("penalty for a collision that is not at fault")] = 0.0
     off_road: Annotated[NumberFromZero, Key("penalty for a second off the road")] = 5.0
-    time_to_collision: Annotated[NumberFromZero, Key("penalty for a second of too little time to collision")] = 1.0
+    time_to_collision: Annotated[NumberFromZero, Key("penalty for a second below the least time to collision")] = 1.0
     off_route: Annotated[NumberFromZero, Key("penalty for a second off the route")] = 1.0
     speed: Annotated[NumberFromZero, Key("penalty for a second above the speed limit")] = 0.5
     comfort: Annotated[NumberFromZero, Key("penalty for a second of discomfort")] = 0.5
@@ -68,14 +68,14 @@ class DrivingParams(Params, section="gym_params.driving"):
 
 @dataclass(frozen=True)
 class EnvironmentParams(Params, section="gym_params"):
-    """Scenes and starts of episodes, and the choices of what environments do."""
+    """Scenes and episode starts, and the options of environments."""
 
     max_scene_id: Annotated[
         PositiveCount | None, Key("number of training scenes, from the first on", otherwise="all", default=None)
     ]
     max_val_scene_id: Annotated[PositiveCount | None, Key("number of evaluation scenes", otherwise="all", default=None)]
     overfit: Annotated[Flag, Key("whether all episodes are of one scene of the training data", default=False)]
-    overfit_id: Annotated[Count, Key("that scene", default=0)]
+    overfit_id: Annotated[Count, Key("index of this scene", default=0)]
     randomize_start_frame: Annotated[
         Flag,
         Key(
@@ -98,18 +98,18 @@ class EnvironmentParams(Params, section="gym_params"):
     ] = "poses"
     reward: Annotated[
         Literal["displacement", "driving"],
-        Key("what is rewarded: staying near the log, or the terms of the closed-loop score"),
+        Key("reward: staying close to the log, or the terms of the closed-loop score"),
     ] = "displacement"
     others: Annotated[
         Literal["log", "idm", "cautious", "assertive", "policy"],
         Key(
-            "drivers of the other road users: the log, a population that reacts only to leaders and lights, or, in "
-            "`l5kit train-rl`, the policy that is trained"
+            "drivers of the other road users: the log, a traffic population that reacts only to leaders and lights, "
+            "or, in `l5kit train-rl`, the policy in training"
         ),
     ] = "log"
     max_vehicles: Annotated[
         ElementCount,
-        Key("most vehicles that act in an episode besides the AV, with `others: policy` or in `L5ParallelEnv`"),
+        Key("largest number of acting vehicles besides the AV, with `others: policy` or in `L5ParallelEnv`"),
     ] = 32
     num_simulation_steps: Annotated[_EpisodeFrames | None, Key("frames of an episode; null for the whole scene")] = 33
     frames_per_action: Annotated[
@@ -118,7 +118,7 @@ class EnvironmentParams(Params, section="gym_params"):
     ends_at: Annotated[tuple[EndName, ...], Key("failures that end an episode before its last frame")] = ()
     failed_share: Annotated[
         Probability,
-        Key("share of training episodes drawn from scenes in which episodes failed lately"),
+        Key("share of training episodes drawn from scenes with recently failed episodes"),
     ] = 0.0
     compact: CompactParams = CompactParams()
     driving: DrivingParams = DrivingParams()
@@ -128,7 +128,7 @@ class EnvironmentParams(Params, section="gym_params"):
         """Read and check a configuration.
 
         Raises:
-            ConfigError: A key is of the wrong type or out of range, or two do not go together.
+            ConfigError: A key is of the wrong type or out of range, or two keys contradict each other.
         """
         params = read_params(cls, cfg)
         for name, value, wrong in (
@@ -137,8 +137,8 @@ class EnvironmentParams(Params, section="gym_params"):
         ):
             if params.others == "policy" and value in wrong:
                 raise ConfigError(
-                    f"gym_params.{name}: {value!r} is for AVs alone, but with gym_params.others policy vehicles of the "
-                    "log act, too; take observation compact and actions of a vehicle model, such as route, or others "
-                    "idm"
+                    f"gym_params.{name}: {value!r} supports AVs only, but gym_params.others policy lets vehicles of "
+                    "the log act as well; use observation compact with actions of a vehicle model, such as route, or "
+                    "others idm"
                 )
         return params

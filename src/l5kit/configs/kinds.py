@@ -1,14 +1,15 @@
-"""Kinds of values that configuration keys have, as msgspec checks them, and what a person is told of a key.
+"""Types of configuration values, which msgspec checks, and the description of a key.
 
-msgspec was chosen over pydantic v2 by trying both on these keys (Python 3.11, two cores):
+Why msgspec and not pydantic v2, after a trial of both with these keys (Python 3.11, two cores):
 
-* Import: ``import l5kit.data`` takes 0.01 s longer with msgspec and 0.1 s with pydantic, which is all that is allowed.
-  The first read takes 0.3 ms with msgspec and 40 ms with pydantic, which builds validators then.
-* Error texts: pydantic lists all wrong keys with the kind of mistake; msgspec stops at the first. So ``reading`` checks
-  key by key and makes the texts from the JSON schema of the key, which either of them gives.
-* Leniency: configurations of 1.x hold NumPy scalars and arrays, tuples, ``5.0`` for 5 and 0 for false, which have to be
-  plain values before the check. That takes one function with msgspec, and a validator of each kind with pydantic.
-* Typing: both do without a plugin of mypy, and parameters stay plain frozen dataclasses.
+* Import: ``import l5kit.data`` takes 0.01 s longer with msgspec and 0.1 s, the whole allowance, with pydantic. The
+  first read takes 0.3 ms with msgspec and 40 ms with pydantic, which builds its validators then.
+* Error texts: pydantic lists all wrong keys by kind of mistake; msgspec stops at the first. ``reading`` therefore
+  checks key by key and builds its texts from the JSON schema of the key, which both libraries provide.
+* Leniency: configurations of 1.x hold NumPy scalars and arrays, tuples, ``5.0`` for 5 and 0 for false, which must be
+  converted to plain values before the check. That takes one function with msgspec and one validator per type with
+  pydantic.
+* Typing: both work without a mypy plugin, and parameters stay plain frozen dataclasses.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,54 +21,54 @@ from msgspec import Meta
 from l5kit._types import Config
 
 MAX_RASTER_SIDE_PX: Final = 16_384
-"""Pixels along a side of a raster; one channel of a square that large takes a gigabyte."""
+"""Pixels along a side of a raster; one channel of a square of this size takes a gigabyte."""
 
 MAX_NUM_FRAMES: Final = 100_000
-"""Frames of a sample before or after the current one, and frames of a step: nearly three hours at 10 a second."""
+"""Frames of a sample before or after the current one, and frames per step: nearly three hours at 10 Hz."""
 
 MAX_NUM_ELEMENTS: Final = 10_000
-"""Agents, lanes, crosswalks, and points of each, in a vector sample."""
+"""Agents, lanes, crosswalks, and points of each of them, in a vector sample."""
 
 MAX_BATCH_SIZE: Final = 100_000
-"""Samples of a batch; as many small rasters take more memory than machines have."""
+"""Samples of a batch; even small rasters exceed the memory of any machine at this number."""
 
 MAX_NUM_WORKERS: Final = 10_000
-"""Processes, or threads, of a loader."""
+"""Processes or threads of a loader."""
 
 MAX_NUM_STEPS: Final = 10**12
-"""Steps of a training, or of an epoch; with a thousand a second they take thirty years."""
+"""Steps of a training or of an epoch; at a thousand per second they take thirty years."""
 
 MAX_SEED: Final = 2**63 - 1
-"""The largest seed that torch's generators, and files of configurations, take."""
+"""Largest seed that torch's generators and configuration files accept."""
 
 MAX_LEARNING_RATE: Final = 1e6
-"""Weights of any size are lost at a thousandth of it; optimisers end with an error at those that float32 lacks."""
+"""A thousandth of it already destroys any weights; optimisers fail at values beyond float32."""
 
 MAX_NETWORK_SIZE: Final = 16_384
-"""Features, layers, heads and ways of a network; a matrix of as many features on both sides takes a gigabyte."""
+"""Features, layers, heads and modes of a network; a square matrix of this size takes a gigabyte."""
 
 MIN_STEP_TIME_S: Final = 1e-6
-"""Seconds between two frames; velocities over much less are not finite."""
+"""Seconds between two frames; velocities over much shorter times are not finite."""
 
 MAX_STEP_TIME_S: Final = 3600.0
-"""Seconds between two frames, as the facts of a log have it."""
+"""Seconds between two frames, the bound of the facts of a log."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A configuration key: where it stands, and what its type cannot say.
+    """A configuration key: its path, and whatever its type cannot express.
 
     Attributes:
-        text: What it does.
-        at: Its path, such as ``model_params.step_time``; empty where section and name are those of the field.
-        unit: Of its value, in words; empty if it has none.
-        default: What holds where it is missing; ``...`` if nothing does, or the field has a default of its own.
-        derived: Makes what holds where it is missing from the configuration, the path of the section, and the fields
-            before it.
-        otherwise: What holds where it is missing, in words; empty where a default value says it.
-        only_in: The one section that has it, for a field that several sections have.
-        null_is_missing: Whether null counts as if the key were missing.
-        is_unused: Whether it has no effect: a key of L5Kit 1.x that its own trainings did not read either.
+        text: Description.
+        at: Path, such as ``model_params.step_time``; empty to use the section of the class and the name of the field.
+        unit: Unit of the value, in words; empty for none.
+        default: Value of a missing key; ``...`` if there is none or the field has its own default.
+        derived: Function that computes the value of a missing key from the configuration, the path of the section, and
+            the values of the preceding fields.
+        otherwise: Default in words; empty if a default value says it all.
+        only_in: The only section with the key, for a class that is read from several sections.
+        null_is_missing: Whether null counts as a missing key.
+        is_unused: Whether it has no effect: a key of L5Kit 1.x that the trainings of 1.x did not read either.
     """
 
     text: str
@@ -104,7 +105,7 @@ Fraction = Annotated[float, Meta(gt=0, le=1)]
 TagWeights = Annotated[dict[str, NumberFromZero], Meta(min_length=1)]
 
 OWN_CODE: Final = r"^.+\.py:[A-Za-z_]\w*$"
-"""The form of ``FILE.py:NAME``, which names something in a file of the user."""
+"""Pattern of ``FILE.py:NAME``, which names an object in a user's file."""
 
 _NO_PART_OF_A_NAME: Final = r"\x00-\x1f/\\\ud800-\udfff"
 _NAME_OF_FILE: Final = rf"^[^.{_NO_PART_OF_A_NAME}][^{_NO_PART_OF_A_NAME}]*(?![\s\S])"
@@ -115,7 +116,7 @@ FilePath = Annotated[str, Meta(pattern=r"\S", extra_json_schema={"format": "path
 FileName = Annotated[str, Meta(pattern=_NAME_OF_FILE, max_length=100, extra_json_schema={"format": "file name"})]
 OwnCode = Annotated[str, Meta(pattern=OWN_CODE, extra_json_schema={"format": "own code"})]
 FilePaths = Annotated[tuple[FilePath, ...], Meta(min_length=1)]
-# msgspec 0.22 crashes on a text with a pattern beside a list, so that here the text has a length
+# msgspec 0.22 crashes on a union of a text with a pattern and a list, so this text has a minimum length instead
 FolderNames = Annotated[str, Meta(min_length=1, extra_json_schema={"format": "path"})] | FilePaths
 
 _Side = Annotated[int, Meta(ge=1, le=MAX_RASTER_SIDE_PX)]

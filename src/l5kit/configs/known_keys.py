@@ -1,4 +1,4 @@
-"""Check for keys that configurations may not have: those that neither l5kit nor L5Kit 1.x knows."""
+"""Check for unknown configuration keys, which neither l5kit nor L5Kit 1.x defines."""
 
 import difflib
 import functools
@@ -13,18 +13,18 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.errors import ConfigError
 
 LEGACY_KEYS: Final = tuple(key.path for key in keys_of(IdleKeys))
-"""Keys of configurations of L5Kit 1.x that its own trainings did not read either, and that have no effect."""
+"""Keys of L5Kit 1.x configurations without effect, which the trainings of 1.x did not read either."""
 
 
 def check_known_keys(cfg: Config) -> None:
-    """Refuse a configuration with a key that neither l5kit nor L5Kit 1.x has.
+    """Refuse a configuration with a key that neither l5kit nor L5Kit 1.x defines.
 
     Args:
-        cfg: The configuration, as it was read.
+        cfg: The configuration, as read from its file.
 
     Raises:
-        ConfigError: There is such a key; the message lists all of them, each with the nearest that is known. Or a
-            section is no mapping.
+        ConfigError: Keys are unknown; the message lists all of them, each with the most similar known key. Or a section
+            is not a mapping.
     """
     unknown = list(_unknown_keys(cfg, ""))
     if unknown:
@@ -32,16 +32,16 @@ def check_known_keys(cfg: Config) -> None:
 
 
 def warn_of_misspelt_keys(cfg: Config, section: str) -> None:
-    """Warn of keys of a section that are nearly known ones, where keys of others are allowed to stand.
+    """Warn about keys of a section that look like misspelt known keys; other unknown keys are allowed here.
 
     Args:
         cfg: The configuration.
-        section: A section of it, such as ``raster_params``; nothing is said where there is none.
+        section: Name of a section, such as ``raster_params``; it may be missing.
     """
     for key in cfg.get(section) or ():
         hint = "" if key in _names()[section] else did_you_mean(key, _names()[section])
         if hint:
-            warn_caller(f"{_joined(section, str(key))} is no known key{hint} and has no effect", UserWarning)
+            warn_caller(f"{_joined(section, str(key))} is not a known key{hint} and has no effect", UserWarning)
 
 
 def _unknown_keys(values: object, section: str) -> Iterator[tuple[str, str]]:
@@ -57,7 +57,7 @@ def _unknown_keys(values: object, section: str) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _names() -> Mapping[str, tuple[str, ...]]:
-    """Return the names of keys and of inner sections by the path of their section."""
+    """Return the names of keys and subsections by the path of their section."""
     homes = [path.rpartition(".") for path in sections() if path]
     return {
         section: (*keys, *(name for home, _, name in homes if home == section)) for section, keys in sections().items()
@@ -66,20 +66,20 @@ def _names() -> Mapping[str, tuple[str, ...]]:
 
 def _describe(section: str, key: str) -> str:
     path = _joined(section, key)
-    # a key of another section is most likely in the wrong one
+    # a key of another section is most likely misplaced
     homes = [home for home, keys in _names().items() if key in keys]
     if homes:
         belongs = " or ".join(home or "the top of the file" for home in homes)
-        return f"{path}: there is no such key here; it belongs into {belongs}"
+        return f"{path}: this key does not belong here; move it to {belongs}"
 
-    # the most similar key, one of the same section if any of them is close
+    # the most similar key, preferably of the same section
     here = difflib.get_close_matches(key, _names()[section], n=1)
     if here:
         nearest = _joined(section, here[0])
     else:
         everywhere = [(home, known) for home, keys in _names().items() for known in keys]
         nearest = _joined(*max(everywhere, key=lambda each: difflib.SequenceMatcher(None, key, each[1]).ratio()))
-    return f"{path}: there is no such key; did you mean {nearest}?"
+    return f"{path}: unknown key; did you mean {nearest}?"
 
 
 def _joined(section: str, key: str) -> str:

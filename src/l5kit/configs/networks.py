@@ -1,4 +1,4 @@
-"""Parameters of the networks that can be trained, made once from a configuration dict."""
+"""Parameters of the trainable networks, read from a configuration dict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -40,7 +40,7 @@ _AverageAvailableOnly = Annotated[
 _NumModes = Annotated[
     NetworkSize,
     Key(
-        "trajectories of `agent_motion_multimodal` and `route_planner`, and of each agent of `query_centric`",
+        "trajectories per sample of `agent_motion_multimodal` and `route_planner`, per agent of `query_centric`",
         at="model_params.num_modes",
         default=3,
     ),
@@ -60,13 +60,13 @@ MotionFeatures = Annotated[
 
 
 def _of_model(text: str, *, unit: str = "") -> Key:
-    """Return a key that is an argument of the model, which has the default."""
-    return Key(text, unit=unit, otherwise="that of `SafePathNetModel`")
+    """Return the key of an optional model argument, whose default is that of the model."""
+    return Key(text, unit=unit, otherwise="the default of `SafePathNetModel`")
 
 
 @dataclass(frozen=True)
 class BackboneParams(Params, section="model_params"):
-    """The network of a workflow with rasters."""
+    """The network of a raster workflow."""
 
     model_architecture: Annotated[
         Text, Key("`resnet18`, `resnet34`, `resnet50`, `simple_cnn`, or `small_resnet`, which is new in 2.0")
@@ -75,13 +75,13 @@ class BackboneParams(Params, section="model_params"):
         Flag | None,
         Key(
             "whether training starts from ImageNet weights",
-            otherwise="where their file is in torch hub's cache",
+            otherwise="yes if their file is in the torch hub cache",
             default=None,
         ),
     ]
     weights_file: Annotated[
         FilePath | None,
-        Key("file with ImageNet weights", otherwise="that in torch hub's cache", default=None),
+        Key("file with ImageNet weights", otherwise="the file in the torch hub cache", default=None),
     ]
     num_modes: _NumModes
     weights_scaling: _WeightsScaling
@@ -91,20 +91,20 @@ class BackboneParams(Params, section="model_params"):
 
 @dataclass(frozen=True)
 class VectorModelParams(Params, section="model_params"):
-    """What the networks with vectors have in common."""
+    """Common parameters of the vector networks."""
 
     weights_scaling: _WeightsScaling
     disable_other_agents: Annotated[
         Flag,
-        Key("whether other agents are left out", default=False),
+        Key("whether other agents are ignored", default=False),
     ]
     disable_map: Annotated[
         Flag,
-        Key("whether lanes, crosswalks and boundaries are left out", default=False),
+        Key("whether lanes, crosswalks and boundaries are ignored", default=False),
     ]
     disable_lane_boundaries: Annotated[
         Flag,
-        Key("whether boundaries are left out", default=False),
+        Key("whether lane boundaries are ignored", default=False),
     ]
     global_head_dropout: Annotated[
         Number,
@@ -122,8 +122,8 @@ class VectorModelParams(Params, section="model_params"):
     dim_features: Annotated[
         NetworkSize,
         Key(
-            "features of an element, a multiple of 8; for `route_planner` those of the scene, and half of them for an "
-            "element; `safepathnet` has `dim_local` and `dim_global` instead",
+            "features of an element, a multiple of 8; for `route_planner` features of the scene, and half as many of "
+            "an element; `safepathnet` uses `dim_local` and `dim_global` instead",
             default=256,
         ),
     ]
@@ -132,7 +132,7 @@ class VectorModelParams(Params, section="model_params"):
 
 @dataclass(frozen=True)
 class UnrollParams(Params, section="model_params"):
-    """How Urban Driver is unrolled in training."""
+    """Parameters of unrolling Urban Driver in training."""
 
     detach_unroll: Annotated[
         Flag,
@@ -140,7 +140,7 @@ class UnrollParams(Params, section="model_params"):
     ]
     warmup_num_frames: Annotated[
         Count,
-        Key("number of first steps without a loss", default=0),
+        Key("number of initial steps without a loss", default=0),
     ]
     discount_factor: Annotated[
         PositiveNumber,
@@ -158,13 +158,13 @@ class SafePathNetParams(Params, section="model_params"):
         Literal["doubled", "single"] | None,
         _of_model("`doubled`: yaws as in 1.5, needed for its weights; `single`: relative to the current yaw"),
     ] = None
-    apply_weights_scaling: Annotated[Flag | None, _of_model("whether errors are weighed by `weights_scaling`")] = None
-    normalize_targets: Annotated[Flag | None, _of_model("whether targets are divided by how far a car gets")] = None
+    apply_weights_scaling: Annotated[Flag | None, _of_model("whether errors are weighted by `weights_scaling`")] = None
+    normalize_targets: Annotated[Flag | None, _of_model("whether targets are divided by the reach of a car")] = None
     position_scale_m: Annotated[
-        PositiveNumber | None, _of_model("unit that positions are learned in", unit="metres")
+        PositiveNumber | None, _of_model("unit of positions inside the network", unit="metres")
     ] = None
     dropout: Annotated[Number | None, _of_model("probability with which values are dropped in training")] = None
-    dim_local: Annotated[NetworkSize | None, _of_model("features of a point and of a polyline")] = None
+    dim_local: Annotated[NetworkSize | None, _of_model("features of points and polylines")] = None
     dim_global: Annotated[NetworkSize | None, _of_model("features inside the transformer")] = None
     dim_feedforward: Annotated[NetworkSize | None, _of_model("features inside its feed-forward networks")] = None
     nhead: Annotated[NetworkSize | None, _of_model("heads of its attention")] = None
@@ -174,40 +174,40 @@ class SafePathNetParams(Params, section="model_params"):
 
     @property
     def options(self) -> Mapping[str, bool | float | str]:
-        """Arguments of the model that are configured; those that are not keep its defaults."""
+        """Configured arguments of the model; the others keep the defaults of the model."""
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.default is None}
         return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotionTokenParams(Params, section="model_params"):
-    """The motion token model."""
+    """Parameters of the motion token model."""
 
     token_num_steps: Annotated[NetworkSize, Key("number of predicted steps of a motion token")] = 5
-    num_tokens: Annotated[NetworkSize, Key("largest number of motion tokens of each class of agents")] = 512
-    num_rollouts: Annotated[NetworkSize, Key("rollouts of each agent in evaluations; the first is greedy")] = 6
+    num_tokens: Annotated[NetworkSize, Key("largest number of motion tokens per agent class")] = 512
+    num_rollouts: Annotated[NetworkSize, Key("rollouts per agent in evaluations; the first is greedy")] = 6
     temperature: Annotated[
         NumberFromZero, Key("temperature of token sampling: lower values prefer likelier tokens, 0 takes the likeliest")
     ] = 1.0
     sampling_seed: Annotated[Count, Key("seed of token sampling")] = 0
     token_noise_m: Annotated[
-        NumberFromZero, Key("noise added when motion tokens are followed in training", unit="metres")
+        NumberFromZero, Key("noise in the choice of the motion tokens to follow in training", unit="metres")
     ] = 0.0
     dim_tokens: Annotated[NetworkSize, Key("features of the motion token model")] = 128
-    num_token_layers: Annotated[NetworkSize, Key("rounds of attention over time, to the map, between agents")] = 4
-    num_token_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
+    num_token_layers: Annotated[NetworkSize, Key("layers of attention over time, to the map, and between agents")] = 4
+    num_token_heads: Annotated[NetworkSize, Key("heads of this attention")] = 8
     num_map_pieces: Annotated[NetworkSize, Key("number of nearest map pieces to which an agent attends")] = 32
-    agents_radius_m: Annotated[PositiveNumber, Key("agents attend to others nearer than this", unit="metres")] = 50.0
+    agents_radius_m: Annotated[PositiveNumber, Key("radius of attention between agents", unit="metres")] = 50.0
     token_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryCentricParams(Params, section="model_params"):
-    """The query-centric model."""
+    """Parameters of the query-centric model."""
 
     num_modes: _NumModes
     joint_modes: Annotated[
-        Flag, Key("whether modes are of whole scenes, with one probability each; otherwise of single agents")
+        Flag, Key("whether modes are joint over the scene, with one probability each; otherwise each agent has its own")
     ] = False
     mode_loss: Annotated[
         Literal["winner", "mixture"],
@@ -218,14 +218,14 @@ class QueryCentricParams(Params, section="model_params"):
     ] = "winner"
     modes_weight: _ModesWeight
     dim_queries: Annotated[NetworkSize, Key("features of the query-centric model")] = 128
-    num_query_layers: Annotated[NetworkSize, Key("rounds of attention to the map and between agents")] = 2
-    num_query_heads: Annotated[NetworkSize, Key("heads of that attention")] = 8
+    num_query_layers: Annotated[NetworkSize, Key("layers of attention to the map and between agents")] = 2
+    num_query_heads: Annotated[NetworkSize, Key("heads of this attention")] = 8
     query_dropout: Annotated[Probability, Key("probability with which values are dropped in training")] = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoutePlannerParams(Params, section="model_params"):
-    """The route planner."""
+    """Parameters of the route planner."""
 
     route: Route
     num_modes: _NumModes
@@ -239,16 +239,16 @@ class RoutePlannerParams(Params, section="model_params"):
     ] = "kinematic"
     pooling: Annotated[
         Literal["max", "attention"],
-        Key("pooling of the embeddings of agents and of lanes: largest value of each feature, or attention"),
+        Key("pooling of the embeddings of agents and of lanes: max pooling, or attention"),
     ] = "max"
     loss_decay_s: Annotated[
         PositiveNumber | None,
         Key(
-            "time after which a step of a plan has 1/e of the weight in the loss, as only first steps are driven",
+            "time after which a step of a plan has 1/e of the weight in the loss, as only the first steps are driven",
             unit="seconds",
-            otherwise="all count alike",
+            otherwise="equal weights",
         ),
     ] = None
     agents_along_route: Annotated[
-        Flag, Key("whether agents are described along the route as well, not only in the frame of the AV")
+        Flag, Key("whether agents are described along the route in addition to the frame of the AV")
     ] = True

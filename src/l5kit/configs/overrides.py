@@ -1,4 +1,4 @@
-"""Configurations that ship with l5kit, and single values given beside a configuration."""
+"""Configurations that ship with l5kit, and overrides of single values."""
 
 import os
 import reprlib
@@ -25,7 +25,7 @@ def shipped_config_text(name: str) -> str:
     """Return the YAML text of a configuration that ships with l5kit, with its comments.
 
     Args:
-        name: A name that :func:`shipped_config_names` gives, or ``reinforcement`` for that of ``l5kit train-rl``.
+        name: A name of :func:`shipped_config_names`, or ``reinforcement`` for the configuration of ``l5kit train-rl``.
 
     Raises:
         FileNotFoundError: There is no such name.
@@ -33,7 +33,7 @@ def shipped_config_text(name: str) -> str:
     known = (*shipped_config_names(), Path(_DRIVER).stem)
     if name not in known:
         raise FileNotFoundError(
-            f"no configuration {name!r} ships with l5kit{did_you_mean(name, known)}; there are {', '.join(known)}"
+            f"no configuration {name!r} ships with l5kit{did_you_mean(name, known)}; available: {', '.join(known)}"
         )
     folder = resources.files("l5kit.configs")
     file = folder / _DRIVER if name == Path(_DRIVER).stem else folder / _FOLDER / f"{name}.yaml"
@@ -41,14 +41,14 @@ def shipped_config_text(name: str) -> str:
 
 
 def load_training_config(name_or_path: str) -> JsonObject:
-    """Return a configuration that ships with l5kit, or that of a file.
+    """Load a configuration that ships with l5kit, or one from a file.
 
     Args:
-        name_or_path: A name that :func:`shipped_config_names` gives, or the path of a YAML file.
+        name_or_path: A name of :func:`shipped_config_names`, or the path of a YAML file.
 
     Raises:
-        FileNotFoundError: There is no such file, and no such name.
-        ConfigError: The file is a folder or no YAML.
+        FileNotFoundError: There is neither such a name nor such a file.
+        ConfigError: The file is a folder or not YAML.
     """
     if name_or_path in shipped_config_names():
         file = resources.files("l5kit.configs") / _FOLDER / f"{name_or_path}.yaml"
@@ -57,17 +57,17 @@ def load_training_config(name_or_path: str) -> JsonObject:
     if not Path(name_or_path).exists():
         raise FileNotFoundError(
             f"there is no configuration file {name_or_path!r}{did_you_mean(name_or_path, shipped_config_names())}; "
-            f"give the path of one, or a name of those that ship with l5kit: {', '.join(shipped_config_names())}"
+            f"give the path of a file, or the name of a shipped configuration: {', '.join(shipped_config_names())}"
         )
     return load_config_data(name_or_path)
 
 
 def load_driver_config(path: str | os.PathLike[str] | None) -> JsonObject:
-    """Return the configuration of the training of a driver in a file, or that which ships with l5kit.
+    """Load the configuration of a reinforcement learning run from a file, or the one that ships with l5kit.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ConfigError: The file is a folder or no YAML.
+        ConfigError: The file is a folder or not YAML.
     """
     if path is not None:
         return load_config_data(os.fspath(path))
@@ -76,16 +76,16 @@ def load_driver_config(path: str | os.PathLike[str] | None) -> JsonObject:
 
 
 def with_overrides(cfg: JsonObject, overrides: Sequence[str]) -> JsonObject:
-    """Return a copy of a configuration with other values; sections that were one object are changed one by one.
+    """Return a copy of a configuration with other values; sections that were the same object become independent.
 
     Args:
         cfg: The configuration.
-        overrides: Texts such as ``train_params.max_num_steps=100``; what follows the sign is read as YAML, in which
-            ``1e-3`` is a number as in YAML 1.2, unless it is quoted.
+        overrides: Texts such as ``train_params.max_num_steps=100``. The value is read as YAML, except that ``1e-3``
+            without quotes is a number, as in YAML 1.2.
 
     Raises:
-        ConfigError: A text has no equals sign or an empty name in its path, its value is no YAML, or its key lies
-            within a value; or the configuration is a part of itself.
+        ConfigError: A text has no equals sign or an empty name in its path, its value is not YAML, or its key lies
+            inside a value; or the configuration contains itself.
     """
     changed: JsonObject = unshared(cfg, called="the configuration")
     for override in overrides:
@@ -94,7 +94,7 @@ def with_overrides(cfg: JsonObject, overrides: Sequence[str]) -> JsonObject:
         if not sign or not all(name.strip() for name in names):
             raise ConfigError(
                 f"{override!r}: expected KEY=VALUE, such as train_params.max_num_steps=100, with a name on both sides "
-                "of each point"
+                "of each dot"
             )
         section = changed
         for name in sections:

@@ -1,4 +1,4 @@
-"""Code of the user, named as ``FILE.py:NAME``: drivers, models, metrics, edits, readers, rasterizers; their digests."""
+"""User code named as ``FILE.py:NAME``: drivers, models, metrics, edits, readers and rasterizers, with their digests."""
 
 import hashlib
 import importlib.util
@@ -19,16 +19,16 @@ from l5kit.configs.texts import did_you_mean
 from l5kit.errors import InvalidArgumentError
 
 _MOST_SHOWN: Final = 200
-"""Characters of an argument that are shown: a whole configuration would hide the error."""
+"""Longest representation of an argument in an error text; a whole configuration would hide the error."""
 
 
 def is_own(reference: str) -> bool:
-    """Return whether a text names something in a file of the user."""
+    """Return whether a text names an object in a user's file."""
     return re.fullmatch(OWN_CODE, reference) is not None
 
 
 def with_whole_file(reference: str) -> str:
-    """Return the same with the whole path of the file, for a process with another working directory."""
+    """Return the reference with an absolute path, for a process with another working directory."""
     file, name = _parts(reference)
     return f"{os.path.abspath(file)}:{name}"
 
@@ -36,18 +36,21 @@ def with_whole_file(reference: str) -> str:
 def read_own(
     reference: str, argument: str, *, called: str, is_one: Callable[[object], bool], arguments: tuple[object, ...] = ()
 ) -> tuple[object, str]:
-    """Return what has a name in a file, or what it makes if it is a class or function, and what tells it from others.
+    """Load an object of a user's file, or the result of calling it if it is a class or function, and its source.
 
     Args:
         reference: ``FILE.py:NAME``, for which :func:`is_own` holds.
-        argument: Who asks, for messages.
-        called: What is asked for, for messages.
-        is_one: Whether something is it already.
-        arguments: What a class or function is called with.
+        argument: Name of the argument with the reference, for error texts.
+        called: Kind of the wanted object, for error texts.
+        is_one: Whether an object is of the wanted kind already.
+        arguments: Arguments for a class or function.
+
+    Returns:
+        The object, and a text that identifies its code: the name and the digest of the file.
 
     Raises:
         FileNotFoundError: There is no such file.
-        InvalidArgumentError: It cannot be loaded, has no such name, or that cannot be called with ``arguments``.
+        InvalidArgumentError: The file cannot be loaded or lacks the name, or the call with ``arguments`` fails.
     """
     path, name = _parts(reference)
     file = Path(path)
@@ -59,19 +62,19 @@ def read_own(
     if spec is None or spec.loader is None:
         raise InvalidArgumentError(f"{argument}: {file} cannot be read as Python")
     module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up, and pickle does
+    # dataclasses and pickle look up the module
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except ModuleNotFoundError:  # its library has a name, and the command says how to install it
+    except ModuleNotFoundError:  # the command names the missing library and how to install it
         raise
-    except (Exception, SystemExit) as error:  # a script may end itself when it is loaded
+    except (Exception, SystemExit) as error:  # a script may exit when it is loaded
         raise InvalidArgumentError(f"{argument}: {file} cannot be loaded: {describe_error(error)}") from error
     member: object = getattr(module, name, None)
     if member is None:
         raise InvalidArgumentError(
-            f"{argument}: {file} has no {name}{did_you_mean(name, vars(module))}; name a {called}, or a class or "
-            "function that makes one"
+            f"{argument}: {file} has no {name}{did_you_mean(name, vars(module))}; give a {called}, or a class or "
+            "function that returns one"
         )
     makes_one = callable(member) and (isinstance(member, type) or not is_one(member))
     if not makes_one:
@@ -82,27 +85,27 @@ def read_own(
         given = ", ".join(repr(each)[:_MOST_SHOWN] for each in arguments) or "out arguments"
         raise InvalidArgumentError(
             f"{argument}: {name} of {file} could not be called with{' ' if arguments else ''}{given} ({error}); give a "
-            f"function that makes the {called}"
+            f"function that returns the {called}"
         ) from error
     except (Exception, SystemExit) as error:
         raise InvalidArgumentError(
-            f"{argument}: {name} of {file} makes no {called}: {describe_error(error)}"
+            f"{argument}: {name} of {file} cannot make a {called}: {describe_error(error)}"
         ) from error
 
 
 def digest_of_object(part: object) -> str:
-    """Return a digest of what an object of the user holds; one that cannot be pickled is like no other."""
+    """Return a digest of the state of a user object; one that cannot be pickled gets a random digest."""
     try:
         return hashlib.sha256(pickle.dumps(part)).hexdigest()
-    except Exception:  # whatever objects of somebody else raise
+    except Exception:  # user code may raise anything
         return uuid.uuid4().hex
 
 
 def digest_of_code(part: object) -> str:
-    """Return a digest of the code of a function or of the class of an object; empty where it is code of l5kit.
+    """Return a digest of the code of a function or of the class of an object; empty for code of l5kit.
 
-    It is that of the file that the code stands in, as of ``FILE.py:NAME``, so that functions beside it count; of code
-    without a file, as in notebooks, that of the compiled functions.
+    It is the digest of the whole file, as for ``FILE.py:NAME``, so that helper functions in it count. For code without
+    a file, as in notebooks, it is the digest of the compiled functions.
     """
     kind: Any = part if hasattr(part, "__code__") else type(part)
     if kind.__module__.partition(".")[0] in ("l5kit", "builtins"):
@@ -116,7 +119,7 @@ def digest_of_code(part: object) -> str:
 
 
 def _described(constant: object) -> str:
-    """Return a constant of compiled code, or such code, in words that are the same in each process."""
+    """Return a text for a constant of compiled code, or for a code object, that is the same in every process."""
     if isinstance(constant, CodeType):
         return repr([constant.co_code, constant.co_names, [_described(each) for each in constant.co_consts]])
     return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)

@@ -1,4 +1,4 @@
-"""Parameters of samples, rasters, vectors and maps, made once from a configuration dict."""
+"""Parameters of samples, rasters, vectors and maps, read from a configuration dict."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Literal, get_args, get_type_hints
@@ -31,7 +31,7 @@ _OutOfBoundsMode = Literal["error", "pad"]
 IMAGE_DTYPES: Final[tuple[str, ...]] = get_args(_ImageDtype)
 OUT_OF_BOUNDS_MODES: Final[tuple[str, ...]] = get_args(_OutOfBoundsMode)
 
-# Keys that several classes read.
+# keys of several classes
 _HistoryNumFrames = Annotated[
     FrameCount,
     Key(
@@ -87,7 +87,7 @@ _DatasetMetaKey = Annotated[
     FilePath,
     Key("`meta.json` with the matrices `world_to_ecef` and `ecef_to_aerial`", at="raster_params.dataset_meta_key"),
 ]
-_MAP_TYPE: Final = Key("what is drawn, see below")
+_MAP_TYPE: Final = Key("contents of the raster, see below")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class RasterGeometry(Params, section="raster_params"):
 
 @dataclass(frozen=True)
 class MapKeys(Params, section="raster_params"):
-    """Where the semantic map and meta.json lie, relative to the data folder."""
+    """Paths of the semantic map and of meta.json, relative to the data folder."""
 
     semantic_map_key: _SemanticMapKey
     dataset_meta_key: _DatasetMetaKey
@@ -127,7 +127,7 @@ class MapKeys(Params, section="raster_params"):
 
 @dataclass(frozen=True, kw_only=True)
 class RasterizerParams(Params, section="raster_params"):
-    """What rasterizers of all map types are built from; each map type has a class of its own that adds what it needs.
+    """Parameters of the rasterizers of all map types; each map type has its own subclass.
 
     Attributes:
         geometry: Size, scale and orientation of the raster.
@@ -143,14 +143,14 @@ class RasterizerParams(Params, section="raster_params"):
 
     @classmethod
     def map_type_name(cls) -> str:
-        """Return the map type whose class this is."""
+        """Return the map type of this class."""
         (name,) = get_args(get_type_hints(cls)["map_type"])
         return str(name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoxParams(RasterizerParams):
-    """What rasterizers that draw boxes are built from besides."""
+    """Additional parameters of rasterizers that draw boxes."""
 
     filter_agents_threshold: _FilterAgentsThreshold
     history_num_frames: _HistoryNumFrames
@@ -172,12 +172,12 @@ class BoxParams(RasterizerParams):
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticParams(MapKeys, RasterizerParams):
-    """What rasterizers that draw the semantic map are built from besides."""
+    """Additional parameters of rasterizers that draw the semantic map."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SatelliteParams(RasterizerParams):
-    """What rasterizers that show the aerial picture are built from besides."""
+    """Additional parameters of rasterizers that draw the aerial picture."""
 
     satellite_map_key: Annotated[FilePath, Key("aerial picture")]
     dataset_meta_key: _DatasetMetaKey
@@ -188,59 +188,59 @@ class SatelliteParams(RasterizerParams):
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticWithBoxes(SemanticParams, BoxParams):
-    """What ``py_semantic`` is built from: boxes over the semantic map."""
+    """Parameters of ``py_semantic``: boxes over the semantic map."""
 
     map_type: Annotated[Literal["py_semantic"], _MAP_TYPE]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SatelliteWithBoxes(SatelliteParams, BoxParams):
-    """What ``py_satellite`` is built from: boxes over the aerial picture."""
+    """Parameters of ``py_satellite``: boxes over the aerial picture."""
 
     map_type: Annotated[Literal["py_satellite"], _MAP_TYPE]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoxesAlone(BoxParams):
-    """What ``box_debug`` is built from: boxes alone."""
+    """Parameters of ``box_debug``: only boxes."""
 
     map_type: Annotated[Literal["box_debug"], _MAP_TYPE]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SemanticAlone(SemanticParams):
-    """What ``semantic_debug`` is built from: the map alone."""
+    """Parameters of ``semantic_debug``: only the semantic map."""
 
     map_type: Annotated[Literal["semantic_debug"], _MAP_TYPE]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SatelliteAlone(SatelliteParams):
-    """What ``satellite_debug`` is built from: the picture alone."""
+    """Parameters of ``satellite_debug``: only the aerial picture."""
 
     map_type: Annotated[Literal["satellite_debug"], _MAP_TYPE]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StubParams(RasterizerParams):
-    """What ``stub_debug`` is built from: an empty picture."""
+    """Parameters of ``stub_debug``: an empty raster."""
 
     map_type: Annotated[Literal["stub_debug"], _MAP_TYPE]
 
 
 @dataclass(frozen=True)
 class OwnMapType(Params, section="raster_params"):
-    """A rasterizer of the user, in a file of theirs."""
+    """A rasterizer in a user's file."""
 
     map_type: Annotated[OwnCode, _MAP_TYPE]
 
 
 @dataclass(frozen=True)
 class SamplingParams(Params, section="model_params"):
-    """How a sample is cut out of a scene.
+    """How a sample is cut from a scene.
 
     Attributes:
-        history_num_frames: Past steps, the current frame not counted.
+        history_num_frames: Past steps, excluding the current frame.
         future_num_frames: Future steps.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes.
     """
@@ -255,7 +255,7 @@ class SamplingParams(Params, section="model_params"):
 
 @dataclass(frozen=True)
 class _VectorSteps(Params):
-    """How many frames of whom are in a vector sample."""
+    """Numbers of frames in a vector sample."""
 
     history_num_frames_ego: _HistoryNumFramesEgo
     history_num_frames_agents: _HistoryNumFramesAgents
@@ -263,16 +263,16 @@ class _VectorSteps(Params):
 
     @property
     def history_num_frames(self) -> int:
-        """Past steps in all arrays; what is not kept is zero."""
+        """Past steps in all arrays; steps beyond the own number of a row are zero."""
         return max(self.history_num_frames_ego, self.history_num_frames_agents)
 
 
 @dataclass(frozen=True)
 class VectorSamplingParams(_VectorSteps, section="model_params"):
-    """How a vector sample is cut out of a scene.
+    """How a vector sample is cut from a scene.
 
     Attributes:
-        history_num_frames_ego: Past steps of the target that are kept, the current frame not counted.
+        history_num_frames_ego: Past steps of the target that are kept, excluding the current frame.
         history_num_frames_agents: Past steps of other agents that are kept.
         future_num_frames: Future steps.
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes, for the target.
@@ -285,7 +285,7 @@ class VectorSamplingParams(_VectorSteps, section="model_params"):
     speed_from_history: Annotated[
         Flag,
         Key(
-            "true: `speed` is that of the last step; false: that of the next one, as in 1.5, which looks ahead. "
+            "true: `speed` is taken from the last step; false: from the next step, as in 1.5, which looks ahead. "
             "New in 2.0"
         ),
     ] = False
@@ -293,16 +293,16 @@ class VectorSamplingParams(_VectorSteps, section="model_params"):
 
 @dataclass(frozen=True)
 class LaneParams(Params, section="data_generation_params.lane_params"):
-    """How much of the map is in a vector sample."""
+    """Limits on the map elements of a vector sample."""
 
     max_num_lanes: Annotated[ElementCount, Key("lanes, closest first")]
     max_points_per_lane: Annotated[PointCount, Key("points of each boundary and midline")]
-    max_points_per_crosswalk: Annotated[ElementCount, Key("vertices of each crosswalk; further ones are left out")]
+    max_points_per_crosswalk: Annotated[ElementCount, Key("vertices of each crosswalk; the rest is dropped")]
     max_retrieval_distance_m: Annotated[
         PositiveNumber,
         Key(
-            "lanes and crosswalks whose bounds are closer than this along both axes are included; points of lanes "
-            "further away than this are not available, but keep their coordinates",
+            "lanes and crosswalks whose bounds are closer than this along both axes are included; lane points farther "
+            "away are marked unavailable, but keep their coordinates",
             unit="metres",
         ),
     ]
@@ -311,14 +311,14 @@ class LaneParams(Params, section="data_generation_params.lane_params"):
 
 @dataclass(frozen=True)
 class RouteParams(Params, section="data_generation_params.route_params"):
-    """Which points of the route ahead are in a vector sample."""
+    """Points of the route ahead in a vector sample."""
 
     near_step_m: Annotated[
         PositiveNumber, Key("distance between points near the AV, along the route. New in 2.0", unit="metres")
     ] = 2.0
     near_m: Annotated[NumberFromZero, Key("distance up to which `near_step_m` holds. New in 2.0", unit="metres")] = 20.0
     far_step_m: Annotated[PositiveNumber, Key("distance between points farther away. New in 2.0", unit="metres")] = 4.0
-    reach_m: Annotated[PositiveNumber, Key("distance up to which there are points. New in 2.0", unit="metres")] = 80.0
+    reach_m: Annotated[PositiveNumber, Key("distance of the farthest point. New in 2.0", unit="metres")] = 80.0
     goal_distance_m: Annotated[
         PositiveNumber, Key("distance to the goal along the route. New in 2.0", unit="metres")
     ] = 100.0
@@ -326,19 +326,19 @@ class RouteParams(Params, section="data_generation_params.route_params"):
     def __post_init__(self) -> None:
         if self.reach_m < self.near_m:
             raise ConfigError(
-                f"{self.section}.reach_m: {self.reach_m:g} metres, but points are near up to near_m, {self.near_m:g} "
+                f"{self.section}.reach_m: {self.reach_m:g} metres, but near_m is {self.near_m:g} "
                 "metres; give at least that, or a smaller near_m"
             )
         num_points = self.near_m / self.near_step_m + (self.reach_m - self.near_m) / self.far_step_m
         if num_points > MAX_NUM_ELEMENTS:
             raise ConfigError(
-                f"{self.section}: reach_m of {self.reach_m:g} metres and its steps make {num_points:,.0f} points, more "
+                f"{self.section}: reach_m of {self.reach_m:g} metres gives {num_points:,.0f} points, more "
                 f"than {MAX_NUM_ELEMENTS:,}; give a smaller reach_m, or larger near_step_m and far_step_m"
             )
 
     @property
     def points_m(self) -> tuple[float, ...]:
-        """How far along the route from the target the R points are, from 0 on, metres."""
+        """Distances of the R points along the route from the target, starting at 0, in metres."""
         num_near = int(self.near_m / self.near_step_m + _ROUNDING)
         far_m = self.reach_m - num_near * self.near_step_m
         num_far = max(int(far_m / self.far_step_m + _ROUNDING), 0)
@@ -353,12 +353,12 @@ class RouteParams(Params, section="data_generation_params.route_params"):
 
 @dataclass(frozen=True)
 class VectorizerParams(_VectorSteps, section="data_generation_params"):
-    """What a vectorizer puts into a sample.
+    """Contents of a sample from a vectorizer.
 
     Attributes:
         filter_agents_threshold: Strict lower bound of the summed probability of the kept classes; L5Kit 1.x did not
             read it here, so it may be missing, with its whole section.
-        lanes: How much of the map.
+        lanes: Limits on the map elements.
     """
 
     other_agents_num: Annotated[
@@ -366,13 +366,13 @@ class VectorizerParams(_VectorSteps, section="data_generation_params"):
         Key("rows for other agents. `EgoAgentDatasetVectorized` and `AgentDatasetVectorized` put the AV first"),
     ]
     max_agents_distance_m: Annotated[
-        Number, Key("other agents are closer than this", at="data_generation_params.max_agents_distance", unit="metres")
+        Number, Key("largest distance of other agents", at="data_generation_params.max_agents_distance", unit="metres")
     ]
     order_agents_by_distance: Annotated[
         Flag,
         Key(
-            "true: closest first, those of the current frame before those of the past; false: in the order of a Python "
-            "set of their ids, as in 1.5. New in 2.0",
+            "true: closest first, agents of the current frame before agents of past frames; false: in the order of a "
+            "Python set of their ids, as in 1.5. New in 2.0",
             default=False,
         ),
     ]
@@ -383,8 +383,8 @@ class VectorizerParams(_VectorSteps, section="data_generation_params"):
     order_agents_by_route: Annotated[
         Flag,
         Key(
-            "true: the chosen agents are sorted by relevance to the route: those ahead in its lane, nearest first, "
-            "then those ahead next to it, nearest to it first, then those behind; samples without a route keep the "
+            "true: the chosen agents are sorted by relevance to the route: agents ahead in its lane, nearest first, "
+            "then agents ahead next to it, nearest to it first, then agents behind; samples without a route keep the "
             "other order. Needs `model_params.route`. New in 2.0"
         ),
     ] = False
@@ -398,17 +398,17 @@ class VectorizerParams(_VectorSteps, section="data_generation_params"):
 
 @dataclass(frozen=True)
 class LabelFilter(Params):
-    """Which agents count as road users."""
+    """Threshold for counting an agent as a road user."""
 
     filter_agents_threshold: _FilterAgentsThreshold
 
 
 @dataclass(frozen=True)
 class LightParams(Params, section="raster_params"):
-    """Whether samples know of traffic lights."""
+    """Whether samples contain traffic lights."""
 
     disable_traffic_light_faces: Annotated[
-        Flag, Key("true: all lanes are drawn without traffic lights. Read again for every sample")
+        Flag, Key("true: all lanes are drawn without traffic lights. Read anew for every sample")
     ]
 
 
@@ -420,16 +420,16 @@ RASTERIZERS: Final[tuple[type[RasterizerParams], ...]] = (
     SatelliteAlone,
     StubParams,
 )
-"""The parameters of each map type, which the schema tells of."""
+"""Parameter classes of all map types, for the schema."""
 
 
 def read_filter_agents_threshold(cfg: Config) -> float:
-    """Return ``raster_params.filter_agents_threshold`` in the type it has in the configuration."""
+    """Return ``raster_params.filter_agents_threshold`` with its type in the configuration."""
     return LabelFilter.from_cfg(cfg).filter_agents_threshold
 
 
 def read_disable_traffic_light_faces(cfg: Config) -> bool:
-    """Return ``raster_params.disable_traffic_light_faces``; it is read for every sample, as users change it."""
+    """Return ``raster_params.disable_traffic_light_faces``, which users may change between samples."""
     try:
         value = cfg["raster_params"]["disable_traffic_light_faces"]
     except (KeyError, TypeError):

@@ -1,12 +1,12 @@
-"""Reading of configurations into frozen parameters, with errors that name key, value and what was allowed.
+"""Reading of configurations into frozen parameters, with error texts that name the key, its value and what is allowed.
 
-A class of parameters declares each of its keys once, as a field: name, kind of value, default, and what it does.
+A parameter class declares each key once, as a field: its name, type, default and description.
 
     @dataclass(frozen=True)
     class LaneParams(Params, section="data_generation_params.lane_params"):
         max_num_lanes: Annotated[ElementCount, Key("lanes, closest first")]
 
-It reads only these; other keys are ignored, since configurations of L5Kit 1.x carry many.
+Other keys are ignored, since configurations of L5Kit 1.x carry many.
 """
 
 import dataclasses
@@ -31,27 +31,27 @@ _P = TypeVar("_P", bound="Params")
 _A = ParamSpec("_A")
 
 _TEXTS = {
-    "path": "a path that is not empty",
+    "path": "a non-empty path",
     "own code": "'FILE.py:NAME'",
-    "file name": "the name of a file without its folder, of 1 to 100 characters, which does not begin with a point",
+    "file name": "a file name without folder, of 1 to 100 characters, which does not begin with a dot",
 }
 _COUNT_WORDS = {2: "two", 3: "three", 4: "four"}
 
 
 def _once(function: Callable[_A, _T]) -> Callable[_A, _T]:
-    """Return ``functools.cache`` of a function; typeshed takes no class for hashable."""
+    """Return ``functools.cache`` of a function; for typeshed, classes are not hashable arguments."""
     return cast("Callable[_A, _T]", functools.cache(function))
 
 
 class Params:
     """Base of the dataclasses that are read from a configuration.
 
-    Fields that are such classes are read from their own sections, or from the one that a :class:`Key` gives. Fields
-    that have neither a key nor such a class keep their defaults.
+    A field whose type is a subclass is read from the section of that class, or from the section in its :class:`Key`.
+    Fields with neither a key nor such a type keep their defaults.
     """
 
     section: ClassVar[str] = ""
-    """Path of the section that has the keys of the fields, unless their own say otherwise."""
+    """Path of the section with the keys of the fields, unless a key has its own path."""
 
     def __init_subclass__(cls, *, section: str | None = None) -> None:
         super().__init_subclass__()
@@ -69,18 +69,18 @@ class Params:
 
 @dataclass(frozen=True)
 class ReadKey:
-    """A key, or a section with keys, as a class of parameters reads it.
+    """A key or subsection of a parameter class.
 
     Attributes:
         section: Path of its section; empty for the top of the file.
-        name: Its name there.
-        key: What is told of it.
-        is_needed: Whether there is no default.
+        name: Name in the section.
+        key: Description of the key.
+        is_needed: Whether it has no default.
         field: Name of the field.
-        kind: Its type.
-        default: Value where it is missing, unless the key has another; ``...`` if there is none.
-        part: Class that reads the section; None for a key.
-        is_optional_section: Whether the section may be missing altogether, and then nothing of it is needed.
+        kind: Type of the field.
+        default: Value of a missing key, unless the key derives one; ``...`` if there is none.
+        part: Class that reads the subsection; None for a key.
+        is_optional_section: Whether the whole section may be missing, which makes its keys optional too.
     """
 
     section: str
@@ -95,20 +95,20 @@ class ReadKey:
 
     @property
     def path(self) -> str:
-        """Section and name."""
+        """Section and name, joined by a dot."""
         return f"{self.section}.{self.name}" if self.section else self.name
 
     def expected(self) -> str:
-        """Return in words what its value may be."""
+        """Return the allowed values in words."""
         return expected_text(self.schema(), self.key.unit)
 
     def hint(self, value: object) -> str:
-        """Return a hint at what was meant where a value is like one of those that it may be."""
+        """Return a hint at the allowed value most similar to ``value``, or an empty text."""
         schema = self.schema()
         return did_you_mean(value, [name for name in schema.get("anyOf", [schema])[0].get("enum", []) if name])
 
     def schema(self) -> JsonObject:
-        """Return its JSON schema, without what is told of it."""
+        """Return the JSON schema of the value, without its description."""
         schema = msgspec.json.schema(self.kind)
         kind = _base(self.kind)
         if get_origin(kind) is Literal:  # msgspec sorts them
@@ -119,15 +119,15 @@ class ReadKey:
 
 
 def read_params(kind: type[_P], cfg: Config, *, section: str | None = None) -> _P:
-    """Return the parameters that a configuration gives.
+    """Return the parameters in a configuration.
 
     Args:
-        kind: Their class.
+        kind: Class of the parameters.
         cfg: The configuration.
-        section: Path of the section with its keys, for a class whose keys several sections have.
+        section: Path of the section with the keys, for a class that is read from several sections.
 
     Raises:
-        ConfigError: A section is missing or no mapping; keys are missing, of the wrong type or out of range.
+        ConfigError: A section is missing or not a mapping; keys are missing, of the wrong type or out of range.
     """
     errors: list[str] = []
     params = _read(kind, cfg, kind.section if section is None else section, errors)
@@ -140,7 +140,7 @@ def read_variant(cfg: Config, path: str, variants: Mapping[str, _T]) -> _T:
     """Return the variant that a key names.
 
     Raises:
-        UnsupportedConfigError: There is no such variant; also for what is no text, such as an empty value in YAML.
+        UnsupportedConfigError: There is no such variant; also for a value that is not a text, such as an empty one.
         ConfigError: The key is missing.
     """
     section, _, name = path.rpartition(".")
@@ -156,7 +156,7 @@ def read_variant(cfg: Config, path: str, variants: Mapping[str, _T]) -> _T:
 
 
 def keys_of(kind: type[Params], section: str | None = None) -> Iterator[ReadKey]:
-    """Yield the keys that a class of parameters reads, those of its parts as well."""
+    """Yield the keys of a parameter class, including those of its parts."""
     for key in _fields(kind, kind.section if section is None else section):
         if key.part is None:
             yield key
@@ -166,13 +166,13 @@ def keys_of(kind: type[Params], section: str | None = None) -> Iterator[ReadKey]
 
 
 def expected_text(schema: JsonObject, unit: str = "") -> str:
-    """Return in words what a JSON schema allows; null, which stands for a missing key, is left out."""
+    """Return in words what a JSON schema allows, omitting null, which stands for a missing key."""
     return _kind_text(schema) + (f" ({unit})" if unit else "")
 
 
 @_once
 def _fields(kind: type[Params], section: str) -> tuple[ReadKey, ...]:
-    """Return what a class of parameters reads when its own section is ``section``."""
+    """Return the keys and subsections of a parameter class that is read from ``section``."""
     hints = get_type_hints(kind, include_extras=True)
     read = []
     for field in dataclasses.fields(cast("Any", kind)):
@@ -180,11 +180,11 @@ def _fields(kind: type[Params], section: str) -> tuple[ReadKey, ...]:
         key = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Key)), None)
         part, has_no_default = _base(hint), field.default is dataclasses.MISSING
         if isinstance(part, type) and issubclass(part, Params):
-            # a class of its own, from its own section or that of its key
+            # a part: its path is that of the key, else that of its class
             home = key.at if key else part.section
             read.append(ReadKey(home, "", key or Key(""), has_no_default, field.name, hint, None, part))
         elif key is not None and key.only_in in ("", section):
-            # a key, whose own path goes before that of the field, and whose default holds where the field has none
+            # a key: its own path takes precedence over that of the field, and the field's default over its own
             home, _, name = key.at.rpartition(".") if key.at else (section, "", field.name)
             default = key.default if has_no_default else field.default
             read.append(ReadKey(home, name, key, default is ... and key.derived is None, field.name, hint, default))
@@ -192,7 +192,7 @@ def _fields(kind: type[Params], section: str) -> tuple[ReadKey, ...]:
 
 
 def _base(kind: Any) -> object:
-    """Return a type without what it is annotated with, and without None as its other half."""
+    """Return a type without its annotations and, for an optional type, without None."""
     while hasattr(kind, "__metadata__"):
         kind = kind.__origin__
     if get_origin(kind) in (Union, types.UnionType):
@@ -201,12 +201,12 @@ def _base(kind: Any) -> object:
 
 
 def _read(kind: type[_P], cfg: Config, section: str, errors: list[str]) -> _P | None:
-    """Return the parameters of a class; None, and what is wrong in ``errors``, if a key is."""
+    """Return the parameters of a class; None if a key is wrong, with the messages appended to ``errors``."""
     values: dict[str, object] = {}
     num_errors = len(errors)
     for read in _fields(kind, section):
         if read.part is not None:
-            # parts that are not needed are read where their section is, whatever stands there
+            # optional parts are read if their section exists, whatever its value is
             around, _, name = read.section.rpartition(".")
             if read.is_needed or name in _section(cfg, around, is_needed=False):
                 values[read.field] = _read(read.part, cfg, read.section, errors)
@@ -215,7 +215,7 @@ def _read(kind: type[_P], cfg: Config, section: str, errors: list[str]) -> _P | 
             values[read.field] = _value_of(read, cfg, values)
         except _WrongValueError as error:
             errors.append(str(error))
-            values[read.field] = None  # for those that are derived from it
+            values[read.field] = None  # for keys that are derived from it
     return kind(**values) if len(errors) == num_errors else None
 
 
@@ -224,7 +224,7 @@ class _WrongValueError(Exception):
 
 
 def _value_of(read: ReadKey, cfg: Config, values: Mapping[str, object]) -> object:
-    """Return the checked value of a key, or what holds where it is missing."""
+    """Return the checked value of a key, or its default."""
     section = _section(cfg, read.section, is_needed=read.is_needed)
     if read.name in section and not (read.key.null_is_missing and section[read.name] is None):
         value = section[read.name]
@@ -244,12 +244,12 @@ def _value_of(read: ReadKey, cfg: Config, values: Mapping[str, object]) -> objec
             raise msgspec.ValidationError("not finite")
     except (msgspec.ValidationError, OverflowError):
         raise _WrongValueError(f"{read.path}: expected {read.expected()}, got {value!r}{read.hint(value)}") from None
-    # an int stays an int where a number is wanted: its type is part of the name of a stored agents mask
+    # an int stays an int where a float is allowed: its type is part of the name of a stored agents mask
     return plain if isinstance(checked, float) else checked
 
 
 def _plain(value: object, kind: object) -> object:
-    """Return a value as msgspec takes it: without NumPy, and whole numbers, flags and paths by their own types."""
+    """Return a value that msgspec accepts: no NumPy types, and integers, flags and paths in their own types."""
     base = _base(kind)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
@@ -272,7 +272,7 @@ def _section(cfg: Config, path: str, *, is_needed: bool = True) -> Config:
             if not is_needed:
                 return {}
             where = f"{done}.{name}: this section is missing" if done else f"{name}: this section is missing"
-            raise ConfigError(f"{where} from {done or 'the configuration'}; found {sorted(map(str, values))}")
+            raise ConfigError(f"{where} in {done or 'the configuration'}; found {sorted(map(str, values))}")
         done = f"{done}.{name}" if done else name
         values = _mapping(values[name], done)
     return values

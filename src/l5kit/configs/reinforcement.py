@@ -1,4 +1,4 @@
-"""Parameters of the reinforcement learning of a driver: the algorithm, how long, and how it is watched."""
+"""Parameters of reinforcement learning: the algorithm, its duration, evaluations and checkpoints."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
@@ -27,15 +27,15 @@ _Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 @dataclass(frozen=True)
 class LogKeys(Params):
-    """Keys of the logs of a configuration."""
+    """Logs to train and evaluate in."""
 
     trained: Annotated[FilePath, Key("the log to train in", at="train_data_loader.key")]
     evaluated: Annotated[FilePath, Key("the log to evaluate in", at="val_data_loader.key")]
     folders: Annotated[
         FolderNames | None,
         Key(
-            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`: "
-            "the environments are shared out among them, each has a log and a map of its own",
+            "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`; "
+            "the environments are distributed over them, and each has its own log and map",
             at="train_data_loader.folders",
             otherwise="the data folder itself",
         ),
@@ -43,70 +43,68 @@ class LogKeys(Params):
 
     @property
     def key(self) -> str:
-        """The log to train in, relative to each of the folders."""
+        """The log to train in, relative to each folder."""
         return self.trained
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReinforcementParams(Params, section="rl_params"):
-    """A training with proximal policy optimisation (PPO), by the names of stable-baselines3."""
+    """Parameters of proximal policy optimisation (PPO), with the names of stable-baselines3."""
 
     total_steps: Annotated[
-        PositiveCount | None, Key("steps of all environments together after which the training ends", otherwise="any")
+        PositiveCount | None, Key("total steps of all environments after which training ends", otherwise="no limit")
     ] = None
     minutes: Annotated[
-        PositiveNumber | None, Key("minutes after which the training ends", unit="minutes", otherwise="any")
+        PositiveNumber | None, Key("time after which training ends", unit="minutes", otherwise="no limit")
     ] = None
     init: Annotated[
         FilePath | None,
         Key(
             "initial policy with the same observations, actions and network: a `.zip`, the folder of a training or the "
-            "name of an included policy; or `rules`, the planner to imitate first",
+            "name of an included policy; or `rules` to imitate the rule-based planner first",
             otherwise="new weights",
         ),
     ] = None
-    num_envs: Annotated[PositiveCount, Key("environments that step at once")] = 64
+    num_envs: Annotated[PositiveCount, Key("environments that are stepped in parallel")] = 64
     n_steps: Annotated[PositiveCount, Key("steps of each environment between two updates")] = 32
-    batch_size: Annotated[PositiveCount, Key("steps of a minibatch of an update")] = 512
+    batch_size: Annotated[PositiveCount, Key("steps per minibatch of an update")] = 512
     n_epochs: Annotated[PositiveCount, Key("passes of an update over its steps")] = 4
     learning_rate: Annotated[PositiveNumber, Key("learning rate of Adam")] = 3e-4
-    anneals: Annotated[Flag, Key("whether the learning rate falls linearly to a fiftieth until the end")] = False
-    gamma: Annotated[Probability, Key("discount of a step")] = 0.98
+    anneals: Annotated[Flag, Key("whether the learning rate decays linearly to a fiftieth at the end")] = False
+    gamma: Annotated[Probability, Key("discount factor per step")] = 0.98
     gae_lambda: Annotated[Probability, Key("trade-off of bias and variance in advantages")] = 0.95
     ent_coef: Annotated[NumberFromZero, Key("weight of the entropy in the loss")] = 0.0
     near_start: Annotated[
         NumberFromZero,
-        Key("weight of the divergence from the initial policy, which falls linearly to 0 until the end"),
+        Key("weight of the divergence from the initial policy; decays linearly to 0 at the end"),
     ] = 0.0
     clip_range: Annotated[PositiveNumber, Key("how far an update may change the probability of an action")] = 0.2
     network: Annotated[
         Literal["layers", "agents", "attention"],
         Key(
             "network of policy and value: plain layers over all values, or, for compact observations with normalised "
-            "values, an embedding of each road user, independent of their order, pooled by the largest value of each "
+            "values, an embedding of each road user, independent of their order, pooled by the maximum of each "
             "feature (`agents`) or by attention of the AV and its route (`attention`)"
         ),
     ] = "layers"
-    features: Annotated[_Width, Key("number of features that the networks `agents` and `attention` compute")] = 128
+    features: Annotated[_Width, Key("features computed by the networks `agents` and `attention`")] = 128
     agent_width: Annotated[_Width, Key("width of their layers for road users")] = 64
     net_arch: Annotated[tuple[PositiveCount, ...], Key("widths of the hidden layers of policy and value")] = (128, 128)
     log_std_init: Annotated[
         Number, Key("initial logarithm of the standard deviation of actions, for continuous actions")
     ] = -1.0
     normalize_rewards: Annotated[
-        Flag, Key("whether rewards are divided by the standard deviation of returns so far, for the updates only")
+        Flag, Key("whether rewards are divided by the standard deviation of returns so far, in updates only")
     ] = True
     seed: Annotated[_Seed, Key("seed of weights, actions and episodes")] = 0
     eval_every_steps: Annotated[PositiveCount, Key("steps between two evaluations")] = 200_000
-    eval_scenes: Annotated[PositiveCount, Key("largest number of scenes of an evaluation, from the first on")] = 24
+    eval_scenes: Annotated[PositiveCount, Key("largest number of evaluation scenes, from the first on")] = 24
     checkpoint_every_steps: Annotated[PositiveCount, Key("steps between two checkpoints")] = 200_000
-    keep_checkpoints: Annotated[PositiveCount, Key("number of last checkpoints that are kept")] = 3
-    environment_threads: Annotated[
-        _Threads, Key("threads that step towns, or parts of one; 0 for one on each core")
-    ] = 0
+    keep_checkpoints: Annotated[PositiveCount, Key("number of latest checkpoints to keep")] = 3
+    environment_threads: Annotated[_Threads, Key("threads that step environments; 0 for one per core")] = 0
     num_threads: Annotated[
         PositiveCount,
-        Key("threads of torch; more pay off for minibatches of thousands. Other numbers round sums differently"),
+        Key("threads of torch; more are faster for minibatches of thousands. The number affects rounding of sums"),
     ] = 1
 
     @classmethod
@@ -114,7 +112,8 @@ class ReinforcementParams(Params, section="rl_params"):
         """Read and check a configuration.
 
         Raises:
-            ConfigError: A key is of the wrong type or out of range, there is no end, or two do not go together.
+            ConfigError: A key is of the wrong type or out of range, nothing ends the training, or keys contradict
+                each other.
         """
         params = read_params(cls, cfg)
         if params.total_steps is None and params.minutes is None:

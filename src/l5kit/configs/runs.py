@@ -1,4 +1,4 @@
-"""Parameters of the parts of a training, and of loaders of samples, made once from a configuration dict."""
+"""Parameters of the parts of a training, and of sample loaders, read from a configuration dict."""
 
 import math
 from dataclasses import dataclass
@@ -50,34 +50,34 @@ _Workflow = Literal[
 _Precision = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 WORKFLOWS: Final[tuple[str, ...]] = get_args(_Workflow)
-"""What can be trained."""
+"""Names of the trainable workflows."""
 
 _TRAINED, _EVALUATED = "train_data_loader", "val_data_loader"
 _PERTURB_STD: Final = (0.5, 1.5, math.pi / 6)
-"""Lateral and longitudinal metres, and radians, as in the examples of L5Kit 1.5."""
+"""Standard deviations in metres (lateral, longitudinal) and radians, as in the examples of L5Kit 1.5."""
 
 RECOVERY_STD: Final = (0.7, 1.5, 0.10, 1.2)
 """Standard deviations of perturbations with recovery: metres to the left and ahead, radians, m/s."""
 
 RECOVERY_CLIP: Final = (2.0, 4.0, 0.35, 3.5)
-"""Largest differences of perturbations with recovery to the log: metres to the left and ahead, radians, m/s."""
+"""Largest deviations of perturbations with recovery from the log: metres to the left and ahead, radians, m/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderParams(Params, section=_TRAINED):
-    """Which samples are taken, and how they are loaded."""
+    """Selection of samples, and how they are loaded."""
 
     key: Annotated[FilePath, Key("the log, relative to the data folder, or to each of `folders`")]
     folders: Annotated[
         FolderNames | None,
         Key(
             "folders in the data folder, such as `[town-1, town-2]`, or a pattern of their names, such as `town_*`, "
-            "whose samples are combined: each has a log under `key`, and its own map under the keys of "
+            "whose samples are combined; each has its own log under `key`, and its own map under the keys of "
             "`raster_params`",
             otherwise="the data folder itself",
         ),
     ] = None
-    batch_size: Annotated[BatchSize, Key("samples of a batch, on each device")]
+    batch_size: Annotated[BatchSize, Key("samples per batch, on each device")]
     shuffle: Annotated[
         Flag,
         Key(
@@ -89,7 +89,7 @@ class LoaderParams(Params, section=_TRAINED):
     shuffle_by: Annotated[
         Literal["samples", "scenes"] | None,
         Key(
-            "what is shuffled: all samples as a whole, or scenes in bounded memory, with reads near each other",
+            "unit of shuffling: single samples, or scenes, with bounded memory and consecutive reads",
             only_in=_TRAINED,
             otherwise="`samples` up to 2^23 samples, `scenes` beyond",
         ),
@@ -98,7 +98,7 @@ class LoaderParams(Params, section=_TRAINED):
     threads: Annotated[
         WorkerCount,
         Key(
-            "threads that make batches; 0 to make each batch on request",
+            "threads that make batches; 0 makes each batch on request",
             derived=lambda _, __, given: 0 if given["num_workers"] else 1,
             otherwise="1, or 0 with `num_workers`",
         ),
@@ -106,12 +106,12 @@ class LoaderParams(Params, section=_TRAINED):
     on_device: Annotated[
         Flag,
         Key(
-            "whether the training GPU [makes the batches itself](gpu.md), if it supports these samples; they are the "
-            "same, and without a GPU the CPU makes them"
+            "whether the training GPU [makes the batches itself](gpu.md), if it supports these samples; batches are "
+            "the same, and without a GPU the CPU makes them"
         ),
     ] = False
     max_scene_id: Annotated[
-        PositiveCount | None, Key("number of scenes of each log that are used, from the first on", otherwise="all")
+        PositiveCount | None, Key("number of scenes used from each log, from the first on", otherwise="all")
     ] = None
     fraction: Annotated[
         Fraction, Key("random share of these scenes to train on", only_in=_TRAINED, null_is_missing=True)
@@ -119,7 +119,7 @@ class LoaderParams(Params, section=_TRAINED):
     subset_seed: Annotated[
         Seed,
         Key(
-            "seed of this choice; the scenes of a smaller `fraction` are among those of a larger one",
+            "seed of this choice; a larger `fraction` includes the scenes of a smaller one",
             only_in=_TRAINED,
             null_is_missing=True,
         ),
@@ -127,10 +127,10 @@ class LoaderParams(Params, section=_TRAINED):
     scenario_weights: Annotated[
         TagWeights | None,
         Key(
-            "how often samples of scenes with a [tag](scene_tags.md) are drawn; `others` are scenes without any of the "
-            "tags here, 1 by default; a scene with several tags has the largest weight",
+            "sampling weights of scenes by [tag](scene_tags.md); `others` is the weight of scenes without any of these "
+            "tags, 1 by default; a scene with several tags has the largest weight",
             only_in=_TRAINED,
-            otherwise="every sample once in an epoch",
+            otherwise="every sample once per epoch",
         ),
     ] = None
     min_frame_history: Annotated[
@@ -152,7 +152,7 @@ class LoaderParams(Params, section=_TRAINED):
     perturb_kind: Annotated[
         Literal["ackerman", "recovery"],
         Key(
-            "how the AV is perturbed: `ackerman` as in 1.5, which keeps its past and speed, or [`recovery`]"
+            "kind of perturbation of the AV: `ackerman` as in 1.5, which keeps its past and speed, or [`recovery`]"
             "(explanation/recovery.md), which adapts them and returns to the log as a car can",
             only_in=_TRAINED,
         ),
@@ -167,7 +167,7 @@ class LoaderParams(Params, section=_TRAINED):
     recovery_clip: Annotated[
         FourNumbers,
         Key(
-            "largest differences of `recovery` from the log, to which draws are clipped: to the left in metres, ahead "
+            "largest deviations of `recovery` from the log, to which draws are clipped: to the left in metres, ahead "
             "in metres, in radians, in m/s",
             only_in=_TRAINED,
         ),
@@ -175,7 +175,7 @@ class LoaderParams(Params, section=_TRAINED):
     max_num_batches: Annotated[
         PositiveCount | None,
         Key(
-            "largest number of batches of an evaluation on each device; their samples are spread evenly over the log",
+            "largest number of batches per evaluation and device; their samples are spread evenly over the log",
             only_in=_EVALUATED,
             otherwise="all",
         ),
@@ -187,34 +187,34 @@ class LoaderParams(Params, section=_TRAINED):
         return read_params(cls, cfg, section=name)
 
     def check(self) -> None:
-        """Refuse ways to train that do not go together."""
+        """Refuse options that contradict each other."""
         if self.num_workers and self.threads > 1:
             raise ConfigError("train_data_loader: give num_workers or threads, not both")
         if self.num_workers and self.on_device:
             raise ConfigError(
-                "train_data_loader: num_workers are not needed where batches are made on_device; leave one out"
+                "train_data_loader: num_workers are not needed if batches are made on_device; remove one of them"
             )
         if self.shuffle_by is not None and not self.shuffle:
-            raise ConfigError("train_data_loader.shuffle_by: nothing is shuffled; set shuffle, or leave it out")
+            raise ConfigError("train_data_loader.shuffle_by: shuffle is false; set it to true, or remove this key")
         if self.scenario_weights is not None and not self.shuffle:
-            raise ConfigError("train_data_loader.scenario_weights: they need a shuffle; set shuffle, or leave them out")
+            raise ConfigError("train_data_loader.scenario_weights: they need shuffling; set shuffle, or remove them")
         if self.scenario_weights is not None and self.shuffle_by == "samples":
             raise ConfigError(
-                "train_data_loader.scenario_weights: they need a shuffle by scenes; leave out shuffle_by or them"
+                "train_data_loader.scenario_weights: they need shuffling by scenes; remove one of the two keys"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerParams(Params, section="train_params"):
-    """How weights are changed."""
+    """Parameters of the optimiser and of the learning rate."""
 
     learning_rate: Annotated[LearningRate, Key("peak learning rate of Adam")] = 1e-3
     weight_decay: Annotated[NumberFromZero, Key("decoupled weight decay (AdamW) if above 0")] = 0.0
     schedule: Annotated[
         Literal["constant", "cosine"] | ClassMapping | None,
         Key(
-            "schedule of the learning rate; `cosine` is half a cosine down to 0. A mapping names a class, also of "
-            "`torch.optim.lr_scheduler`; its code is run",
+            "schedule of the learning rate; `cosine` is half a cosine down to 0. A mapping names a class, or just its "
+            "name in `torch.optim.lr_scheduler`; its code is run",
             otherwise="`constant`; `cosine` for `safepathnet`",
         ),
     ] = None
@@ -230,7 +230,7 @@ class OptimizerParams(Params, section="train_params"):
 
     @property
     def own_schedule(self) -> ClassPath | None:
-        """The class of the course of the learning rate; None for those of l5kit."""
+        """The class of the learning rate schedule; None for a schedule of l5kit."""
         if not isinstance(self.schedule, dict):
             return None
         return ClassPath.read(self.schedule, key="train_params.schedule", package="torch.optim.lr_scheduler")
@@ -238,45 +238,45 @@ class OptimizerParams(Params, section="train_params"):
 
 @dataclass(frozen=True, kw_only=True)
 class DrivingParams(Params, section="val_driving"):
-    """Which scenes a network in training drives at each evaluation."""
+    """Scenes that the network drives at each evaluation of a training."""
 
-    key: Annotated[FilePath, Key("the log of these scenes, relative to `folder`; not one of the training")]
+    key: Annotated[FilePath, Key("the log of these scenes, relative to `folder`; not a training log")]
     folder: Annotated[
         FilePath | None,
         Key("folder in the data folder with this log and its map", otherwise="the data folder itself"),
     ] = None
-    num_scenes: Annotated[PositiveCount, Key("largest number of scenes; evenly spread over the log")] = 24
-    start_frame: Annotated[Count, Key("first driven frame of a scene; the frames before are its past")] = 10
+    num_scenes: Annotated[PositiveCount, Key("largest number of scenes, evenly spread over the log")] = 24
+    start_frame: Annotated[Count, Key("first driven frame of a scene; earlier frames are its past")] = 10
     num_frames: Annotated[
         PositiveCount | None,
         Key("largest number of driven frames, including the first", otherwise="100; null for all"),
     ] = 100
     agents: Annotated[
         Literal["replay", "idm", "yielding", "cautious", "assertive", "changing"],
-        Key("drivers of the others: their log, the Intelligent Driver Model, or another population of traffic"),
+        Key("drivers of other agents: the log, the Intelligent Driver Model, or another traffic population"),
     ] = "replay"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsName(Params, section="train_params"):
-    """How the files of weights are called."""
+    """File names of weights."""
 
     output_name: Annotated[
         FileName,
-        Key("name of the weights that are written", otherwise="the workflow", derived=lambda cfg, *_: cfg["workflow"]),
+        Key("file name of the written weights", otherwise="the workflow", derived=lambda cfg, *_: cfg["workflow"]),
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun(WeightsName, LoggerParams):
-    """How long is trained, on what, and what is written."""
+    """Length, device and outputs of a training."""
 
     max_num_steps: Annotated[
         StepCount | None,
         Key("steps of the training, or of each epoch if `num_epochs` is given as well", otherwise="no limit"),
     ] = None
     num_epochs: Annotated[
-        EpochCount | None, Key("epochs; this or `max_num_steps` is needed", otherwise="by `max_num_steps`")
+        EpochCount | None, Key("number of epochs; this or `max_num_steps` is needed", otherwise="by `max_num_steps`")
     ] = None
     checkpoint_every_n_steps: Annotated[
         PositiveCount | None, Key("steps between two checkpoints", otherwise="by `checkpoint_every_n_epochs`")
@@ -292,10 +292,10 @@ class TrainingRun(WeightsName, LoggerParams):
     ] = None
     seed: Annotated[Seed, Key("seed of the initial weights, the order of the samples, perturbations and dropout")] = 0
     accelerator: Annotated[
-        Literal["auto", "cpu", "gpu", "cuda", "mps"], Key("kind of device, by Lightning's names")
+        Literal["auto", "cpu", "gpu", "cuda", "mps"], Key("kind of device, as named by Lightning")
     ] = "auto"
     devices: Annotated[Count, Key("number of devices, 0 for all; each has its own process and samples")] = 1
-    precision: Annotated[_Precision, Key("number formats, by Lightning's names")] = "32-true"
+    precision: Annotated[_Precision, Key("number formats, as named by Lightning")] = "32-true"
     log_every_n_steps: Annotated[PositiveCount, Key("steps between two points of the curves")] = 10
     early_stopping_patience: Annotated[
         PositiveCount | None,
@@ -321,15 +321,15 @@ class TrainingRun(WeightsName, LoggerParams):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingKeys(Params, section="model_params"):
-    """All that a training reads besides samples and network.
+    """All parameters of a training except samples and network.
 
     Attributes:
-        train_loader: Samples that are trained on.
-        val_loader: Samples that evaluations take; None for no evaluation.
-        val_driving: Scenes that are driven at evaluations; None for none.
-        optimizer: How weights are changed.
-        run: How long, on what, and what is written.
-        scaling: How it is spread over processes and steps, and which weights are kept.
+        train_loader: Training samples.
+        val_loader: Evaluation samples; None for no evaluation.
+        val_driving: Scenes driven at evaluations; None for none.
+        optimizer: Optimiser and learning rate.
+        run: Length, device and outputs.
+        scaling: Distribution over processes and steps, and the weights to keep.
         own: Classes of users.
     """
 
@@ -345,7 +345,7 @@ class TrainingKeys(Params, section="model_params"):
     kinematic_residual: Annotated[
         Literal["constant_velocity", "ctrv", "ctra"] | None,
         Key(
-            "baseline from which the network learns differences; `urban_driver` accepts `ctrv` and `ctra`",
+            "baseline from which the network learns differences; `urban_driver` supports `ctrv` and `ctra`",
             otherwise="constant velocity with `velocity_residual`, else none",
         ),
     ] = None
@@ -361,7 +361,8 @@ class TrainingKeys(Params, section="model_params"):
         Literal["l1", "mse", "smooth_l1"] | ClassMapping | None,
         Key(
             "error of a value in the loss; for `agent_motion_multimodal` the negative log-likelihood of a value, from "
-            "which that of the modes is computed. A mapping names a class, also of `torch.nn`; its code is run",
+            "which that of the modes is computed. A mapping names a class, or just its name in `torch.nn`; its code is "
+            "run",
             otherwise="as in 1.5: `l1` for vectors, `mse` for rasters, half of it for several modes; for "
             "`route_planner` smooth L1 that is linear from 0.1 on",
         ),
@@ -370,12 +371,12 @@ class TrainingKeys(Params, section="model_params"):
         Probability | None,
         Key(
             "share of samples in which planners do not see the past of the AV except its last step, which gives the "
-            "speed; 1: all, also when they drive. With rasters only without `render_ego_history`",
+            "speed; 1: all samples, also in simulation. Raster planners need `render_ego_history: false`",
             otherwise="0; 1 for `route_planner`",
         ),
     ] = None
     perturbation_min_displacement_m: Annotated[
-        Number, Key("length of the future below which samples are only perturbed along it", unit="metres")
+        Number, Key("length of the future trajectory below which samples are only perturbed along it", unit="metres")
     ] = 0.0
     train_loader: LoaderParams
     val_loader: Annotated[LoaderParams | None, Key("", at=_EVALUATED)] = None
@@ -387,7 +388,7 @@ class TrainingKeys(Params, section="model_params"):
 
     @property
     def own_criterion(self) -> ClassPath | None:
-        """The class of the error of a value; None for those of l5kit."""
+        """The class of the error of a value; None for an error of l5kit."""
         if not isinstance(self.criterion, dict):
             return None
         return ClassPath.read(self.criterion, key="model_params.criterion", package="torch.nn")
@@ -396,7 +397,7 @@ class TrainingKeys(Params, section="model_params"):
         """Return all classes that the configuration names; nothing is imported.
 
         Raises:
-            ConfigError: One has another form than a class path.
+            ConfigError: A class path is malformed.
         """
         others = (self.own_criterion, self.optimizer.own_schedule)
         return (*self.own.all(), *(each for each in others if each is not None))

@@ -1,4 +1,4 @@
-"""Schema of configurations: every section with its keys, gathered from the classes of parameters that read them."""
+"""Schema of configurations: every section with its keys, gathered from the parameter classes that read them."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -42,14 +42,14 @@ _OF_VECTORS: Final = ("trainings", "vector samples", "vectorizer")
 
 @dataclass(frozen=True)
 class FormatKeys(Params):
-    """What a configuration says of itself."""
+    """Keys about the configuration itself."""
 
-    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; it is not read")]
+    format_version: Annotated[Count, Key("4 for rasters, 7 for vectors in the examples of 1.5; ignored")]
 
 
 @dataclass(frozen=True)
 class IdleKeys(Params, section="model_params"):
-    """What the trainings of 1.5 did not read either, and what has no effect."""
+    """Keys without effect, which the trainings of 1.5 did not read either."""
 
     unroll_num_frames: Annotated[FrameCount, _IDLE]
     use_perturbation: Annotated[Flag, _IDLE]
@@ -62,12 +62,12 @@ class IdleKeys(Params, section="model_params"):
 
 @dataclass(frozen=True)
 class Door:
-    """A place of l5kit that reads a configuration.
+    """A consumer of configurations.
 
     Attributes:
-        name: Of what is made of it: a kind of samples, a map type, a workflow.
-        readers: Classes of the parameters that it reads.
-        also: Names of the doors that are gone through as well, such as those of the samples of a workflow.
+        name: Name of its product: a kind of samples, a map type, a workflow.
+        readers: Parameter classes that it reads.
+        also: Names of further doors that it uses, such as those of the samples of a workflow.
     """
 
     name: str
@@ -98,7 +98,7 @@ DOORS: Final[dict[str, Door]] = {
         Door("train-rl", (ReinforcementParams,), ("environments",)),
     )
 }
-"""All that reads configurations, by name."""
+"""All consumers of configurations, by name."""
 
 _UNREAD: Final = (FormatKeys, IdleKeys)
 
@@ -108,14 +108,14 @@ class SchemaKey:
     """A key of the schema.
 
     Attributes:
-        uses: The key as it is read, with the name of the door, which is empty where nothing reads it.
+        uses: Name of each door that reads the key, empty if nothing does, with the key as it is read there.
     """
 
     uses: tuple[tuple[str, ReadKey], ...]
 
     @property
     def key(self) -> Key:
-        """What is told of it."""
+        """The description of the key."""
         return self.uses[0][1].key
 
     @property
@@ -129,8 +129,8 @@ class SchemaKey:
         return tuple(dict.fromkeys(door for door, key in self.uses if door and key.is_needed))
 
     def schema(self) -> JsonObject:
-        """Return what its value may be, for any of the doors, and the default that all of them have, as JSON schema."""
-        # doors may allow other names each, and texts of another form; the file is that of any of them
+        """Return the JSON schema of the value: the union over all doors, with the default if all of them have it."""
+        # doors may allow different names or formats; the schema of the file allows them all
         schemas = [key.schema() for _, key in self.uses]
         schema = schemas[0]
         if "enum" in schema:
@@ -144,7 +144,7 @@ class SchemaKey:
 
 @functools.cache
 def sections() -> Mapping[str, Mapping[str, SchemaKey]]:
-    """Return all keys by path of their section and name; the section without a path is the top of the file."""
+    """Return all keys, by the path of their section and their name; the path of the top of the file is empty."""
     uses_by_key: dict[tuple[str, str], list[tuple[str, ReadKey]]] = {}
     for name, readers in [*((door.name, door.readers) for door in DOORS.values()), ("", _UNREAD)]:
         for reader in readers:
@@ -157,9 +157,9 @@ def sections() -> Mapping[str, Mapping[str, SchemaKey]]:
 
 
 def json_schema() -> JsonObject:
-    """Return the JSON schema (draft 2020-12) of a configuration file, by which editors complete and check it.
+    """Return the JSON schema (draft 2020-12) of a configuration file, for completion and checks in editors.
 
-    What a workflow needs is required where the file names the workflow.
+    Keys that a workflow needs are required if the file names this workflow.
     """
     rules = []
     for workflow in WORKFLOWS:
@@ -167,7 +167,7 @@ def json_schema() -> JsonObject:
         needed = _needed(key for reader in readers for key in keys_of(reader))
         rules.append(_if_value("workflow", [workflow], needed))
 
-    # what files of trainings with rasters need besides depends on their map type
+    # further keys of raster trainings are required depending on the map type
     of_map_types = []
     for reader in RASTERIZERS:
         of_type = _if_value("map_type", [reader.map_type_name()], {})["if"]
@@ -181,12 +181,12 @@ def json_schema() -> JsonObject:
 
 
 def _object(section: str) -> JsonObject:
-    """Return the schema of a section and of those in it."""
+    """Return the schema of a section, including its subsections."""
     inner = [path for path in sections() if path and path.rpartition(".")[0] == section]
     properties: JsonObject = {}
     for name, key in sections()[section].items():
         schema, described = key.schema(), key.key
-        if described.null_is_missing:  # a default is that of the key, not that of one of its two kinds
+        if described.null_is_missing:  # the default belongs to the key, not to one branch of anyOf
             default = {each: schema.pop(each) for each in ("default",) if each in schema}
             schema = {"anyOf": [schema, {"type": "null"}], **default}
         unit = f" [{described.unit}]" if described.unit else ""
@@ -202,12 +202,12 @@ def _if_value(key: str, values: list[str], needed: JsonObject) -> JsonObject:
 
 
 def _needed(keys: Iterable[ReadKey]) -> JsonObject:
-    """Return the schema of objects that have all keys without a default."""
+    """Return a schema that requires all keys without a default."""
     needed: JsonObject = {}
     for key in keys:
         if not key.is_needed:
             continue
-        # sections on the way to a key are needed, too, unless they may be missing together with all that is in them
+        # sections on the path of a key are required too, unless the whole section is optional
         schema = needed
         for name in key.section.split(".") if key.section else ():
             if not key.is_optional_section:

@@ -1,4 +1,4 @@
-"""Sweeps: the configurations of several trainings that differ in a few keys."""
+"""Sweeps: configurations of several trainings that differ in a few keys."""
 
 import itertools
 import json
@@ -14,12 +14,12 @@ from l5kit.configs.texts import parse_yaml, with_integers
 from l5kit.errors import ConfigError
 
 SEED: Final = "train_params.seed"
-"""Path of the key that decides what is random."""
+"""Path of the key with the random seed."""
 
 _MAX_NAME = 80
 
 _MAX_RUNS: Final = 10_000
-"""Trainings of a sweep; with a minute each they take a week."""
+"""Largest number of trainings of a sweep; at a minute each they take a week."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class SweepRun:
     """A training of a sweep.
 
     Attributes:
-        name: Of its folder: its number, counted from 1, and its values.
-        values: What sets it apart from the others, by the paths of the keys.
+        name: Name of its folder: its number, counted from 1, and its values.
+        values: Values that distinguish it from the others, by key path.
         cfg: Its configuration.
     """
 
@@ -38,14 +38,14 @@ class SweepRun:
 
 
 def parse_sweep(texts: Sequence[str]) -> dict[str, list[object]]:
-    """Return the values that keys are to have, one after the other, by their paths.
+    """Return the values of the swept keys, by key path.
 
     Args:
-        texts: Each such as ``train_params.learning_rate=[1e-3, 1e-4]``: what follows the sign is a list in YAML with a
-            value for each training, so that keys whose values are lists get a list of lists.
+        texts: Texts such as ``train_params.learning_rate=[1e-3, 1e-4]``: a YAML list with one value per training, so
+            that keys whose values are lists need a list of lists.
 
     Raises:
-        ConfigError: A text is no such thing, or two are of one key.
+        ConfigError: A text has another form, or two texts have the same key.
     """
     values: dict[str, list[object]] = {}
     for text in texts:
@@ -55,19 +55,19 @@ def parse_sweep(texts: Sequence[str]) -> dict[str, list[object]]:
         if not isinstance(given_values, list) or not given_values:
             raise ConfigError(
                 f"{text!r}: expected KEY=[VALUE, ...] with a value for each training, such as "
-                "train_params.learning_rate=[1e-3, 1e-4]; where values are lists, give a list of lists"
+                "train_params.learning_rate=[1e-3, 1e-4]; if the values are lists, give a list of lists"
             )
         if path in values:
-            raise ConfigError(f"{path}: it is given twice; put all its values into one list")
+            raise ConfigError(f"{path}: given twice; put all its values into one list")
         values[path] = given_values
     return values
 
 
 def seeds_from(cfg: JsonObject, number: int) -> list[object]:
-    """Return so many seeds, from that of a configuration on.
+    """Return consecutive seeds, starting with that of a configuration.
 
     Raises:
-        ConfigError: They are more than a sweep has trainings.
+        ConfigError: There are more than the largest number of trainings.
     """
     _require_few(number)
     section = cfg.get("train_params")
@@ -76,25 +76,25 @@ def seeds_from(cfg: JsonObject, number: int) -> list[object]:
 
 
 def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple[SweepRun, ...]:
-    """Return the trainings of all combinations of values; those of the last key change fastest.
+    """Return the trainings of all combinations of values; the values of the last key change fastest.
 
     Args:
-        cfg: What they have in common.
-        values: What keys are to have, by their paths.
+        cfg: Common configuration.
+        values: Values of the swept keys, by key path.
 
     Raises:
-        ConfigError: A key has no values or one of them twice, a value is none of JSON, the path of a key lies within a
+        ConfigError: A key has no values or a value twice, a value is not a JSON value, the path of a key lies inside a
             value or a swept section, or there are more than 10,000 trainings.
     """
-    # keys that are none, and a key that another one would overwrite
+    # refuse malformed keys, and keys inside another swept key
     for path in values:
         if not isinstance(path, str) or "=" in path or path != path.strip():
-            raise ConfigError(f"{path!r} is no path of a key; give one such as train_params.learning_rate")
+            raise ConfigError(f"{path!r} is not the path of a key; give one such as train_params.learning_rate")
     for path, other in itertools.permutations(values, 2):
         if path.startswith(f"{other}."):
-            raise ConfigError(f"{path}: {other}, in which it lies, is swept too; sweep one of them")
+            raise ConfigError(f"{path}: it lies inside {other}, which is swept too; sweep one of them")
 
-    # the number of combinations is looked at before they are made
+    # check the number of combinations before creating them
     texts = {}
     for path, of_key in values.items():
         if not isinstance(of_key, Collection) or isinstance(of_key, (str, bytes, Mapping)):
@@ -103,7 +103,7 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
         texts[path] = [_as_json(path, value) for value in of_key]
         if not texts[path]:
             raise ConfigError(f"{path}: there are no values")
-        # 1 and 1.0 are the same value of a key, and so one training
+        # 1 and 1.0 are the same value of a key
         seen: set[str] = set()
         for text in texts[path]:
             plain_text = _as_json(path, with_integers(json.loads(text)))
@@ -114,7 +114,7 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
     runs = []
     for number, combination in enumerate(itertools.product(*texts.values()), start=1):
         given = dict(zip(texts, combination, strict=True))
-        # a name that any file system takes, which the number keeps apart from others however short it gets
+        # names for any file system; the number keeps shortened names distinct
         parts = [f"{path.rpartition('.')[2]}_{text}" for path, text in given.items()]
         plain = [re.sub(r"[^A-Za-z0-9.+-]+", "_", part).strip("_.") for part in parts]
         name = "-".join([f"{number:04d}", *plain])[:_MAX_NAME].rstrip("_.-")
@@ -125,7 +125,7 @@ def plan_sweep(cfg: JsonObject, values: Mapping[str, Sequence[object]]) -> tuple
 
 
 def _require_few(number: int) -> None:
-    """Refuse more trainings than anybody waits for, before they are listed."""
+    """Refuse an unreasonable number of trainings before they are listed."""
     if number > _MAX_RUNS:
         raise ConfigError(
             f"the sweep has {number} trainings; give at most {_MAX_RUNS} combinations of values and seeds"
@@ -134,7 +134,7 @@ def _require_few(number: int) -> None:
 
 def _as_json(path: str, value: object) -> str:
     try:
-        json.dumps(value, ensure_ascii=False).encode()  # a half of a character cannot be written to the table
+        json.dumps(value, ensure_ascii=False).encode()  # lone surrogates cannot be written to the table
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: {value!r} is no value of a configuration: {error}") from error
+        raise ConfigError(f"{path}: {value!r} is not a configuration value: {error}") from error

@@ -1,4 +1,4 @@
-"""YAML and JSON of people, read within bounds, where each way to be broken is one error; values as JSON holds them."""
+"""Bounded parsing of YAML and JSON written by people, with one error type for all defects; hints at similar names."""
 
 import copy
 import json
@@ -16,34 +16,34 @@ import yaml
 from l5kit.errors import ConfigError, InvalidArgumentError, without_secrets
 
 MAX_DEPTH = 100
-"""Lists and mappings in each other, many times what a configuration needs and few enough for any recursion."""
+"""Largest nesting of lists and mappings: far more than configurations need, and safe for recursion."""
 
-_TOO_DEEP = "is nested too deep: lists and mappings in each other; a configuration has less than ten such levels"
+_TOO_DEEP = "is nested too deep; lists and mappings of a configuration have less than ten levels"
 
 _MAX_NODES = 1_000_000
-"""Values of a document when each alias is written out as what it stands for."""
+"""Largest number of values of a document with all aliases expanded."""
 
 _PARSING_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What PyYAML raises for texts that are not what they seem, such as a date that is none or a number of 5,000 digits."""
+"""Exceptions of PyYAML for malformed values, such as an impossible date or a number of 5,000 digits."""
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return a hint at the most similar name that there is, to be put behind what was given; empty where none is.
+    """Return a hint at the most similar known name, to append to an error text; empty if none is similar.
 
     Args:
-        name: What was given; what is no text is like nothing.
-        known: What there is.
+        name: The given name; anything but a text has no similar name.
+        known: Known names.
     """
     near = nearest_name(name, known)
     return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def nearest_name(name: object, known: Iterable[str]) -> str | None:
-    """Return the name that is most like another one, whatever its case; None where none is like it.
+    """Return the most similar known name, ignoring case; None if none is similar.
 
     Args:
-        name: The other one; what is no text is like nothing.
-        known: What there is.
+        name: The given name; anything but a text has no similar name.
+        known: Known names.
     """
     by_plain = {_plain(other): other for other in known}
     near = get_close_matches(_plain(name), by_plain, n=1) if isinstance(name, str) else []
@@ -55,41 +55,42 @@ def _plain(name: str) -> str:
 
 
 def require_regular_file(path: str | os.PathLike[str], *, called: str) -> None:
-    """Refuse pipes, sockets and devices: to open or read one may wait for ever, or never come to an end.
+    """Refuse pipes, sockets and devices, since opening or reading them may block or never end.
 
-    Whether there is a file at all, and not a folder, is for the caller to say.
+    Missing files and folders are left to the caller.
 
     Args:
         path: The file.
-        called: What it is, for the error, such as ``map file``.
+        called: Kind of file for the error text, such as ``map file``.
 
     Raises:
-        InvalidArgumentError: It is none that one can read from start to end.
+        InvalidArgumentError: It is not a regular file.
     """
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # of which opening it tells
+    except (OSError, ValueError):  # opening the file will raise it
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise InvalidArgumentError(f"{called} {os.fspath(path)} is {what}; save what it gives to a file, and name that")
+        raise InvalidArgumentError(f"{called} {os.fspath(path)} is {what}; save its output to a file, and give that")
 
 
 def read_text(path: str | os.PathLike[str], *, called: str) -> str:
-    """Return a text file that should be UTF-8, without a byte order mark.
+    """Return the content of a text file in UTF-8, without a byte order mark.
 
     Args:
         path: The file.
-        called: What it is, for the errors, such as ``configuration file``.
+        called: Kind of file for error texts, such as ``configuration file``.
 
     Raises:
         FileNotFoundError: There is no such file.
+        ConfigError: It is a folder, or not UTF-8.
         ConfigError: It is a folder, or no UTF-8.
         InvalidArgumentError: It is a pipe or a device.
     """
     if os.path.isdir(path):
-        raise ConfigError(f"{called} {os.fspath(path)} is a folder; name a file in it")
-    # `<(command)` of a shell, and standard input, are pipes that are open already, and whoever writes to them ends
+        raise ConfigError(f"{called} {os.fspath(path)} is a folder; give a file in it")
+    # shell process substitutions and standard input are pipes that are open already and will end
     if not os.fspath(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/")):
         require_regular_file(path, called=called)
     try:
@@ -101,29 +102,29 @@ def read_text(path: str | os.PathLike[str], *, called: str) -> str:
     except UnicodeDecodeError as error:
         position = len(content) - len(error.object) + error.start  # the error counts without the byte order mark
         raise ConfigError(
-            f"{called} {os.fspath(path)} is no text in UTF-8: byte {position} is 0x{error.object[error.start]:02x}; "
-            "save it as UTF-8 if it is a text, take another copy if it is not"
+            f"{called} {os.fspath(path)} is not a UTF-8 text: byte {position} is 0x{error.object[error.start]:02x}; "
+            "save it as UTF-8, or get another copy if it is not a text"
         ) from error
 
 
 def parse_yaml(text: str, *, called: str, reads_exponents: bool = False) -> object:
-    """Return what a YAML document holds; no code in it runs, and no two of its parts are one object.
+    """Return the content of a YAML document without running code in it; its parts share no objects.
 
     Args:
-        text: The document, of YAML's own types and Python's tuples, which L5Kit 1.x wrote.
-        called: Where it came from, for the errors.
-        reads_exponents: Whether ``1e-3`` is a number, as in YAML 1.2; YAML 1.1 and L5Kit 1.x want ``1.0e-3``.
+        text: The document, with YAML's own types and Python tuples, which L5Kit 1.x wrote.
+        called: Source of the document, for error texts.
+        reads_exponents: Whether ``1e-3`` is a number, as in YAML 1.2; YAML 1.1 and L5Kit 1.x require ``1.0e-3``.
 
     Raises:
-        ConfigError: It is no YAML, nested too deep, too large when its aliases are written out, or its own part; or a
-            mapping has a key twice.
+        ConfigError: It is not YAML, nested too deep, too large with its aliases expanded, or contains itself; or a
+            mapping repeats a key.
     """
     try:
         loader = _ExponentLoader(text) if reads_exponents else _BoundedLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None
-        # before anything is made of the nodes: a few lines of aliases of aliases would fill the memory
+        # count before constructing: a few lines of nested aliases could exhaust the memory
         _count_nodes(node, {}, called)
         _refuse_repeated_keys(node, loader, called)
         return unshared(loader.construct_document(node), called=called)
@@ -136,14 +137,14 @@ def parse_yaml(text: str, *, called: str, reads_exponents: bool = False) -> obje
 
 
 def parse_json(text: str, *, called: str) -> object:
-    """Return what a JSON document holds.
+    """Return the content of a JSON document.
 
     Args:
         text: The document.
-        called: Where it came from, for the errors.
+        called: Source of the document, for error texts.
 
     Raises:
-        ConfigError: It is no JSON, nested too deep, or an object has a key twice.
+        ConfigError: It is not JSON, nested too deep, or an object repeats a key.
     """
 
     def as_dict(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -165,7 +166,7 @@ def parse_json(text: str, *, called: str) -> object:
 
 
 def reported_values(content: object) -> Any:
-    """Return values as JSON tells them: no numbers that are not finite, lists for tuples, addresses without secrets."""
+    """Return values for a JSON report: null for numbers that are not finite, lists for tuples, no secrets in URLs."""
     if isinstance(content, Mapping):
         return {name: reported_values(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -176,7 +177,7 @@ def reported_values(content: object) -> Any:
 
 
 def with_integers(content: object) -> Any:
-    """Return values in which what counts as the same in a configuration is: 1 for 1.0 and true, texts for all names."""
+    """Return values in normal form, so that equivalent ones compare equal: 1 for 1.0 and true, texts for all keys."""
     if isinstance(content, Mapping):
         return {str(name): with_integers(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
@@ -187,14 +188,14 @@ def with_integers(content: object) -> Any:
 
 
 def unshared(content: object, *, called: str) -> Any:
-    """Return a copy in which each list and mapping stands in one place only, so that a change of it changes no other.
+    """Return a deep copy without shared lists and mappings, so that a change of one part changes no other part.
 
     Args:
-        content: Dicts, lists and tuples of anything.
-        called: Where it came from, for the errors.
+        content: Nested dicts, lists and tuples.
+        called: Source of the content, for error texts.
 
     Raises:
-        ConfigError: It is nested too deep, or a part of itself.
+        ConfigError: It is nested too deep, or contains itself.
     """
 
     def copied(value: object, depth: int) -> object:
@@ -204,7 +205,7 @@ def unshared(content: object, *, called: str) -> Any:
             return {key: copied(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list):
             return [copied(item, depth + 1) for item in value]
-        if type(value) is tuple:  # those with names stay what they are
+        if type(value) is tuple:  # named tuples keep their type
             return tuple(copied(item, depth + 1) for item in value)
         return copy.deepcopy(value)
 
@@ -212,18 +213,18 @@ def unshared(content: object, *, called: str) -> Any:
 
 
 class _TooDeepError(Exception):
-    """A document is nested deeper than the bound."""
+    """A document is nested deeper than the limit."""
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """Composes documents of YAML's own types and tuples, up to a depth."""
+    """Loader of documents with YAML's own types and tuples, up to a depth."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Return the next node, which lies in as many others as are being composed."""
+        """Return the next node; the depth counts the nodes that are being composed around it."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise _TooDeepError
@@ -240,7 +241,7 @@ _BoundedLoader.add_constructor("tag:yaml.org,2002:python/tuple", _construct_tupl
 
 
 class _ExponentLoader(_BoundedLoader):
-    """Reads numbers with an exponent as YAML 1.2 does: without a point, and without a sign of the exponent."""
+    """Loader that reads exponents as in YAML 1.2: without a decimal point or a sign of the exponent."""
 
 
 _ExponentLoader.add_implicit_resolver(
@@ -249,7 +250,7 @@ _ExponentLoader.add_implicit_resolver(
 
 
 def _refuse_repeated_keys(node: yaml.Node, loader: _BoundedLoader, called: str) -> None:
-    """Raise a ConfigError where a mapping has a key twice; keys that are merged (<<) may be there already."""
+    """Raise a ConfigError if a mapping repeats a key; keys that are merged (<<) may be repeated."""
     waiting, seen = [node], {id(node)}
     while waiting:
         parent = waiting.pop()
@@ -267,7 +268,7 @@ def _refuse_repeated_keys(node: yaml.Node, loader: _BoundedLoader, called: str) 
                 )
             lines[key] = line
 
-        # each node once, however many aliases of it there are
+        # visit each node once, however many aliases it has
         for child in _children_of(parent):
             if id(child) not in seen:
                 seen.add(id(child))
@@ -275,18 +276,18 @@ def _refuse_repeated_keys(node: yaml.Node, loader: _BoundedLoader, called: str) 
 
 
 def _count_nodes(node: yaml.Node, counted: dict[int, int | None], called: str) -> int:
-    """Return the values in a node with aliases written out; ``counted`` has those of nodes that were seen."""
-    # None is a node that is being counted: who comes to it again has gone around a circle
+    """Return the number of values in a node with aliases expanded; ``counted`` caches the numbers of visited nodes."""
+    # None marks a node that is being counted; reaching it again means a cycle
     known = counted.get(id(node), 0)
     if known is None:
-        raise ConfigError(f"{called} holds an alias of what it stands in: line {node.start_mark.line + 1}; remove it")
+        raise ConfigError(f"{called} has an alias of its own parent: line {node.start_mark.line + 1}; remove it")
     if known:
         return known
     counted[id(node)] = None
     number = 1 + sum(_count_nodes(child, counted, called) for child in _children_of(node))
     if number > _MAX_NODES:
         raise ConfigError(
-            f"{called} holds more than {_MAX_NODES:,} values when its aliases (*name) are written out; remove them"
+            f"{called} has more than {_MAX_NODES:,} values with its aliases (*name) expanded; remove them"
         )
     counted[id(node)] = number
     return number

@@ -1,4 +1,4 @@
-"""Synthetic cities: datasets, maps and pictures of towns that do not exist, for demos, tests and training."""
+"""Synthetic cities: datasets, maps and aerial pictures of invented towns, for demos, tests and training."""
 
 from l5kit.synthetic.city import CityFolder, make_city
 from l5kit.synthetic.params import CityParams

@@ -1,4 +1,4 @@
-"""The aerial picture of a synthetic town."""
+"""Aerial picture of a synthetic town."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from l5kit.synthetic.town_plan import (
 from l5kit.synthetic.walkways import PARKING_WIDTH_M, SIDEWALK_WIDTH_M
 
 MARGIN_M = 150.0
-"""Ground shown beyond the outermost road point: a 112 m raster of any heading and its rotated crop stay inside."""
+"""Ground shown beyond the outermost road point, enough for a 112 m raster of any heading and its rotated crop."""
 
 ASPHALT_BGR = (78, 76, 74)
 _SIDEWALK_BGR, _WHITE_BGR, _YELLOW_BGR = (150, 156, 158), (225, 225, 225), (90, 190, 215)
@@ -30,7 +30,7 @@ _SUBPIXEL_BITS = 4
 
 @dataclass(frozen=True)
 class Canvas:
-    """A picture of the ground: row 0 is the north edge, column 0 the west edge."""
+    """A picture of the ground; row 0 is the north edge, column 0 the west edge."""
 
     image: UInt8Array
     north_m: float
@@ -39,7 +39,7 @@ class Canvas:
 
     @property
     def aerial_from_world(self) -> Float64Array:
-        """Matrix (4, 4) from world coordinates to (row, column, 0); height does not matter."""
+        """Matrix (4, 4) from world coordinates to (row, column, 0); the height has no effect."""
         scale = 1.0 / self.resolution_m
         matrix = np.zeros((4, 4))
         matrix[0, 1], matrix[0, 3] = -scale, self.north_m * scale
@@ -48,20 +48,20 @@ class Canvas:
         return matrix
 
     def fill(self, polygon_m: Float64Array, color_bgr: tuple[int, int, int]) -> None:
-        """Fill a polygon given in world coordinates, (n, 2), smooth at its edges."""
+        """Fill a polygon in world coordinates, (n, 2), with smooth edges."""
         column_row = np.stack([polygon_m[:, 0] - self.west_m, self.north_m - polygon_m[:, 1]], axis=1)
         points = np.rint(column_row / self.resolution_m * 2**_SUBPIXEL_BITS).astype(np.int32)
         cv2.fillPoly(self.image, [points], color_bgr, cv2.LINE_AA, _SUBPIXEL_BITS)
 
     def strip(self, line_m: Float64Array, edges_m: tuple[float, float], color_bgr: tuple[int, int, int]) -> None:
-        """Fill the strip between two offsets to the left of a line."""
+        """Fill the strip between two lateral offsets, positive to the left of a line."""
         polygon = np.concatenate([offset_line(line_m, edges_m[0]), offset_line(line_m, edges_m[1])[::-1]])
         self.fill(polygon, color_bgr)
 
 
 def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rng: np.random.Generator) -> Canvas:
-    """Draw a town from above: ground, buildings, trees, sidewalks, roads, markings and crosswalks, colours BGR."""
-    # the ground: grass under noise of large and of small cells, whose bytes are cut after each
+    """Draw a town from above in BGR: ground, buildings, trees, sidewalks, roads, markings and crosswalks."""
+    # ground: grass with coarse and fine noise, clipped to bytes after each
     points = np.concatenate([road.centre_m for road in plan.roads])
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
     columns, rows = np.ceil((high - low) / resolution_m).astype(int)
@@ -73,7 +73,7 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
         image = np.clip(image + noise[..., None], 0, 255).astype(np.uint8)
     canvas = Canvas(image, float(high[1]), float(low[0]), resolution_m)
     _draw_blocks(canvas, plan, rng)
-    # sidewalks of all roads and intersections first, as asphalt of one road covers those of another
+    # sidewalks of all roads and intersections first, since the asphalt of one road covers sidewalks of another
     for road in plan.roads:
         reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M
         canvas.strip(road.centre_m, (-reach_m, reach_m), _SIDEWALK_BGR)
@@ -81,14 +81,14 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
         canvas.fill(_intersection(plan, node, PARKING_WIDTH_M + SIDEWALK_WIDTH_M), _SIDEWALK_BGR)
     for road in plan.roads:
         canvas.strip(road.centre_m, (-road.half_width_m, road.half_width_m), ASPHALT_BGR)
-        # cars park along both sides of a road, but not near its ends
+        # parking strips along both sides of a road, but not near its ends
         line = road.centre_m[11:-11]
         for side in (-1, 1):
             edges_m = (side * road.half_width_m, side * (road.half_width_m + PARKING_WIDTH_M))
             canvas.strip(line, edges_m, _shaded(ASPHALT_BGR, 1.2))
     for node in range(len(plan.position_m)):
         canvas.fill(_intersection(plan, node, 0.0), ASPHALT_BGR)
-    # yellow lines in the middle, dashes between lanes, edges of the bike strips, and stop lines at both ends
+    # yellow centre lines, dashes between lanes, edges of the bike strips, and stop lines at both ends
     for road in plan.roads:
         lanes_m = road.num_lanes * LANE_WIDTH_M
         for offset_m in (-0.25, 0.25):
@@ -103,7 +103,7 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
         canvas.strip(road.centre_m[-2:], (-reach_m, 0.0), _WHITE_BGR)
         canvas.strip(road.centre_m[:2], (0.0, reach_m), _WHITE_BGR)
     for corners_m in network.crosswalks.corners_m:
-        # draw the bars of a crosswalk, which lie along the path of the vehicles; OpenCV widens them by half a pixel
+        # bars of a crosswalk, parallel to the path of vehicles; OpenCV widens them by half a pixel
         length_m = float(line_lengths(corners_m[:2])[-1])
         for start_m in np.arange(0.5, length_m - 0.5, 1.8):
             low, high = start_m / length_m, (start_m + 0.5) / length_m
@@ -114,12 +114,12 @@ def draw_aerial(plan: TownPlan, network: RoadNetwork, *, resolution_m: float, rn
 
 
 def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> None:
-    """Put houses, lined up with the nearest road, and trees where they keep clear of roads and sidewalks."""
+    """Draw houses, aligned with the nearest road, and trees, both at a distance from roads and sidewalks."""
     points = np.concatenate([road.centre_m for road in plan.roads])
     yaws = np.concatenate([line_yaws(road.centre_m) for road in plan.roads])
     tree = cKDTree(points)
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
-    # one spot in 450 m^2; trees come first, so that houses, which are farther from the roads, cover them
+    # one spot per 450 m^2; trees first, so that houses, which are farther from the roads, cover them
     count = int(np.prod(high - low) / 450.0)
     positions_m = rng.uniform(low, high, (count, 2))
     apart_m, nearest = tree.query(positions_m)
@@ -131,7 +131,7 @@ def _draw_blocks(canvas: Canvas, plan: TownPlan, rng: np.random.Generator) -> No
         canvas.fill(outline, _shaded(_TREE_BGR, shade))
     for i in np.nonzero(apart_m > 34.0)[0]:
         if rng.random() < 0.4 and apart_m[i] < 75.0:
-            # a house stands along its road: two halves of a roof, one of them in the shade
+            # a house is parallel to its road: two halves of a roof, one of them in the shade
             center_m = positions_m[i]
             yaw_rad = yaws[nearest[i]]
             length_m, width_m = rng.uniform(9.0, 24.0), rng.uniform(8.0, 14.0)
@@ -149,11 +149,11 @@ def _shaded(color_bgr: tuple[int, int, int], factor: float) -> tuple[int, int, i
 
 
 def _intersection(plan: TownPlan, node: int, extra_m: float) -> Float64Array:
-    """Return the outline of an intersection, widened by some metres, (n, 2)."""
+    """Return the outline of an intersection, widened by ``extra_m``, (n, 2)."""
     pieces = []
     arms = plan.arms_of(node)
     for arm, other in zip(arms, [*arms[1:], arms[0]], strict=True):
-        # from the left kerb of an arm to the right one of the next, a metre outside their stop lines
+        # from the left kerb of an arm to the right kerb of the next, one metre outside their stop lines
         start = kerb_point(plan, node, arm, 1, distance_m=-1.0, beyond_m=extra_m)
         end = kerb_point(plan, node, other, -1, distance_m=-1.0, beyond_m=extra_m)
         start_yaw, end_yaw = plan.arm_yaw_rad[node, arm], plan.arm_yaw_rad[node, other]

@@ -34,7 +34,7 @@ WORLD_TO_ECEF = np.array(
         [0.0, 0.0, 0.0, 1.0],
     ]
 )
-"""World to ECEF of the published dataset (Palo Alto), so that made and real data share one frame."""
+"""World to ECEF of the published dataset (Palo Alto), so that synthetic and real data share one frame."""
 WORLD_TO_ECEF.setflags(write=False)
 
 _FIRST_SCENE_NS = 1_600_000_000_000_000_000
@@ -43,11 +43,11 @@ _NUM_HOSTS = 20
 _SPLITS = ("sample", "train", "validate")
 _RECIPE_FILE = "city.json"
 _GENERATION = 2
-"""Counts up when cities of the same arguments change, so that those of before are not taken for them."""
+"""Version of the generator; increase it when cities of the same arguments change, so that older ones are not reused."""
 
 
 def _is_made(folder: Path) -> bool:
-    """Return whether the semantic map in a folder is that of a synthetic town, by its name."""
+    """Return whether the semantic map in a folder has the name of those of synthetic towns."""
     try:
         with (folder / "semantic_map" / "semantic_map.pb").open("rb") as file:
             return MAP_NAME.encode() in file.read(64)
@@ -65,15 +65,15 @@ _CITY = OutputKind(
 
 @dataclass(frozen=True)
 class CityFolder:
-    """Where the files of a synthetic city are.
+    """Paths of the files of a synthetic city.
 
     Args:
-        path: the folder.
-        scenes: the datasets by name: ``sample`` and, if requested, ``train`` and ``validate``.
-        semantic_map: the map.
-        aerial_map: the aerial picture.
-        meta: the file with the matrices ``world_to_ecef`` and ``ecef_to_aerial``.
-        truth: of a city with noise, the datasets with the true boxes, by the same names; else none.
+        path: The folder.
+        scenes: The datasets by name: ``sample`` and, if requested, ``train`` and ``validate``.
+        semantic_map: The map.
+        aerial_map: The aerial picture.
+        meta: The file with the matrices ``world_to_ecef`` and ``ecef_to_aerial``.
+        truth: For a city with noise, the datasets with the true boxes, by the same names; otherwise empty.
     """
 
     path: Path
@@ -101,37 +101,37 @@ def make_city(
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> CityFolder:
-    """Make a town, let an AV drive through it, and write everything as a dataset folder.
+    """Generate a town, simulate an AV in it, and write everything as a dataset folder.
 
-    The folder holds ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if requested),
+    The folder has ``scenes/sample.zarr`` (and ``train.zarr``, ``validate.zarr`` if requested),
     ``semantic_map/semantic_map.pb``, ``aerial_map/aerial_map.png``, ``meta.json``, and ``city.json`` with the
-    arguments. It appears under its name only once it is complete. The same arguments give the same bytes, and a scene
-    does not depend on how many there are.
+    arguments. It appears under its name only when complete. The same arguments give the same bytes, and a scene does
+    not depend on the number of scenes.
 
-    With ``noise`` the scenes hold what a tracker would perceive (:mod:`l5kit.synthetic.perception_noise`), and
-    ``truth/sample.zarr`` and so on hold what the same arguments give without.
+    With ``noise``, the scenes are those perceived by a tracker (:mod:`l5kit.synthetic.perception_noise`), and
+    ``truth/sample.zarr`` and so on are the scenes of the same arguments without noise.
 
     Args:
-        path: the folder to write; it must not exist or be empty, unless ``overwrite``.
-        seed: decides everything random.
-        num_scenes: scenes of ``sample.zarr``.
-        num_train_scenes: scenes of ``train.zarr``, which is left out when 0.
-        num_validate_scenes: scenes of ``validate.zarr``, which is left out when 0.
-        town_size: side of the square town, metres.
-        traffic_density: factor on the number of road users besides the AV; 1 gives about 90 agent rows a frame.
-        num_frames: frames per scene, 10 a second.
-        aerial_resolution_m: side of a pixel of the aerial picture, metres.
-        noise: whether others are perceived with errors; the AV's pose and the lights stay true.
-        overwrite: whether a synthetic city that is there is replaced; a folder with anything else in it is not.
-        reuse: whether a city that is there is taken as it is if it was made with the same arguments. Several processes
-            may do this at the same time: all of them get the city of the first that is done.
-        progress: called with (finished scenes, all scenes) after each scene.
-        workers: number of threads that make scenes, or an executor; the files are the same. See
+        path: The output folder; it must not exist or be empty, unless ``overwrite``.
+        seed: Random seed.
+        num_scenes: Scenes of ``sample.zarr``.
+        num_train_scenes: Scenes of ``train.zarr``; 0 for none.
+        num_validate_scenes: Scenes of ``validate.zarr``; 0 for none.
+        town_size: Side of the square town, metres.
+        traffic_density: Factor on the number of road users besides the AV; 1 gives about 90 agent rows per frame.
+        num_frames: Frames per scene, at 10 Hz.
+        aerial_resolution_m: Side of a pixel of the aerial picture, metres.
+        noise: Whether other road users are perceived with errors; the AV's pose and the lights stay true.
+        overwrite: Whether an existing synthetic city is replaced; a folder with any other file is not.
+        reuse: Whether an existing city with the same arguments is used unchanged. Several processes may do this at the
+            same time: all of them get the city that is finished first.
+        progress: Called with (finished scenes, all scenes) after each scene.
+        workers: Number of threads that make scenes, or an executor, with the same result. See
             :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
-        InvalidArgumentError: if a parameter is out of range, or the folder holds files and may not be replaced.
-        FileExistsError: if another process has written the folder in the meantime, and it may be neither taken nor
+        InvalidArgumentError: A parameter is out of range, or the folder has files and may not be replaced.
+        FileExistsError: Another process has written the folder in the meantime, and it may be neither reused nor
             replaced.
     """
     params = CityParams(
@@ -153,7 +153,7 @@ def make_city(
     clear_leftovers(target)
     _require_free(target, overwrite, _recipe_of(params) if reuse else None)
     if not overwrite:
-        with suppress(OSError):  # not there, or another process has just filled it, which is found out at the end
+        with suppress(OSError):  # missing, or just filled by another process, which is detected at the end
             target.rmdir()
     try:
         with placed_when_complete(target, may_replace=overwrite) as complete:
@@ -166,13 +166,13 @@ def make_city(
 
 
 def _recipe_of(params: CityParams) -> JsonObject:
-    """Return what ``city.json`` holds."""
-    arguments = json.dumps(asdict(params), default=lambda number: number.item())  # scalars of NumPy
+    """Return the content of ``city.json``."""
+    arguments = json.dumps(asdict(params), default=lambda number: number.item())  # NumPy scalars
     return {"generation": _GENERATION, "arguments": json.loads(arguments)}
 
 
 def _recipe_in(target: Path) -> JsonObject | None:
-    """Return the recipe of the city in a folder; None where there is none."""
+    """Return the recipe of the city in a folder; None if there is none."""
     try:
         recipe: JsonObject = json.loads((target / _RECIPE_FILE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -196,7 +196,7 @@ def _folder(path: Path, splits: list[str], *, has_truth: bool) -> CityFolder:
 
 
 def _require_free(target: Path, overwrite: bool, recipe: JsonObject | None) -> None:
-    """Refuse a path that may not be written to; the recipe is that of a city which might have been taken."""
+    """Refuse a path that may not be written to; the recipe is that of a city that could have been reused."""
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"path must be a folder to write, got the file {target}; choose another path")
     if not target.exists() or not any(target.iterdir()):
@@ -208,12 +208,12 @@ def _require_free(target: Path, overwrite: bool, recipe: JsonObject | None) -> N
             f"{name} {before.get(name)} in place of {now[name]}" for name in now if before.get(name) != now[name]
         ]
         raise InvalidArgumentError(
-            f"path is {target}, which holds another city: it has {', '.join(different) or 'other scenes, of another '}"
+            f"path is {target}, which has another city: it has {', '.join(different) or 'other scenes, of another '}"
             f"{'' if different else 'version of l5kit'}; choose another folder, or pass overwrite=True"
         )
     if not overwrite:
         raise InvalidArgumentError(
-            f"path must be a new or empty folder, got {target}, which holds files; choose another folder, or pass "
+            f"path must be a new or empty folder, got {target}, which has files; choose another folder, or pass "
             "overwrite=True"
         )
     require_own_folder(target, _CITY, argument="path")
@@ -223,8 +223,8 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
     town, folder = build_town(params.town_size, seed=params.seed), _folder(part, list(_SPLITS), has_truth=params.noise)
     sizes = _split_sizes(params)
     with map_scenes(_MadeScenes(params, town), range(sum(sizes)), workers, block_size=1, progress=progress) as made:
-        # map, aerial picture and metadata are written while workers make the first scenes; the generator of the picture
-        # is its own, as those of scenes are, so that none depends on how many numbers another one has drawn
+        # Map, aerial picture and metadata are written while workers make the first scenes. The picture and each scene
+        # have their own random generators, so that they do not depend on each other.
         datasets = [paths["sample"] for paths in (folder.scenes, folder.truth) if paths]
         for file in (*datasets, folder.semantic_map, folder.aerial_map):
             file.parent.mkdir(parents=True)
@@ -238,7 +238,7 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
         folder.meta.write_text(json.dumps(meta, indent=2) + "\n")
         (part / _RECIPE_FILE).write_text(json.dumps(_recipe_of(params), indent=2) + "\n", "utf-8")
 
-        # the scenes of one dataset after the other, and beside each the true one where there is any
+        # write the scenes of one dataset after the other, each with its true scene, if any
         scenes = (scene for block in made for scene in block)
         for name, count in zip(_SPLITS, sizes, strict=True):
             paths = [folder.scenes[name], folder.truth.get(name)] if count else []
@@ -248,12 +248,12 @@ def _write_city(part: Path, params: CityParams, progress: Progress | None, worke
                     for writer, scene in zip(writers, pair, strict=False):
                         if scene is not None:
                             writer.append(replace(scene, host=f"host-m{index % _NUM_HOSTS:03d}"))
-        next(scenes, None)  # reports the last one
+        next(scenes, None)  # reports the last scene
 
 
 @dataclass(frozen=True)
 class _MadeScenes:
-    """The scenes of a city, by their indices through all splits, each with the true one where it has noise."""
+    """The scenes of a city, by their index over all splits, each with its true scene if there is noise."""
 
     params: CityParams
     town: Town
@@ -264,7 +264,7 @@ class _MadeScenes:
         for index in indices.tolist():
             split = int(np.searchsorted(ends, index, side="right"))
             scene_index = index - (int(ends[split - 1]) if split else 0)
-            # a true scene depends on the town, the seed and its own numbers only
+            # a true scene depends only on the town, the seed and its indices
             rng = np.random.default_rng([params.seed, 2, split, scene_index])
             density = params.traffic_density
             simulation = simulate_scene(self.town, num_frames=params.num_frames, traffic_density=density, rng=rng)
@@ -273,13 +273,13 @@ class _MadeScenes:
             if not params.noise:
                 made.append((true, None))
                 continue
-            # what a tracker perceives has a generator of its own, so that true scenes are those of a city without noise
+            # perception has its own generator, so that true scenes are those of a city without noise
             rng = np.random.default_rng([params.seed, 3, split, scene_index])
             made.append((perceive(true, rng), true))
         return made
 
     def __reduce__(self) -> tuple[Callable[[CityParams], "_MadeScenes"], tuple[CityParams]]:
-        """Leave the town out, which another process builds faster than it would get it."""
+        """Pickle without the town, which another process builds faster than it would receive it."""
         return _made_elsewhere, (self.params,)
 
 

@@ -1,4 +1,4 @@
-"""Conflicts of paths across an intersection: which get into each other's way, and for how long."""
+"""Conflicts of paths across an intersection: which ones overlap, and up to where."""
 
 import numpy as np
 from numba import njit
@@ -8,9 +8,9 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.synthetic.town_plan import interpolated, line_lengths
 
 CAR_ENVELOPE_M = (5.6, 2.2)
-"""Length and width of the largest car that drives in a town, with some air around it."""
+"""Length and width of the largest car of a town, with some clearance."""
 BIKE_ENVELOPE_M = (2.2, 0.9)
-"""Length and width of the largest bicycle, with some air around it."""
+"""Length and width of the largest bicycle, with some clearance."""
 _MARGIN_M = 0.4
 _BEFORE_M, _BEHIND_M = 1.5, 3.5
 _STEP_M = 0.75
@@ -21,22 +21,22 @@ _NO_CONFLICT = -100.0
 def conflict_zone_ends(
     lines: list[Float64Array], is_bike: BoolArray, node: Int64Array, local_index: Int64Array
 ) -> Float64Array:
-    """Find for each pair of connectors of an intersection where the first has left what it shares with the second.
+    """Return, for each pair of connectors of an intersection, where the first one leaves the area that they share.
 
     Args:
-        lines: centre lines of all lanes, (n, 2) each.
-        is_bike: whether bicycles use the lane, (L,).
-        node: intersection of each lane, (L,).
-        local_index: number of each connector inside its intersection, -1 for road lanes, (L,).
+        lines: Centre lines of all lanes, (n, 2) each.
+        is_bike: Whether bicycles use the lane, (L,).
+        node: Intersection of each lane, (L,).
+        local_index: Index of each connector in its intersection, -1 for road lanes, (L,).
 
     Returns:
-        Positions of the centre along the first connector, metres, -100 where nothing is shared, (N, M, M).
+        Positions of the vehicle centre along the first connector, metres, -100 if no area is shared, (N, M, M).
     """
     size = int(local_index.max()) + 1
     ends = np.full((int(node.max()) + 1, size, size), _NO_CONFLICT)
     for n in range(len(ends)):
         members = np.nonzero((node == n) & (local_index >= 0))[0]
-        # what each connector sweeps: arc length and box (x, y, yaw, length, width) every 0.75 m, (n, 6)
+        # boxes swept along each connector: arc length, x, y, yaw, length and width every 0.75 m, (n, 6)
         swept = []
         for lane in members:
             at, xy, yaw = _poses(lines[lane])
@@ -49,9 +49,9 @@ def conflict_zone_ends(
 
 
 def _poses(line_m: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Sample a line from a little before its start to a little behind its end: arc lengths, positions, directions."""
-    # the line goes on straight by ten of its first and last steps: a vehicle is long, and its ends are there earlier
-    # and later than its middle
+    """Sample a line from a little before its start to a little beyond its end: arc lengths, positions, directions."""
+    # Extend the line by ten times its first and last steps: the ends of a long vehicle arrive earlier and leave later
+    # than its centre.
     s, steps = line_lengths(line_m), np.diff(line_m, axis=0)
     before, behind = line_m[:1] - 10 * steps[:1], line_m[-1:] + 10 * steps[-1:]
     line_m = np.concatenate([before, line_m, behind])
@@ -70,7 +70,7 @@ def _envelope(is_bike: bool) -> tuple[float, float]:
 def _zone_ends(swept: Float64Array, first: Int64Array) -> Float64Array:
     count = first.shape[0] - 1
     ends = np.full((count, count), _NO_CONFLICT)
-    # the last box of i that overlaps any of j: a step beyond it nothing is shared any more
+    # the last box of i that overlaps any box of j; the area ends one step beyond
     for i in range(count):
         for j in range(count):
             if i == j:
@@ -89,23 +89,23 @@ def crossing_ends(
     lane_crosswalk: Int64Array,
     crosswalk_ends_m: Float64Array,
 ) -> tuple[Float64Array, Float64Array]:
-    """Find where a vehicle has passed the crosswalks of its connector, and which part of them it sweeps.
+    """Return where a vehicle has passed the crosswalks of its connector, and which part of them it sweeps.
 
     Returns:
-        Position of the centre along the connector behind which the crosswalk is clear, (L, 2), and the swept interval
-        along the crosswalk, counted from its first end, (L, 2, 2), both in metres.
+        Position of the vehicle centre along the connector beyond which the crosswalk is clear, (L, 2), and the swept
+        interval along the crosswalk, from its first end, (L, 2, 2), both in metres.
     """
     clear_m = np.full((len(lines), 2), _NO_CONFLICT)
     across_m = np.zeros((len(lines), 2, 2))
     for lane, side in zip(*np.nonzero(lane_crosswalk >= 0), strict=True):
-        # 36 points of the vehicle, on three lines along it, in each of its poses, (n, 36)
+        # 36 points of the vehicle, on three lines along it, at each pose, (n, 36)
         at, xy, yaw = _poses(lines[lane])
         length_m, width_m = _envelope(bool(is_bike[lane]))
         x, y = np.meshgrid(np.linspace(-0.5, 0.5, 12) * length_m, np.linspace(-0.5, 0.5, 3) * width_m)
         cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
         points_x = xy[:, :1] + cos * x.ravel() - sin * y.ravel()
         points_y = xy[:, 1:] + sin * x.ravel() + cos * y.ravel()
-        # the same along the crosswalk, from its first end, and across it
+        # their coordinates along the crosswalk, from its first end, and across it
         ends_m = crosswalk_ends_m[lane_crosswalk[lane, side]]
         axis = (ends_m[1] - ends_m[0]) / np.hypot(*(ends_m[1] - ends_m[0]))
         along = (points_x - ends_m[0, 0]) * axis[0] + (points_y - ends_m[0, 1]) * axis[1]

@@ -1,4 +1,4 @@
-"""Lane changes: when a vehicle changes into the lane beside it."""
+"""Lane changes: when a vehicle changes to the adjacent lane."""
 
 import numpy as np
 from numba import njit
@@ -29,15 +29,15 @@ _LANE_START_M, _LANE_END_M = 9.0, 6.0
 
 @njit(nogil=True, cache=True)
 def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
-    """Start a lane change when the driver feels like it and the gap in the other lane is safe.
+    """Start a lane change if the driver wants to and the gap in the other lane is safe.
 
-    Drivers are eager behind a slower car, and most eager where the AV cuts in or is cut in on, so that recordings hold
-    cut-ins.
-    The gap is safe when neither the driver nor the one behind has to brake hard by the intelligent driver model, as in
+    Drivers are eager behind a slower car, and most eager if the change makes a cut-in before or by the AV, so that
+    recordings contain cut-ins.
+    The gap is safe if neither the driver nor the follower has to brake hard by the intelligent driver model, as in
     MOBIL (Kesting, Treiber, Helbing 2007).
     """
-    # cars alone change, on roads with a lane beside theirs, when they have neither just done so nor been let go ahead
-    # into the intersection, and where a change ends before the lane does
+    # Only cars change lanes: on roads with an adjacent lane, not shortly after another change, without right of way
+    # into the intersection, and with room to finish before the lane ends.
     lane = veh.lane[i]
     is_alone = net.lanes.left_lane[lane] < 0 and net.lanes.right_lane[lane] < 0
     if veh.kind[i] != CAR or is_connector(net, lane) or is_alone:
@@ -53,7 +53,7 @@ def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gener
     if target < 0:
         target = net.lanes.right_lane[veh.lane[i]]
     urge_per_s = _URGE_WHEN_EAGER_PER_S if is_eager or i == AV_SLOT else _URGE_PER_S
-    # a change that would cut in on the AV, or be a cut-in of the AV
+    # a change that makes a cut-in before the AV or by the AV
     for j in range(veh.active.shape[0]):
         involves_av = (i == AV_SLOT) != (j == AV_SLOT)
         is_behind = veh.lane[j] == target and 0.0 < veh.s_m[i] - veh.s_m[j] < _CLOSE_BEHIND_M
@@ -65,7 +65,7 @@ def consider_change(net: RoadNetwork, veh: Records, i: int, rng: np.random.Gener
     if not _gap_is_safe(net, veh, i, target):
         return
 
-    # the vehicle counts as being in the new lane at once
+    # the vehicle belongs to the new lane immediately
     veh.change_from_m[i] = -LANE_WIDTH_M if target == net.lanes.left_lane[lane] else LANE_WIDTH_M
     veh.old_lane[i], veh.old_s_m[i] = lane, veh.s_m[i]
     veh.s_m[i] = neighbour_s(net, lane, veh.s_m[i], target)
@@ -82,7 +82,7 @@ def _gap_is_safe(net: RoadNetwork, veh: Records, i: int, target: int) -> bool:
         if j == i or veh.active[j] == 0:
             continue
         for lane, s_m in ((veh.lane[j], veh.s_m[j]), (veh.old_lane[j], veh.old_s_m[j])):
-            # positions along the target lane; whoever is on a connector into it is before its start
+            # positions along the target lane; vehicles on a connector into it are before its start
             if lane != target:
                 ahead_m = (
                     s_m - net.lanes.length_m[lane] - own_s_m if lane >= 0 and net.lanes.to_lane[lane] == target else 1e6
@@ -94,7 +94,7 @@ def _gap_is_safe(net: RoadNetwork, veh: Records, i: int, target: int) -> bool:
             gap_m = abs(ahead_m) - 0.5 * (veh.box[i, 3] + veh.box[j, 3])
             if gap_m < _MIN_GAP_M:
                 return False
-            # whoever is behind has to brake
+            # the follower has to brake
             if ahead_m > 0.0:
                 if idm_brake(veh, i, gap_m, veh.speed_mps[j], 1.0, _ACCEPTED_HEADWAY_S) <= -_OWN_BRAKE_MPS2:
                     return False

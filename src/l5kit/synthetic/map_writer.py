@@ -1,4 +1,4 @@
-"""The semantic map of a synthetic town, and the ids of its elements, which scenes name, too."""
+"""Semantic map of a synthetic town, and the ids of its elements, which scenes refer to."""
 
 import numpy as np
 
@@ -8,25 +8,25 @@ from l5kit.synthetic.road_network import CAR_CONNECTOR, CAR_LANE, LEFT, RIGHT, R
 from l5kit.synthetic.town_plan import LANE_WIDTH_M, TownPlan, line_lengths
 
 FACE_COLORS = ("red", "yellow", "green")
-"""Colours of the faces of a signal head; the position is the state RED, YELLOW or GREEN."""
+"""Colours of the faces of a signal head, in the order of the states RED, YELLOW and GREEN."""
 
 MAP_NAME = "made town"
-"""The name of every such map, by which it is known."""
+"""Name of all such maps, by which they are recognised."""
 
 _PIECE_LENGTH_M = 35.0
 _VERTEX_STEP = 3
 _HEAD_HEIGHT_M = 5.5
 _WIDENING_M = 15.0
-"""Along which a lane gets its width that no other one leads into: there the road gets wider, at corners as a rule."""
+"""Length over which a lane without predecessor widens, as at corners where the road gets a lane more."""
 
 _LEAST_WIDTH_SHARE = 0.1
 _TURN_TYPE = {LEFT: "LEFT", RIGHT: "RIGHT"}
 
 
 def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Array, ground_z_m: float) -> MapBuilder:
-    """Describe a town as a semantic map: lanes in pieces of up to 35 m, lights, crosswalks, roads, intersections."""
+    """Build the semantic map of a town: lanes in pieces of up to 35 m, lights, crosswalks, roads, intersections."""
     builder = MapBuilder(world_to_ecef, name=MAP_NAME)
-    # a light hangs above its head, and has a face of each colour
+    # a light is above its head, and has a face of each colour
     for head, position_m in enumerate(network.heads.position_m):
         faces = [face_id(head, color) for color in FACE_COLORS]
         light_position = _at_height(position_m[None], ground_z_m + _HEAD_HEIGHT_M)
@@ -40,7 +40,7 @@ def build_map(plan: TownPlan, network: RoadNetwork, *, world_to_ecef: Float64Arr
         _add_connector(builder, network, int(lane), ground_z_m)
     for index, corners_m in enumerate(network.crosswalks.corners_m):
         builder.add_crosswalk(crosswalk_id(index), _at_height(corners_m, ground_z_m))
-    # the lanes of a road across it, from the leftmost one of those that come back to the rightmost one that goes away
+    # lanes of a road from left to right: from the leftmost backward lane to the rightmost forward lane
     for index, road in enumerate(plan.roads):
         lanes = np.nonzero((network.lanes.road == index) & (network.lanes.kind == CAR_LANE))[0]
         away = [lane for lane in lanes if (network.lanes.node[lane], network.lanes.arm[lane]) == road.end]
@@ -74,7 +74,7 @@ def _at_height(points_m: Float64Array, z_m: float) -> Float64Array:
 
 
 def _num_pieces(network: RoadNetwork, lane: int) -> int:
-    """Return into how many pieces a lane is cut; all lanes of a road are cut at the same points."""
+    """Return the number of pieces of a lane; all lanes of a road are cut at the same points."""
     if network.lanes.kind[lane] != CAR_LANE:
         return 1
     num_points = int(network.lanes.end_point[lane] - network.lanes.first_point[lane])
@@ -88,7 +88,7 @@ def _boundaries(points_m: Float64Array, z_m: float) -> tuple[Float64Array, Float
 
 
 def _thinned(first: int, last: int) -> list[int]:
-    """Return every third number from the first to the last, both included."""
+    """Return every third number from the first to the last, both inclusive."""
     return [*range(first, last, _VERTEX_STEP), last]
 
 
@@ -96,14 +96,14 @@ def _add_road_lane(builder: MapBuilder, plan: TownPlan, network: RoadNetwork, la
     points_m, count = network.lane_points_m(lane), _num_pieces(network, lane)
     left_m, right_m = _boundaries(points_m, ground_z_m)
     record = network.lanes[lane]
-    # a lane that nothing leads into, while an intersection or a corner leads into the one on its left, begins where the
-    # road gets wider: it is narrow there; where nothing leads into either of them the town ends
+    # A lane without predecessor, whose left neighbour has one, starts where the road widens, and is narrow there. If
+    # neither has a predecessor, the town ends there.
     left = int(record.left_lane)
     entered = np.isin([lane, left], network.lanes.to_lane[network.lanes.kind == CAR_CONNECTOR])
     if left >= 0 and entered[1] and not entered[0]:
         shares = np.clip(line_lengths(points_m) / _WIDENING_M, _LEAST_WIDTH_SHARE, 1.0)
         right_m = left_m + shares[:, None] * (right_m - left_m)
-    # all lights that control leaving the lane stand at its last piece, as do all connectors behind it
+    # lights that control leaving the lane, and the connectors beyond it, belong to its last piece
     heads = sorted({int(network.lanes.head[connector]) for connector in network.next_of(lane)} - {-1})
     controls = [name for h in heads for name in (light_id(h), *(face_id(h, color) for color in FACE_COLORS))]
     connectors = [lane_id(connector, 0) for connector in network.next_of(lane)]
@@ -129,8 +129,8 @@ def _add_connector(builder: MapBuilder, network: RoadNetwork, lane: int, ground_
     record = network.lanes[lane]
     left_m, right_m = _boundaries(network.lane_points_m(lane), ground_z_m)
     rows = _thinned(0, len(left_m) - 1)
-    # who goes first: connectors of the intersection of higher priority that share some of the ground (a zone ends at
-    # -100 m where none is shared), but those out of the same lane, which one follows
+    # Connectors of the intersection with higher priority that share an area (otherwise the zone ends at -100 m) go
+    # first, except those from the same lane.
     lanes, node = network.lanes, record.node
     others = np.nonzero((lanes.kind == CAR_CONNECTOR) & (lanes.node == node) & (lanes.priority > record.priority))[0]
     shared = network.zone_end_m[node, record.local_index, lanes.local_index[others]] > -50.0

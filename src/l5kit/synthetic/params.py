@@ -12,7 +12,7 @@ FRAME_PERIOD_NS = 100_000_000
 """Time between two frames, nanoseconds."""
 
 MADE_FACTS = LogFacts(step_time_s=FRAME_PERIOD_S)
-"""Facts of made logs; their AV is as large as that of the published dataset."""
+"""Facts of synthetic logs, whose AV has the size of that of the published dataset."""
 
 LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, 2**63 - 1),
@@ -24,29 +24,29 @@ LIMITS: dict[str, tuple[float, float]] = {
     "num_frames": (1, 100_000),
     "aerial_resolution_m": (0.1, 2.0),
 }
-"""Least and greatest value of each parameter."""
+"""Smallest and largest value of each parameter."""
 
 _INTEGERS = ("seed", "num_scenes", "num_train_scenes", "num_validate_scenes", "num_frames")
 
 
 @dataclass(frozen=True)
 class CityParams:
-    """What a synthetic city holds; every value is checked when the object is made.
+    """Contents of a synthetic city; all values are checked at construction.
 
     Args:
-        seed: decides everything random; the same parameters and seed give the same files.
-        num_scenes: scenes of ``scenes/sample.zarr``.
-        num_train_scenes: scenes of ``scenes/train.zarr``, which is left out when 0.
-        num_validate_scenes: scenes of ``scenes/validate.zarr``, which is left out when 0.
-        town_size: side of the square town, metres.
-        traffic_density: factor on the number of vehicles, cyclists and pedestrians; 0 leaves only the AV and what
-            stands beside the roads, 1 gives about 90 agent rows a frame.
-        num_frames: frames per scene, 10 a second.
-        aerial_resolution_m: side of a pixel of the aerial picture, metres.
-        noise: whether the scenes are those that a tracker perceives, and the true ones stand beside them.
+        seed: Random seed; the same parameters and seed give the same files.
+        num_scenes: Scenes of ``scenes/sample.zarr``.
+        num_train_scenes: Scenes of ``scenes/train.zarr``; 0 for none.
+        num_validate_scenes: Scenes of ``scenes/validate.zarr``; 0 for none.
+        town_size: Side of the square town, metres.
+        traffic_density: Factor on the number of vehicles, cyclists and pedestrians; 0 leaves only the AV and stationary
+            objects beside the roads, 1 gives about 90 agent rows per frame.
+        num_frames: Frames per scene, at 10 Hz.
+        aerial_resolution_m: Side of a pixel of the aerial picture, metres.
+        noise: Whether the scenes are those perceived by a tracker, with the true ones next to them.
 
     Raises:
-        InvalidArgumentError: if a value has the wrong type or is out of range.
+        InvalidArgumentError: A value has the wrong type or is out of range.
     """
 
     seed: int = 0

@@ -1,4 +1,4 @@
-"""State of the pedestrians of a scene and how they walk, wait and cross."""
+"""State of the pedestrians of a scene, and how they walk, wait and cross."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ _NEAR_M = 5.0
 
 
 MAX_CROSSINGS = 6
-"""Crossings on the path of one pedestrian, one unused entry included."""
+"""Largest number of crossings on the path of a pedestrian, including one unused entry."""
 
 PEDESTRIAN_DTYPE = np.dtype(
     [
@@ -41,15 +41,15 @@ PEDESTRIAN_DTYPE = np.dtype(
 )
 """State of a pedestrian.
 
-active: 1 while there; uid: number in the scene, shared with the vehicles; path_length_m: length of the path;
-crossing_s_m: where on the path each crossing starts and ends; crossing_crosswalk: its crosswalk, -1 behind the last;
-crossing_forward: 1 when walking from the crosswalk's first end; next_crossing: number of the crossing ahead or under
-way; phase: WALKING, WAITING or CROSSING; s_m: distance walked; pace_mps: wanted speed; box: x, y, yaw, length, width.
+active: 1 while present; uid: number in the scene, shared with the vehicles; path_length_m: length of the path;
+crossing_s_m: start and end of each crossing along the path; crossing_crosswalk: its crosswalk, -1 after the last;
+crossing_forward: 1 if walked from the crosswalk's first end; next_crossing: index of the next or current crossing;
+phase: WALKING, WAITING or CROSSING; s_m: distance walked; pace_mps: desired speed; box: x, y, yaw, length, width.
 """
 
 
 class Pedestrians(NamedTuple):
-    """State of W pedestrians (PEDESTRIAN_DTYPE) and their paths, points 0.5 m apart, (W, K, 2).
+    """State of W pedestrians (PEDESTRIAN_DTYPE) and their paths, points at 0.5 m, (W, K, 2).
 
     The kernels change the state in place.
     """
@@ -60,7 +60,7 @@ class Pedestrians(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def write_pedestrian_box(walk: Pedestrians, i: int, s_m: float, box: Float64Array) -> None:
-    """Write the pose at a distance along a pedestrian's path, and the size, into a box (5,)."""
+    """Write the pose at a distance along a pedestrian's path, and the size, to a box (5,)."""
     point = min(int(s_m / PATH_SPACING_M), int(walk.state.path_length_m[i] / PATH_SPACING_M) - 1)
     fraction = s_m / PATH_SPACING_M - point
     dx = walk.path_m[i, point + 1, 0] - walk.path_m[i, point, 0]
@@ -74,7 +74,7 @@ def write_pedestrian_box(walk: Pedestrians, i: int, s_m: float, box: Float64Arra
 
 @njit(nogil=True, cache=True)
 def mark_claims(net: RoadNetwork, walk: Pedestrians, claims: Int64Array, time_s: float) -> None:
-    """Mark the crosswalks at which somebody waits who may cross; vehicles then give way, (C,)."""
+    """Mark the crosswalks at which a pedestrian waits who may cross, so that vehicles give way, (C,)."""
     claims[:] = 0
     for i in range(walk.state.active.shape[0]):
         if walk.state.active[i] == 1 and walk.state.phase[i] == WAITING and _signal_allows(net, walk, i, time_s):
@@ -83,7 +83,7 @@ def mark_claims(net: RoadNetwork, walk: Pedestrians, claims: Int64Array, time_s:
 
 @njit(nogil=True, cache=True)
 def mark_walkers(walk: Pedestrians, along_m: Float64Array) -> None:
-    """Write for each crosswalk the part that people on it still need: lowest and highest position, (C, 2)."""
+    """Write the interval of each crosswalk that pedestrians on it still need: lowest and highest position, (C, 2)."""
     along_m[:, 0] = 1e6
     along_m[:, 1] = -1e6
     for i in range(walk.state.active.shape[0]):
@@ -102,9 +102,9 @@ def mark_walkers(walk: Pedestrians, along_m: Float64Array) -> None:
 
 @njit(nogil=True, cache=True)
 def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, time_s: float) -> None:
-    """Move a pedestrian for one step of 0.1 s; nobody walks into anybody or onto a crosswalk that is not free.
+    """Move a pedestrian for one step of 0.1 s, without walking into others or onto a crosswalk that is not free.
 
-    At the end of the path a pedestrian stays, as somebody who vanished there would vanish in front of the AV.
+    Pedestrians stay at the end of their path, since they could otherwise vanish in front of the AV.
     """
     crossing = walk.state.next_crossing[i]
     crosswalk = walk.state.crossing_crosswalk[i, crossing]
@@ -131,7 +131,7 @@ def walk_one_step(net: RoadNetwork, walk: Pedestrians, veh: Records, i: int, tim
 
 @njit(nogil=True, cache=True)
 def _signal_allows(net: RoadNetwork, walk: Pedestrians, i: int, time_s: float) -> bool:
-    """Tell whether the arm's own traffic stays stopped for as long as the crossing takes."""
+    """Return whether the traffic of the crossed arm stays stopped for the duration of the crossing."""
     crossing = walk.state.next_crossing[i]
     head = net.crosswalks.head[walk.state.crossing_crosswalk[i, crossing]]
     if head < 0:
@@ -142,14 +142,14 @@ def _signal_allows(net: RoadNetwork, walk: Pedestrians, i: int, time_s: float) -
 
 @njit(nogil=True, cache=True)
 def _is_blocked(walk: Pedestrians, veh: Records, i: int, ahead_m: float) -> bool:
-    """Tell whether the position so far ahead on a pedestrian's path is too close to somebody else's."""
+    """Return whether the position ``ahead_m`` ahead on a pedestrian's path is too close to another road user."""
     box = np.empty(5)
     write_pedestrian_box(walk, i, walk.state.s_m[i] + ahead_m, box)
     for j in range(walk.state.active.shape[0]):
         if j == i or walk.state.active[j] == 0 or abs(walk.state.box[j, 0] - box[0]) > _PERSONAL_SPACE_M:
             continue
         now = (walk.state.box[j, 0] - walk.state.box[i, 0]) ** 2 + (walk.state.box[j, 1] - walk.state.box[i, 1]) ** 2
-        # those who are close already may part: only who would get closer is in the way
+        # pedestrians that are too close may separate, so only approaching ones block
         then = (walk.state.box[j, 0] - box[0]) ** 2 + (walk.state.box[j, 1] - box[1]) ** 2
         if then < _PERSONAL_SPACE_M**2 and then < now:
             return True

@@ -1,4 +1,4 @@
-"""What a detector makes of the objects around the AV: hidden views, dropped detections, begins and ends of tracks."""
+"""Perception of the objects around the AV: occlusion, dropped detections, starts and ends of tracks."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ class DetectableObjects:
     """E objects around the AV in T frames.
 
     Args:
-        exists: whether the object is there, (T, E).
-        xy_m: positions, (T, E, 2); anything where the object is not there.
-        hides: whether things behind the object are hidden, (E,).
-        dropout_rate: chance a frame that the detector loses the object for a while, (E,).
+        exists: Whether the object exists, (T, E).
+        xy_m: Positions, (T, E, 2); arbitrary if the object does not exist.
+        hides: Whether the object occludes others, (E,).
+        dropout_rate: Probability per frame that the detector loses the object for a while, (E,).
     """
 
     exists: BoolArray
@@ -29,10 +29,10 @@ class DetectableObjects:
 
 
 def detect(objects: DetectableObjects, av_xy_m: Float64Array, rng: np.random.Generator) -> BoolArray:
-    """Tell in which frames the AV tracks each object, (T, E).
+    """Return in which frames the AV tracks each object, (T, E).
 
-    A track begins once an object has been seen in two frames, goes on through gaps of fewer than five, and ends when
-    the object is gone, stays hidden or is lost.
+    A track starts once an object has been seen in two frames, continues through gaps of fewer than five, and ends when
+    the object is gone, stays occluded or is lost.
     """
     seen = _visible(objects.exists, objects.xy_m, objects.hides, av_xy_m)
     seen &= ~_dropouts(objects.dropout_rate, rng.random(seen.shape))
@@ -43,7 +43,7 @@ def detect(objects: DetectableObjects, av_xy_m: Float64Array, rng: np.random.Gen
 
 @njit(nogil=True, cache=True)
 def _visible(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: Float64Array) -> BoolArray:
-    """Tell which objects the AV has a free line of sight to the centre of, (T, E)."""
+    """Return whether the AV has a free line of sight to the centre of each object, (T, E)."""
     seen = np.zeros(exists.shape, dtype=np.bool_)
     for t in range(exists.shape[0]):
         for e in range(exists.shape[1]):
@@ -57,7 +57,7 @@ def _visible(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: F
                 if other == e or not hides[other] or not exists[t, other]:
                     continue
                 ox, oy = xy_m[t, other, 0] - av_xy_m[t, 0], xy_m[t, other, 1] - av_xy_m[t, 1]
-                # how far the other is along the line of sight, as a share of it, and how far beside it
+                # position of the other object: share along the line of sight, and distance from it
                 along = (ox * dx + oy * dy) / square
                 if 0.0 < along < 1.0 - 3.0 / distance and abs(ox * dy - oy * dx) / distance < _SIGHT_WIDTH_M:
                     seen[t, e] = False
@@ -67,7 +67,7 @@ def _visible(exists: BoolArray, xy_m: Float64Array, hides: BoolArray, av_xy_m: F
 
 @njit(nogil=True, cache=True)
 def _dropouts(rate: Float64Array, draws: Float64Array) -> BoolArray:
-    """Mark the frames in which the detector has lost an object: bursts of 6 to 25 frames, (T, E)."""
+    """Mark the frames in which the detector has lost an object, in bursts of 6 to 25 frames, (T, E)."""
     lost = np.zeros(draws.shape, dtype=np.bool_)
     for e in range(draws.shape[1]):
         left = 0
@@ -82,7 +82,7 @@ def _dropouts(rate: Float64Array, draws: Float64Array) -> BoolArray:
 
 @njit(nogil=True, cache=True)
 def _join_frames(seen: BoolArray, exists: BoolArray, tracked: BoolArray) -> None:
-    """Turn sightings into tracks: start after two in a row, bridge gaps of fewer than five frames."""
+    """Convert detections to tracks: start after two in a row, bridge gaps of fewer than five frames."""
     for e in range(seen.shape[1]):
         hits, misses, on = 0, 0, False
         for t in range(seen.shape[0]):

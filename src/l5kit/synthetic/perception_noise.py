@@ -1,10 +1,9 @@
-"""Perception noise: what a tracker makes of the true boxes of a made scene, as it was measured in a recorded one.
+"""Perception noise: boxes of a tracker from the true boxes of a synthetic scene, as measured in a recorded scene.
 
-Errors of positions, headings and sizes are first-order processes: they last for a time, as those of trackers do. Tracks
-are calm in most frames, and stirred in some, in which nearly all of the errors come. Velocities are what a tracker
-makes of the noisy positions, what is hidden behind a car is not seen, tracks are lost and picked up again under another
-id, and some cannot be told from clutter. docs/results/perception_noise.md says how all of it was measured, and what is
-left out.
+Errors of positions, headings and sizes are first-order processes: they persist for a time, as those of trackers do.
+Tracks are calm in most frames and stirred in some, which have nearly all of the errors. Velocities follow the noisy
+positions, objects occluded by a car are not seen, tracks are lost and continue under another id, and some cannot be
+distinguished from clutter. docs/results/perception_noise.md describes the measurements and what the model omits.
 """
 
 from collections.abc import Mapping
@@ -24,46 +23,46 @@ from l5kit.synthetic.params import FRAME_PERIOD_S
 from l5kit.synthetic.perception import DetectableObjects, detect
 
 QUANTITIES: Final = ("along", "across", "heading", "length", "width", "height")
-"""What has an error: metres along and across the heading, radians, and three shares of the size."""
+"""Quantities with errors: metres along and across the heading, radians, and the sizes as relative errors."""
 
 MOVING_MPS = 2.0
-"""Speed from which on an object has the errors of those that move; below, they are mixed."""
+"""Speed from which on objects have the errors of moving ones; below, errors are interpolated."""
 
 ANCHORING = 0.5
-"""Share of a change of half the size by which the middle of a car moves away from the AV; measured 0.12 to 0.71."""
+"""Share of half a size error by which the centre of a car moves away from the AV; measured 0.12 to 0.71."""
 
 SKEW = 0.32
-"""Parameter of a log-normal with the skewness of lengths, -1: boxes are cut short more often than they are too long."""
+"""Parameter of a log-normal with the skewness of lengths, -1: boxes are more often too short than too long."""
 
 STIRRED_SHARE = 0.325
-"""Mean share of stirred frames, in which a track gets nearly all of its errors; that of a track is up to twice this."""
+"""Mean share of stirred frames, which have nearly all errors of a track; that of a track is up to twice this."""
 
 STIRRED_MEMORY = 0.35
-"""By how much it is likelier that a frame is stirred after one that was."""
+"""Increase of the probability that a frame is stirred after a stirred one."""
 
 CALM = 0.12
-"""Fresh errors of calm frames as a share of what would be usual."""
+"""New errors of calm frames relative to average ones."""
 
 VELOCITY_TIME_S = 0.4
-"""Time with which velocities follow the positions."""
+"""Time constant with which velocities follow positions."""
 
 STILL_SHARE = 0.42
-"""Share of parked cars whose velocity is exactly 0; clutter always has that."""
+"""Share of parked cars with a velocity of exactly 0, as for all clutter."""
 
 YOUNG_FRAMES = 10
-"""Frames after its begin in which a track is lost more often."""
+"""Number of first frames in which a track is lost more often."""
 
 LOST_FRAMES = 5.4
-"""Mean number of frames between the loss of a track and the next one of the same object, geometric from 0 on."""
+"""Mean number of frames between the loss of a track and the next track of the object, geometric from 0."""
 
 BEGIN_UNKNOWN_FRAMES = 3.0
-"""Mean number of frames after which a track that begins as unknown is told apart."""
+"""Mean number of frames after which a track that starts as unknown gets its class."""
 
 TURN_UNKNOWN_FRAMES = 4.0
-"""Mean number of frames for which a track is unknown in between."""
+"""Mean number of frames for which a track turns unknown."""
 
 UNSURE_SHARE = 0.004
-"""Share of objects whose class is not certain: 0.55 to 0.95, and the rest is UNKNOWN, or CAR for clutter."""
+"""Share of objects of uncertain class: a probability of 0.55 to 0.95, the rest UNKNOWN, or CAR for clutter."""
 
 _SMALLEST_SHARE = 0.2
 _UNKNOWN: Final = PERCEPTION_LABEL_TO_INDEX["PERCEPTION_LABEL_UNKNOWN"]
@@ -75,14 +74,14 @@ class ClassNoise:
     """Noise of a class of objects.
 
     Attributes:
-        standing: Deviation of each of :data:`QUANTITIES` of objects that stand, (6,).
-        moving: The same of objects of :data:`MOVING_MPS` and more, (6,).
-        times_s: Time after which errors have forgotten all but 1/e of what they were, (6,).
-        dropout_rate: Chance a frame that the detector loses an object for 6 to 25 frames.
-        loss_rates: Chance a frame that a track is lost, in its first :data:`YOUNG_FRAMES` frames and later, beside
-            those whose object is hidden or dropped out.
-        begins_unknown: Chance that a track begins with the class unknown.
-        turns_unknown: Chance a frame that it becomes unknown for a while.
+        standing: Standard deviations of :data:`QUANTITIES` of standing objects, (6,).
+        moving: Standard deviations for objects at :data:`MOVING_MPS` and more, (6,).
+        times_s: Time constants of the errors, (6,).
+        dropout_rate: Probability per frame that the detector loses an object for 6 to 25 frames.
+        loss_rates: Probability per frame that a track is lost, in its first :data:`YOUNG_FRAMES` frames and later, in
+            addition to occlusion and dropouts.
+        begins_unknown: Probability that a track starts with the class unknown.
+        turns_unknown: Probability per frame that it becomes unknown for a while.
     """
 
     standing: tuple[float, ...]
@@ -134,21 +133,21 @@ NOISE: Mapping[str, ClassNoise] = MappingProxyType(
         ),
     }
 )
-"""Noise of each class: with it benchmarks/perception_noise.py finds in made scenes what it finds in a recorded one.
+"""Noise of each class, calibrated so that benchmarks/perception_noise.py measures the same in synthetic and real data.
 
-It is the scene of the published dataset on which docs/results/perception_noise.md reports. Cyclists, of whom it has too
-few, have the positions and sizes of pedestrians and the headings of cars.
+The real scene is that of the published dataset in docs/results/perception_noise.md. It has too few cyclists, so they
+have the position and size errors of pedestrians and the heading errors of cars.
 """
 
 
 def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
-    """Return what a tracker with :data:`NOISE` would make of a scene of true boxes; the AV and all lights stay.
+    """Return a scene of true boxes as perceived by a tracker with :data:`NOISE`; the AV and all lights stay true.
 
-    The first piece of a track keeps its number; the next ones have new numbers, above all others of the scene.
+    The first piece of a track keeps its id; further pieces get new ids, above all others of the scene.
 
     Args:
-        scene: A made scene. Classes other than those of made scenes are taken to be cars.
-        rng: Decides all; nothing else does.
+        scene: A synthetic scene. Classes other than those of synthetic scenes are treated as cars.
+        rng: The only source of randomness.
     """
     arrays = SceneArrays.of_records(scene)
     rows = arrays.agents
@@ -161,7 +160,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     label = np.zeros(len(ids), np.int64)
     label[track] = rows.label_probabilities.argmax(axis=1)
 
-    # the noise of tracks of some classes, (K,)
+    # noise parameters of the class of each track, (K,)
     noises = [NOISE.get(PERCEPTION_LABELS[each], NOISE["PERCEPTION_LABEL_CAR"]) for each in label.tolist()]
     names = ("standing", "moving", "times_s", "dropout_rate", "loss_rates", "begins_unknown", "turns_unknown")
     columns = {name: np.array([getattr(each, name) for each in noises]) for name in names}
@@ -175,7 +174,7 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     pieces = _lose(detect(objects, arrays.ego_positions_m[:, :2], rng), noise, rng)
     boxes = _blur(rows, arrays.ego_positions_m[frame, :2], grid, noise, rng)
     velocities = _follow(rows, boxes.positions_m, grid, label, rng)
-    # a few objects are taken for clutter with a part of the probability, and clutter for cars, in all their frames
+    # a few objects have some probability of being clutter, or clutter of being cars, in all their frames
     unsure = rng.random(len(label)) < UNSURE_SHARE
     certainty = np.where(unsure, rng.uniform(0.55, 0.95, len(label)), 1.0)[track, None]
     classes = np.eye(len(PERCEPTION_LABELS))
@@ -183,8 +182,8 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
     probabilities = certainty * rows.label_probabilities + (1.0 - certainty) * mistaken
     unknown = (pieces.is_unknown[frame, track] & (label != _UNKNOWN)[track])[:, None]
     kept = pieces.is_tracked[frame, track]
-    # first pieces keep the id of their track; the others get ids above all of them, in the order of their first frames,
-    # which flat indices of frames x tracks have
+    # First pieces keep the id of their track. Others get ids above all of them, in the order of their first frames, the
+    # order of flat indices of frames x tracks.
     piece = np.where(pieces.is_tracked, pieces.piece, 0)
     earlier = np.maximum.accumulate(piece, axis=0)
     begins = earlier > np.concatenate([np.zeros((1, len(ids)), np.int64), earlier[:-1]])
@@ -206,14 +205,14 @@ def perceive(scene: SceneRecords, rng: np.random.Generator) -> SceneRecords:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where rows (N,) are in arrays of frames x tracks, (T, K)."""
+    """Frame and track of rows (N,) in arrays of frames x tracks, (T, K)."""
 
     frame: Int64Array
     track: Int64Array
     shape: tuple[int, int]
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """Return values of rows (N, ...) in frames x tracks, (T, K, ...), 0 where there is no row."""
+        """Return values of rows (N, ...) as frames x tracks, (T, K, ...), 0 without a row."""
         spread = np.zeros((*self.shape, *values.shape[1:]), values.dtype)
         spread[self.frame, self.track] = values
         return spread
@@ -249,7 +248,8 @@ class _Boxes:
 
 def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, rng: np.random.Generator) -> _Boxes:
     """Return noisy boxes of rows."""
-    # calm and stirred frames, (T, K): a share for each track, and a chain of two states that forgets soon and has it
+    # Calm and stirred frames, (T, K): a share per track, and a Markov chain of two states with that share and a short
+    # memory.
     num_frames, num_tracks = grid.shape
     shares = rng.uniform(0.0, 2.0 * STIRRED_SHARE, num_tracks)
     draws = rng.random(grid.shape)
@@ -259,9 +259,9 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
         chances = shares * (1.0 - STIRRED_MEMORY) + STIRRED_MEMORY * is_stirred[frame - 1]
         is_stirred[frame] = draws[frame] < chances
 
-    # errors of deviation 1 over all tracks, (T, K, Q): x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), keeps
-    # the variance of w; fresh errors w of stirred frames have the variance `most`, with which the mean over calm and
-    # stirred ones is 1
+    # Errors of deviation 1 over all tracks, (T, K, Q): x(t) = a x(t-1) + sqrt(1 - a^2) w, a = exp(-dt / time), has the
+    # variance of w. New errors w of stirred frames have the variance `most`, so that the mean over calm and stirred
+    # frames is 1.
     most = (1.0 - (1.0 - STIRRED_SHARE) * CALM**2) / STIRRED_SHARE
     values = rng.standard_normal((num_frames, *noise.times_s.shape))
     values[0] *= np.sqrt(CALM**2 + shares * (most - CALM**2))[:, None]
@@ -272,15 +272,15 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
         values[frame] = kept * values[frame - 1] + sizes * fresh * values[frame]
     errors = grid.gather(values)
 
-    # deviations of standing and of moving objects are mixed below 2 m/s
+    # interpolate between the deviations of standing and moving objects below 2 m/s
     speed_mps = np.hypot(*rows.velocities_mps.astype(np.float64).T)
     moves = np.clip(speed_mps / MOVING_MPS, 0.0, 1.0)[:, None]
     deviations = noise.standing[grid.track] * (1.0 - moves) + noise.moving[grid.track] * moves
-    # sizes: a log-normal of mean 1, turned over and scaled to deviation 1, so that boxes are rather cut short
+    # sizes: a mirrored log-normal of mean 1, scaled to deviation 1, so that boxes are more often too short
     cut_shares = deviations[:, 3:] * (1.0 - np.exp(SKEW * errors[:, 3:] - SKEW**2 / 2)) / np.sqrt(np.expm1(SKEW**2))
     sizes_m = rows.extents_m * np.maximum(1.0 + cut_shares, _SMALLEST_SHARE)
-    # A tracker sees the near side of a car: where it takes it for longer or wider, the middle moves away from the AV.
-    # What this adds to the deviation of positions is taken out of their own error, variances being sums.
+    # A tracker sees the near side of a car: if its box is too long or too wide, the centre moves away from the AV. This
+    # adds to the variance of positions, so it is subtracted from the variance of their own error.
     yaw = rows.yaws_rad.astype(np.float64)
     axes = np.stack([np.cos(yaw), np.sin(yaw), -np.sin(yaw), np.cos(yaw)], axis=1).reshape(-1, 2, 2)
     away = rows.centroids_m - av_m
@@ -299,10 +299,10 @@ def _blur(rows: AgentRows, av_m: Float64Array, grid: _Grid, noise: _TrackNoise, 
 def _follow(
     rows: AgentRows, positions_m: Float64Array, grid: _Grid, label: Int64Array, rng: np.random.Generator
 ) -> Float64Array:
-    """Return the velocities that a tracker makes of positions, from the true one on, (N, 2)."""
+    """Return velocities that a tracker derives from positions, starting with the true velocity, (N, 2)."""
     spread_m, true_mps = grid.spread(positions_m), grid.spread(rows.velocities_mps.astype(np.float64))
     is_there = grid.spread(np.ones(len(positions_m), bool))
-    # steps of positions are smoothed from the true velocity of the first frame on, and anew where a track begins again
+    # smooth the steps of positions, starting with the true velocity in the first frame of each continuous track
     velocities = true_mps.copy()
     share = 1.0 - np.exp(-FRAME_PERIOD_S / VELOCITY_TIME_S)
     for frame in range(1, grid.shape[0]):
@@ -318,7 +318,7 @@ def _follow(
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Tracks after losses, (T, K): whether they are tracked, whether of unknown class, and in which piece."""
+    """Tracks after losses, (T, K): whether they are tracked, whether of unknown class, and the index of the piece."""
 
     is_tracked: BoolArray
     is_unknown: BoolArray
@@ -326,19 +326,19 @@ class _Pieces:
 
 
 def _lose(is_there: BoolArray, noise: _TrackNoise, rng: np.random.Generator) -> _Pieces:
-    """Lose tracks (T, K) and find them again, and take some for unknown."""
-    # as many numbers are drawn whatever becomes of a track
+    """Lose and recover tracks (T, K), and give some the class unknown."""
+    # draw the same number of random values whatever happens to a track
     chances = rng.random((3, *is_there.shape))
     lost_frames = rng.geometric(1.0 / (1.0 + LOST_FRAMES), is_there.shape) - 1
     first_frames = rng.geometric(1.0 / BEGIN_UNKNOWN_FRAMES, is_there.shape)
     later_frames = rng.geometric(1.0 / TURN_UNKNOWN_FRAMES, is_there.shape)
     num_tracks = is_there.shape[1]
-    age = np.where(is_there[0], YOUNG_FRAMES, 0)  # what is there at first has been there before
+    age = np.where(is_there[0], YOUNG_FRAMES, 0)  # objects of the first frame have been tracked before
     lost, unknown, piece = (np.zeros(num_tracks, np.int64) for _ in range(3))
     made = _Pieces(np.zeros_like(is_there), np.zeros_like(is_there), np.zeros(is_there.shape, np.int64))
     was_there = np.maximum.accumulate(is_there, axis=0)
     for t in range(len(is_there)):
-        if t > 0:  # what has been hidden or out of range is tracked anew
+        if t > 0:  # objects that return get a new track
             returns = is_there[t] & ~is_there[t - 1] & was_there[t - 1]
             age, lost, unknown = (np.where(returns, 0, each) for each in (age, lost, unknown))
             piece = piece + returns
@@ -348,7 +348,7 @@ def _lose(is_there: BoolArray, noise: _TrackNoise, rng: np.random.Generator) -> 
         turns = is_tracked & ~begins & (unknown == 0) & (chances[1, t] < noise.turns_unknown)
         unknown = np.where(turns, later_frames[t], unknown)
         made.is_tracked[t], made.is_unknown[t], made.piece[t] = is_tracked, is_tracked & (unknown > 0), piece
-        # frames that a track stays unknown or lost count down, and a new track begins young
+        # count down the frames for which tracks stay unknown or lost; a new track starts young
         unknown = np.maximum(unknown - is_tracked, 0)
         lost = np.maximum(lost - is_there[t], 0)
         age += is_tracked

@@ -1,4 +1,4 @@
-"""Right of way: who may enter an intersection, by signals, priority, other traffic, crosswalks and room behind it."""
+"""Right of way at intersections, from signals, priorities, other traffic, crosswalks and room beyond."""
 
 from numba import njit
 
@@ -16,7 +16,7 @@ _WAITED_LONG_S = 7.0
 
 @njit(nogil=True, cache=True)
 def held_connector(net: RoadNetwork, veh: Records, j: int) -> int:
-    """Return the connector that a vehicle is on, is about to enter with right of way, or has just left; else -1."""
+    """Return the connector that a vehicle is on, has right of way for, or has just left; -1 for none."""
     if veh.active[j] == 0:
         return -1
     if is_connector(net, veh.lane[j]) or veh.held[j] == 1:
@@ -29,7 +29,7 @@ def held_connector(net: RoadNetwork, veh: Records, j: int) -> int:
 
 @njit(nogil=True, cache=True)
 def position_along(net: RoadNetwork, veh: Records, j: int, connector: int) -> float:
-    """Return the position of a vehicle's centre along a connector, negative before it, beyond its length behind it."""
+    """Return the position of a vehicle's centre along a connector, negative before it, above its length beyond it."""
     if veh.lane[j] == connector:
         return float(veh.s_m[j])
     if veh.lane[j] == net.lanes.to_lane[connector] and veh.last_connector[j] == connector:
@@ -39,7 +39,7 @@ def position_along(net: RoadNetwork, veh: Records, j: int, connector: int) -> fl
 
 @njit(nogil=True, cache=True)
 def crosswalk_has_vehicle(net: RoadNetwork, veh: Records, crosswalk: int) -> bool:
-    """Tell whether a vehicle with right of way has not yet passed a crosswalk."""
+    """Return whether a vehicle with right of way has not yet passed a crosswalk."""
     for j in range(veh.active.shape[0]):
         connector = held_connector(net, veh, j)
         if connector < 0:
@@ -60,14 +60,14 @@ def update_right_of_way(
     claims: Int64Array,
     walkers_m: Float64Array,
 ) -> None:
-    """Give a vehicle that comes to an intersection the right of way, or take it back at a red light."""
+    """Grant the right of way to a vehicle that approaches an intersection, or revoke it at a red light."""
     connector = veh.connector[i]
     if is_connector(net, veh.lane[i]) or veh.old_lane[i] >= 0:
         return
     line_m, speed = to_stop_line(net, veh, i), veh.speed_mps[i]
     state = GREEN if net.lanes.head[connector] < 0 else head_state[net.lanes.head[connector]]
-    # a light that is not green takes the right of way back from whoever can still stop; who has waited at the line may
-    # clear the intersection at yellow
+    # A light that is not green revokes the right of way of vehicles that can still stop. Vehicles that have waited at
+    # the line may clear the intersection at yellow.
     may_clear = state == YELLOW and line_m < 4.0 and veh.waited_s[i] > _WAITED_AT_GREEN_S
     if state != GREEN and not may_clear:
         can_stop = line_m - 0.2 > speed * speed / (2.0 * _STOPPING_BRAKE_MPS2)
@@ -76,7 +76,7 @@ def update_right_of_way(
         return
     if veh.held[i] == 1 or line_m > decision_distance(veh, i):
         return
-    # who gives way or stops first comes to the line slowly
+    # vehicles that have to yield or stop approach the line slowly
     if net.lanes.must_slow[connector] == 1 and (line_m > 8.0 or speed > _YIELD_SPEED_MPS):
         return
     if (
@@ -120,7 +120,7 @@ def _crosswalks_are_free(net: RoadNetwork, connector: int, claims: Int64Array, w
 
 @njit(nogil=True, cache=True)
 def _yields_to_nobody(net: RoadNetwork, veh: Records, i: int, connector: int, head_state: Int64Array) -> bool:
-    """Tell whether no vehicle with priority would come to a shared point before this one has left it."""
+    """Return whether no vehicle with priority would reach a shared area before this vehicle has left it."""
     node, local = net.lanes.node[connector], net.lanes.local_index[connector]
     for j in range(veh.active.shape[0]):
         other = veh.connector[j]
@@ -136,7 +136,7 @@ def _yields_to_nobody(net: RoadNetwork, veh: Records, i: int, connector: int, he
         end_m = net.zone_end_m[node, local, net.lanes.local_index[other]]
         if end_m < -50.0:
             continue
-        # when the other comes to its line, and when this one, whose speed grows to 6 m/s, has left what they share
+        # arrival of the other vehicle at its line; time for this one, accelerating to 6 m/s, to leave the shared area
         arrival_s = max(to_stop_line(net, veh, j), 0.0) / max(veh.speed_mps[j], 3.0)
         own_m = end_m + to_stop_line(net, veh, i)
         if arrival_s < own_m / max(0.5 * (veh.speed_mps[i] + 6.0), 3.5) + 1.0:
@@ -146,7 +146,7 @@ def _yields_to_nobody(net: RoadNetwork, veh: Records, i: int, connector: int, he
 
 @njit(nogil=True, cache=True)
 def _somebody_waited_longer(net: RoadNetwork, veh: Records, i: int, connector: int) -> bool:
-    """Tell whether somebody in conflict has waited so long, where no signal helps, that others let them go first."""
+    """Return whether a conflicting vehicle, without signals, has waited so long that others let it go first."""
     if net.lanes.head[connector] >= 0:
         return False
     node, local = net.lanes.node[connector], net.lanes.local_index[connector]
@@ -163,9 +163,9 @@ def _somebody_waited_longer(net: RoadNetwork, veh: Records, i: int, connector: i
 
 @njit(nogil=True, cache=True)
 def _has_room_behind(net: RoadNetwork, veh: Records, i: int, connector: int) -> bool:
-    """Tell whether the lane behind the intersection takes this vehicle and all that are on their way into it."""
+    """Return whether the lane beyond the intersection has room for this vehicle and all others on their way into it."""
     exit_lane = net.lanes.to_lane[connector]
-    # the last one in that lane, also one that is about to leave it, bounds the room, unless it drives on
+    # the last vehicle in that lane, or about to leave it, limits the room, unless it is driving
     room_m, last_speed = net.lanes.length_m[exit_lane], 99.0
     needed_m = veh.box[i, 3] + 3.0
     for j in range(veh.active.shape[0]):

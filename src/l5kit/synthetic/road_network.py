@@ -1,7 +1,7 @@
 """Lanes, turns, crosswalks and signal heads of a synthetic town, as plain arrays.
 
-Vehicles and bicycles keep to the right. A road lane runs from the stop line of one intersection to that of the next; a
-connector crosses an intersection from a road lane to another.
+Traffic is right-hand. A road lane runs from the stop line of one intersection to that of the next; a connector crosses
+an intersection from one road lane to another.
 """
 
 from dataclasses import dataclass, fields
@@ -34,10 +34,10 @@ _PRIORITY = {THROUGH: 6, RIGHT: 5, LEFT: 4}
 _MINOR_PRIORITY_DROP = 3
 
 Records: TypeAlias = Any
-"""A ``numpy.recarray``, whose fields are attributes in Python as in kernels; type checkers cannot follow that."""
+"""A ``numpy.recarray``; its fields are attributes in Python and in kernels, which type checkers cannot follow."""
 
 POINT_DTYPE = np.dtype([("xy_m", "f8", 2), ("yaw_rad", "f8"), ("s_m", "f8"), ("lane", "i8")], align=True)
-"""Point of a centre line: world position, travelling direction (continuous along a lane), arc length from the start of
+"""Point of a centre line: world position, direction of travel (continuous along a lane), arc length from the start of
 the lane, lane."""
 
 LANE_DTYPE = np.dtype(
@@ -69,40 +69,40 @@ LANE_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""A lane of any kind. Indices are -1 where there is nothing.
+"""A lane of any kind. Missing indices are -1.
 
 first_point, end_point: its rows of ``points``; kind: CAR_LANE, CAR_CONNECTOR, BIKE_LANE or BIKE_CONNECTOR; road: its
-road, -1 for connectors; node, arm: the intersection that a road lane leads to or a connector crosses, and the arm from
-which it comes; exit_arm: arm by which a connector leaves; from_lane, to_lane: road lanes before and behind a connector;
-next_first, next_end: its part of ``next_lane``; left_lane, right_lane: where a lane change may go; turn: THROUGH, LEFT
-or RIGHT; speed_cap_mps: the limit, lowered for comfort in curves; head: signal head that a connector obeys; priority:
-right of way among the connectors of an intersection, higher goes first; must_slow: entered at walking pace (yield and
-stop signs); local_index: number of a connector inside its intersection; crosswalk: those that a connector passes when
-entering and when leaving; clear_m: position of a vehicle's centre at which it has passed them; across_m: the part of
-them, from their first end, that it sweeps.
+road, -1 for connectors; node, arm: intersection that a road lane leads to or a connector crosses, and arm from which it
+comes; exit_arm: arm by which a connector leaves; from_lane, to_lane: road lanes before and after a connector;
+next_first, next_end: its part of ``next_lane``; left_lane, right_lane: targets of lane changes; turn: THROUGH, LEFT or
+RIGHT; speed_cap_mps: the limit, lowered for comfort in curves; head: signal head that a connector obeys; priority:
+right of way among the connectors of an intersection, higher goes first; must_slow: whether it is entered at walking
+pace (yield and stop signs); local_index: index of a connector in its intersection; crosswalk: crosswalks that a
+connector passes when entering and when leaving; clear_m: position of a vehicle's centre at which it has passed them;
+across_m: interval of them, from their first end, that the vehicle sweeps.
 """
 
 CROSSWALK_DTYPE = np.dtype([("ends_m", "f8", (2, 2)), ("corners_m", "f8", (4, 2)), ("head", "i8")], align=True)
-"""A crosswalk: its ends (right then left of the arm, seen from the intersection), its outline, and the signal head of
-the arm's through traffic or -1."""
+"""A crosswalk: its ends (right, then left of the arm, seen from the intersection), its outline, and the signal head of
+the through traffic of the arm, or -1."""
 
 HEAD_DTYPE = np.dtype(
     [("timing_s", "f8", 4), ("position_m", "f8", 2), ("node", "i8"), ("arm", "i8"), ("is_left", "i8")], align=True
 )
-"""A signal head: cycle, start of green, end of green and offset; its position; its approach; 1 when for left turns."""
+"""A signal head: cycle, start of green, end of green and offset; its position; its approach; 1 for left turns."""
 
 
 class RoadNetwork(NamedTuple):
-    """Lanes, turns, crosswalks and signal heads of a town, as arrays that kernels can take.
+    """Lanes, turns, crosswalks and signal heads of a town, as arrays for kernels.
 
     Attributes:
-        points: POINT_DTYPE, centre lines of all lanes one after another.
+        points: POINT_DTYPE, concatenated centre lines of all lanes.
         lanes: LANE_DTYPE.
-        next_lane: connectors behind each road lane and road lane behind each connector.
-        zone_end_m: position of a vehicle's centre along local connector i at which it has left the area shared with
-            local connector j, -100 where they share none; (intersections, M, M).
+        next_lane: Connectors after each road lane, and road lane after each connector.
+        zone_end_m: Position of a vehicle's centre along local connector i at which it has left the area shared with
+            local connector j, -100 if there is none; (intersections, M, M).
         crosswalks: CROSSWALK_DTYPE.
-        arm_crosswalk: crosswalk of each arm or -1, (intersections, 4).
+        arm_crosswalk: Crosswalk of each arm or -1, (intersections, 4).
         heads: HEAD_DTYPE.
     """
 
@@ -116,12 +116,12 @@ class RoadNetwork(NamedTuple):
 
     def lane_points_m(self, lane: int) -> Float64Array:
         """Return the centre line of a lane, (n, 2)."""
-        # The field first: slicing a record array makes its dtype anew, which is slow and loses a Ctrl-C inside NumPy.
+        # Field first: slicing a record array rebuilds its dtype, which is slow and may swallow Ctrl-C in NumPy.
         points_m: Float64Array = self.points["xy_m"]
         return points_m[self.lanes.first_point[lane] : self.lanes.end_point[lane]]
 
     def next_of(self, lane: int) -> list[int]:
-        """List the lanes that follow a lane without a lane change."""
+        """Return the lanes that follow a lane without a lane change."""
         return [int(i) for i in self.next_lane[self.lanes.next_first[lane] : self.lanes.next_end[lane]]]
 
 
@@ -158,11 +158,11 @@ class _Approach:
 
 
 def build_road_network(plan: TownPlan, rng: np.random.Generator) -> RoadNetwork:
-    """Draw the lanes, connectors, crosswalks and signal heads of a planned town."""
+    """Build the lanes, connectors, crosswalks and signal heads of a planned town."""
     lanes: list[_Lane] = []
     approaches: dict[tuple[int, int], _Approach] = {}
     for index, road in enumerate(plan.roads):
-        # each direction ends at one node and begins at the other: what approaches there, and what leaves
+        # each direction ends at one node and starts at the other: approaching lanes and leaving lanes
         forward = _add_direction(lanes, index, road, road.centre_m, road.end)
         backward = _add_direction(lanes, index, road, road.centre_m[::-1], road.start)
         approaches[road.end] = _Approach(forward[:-1], backward[:-1], forward[-1], backward[-1])
@@ -171,7 +171,7 @@ def build_road_network(plan: TownPlan, rng: np.random.Generator) -> RoadNetwork:
     head_of = {(head.node, head.arm, head.is_left): i for i, head in enumerate(heads)}
     for node in range(len(plan.position_m)):
         _add_connectors(lanes, approaches, plan, node, head_of)
-    # arms with lights or an all-way stop have a crosswalk, and of those where a minor road yields the minor ones
+    # arms have a crosswalk at lights or an all-way stop, and minor arms also where they yield
     arm_crosswalk = np.full(plan.arm_road.shape, -1)
     num_crosswalks = 0
     for node, control in enumerate(plan.controls):
@@ -197,7 +197,7 @@ def line_yaws(points_m: Float64Array) -> Float64Array:
 def _add_direction(
     lanes: list[_Lane], index: int, road: Road, centre_m: Float64Array, end: tuple[int, int]
 ) -> list[int]:
-    """Add the car lanes, inner first, and the bike lane of one direction; return their numbers."""
+    """Add the car lanes, inner first, and the bike lane of one direction; return their indices."""
     first = len(lanes)
     for rank in range(road.num_lanes):
         points_m = offset_line(centre_m, -(rank + 0.5) * LANE_WIDTH_M)
@@ -215,9 +215,9 @@ def _turn_of(arm: int, exit_arm: int) -> int:
 
 
 def _movements(plan: TownPlan, node: int, arm: int, num_lanes: int, num_out: dict[int, int]) -> list[tuple[int, int]]:
-    """List the allowed (lane rank, exit arm) pairs of one approach.
+    """Return the allowed (lane rank, exit arm) pairs of one approach.
 
-    The outer lane serves through and right, the inner lane left and, where the exit has room for it and left turns have
+    The outer lane serves through and right, the inner lane left and, if the exit has several lanes and left turns have
     no phase of their own, through.
     """
     exits = {_turn_of(arm, other): other for other in plan.arms_of(node) if other != arm}
@@ -249,8 +249,8 @@ def _add_connectors(
         for rank, exit_arm in _movements(plan, node, arm, len(near.incoming), num_out):
             far = approaches[node, exit_arm].outgoing
             turn = _turn_of(arm, exit_arm)
-            # left turns end in the inner lane, right turns in the outer one, and the way on in the same; a single lane
-            # goes on as the outer one, and around a corner, where nobody turns, lanes stay beside each other
+            # Left turns end in the inner lane, right turns in the outer lane, through traffic in the same lane. A lone
+            # lane continues as the outer one, and at mere corners, lanes stay parallel.
             out_rank = {LEFT: 0, RIGHT: len(far) - 1, THROUGH: min(rank, len(far) - 1)}[turn]
             if turn == THROUGH and len(near.incoming) == 1:
                 out_rank = len(far) - 1
@@ -261,7 +261,7 @@ def _add_connectors(
             if exit_arm != arm and (_turn_of(arm, exit_arm) != LEFT or len(arms) == 2):
                 ends = (near.bike_in, approaches[node, exit_arm].bike_out)
                 lanes.append(_connector(lanes, plan, ends, exit_arm, head_of))
-    # a bike lane that can go neither on nor to the right, at a T-junction, gets a left turn
+    # a bike lane at a T-junction with neither a way straight on nor to the right gets a left turn
     for arm in arms:
         bike_in = approaches[node, arm].bike_in
         if all(lane.from_lane != bike_in for lane in lanes[first:]):
@@ -286,8 +286,8 @@ def _connector(
     head = head_of.get((node, arm, turn == LEFT and not is_bike), head_of.get((node, arm, False), -1))
     is_minor = plan.controls[node] == "yield" and not plan.roads[near.road].is_arterial
     equal = plan.controls[node] in ("all_way", "none")
-    # A Bezier curve close to an arc of the angle a between the two directions: its handles are 4/3 tan(a/4) radii, and
-    # its chord 2 sin(a/2), so that they are 2/3 tan(a/4) / sin(a/2) of the chord, which is a third where a is 0.
+    # A Bezier curve close to an arc of the angle a between the two directions: its handles are 4/3 tan(a/4) radii and
+    # its chord is 2 sin(a/2) radii, so the handles are 2/3 tan(a/4) / sin(a/2) of the chord, or a third for a = 0.
     near_m, far_m = near.points_m, far.points_m
     start_yaw, end_yaw = line_yaws(near_m)[-1], line_yaws(far_m)[0]
     angle = abs(angular_distance(end_yaw, start_yaw))
@@ -313,9 +313,9 @@ def _connector(
 
 
 def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Float64Array:
-    """Return the kerb points right and left of an arm (seen from the centre) at a distance from the stop line, (2, 2).
+    """Return the kerb points right and left of an arm, seen from the centre of the intersection, (2, 2).
 
-    The distance is counted from the stop line towards the centre.
+    They are ``distance_m`` from the stop line, measured towards the centre.
     """
     yaw = plan.arm_yaw_rad[node, arm]
     middle = plan.position_m[node] + (plan.setback_m[node] - distance_m) * unit_along(yaw)
@@ -324,18 +324,18 @@ def crosswalk_line(plan: TownPlan, node: int, arm: int, distance_m: float) -> Fl
 
 
 def kerb_point(plan: TownPlan, node: int, arm: int, side: int, *, distance_m: float, beyond_m: float) -> Float64Array:
-    """Return a point so far beyond the right (-1) or left (1) end of :func:`crosswalk_line`, (2,)."""
+    """Return a point ``beyond_m`` beyond the right (-1) or left (1) end of :func:`crosswalk_line`, (2,)."""
     kerbs = crosswalk_line(plan, node, arm, distance_m)
     outward = (kerbs[1] - kerbs[0]) / np.hypot(*(kerbs[1] - kerbs[0]))
     return np.asarray(kerbs[(side + 1) // 2] + side * beyond_m * outward)
 
 
 def _lane_records(lanes: list[_Lane], arm_crosswalk: Int64Array, ends_m: Float64Array) -> tuple[Records, Int64Array]:
-    """Return the records of all lanes and the followers that they point into."""
+    """Return the records of all lanes, and the array of following lanes that they refer to."""
     records = np.recarray(len(lanes), dtype=LANE_DTYPE)
     for name in {field.name for field in fields(_Lane)} & set(LANE_DTYPE.names or ()):
         records[name] = [getattr(lane, name) for lane in lanes]
-    # a connector follows the lane that it comes from, and is followed by the one that it leads to
+    # a connector follows its origin lane, and is followed by its destination lane
     following: list[list[int]] = [[] for _ in lanes]
     for index, lane in enumerate(lanes):
         if lane.from_lane >= 0:
@@ -348,7 +348,7 @@ def _lane_records(lanes: list[_Lane], arm_crosswalk: Int64Array, ends_m: Float64
     bounds = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
     records.first_point, records.end_point = bounds[:-1], bounds[1:]
     records.length_m = [line_lengths(line)[-1] for line in lines]
-    # v^2 times the curvature is the lateral acceleration, so that it bounds the speed in the sharpest bend
+    # v^2 times the curvature is the lateral acceleration, which bounds the speed in the sharpest bend
     for index, lane in enumerate(lanes):
         yaw, s = line_yaws(lane.points_m), line_lengths(lane.points_m)
         curvature = np.abs(np.diff(yaw)) / np.maximum(np.diff(s), 1e-6)
@@ -368,7 +368,7 @@ def _as_arrays(
     head_of: dict[tuple[int, int, bool], int],
     arm_crosswalk: Int64Array,
 ) -> RoadNetwork:
-    # crosswalks in the order of their indices; people walk along the middle, from a little beyond one kerb to the other
+    # crosswalks by index; pedestrians walk along the middle, from just outside one kerb to just outside the other
     arms = [(int(node), int(arm)) for node, arm in np.argwhere(arm_crosswalk >= 0)]
     crosswalks = np.recarray(len(arms), dtype=CROSSWALK_DTYPE)
     for index, (node, arm) in enumerate(arms):

@@ -1,4 +1,4 @@
-"""One scene of a synthetic town: the simulated traffic, and the log of all that is near the AV in it."""
+"""One scene of a synthetic town: the simulated traffic, and the log of everything near the AV."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ from l5kit.synthetic.walkways import (
 )
 
 GROUND_Z_M = 271.0
-"""World z of the ground, as high as the real AV drives."""
+"""World z of the ground, the height at which the AV of the published dataset drives."""
 
 _SPARE_SLOTS = 4
 _WARMUP_STEPS = (30, 120)
@@ -63,14 +63,14 @@ class Town:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A scene as it happened, near the AV and far from it.
+    """A simulated scene, including everything far from the AV.
 
     Attributes:
-        log: vehicles, pedestrians and signals.
-        parked: boxes of parked cars (x, y, yaw, length, width), (P, 5).
-        parked_height_m: their heights, (P,).
-        walker_height_m: heights of the pedestrians, (W,).
-        num_removed: road users taken out because they would have overlapped another.
+        log: Vehicles, pedestrians and signals.
+        parked: Boxes of parked cars (x, y, yaw, length, width), (P, 5).
+        parked_height_m: Their heights, (P,).
+        walker_height_m: Heights of the pedestrians, (W,).
+        num_removed: Number of road users that were removed before they would have overlapped another.
     """
 
     log: TrafficLog
@@ -82,15 +82,15 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Objects:
-    """Everything around the AV in T frames: E objects.
+    """All E objects around the AV in T frames.
 
     Attributes:
-        exists: whether the object is in the world, (T, E).
+        exists: Whether the object exists, (T, E).
         box: x, y, yaw, length, width, (T, E, 5).
-        speed_mps: speeds, (T, E).
-        height_m: heights, (E,).
-        label: perception label, (E,).
-        range_m: distance from the AV up to which the log holds the object, (E,).
+        speed_mps: Speeds, (T, E).
+        height_m: Heights, (E,).
+        label: Perception label, (E,).
+        range_m: Distance from the AV up to which the log has the object, (E,).
     """
 
     exists: BoolArray
@@ -102,7 +102,7 @@ class Objects:
 
 
 def build_town(town_size_m: float, *, seed: int) -> Town:
-    """Build the town of a size (side in metres) and seed."""
+    """Build the town of a size (side in metres) and a seed."""
     rng = np.random.default_rng([seed, 0])
     plan = plan_town(town_size_m, rng)
     network = build_road_network(plan, rng)
@@ -113,12 +113,12 @@ def build_town(town_size_m: float, *, seed: int) -> Town:
 def simulate_scene(
     town: Town, *, num_frames: int, traffic_density: float = 1.0, rng: np.random.Generator
 ) -> Simulation:
-    """Let the AV drive through the town from a random position, in traffic, for a number of frames."""
+    """Simulate a number of frames in which the AV drives from a random position in traffic."""
     network = town.network
     demand = Demand(round(_NUM_CARS * traffic_density), round(_NUM_BIKES * traffic_density))
     num_slots = demand.num_cars + demand.num_bikes + _SPARE_SLOTS
     vehicles = np.zeros(num_slots, VEHICLE_DTYPE).view(np.recarray)
-    # the AV starts at a point of a car lane, most often early on one among several, where lane changes are possible
+    # the AV starts on a car lane, preferably near the start of one of several parallel lanes, for lane changes
     lane, s_m, lanes = network.points.lane, network.points.s_m, network.lanes
     length_m = lanes.length_m[lane]
     fits = (lanes.kind[lane] == CAR_LANE) & (s_m > 15.0) & (s_m < 0.75 * length_m)
@@ -133,7 +133,7 @@ def simulate_scene(
         first_uid=1,
         rng=rng,
     )
-    # a log of all slots, empty in every step
+    # an empty log of all slots
     log = TrafficLog(
         vehicles=np.zeros((num_frames, num_slots), LOGGED_VEHICLE_DTYPE).view(np.recarray),
         walkers=np.zeros((num_frames, len(walkers.state)), LOGGED_WALKER_DTYPE).view(np.recarray),
@@ -141,11 +141,11 @@ def simulate_scene(
     )
     log.vehicles.uid = -1
     start_s = float(rng.uniform(0.0, 1000.0))
-    # the traffic runs before the recording, often for few steps, after which the AV has not met a queue yet
+    # warm-up of the traffic, often a short one, in which the AV has not reached a queue yet
     is_short = rng.random() < _SHORTEST_WARMUP_SHARE
     num_warmup = _WARMUP_STEPS[0] if is_short else int(rng.integers(*_WARMUP_STEPS))
     num_removed = simulate_traffic(network, vehicles, walkers, demand, log, start_s, num_warmup, rng)
-    # cars in a share of the bays, a little off their middle and turned
+    # parked cars in a share of the bays, with small random offsets and rotations
     bays = town.objects.bays
     parked = bays[rng.random(len(bays)) < min(_PARKED_SHARE * traffic_density, 1.0)]
     count = len(parked)
@@ -157,11 +157,11 @@ def simulate_scene(
 
 
 def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.random.Generator) -> SceneRecords:
-    """Record all that is near the AV in a simulated scene, as it is, in the record types of the dataset format."""
+    """Record everything near the AV in a simulated scene, without noise, in the record types of the dataset format."""
     log = simulation.log
     av = log.vehicles[:, AV_SLOT]
     objects = _objects_near(town, simulation, rng)
-    # the true box of each object in each frame in which it has a track id
+    # the true box of each object in each frame with a track id
     track_ids = track_ids_near(objects, av.box[:, :2])
     frame, column = np.nonzero(track_ids)
     box, speed_mps = objects.box[frame, column], objects.speed_mps[frame, column]
@@ -175,8 +175,8 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
         label_probabilities=label_probabilities_of(objects.label)[column],
     )
 
-    # The lights near the AV: each head has a row for each of its faces, of which one is on; those that are off are
-    # marked as in the real recordings: not seen on, so unknown.
+    # Lights near the AV: each head has a row for each of its faces, one of which is on. Faces that are off have the
+    # status unknown, as in real recordings.
     heads, num_faces = town.network.heads, len(FACE_COLORS)
     apart_m = np.hypot(*(heads.position_m[None] - av.box[:, None, :2]).transpose(2, 0, 1))
     face_frames, head = np.nonzero(apart_m < _SIGNAL_RANGE_M)
@@ -206,12 +206,12 @@ def record_scene(town: Town, simulation: Simulation, *, start_ns: int, rng: np.r
 def track_ids_near(objects: Objects, av_xy_m: Float64Array) -> Int64Array:
     """Return the track id of each object in each frame in which it is in range of the AV (T, 2), else 0; (T, E).
 
-    An object has one id in all frames, also after it has been out of range. Ids start at 1, in the order in which
-    objects come into range.
+    An object keeps its id after it has been out of range. Ids start at 1, in the order in which objects come into
+    range.
     """
     apart_m = np.hypot(*(objects.box[..., :2] - av_xy_m[:, None]).transpose(2, 0, 1))
     is_near = objects.exists & (apart_m < objects.range_m)
-    # objects that are never near come last, and have no row
+    # objects that are never in range come last, and have no row
     first_frame = np.where(is_near.any(axis=0), is_near.argmax(axis=0), len(is_near))
     track_ids = np.empty(is_near.shape[1], np.int64)
     track_ids[np.argsort(first_frame, kind="stable")] = 1 + np.arange(len(track_ids))
@@ -219,13 +219,13 @@ def track_ids_near(objects: Objects, av_xy_m: Float64Array) -> Int64Array:
 
 
 def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) -> Objects:
-    """Gather everything that ever comes near the AV: moving vehicles, pedestrians, parked cars, clutter."""
+    """Return everything that is ever near the AV: moving vehicles, pedestrians, parked cars, clutter."""
     log = simulation.log
     route_m = log.vehicles.box[:, AV_SLOT, :2]
     parked = _near_route(simulation.parked[:, :2], route_m)
     clutter = _near_route(town.objects.clutter[:, :2], route_m)
-    # a slot holds one vehicle after the other, (T, N): sort what is in them by vehicle, (T, E), or (E,) where nothing
-    # changes while a vehicle is there
+    # A slot has several vehicles one after the other, (T, N): regroup them by vehicle, (T, E), or (E,) for constant
+    # properties.
     vehicles = log.vehicles[:, AV_SLOT + 1 :]
     frame, slot = np.nonzero(vehicles.uid >= 0)
     uids, column = np.unique(vehicles.uid[frame, slot], return_inverse=True)
@@ -237,7 +237,7 @@ def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) 
     height_m, is_bike = np.zeros(len(uids)), np.zeros(len(uids), bool)
     height_m[column] = vehicles.height_m[frame, slot]
     is_bike[column] = vehicles.kind[frame, slot] == BIKE
-    # all objects in a row: vehicles, pedestrians, and what stands still
+    # concatenate all objects: vehicles, pedestrians, stationary objects
     still = np.concatenate([simulation.parked[parked], town.objects.clutter[clutter]])
     counts = (len(uids), log.walkers.shape[1], len(parked), len(clutter))
     label = np.repeat([_CAR, _PEDESTRIAN, _CAR, _UNKNOWN], counts)
@@ -260,6 +260,6 @@ def _objects_near(town: Town, simulation: Simulation, rng: np.random.Generator) 
 
 
 def _near_route(positions_m: Float64Array, route_m: Float64Array) -> Int64Array:
-    """Return which positions come into range anywhere on a route."""
+    """Return the indices of positions that are in range anywhere on a route."""
     apart_m = np.hypot(*(positions_m[:, None] - route_m[None, ::10]).transpose(2, 0, 1))
     return np.nonzero(apart_m.min(axis=1, initial=np.inf) < _MAX_RANGE_M + 15.0)[0]

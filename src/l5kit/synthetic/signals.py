@@ -1,4 +1,4 @@
-"""Signal plans of the intersections and the state of their lights over time."""
+"""Signal plans of intersections, and the states of their lights over time."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ _HEAD_BEFORE_STOP_LINE_M = 1.0
 
 @dataclass(frozen=True)
 class SignalHead:
-    """A traffic light with a red, a yellow and a green face, seen by one approach.
+    """A traffic light with a red, a yellow and a green face for one approach.
 
     ``timing_s`` is (cycle, start of green, end of green, offset); yellow follows green, the rest of the cycle is red.
     """
@@ -30,13 +30,13 @@ class SignalHead:
 
 
 def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
-    """Make the heads of all signalised intersections; opposite approaches are green together, crossing ones never."""
+    """Return the heads of all signalised intersections; opposite approaches are green together, crossing ones never."""
     heads: list[SignalHead] = []
     for node, control in enumerate(plan.controls):
         if control != "signal":
             continue
-        # one phase after the other: of each pair of opposite arms the protected left turns, if there are any, and then
-        # all that is left; each ends with yellow, and then red for all
+        # Phases, for each pair of opposite arms: protected left turns, if any, then all other movements. Each ends with
+        # yellow, followed by red for all.
         greens_s = rng.uniform(8.0, 12.0, size=2)
         phases: list[tuple[int, bool, float]] = []
         for axis in (0, 1):
@@ -51,7 +51,7 @@ def plan_signals(plan: TownPlan, rng: np.random.Generator) -> list[SignalHead]:
             for arm in plan.arms_of(node):
                 if arm % 2 != axis or (is_left and plan.arm_road[node, (arm + 3) % NUM_ARMS] < 0):
                     continue
-                # a head hangs on the far side of the intersection, where the approach sees it
+                # a head is on the far side of the intersection, visible from the approach
                 along = unit_along(plan.arm_yaw_rad[node, arm] + np.pi)
                 position_m = plan.position_m[node] + (plan.setback_m[node] - _HEAD_BEFORE_STOP_LINE_M) * along
                 heads.append(SignalHead(node, arm, is_left, timing_s, position_m))
@@ -72,7 +72,7 @@ def signal_state(timing_s: Float64Array, time_s: float) -> int:
 
 @njit(nogil=True, cache=True)
 def red_time_left(timing_s: Float64Array, time_s: float) -> float:
-    """Return for how many seconds a head stays red, 0 when it is not red."""
+    """Return the number of seconds for which a head stays red, 0 if it is not red."""
     if signal_state(timing_s, time_s) != RED:
         return 0.0
     phase_s = (time_s + timing_s[3]) % timing_s[0]

@@ -1,4 +1,4 @@
-"""Where the intersections and roads of a synthetic town lie, before any lane is drawn."""
+"""Layout of the intersections and roads of a synthetic town, without lanes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -33,7 +33,7 @@ class Road:
     num_lanes: int
     speed_limit_mps: float
     centre_m: Float64Array
-    """Centre line from stop line to stop line, about 1 m between points, (n, 2)."""
+    """Centre line from stop line to stop line, with points at about 1 m, (n, 2)."""
 
     @property
     def half_width_m(self) -> float:
@@ -42,7 +42,7 @@ class Road:
 
     @property
     def is_arterial(self) -> bool:
-        """Return whether the road has several lanes a direction."""
+        """Whether the road has several lanes per direction."""
         return self.num_lanes > 1
 
 
@@ -51,13 +51,13 @@ class TownPlan:
     """Intersections and roads of a town, all in world coordinates.
 
     Attributes:
-        position_m: centres of the intersections, (N, 2).
-        arm_yaw_rad: direction of each arm seen from the centre, (N, 4).
-        setback_m: distance from the centre to the stop lines, (N,).
-        arm_road: index of the road at each arm or -1, (N, 4).
-        roads: all roads.
-        controls: how the right of way is settled at each intersection.
-        has_protected_left: whether left turns have a signal phase of their own, per intersection.
+        position_m: Centres of the intersections, (N, 2).
+        arm_yaw_rad: Direction of each arm seen from the centre, (N, 4).
+        setback_m: Distance from the centre to the stop lines, (N,).
+        arm_road: Index of the road at each arm or -1, (N, 4).
+        roads: All roads.
+        controls: Control of the right of way at each intersection.
+        has_protected_left: Whether left turns have their own signal phase, per intersection.
     """
 
     position_m: Float64Array
@@ -81,14 +81,14 @@ class _Edge:
 
 
 def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
-    """Lay out a town around the world origin: a bent grid of arterial and local roads, some left out.
+    """Plan a town around the world origin: a distorted grid of arterial and local roads, with some of them removed.
 
-    The outermost intersections keep their roads, so the network stays strongly connected.
+    The outermost intersections keep their roads, so that the network stays strongly connected.
     """
     count = max(3, round(town_size_m / _BLOCK_M) + 1)
     block_m = town_size_m / (count - 1)
     edges = _grid_edges(count, rng)
-    # a grid whose intersections are moved a little, and turned, the arms of each apart from each other, too
+    # a grid with slightly displaced and rotated intersections, whose arms are rotated individually as well
     grid = (np.arange(count) - (count - 1) / 2) * block_m
     columns, rows = np.meshgrid(grid, grid)
     jitter_m = rng.uniform(-0.12, 0.12, size=(count * count, 2)) * block_m
@@ -97,13 +97,13 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
     jitter = rng.uniform(-_MAX_ARM_ROTATION_RAD, _MAX_ARM_ROTATION_RAD, size=(count * count, NUM_ARMS))
     arm_yaw_rad = rotation + jitter + np.arange(NUM_ARMS) * np.pi / 2
 
-    # stop lines lie where the widest road at an intersection would end, and a little farther out
+    # stop lines are a little beyond the width of the widest road at the intersection
     arm_edge = np.full((count * count, NUM_ARMS), -1)
     for index, edge in enumerate(edges):
         arm_edge[edge.start] = arm_edge[edge.end] = index
     half_width_m = np.array([(2 if e.is_arterial else 1) * LANE_WIDTH_M + BIKE_STRIP_WIDTH_M for e in edges])
     setback_m = np.array([half_width_m[row[row >= 0]].max() for row in arm_edge]) + _SETBACK_M
-    # a road leaves both its intersections along their arms, from stop line to stop line
+    # a road leaves both of its intersections along their arms, and connects their stop lines
     roads = []
     for edge in edges:
         ends = []
@@ -124,7 +124,7 @@ def plan_town(town_size_m: float, rng: np.random.Generator) -> TownPlan:
 
 
 def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
-    """Join each intersection to its eastern (arm 0) and northern (arm 1) neighbour, and leave out some local roads."""
+    """Connect each intersection to its eastern (arm 0) and northern (arm 1) neighbour, then remove some local roads."""
     # every second row and column is an arterial road
     first = rng.integers(0, 2, size=2)
     edges = []
@@ -135,7 +135,7 @@ def _grid_edges(count: int, rng: np.random.Generator) -> list[_Edge]:
                 edges.append(_Edge((node, 0), (node + 1, 2), row % 2 == first[0]))
             if row + 1 < count:
                 edges.append(_Edge((node, 1), (node + count, 3), column % 2 == first[1]))
-    # no intersection is left with fewer than three roads; corners, which have two, keep them
+    # intersections keep at least three roads; corners keep both of theirs
     degree = np.zeros(count * count, int)
     for edge in edges:
         degree[[edge.start[0], edge.end[0]]] += 1
@@ -165,12 +165,12 @@ def line_lengths(points_m: Float64Array) -> Float64Array:
 
 
 def interpolated(at_m: Float64Array, lengths_m: Float64Array, *columns: Float64Array) -> Float64Array:
-    """Return what is known at the points of a line, such as x and y, at other arc lengths, (n, columns)."""
+    """Interpolate values at the points of a line, such as x and y, at other arc lengths, (n, columns)."""
     return np.stack([np.interp(at_m, lengths_m, column) for column in columns], axis=1)
 
 
 def sample_bezier(control_m: Float64Array, *, spacing_m: float) -> Float64Array:
-    """Sample a cubic Bezier curve at equal arc lengths close to the spacing, both ends included, (n, 2)."""
+    """Sample a cubic Bezier curve at equal arc lengths close to the spacing, including both ends, (n, 2)."""
     t = np.linspace(0.0, 1.0, 500)[:, None]
     weights = np.concatenate([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], axis=1)
     dense_m = weights @ control_m

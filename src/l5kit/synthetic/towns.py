@@ -1,4 +1,4 @@
-"""Several synthetic cities in one folder, each with its own town, for use in one training."""
+"""Several synthetic cities in one folder, each with its own town, for one training."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from l5kit.synthetic.city import CityFolder, make_city
 from l5kit.synthetic.params import CityParams
 
 MAX_NUM_TOWNS: Final = 10_000
-"""Towns that are made at once, at most."""
+"""Largest number of towns of one call."""
 
 _USUAL = CityParams()
 
@@ -30,19 +30,19 @@ def make_towns(
 ) -> list[CityFolder]:
     """Make several cities: ``town_00``, ``town_01`` and so on, each a folder of :func:`~l5kit.synthetic.make_city`.
 
-    A town depends on the seed and its number only, not on how many there are. Towns that are there with the same
-    arguments are kept as they are, so that a call that was killed goes on, and more towns can be added.
+    A town depends only on the seed and its index, not on the number of towns. Existing towns with the same arguments
+    are kept, so that an interrupted call can be continued, and towns can be added.
 
     Args:
-        path: The folder that they are written to.
-        num_towns: How many, 1 to 10,000.
-        params: What each holds; ``seed`` is that of all, of which each town gets one of its own.
-        overwrite: Whether synthetic cities with other arguments are replaced; folders with anything else are not.
+        path: The output folder of the towns.
+        num_towns: Number of towns, 1 to 10,000.
+        params: Contents of each town; its own seed is derived from ``seed``.
+        overwrite: Whether synthetic cities with other arguments are replaced; folders with any other file are not.
         progress: Called with (finished scenes, all scenes) of all towns.
-        workers: Number of threads that make the scenes of a town, or an executor; the files are the same.
+        workers: Number of threads that make the scenes of a town, or an executor, with the same result.
 
     Raises:
-        InvalidArgumentError: The number is out of range, or the folder of a town holds something else.
+        InvalidArgumentError: The number is out of range, or the folder of a town has other files.
     """
     path = Path(path)
     num_scenes = params.num_scenes + params.num_train_scenes + params.num_validate_scenes
@@ -51,22 +51,22 @@ def make_towns(
     for name, of_town in params_of_towns(params, num_towns):
         num_before = len(towns) * num_scenes
 
-        def tell(finished: int, _: int, num_before: int = num_before) -> None:
+        def report(finished: int, _: int, num_before: int = num_before) -> None:
             if progress is not None:
                 progress(num_before + finished, total)
 
         made = make_city(
-            path / name, **asdict(of_town), overwrite=overwrite, reuse=True, progress=tell, workers=workers
+            path / name, **asdict(of_town), overwrite=overwrite, reuse=True, progress=report, workers=workers
         )
-        tell(num_scenes, num_scenes)  # a town that is kept has reported no scene
+        report(num_scenes, num_scenes)  # a kept town has not reported its scenes
         towns.append(made)
     return towns
 
 
 def params_of_towns(params: CityParams, num_towns: int) -> Iterator[tuple[str, CityParams]]:
-    """Yield the name of each town, and its parameters with the seed of its own.
+    """Yield the name of each town, and its parameters with its own seed.
 
-    Seeds are mixed, so that no town of one seed is among the towns of another, as ``seed + number`` would have it.
+    Seeds are mixed, so that towns of different seeds never coincide, as they could with ``seed + number``.
 
     Raises:
         InvalidArgumentError: The number is out of range.

@@ -1,4 +1,4 @@
-"""Simulation of the traffic around the AV at 10 steps a second."""
+"""Simulation of the traffic around the AV at 10 Hz."""
 
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,13 +29,13 @@ from l5kit.synthetic.vehicles import (
 
 STEP_S = 0.1
 BUBBLE_M = 175.0
-"""Vehicles exist as far as this from the AV."""
+"""Radius around the AV in which vehicles exist."""
 _OUT_OF_SIGHT_M = 95.0
 _COMPANION_SPACE_M = 60.0
 _AV_LENGTH_M, _AV_WIDTH_M, _AV_HEIGHT_M = MADE_FACTS.ego_extent_m
 
 _KernelInt: TypeAlias = Any
-"""A number of NumPy for a kernel that takes an ``int``; numba compiles what is called with a literal once for each."""
+"""A NumPy integer for an ``int`` argument of a kernel; numba compiles a kernel for each literal argument."""
 
 _AV: _KernelInt = np.int64(AV_SLOT)
 _A_CAR: _KernelInt = np.int64(CAR)
@@ -45,7 +45,7 @@ _SPAWN_TRIES: _KernelInt = np.int64(30)
 
 
 class Demand(NamedTuple):
-    """How many cars and bicycles the traffic around the AV is filled up to."""
+    """Target numbers of cars and bicycles around the AV."""
 
     num_cars: int
     num_bikes: int
@@ -66,14 +66,14 @@ LOGGED_VEHICLE_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""A vehicle slot in a step: uid is -1 where the slot is empty; the other fields as in VEHICLE_DTYPE."""
+"""A vehicle slot in a step: uid is -1 if the slot is empty; the other fields are those of VEHICLE_DTYPE."""
 
 LOGGED_WALKER_DTYPE = np.dtype([("active", "i8"), ("box", "f8", 5), ("speed_mps", "f8")], align=True)
 """A pedestrian in a step."""
 
 
 class TrafficLog(NamedTuple):
-    """What happened in T steps to N vehicle slots, W pedestrians and S signal heads.
+    """States of N vehicle slots, W pedestrians and S signal heads in T steps.
 
     Attributes:
         vehicles: LOGGED_VEHICLE_DTYPE, (T, N); slot 0 is the AV.
@@ -88,7 +88,7 @@ class TrafficLog(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def start_av(net: RoadNetwork, veh: Records, point: int, rng: np.random.Generator) -> None:
-    """Put the AV on a point of a road lane."""
+    """Place the AV at a point of a road lane."""
     lane = net.points.lane[point]
     _put(net, veh, _AV, _A_CAR, lane, net.points.s_m[point], _NO_UID, rng)
     veh.box[AV_SLOT, 3] = _AV_LENGTH_M
@@ -109,10 +109,10 @@ def simulate_traffic(
     num_warmup: int,
     rng: np.random.Generator,
 ) -> int:
-    """Run the traffic for a warm-up, which is not logged, and then for as many steps as the log has.
+    """Simulate the traffic for a warm-up, which is not logged, and then for the steps of the log.
 
-    ``veh`` holds the AV only; everybody else is added, and taken out again, out of its sight. ``veh``, ``walk`` and
-    ``log`` are filled in place. Returns how many road users were taken out because they would have overlapped another.
+    ``veh`` has only the AV; other vehicles are added and removed out of its sight. ``veh``, ``walk`` and ``log`` are
+    updated in place. Returns the number of road users that were removed because they would have overlapped another.
     """
     num_removed = 0
     next_uid = 1 + walk.state.active.shape[0]
@@ -135,7 +135,7 @@ def simulate_traffic(
             if walk.state.active[i] == 1:
                 walk_one_step(net, walk, veh, i, time_s)
         num_removed += _remove_overlapping(veh, walk)
-        # who is a little outside of the bubble leaves, and others come in where the AV cannot see them appear
+        # vehicles outside the bubble leave, and new ones enter where the AV cannot see them appear
         for i in range(1, veh.active.shape[0]):
             dx, dy = veh.box[i, 0] - veh.box[AV_SLOT, 0], veh.box[i, 1] - veh.box[AV_SLOT, 1]
             if dx * dx + dy * dy > (BUBBLE_M + 10.0) ** 2:
@@ -154,7 +154,7 @@ def _drive(
     rng: np.random.Generator,
 ) -> None:
     count = veh.active.shape[0]
-    # all decide before anybody moves, so that an acceleration does not depend on the order of slots
+    # all vehicles decide before any moves, so that accelerations do not depend on the order of slots
     for i in range(count):
         if veh.active[i] == 1:
             update_right_of_way(net, veh, i, head_state, claims, walkers_m)
@@ -180,7 +180,7 @@ def _write_log(veh: Records, walk: Pedestrians, head_state: Int64Array, log: Tra
         entry = log.vehicles[step, i]
         entry.uid = veh.uid[i]
         entry.kind = veh.kind[i]
-        for k in range(5):  # element by element, as numba takes seconds to compile the copy of a slice
+        for k in range(5):  # element by element, since numba takes seconds to compile a slice copy
             entry.box[k] = veh.box[i, k]
         entry.height_m = veh.height_m[i]
         entry.speed_mps = veh.speed_mps[i]
@@ -200,7 +200,7 @@ def _write_log(veh: Records, walk: Pedestrians, head_state: Int64Array, log: Tra
 
 @njit(nogil=True, cache=True)
 def _remove_overlapping(veh: Records, walk: Pedestrians) -> int:
-    """Take out road users that overlap one of a lower slot (never the AV); return how many."""
+    """Remove road users that overlap one in a lower slot (never the AV); return their number."""
     removed = 0
     for i in range(1, veh.active.shape[0]):
         for j in range(i):
@@ -233,9 +233,9 @@ def _fill_up(
     next_uid: int,
     rng: np.random.Generator,
 ) -> int:
-    """Add vehicles at distances from the AV within a ring, up to the demand; return the next free number."""
+    """Add vehicles within a ring of distances from the AV, up to the demand; return the next free uid."""
     for _ in range(tries):
-        # the kind of which more are missing for its share; the AV is none of the cars that are asked for
+        # the kind with the larger relative deficit; the AV does not count towards the demand
         num_bikes, num_cars = 0, -1
         for i in range(veh.active.shape[0]):
             num_bikes += veh.active[i] == 1 and veh.kind[i] == BIKE
@@ -265,9 +265,9 @@ def _fill_up(
 
 @njit(nogil=True, cache=True)
 def _add_companion(net: RoadNetwork, veh: Records, next_uid: int, rng: np.random.Generator) -> int:
-    """Put a car of the AV's speed in the lane beside it, a little ahead or behind, if there is room.
+    """Place a car with the AV's speed in the adjacent lane, a little ahead or behind, if there is room.
 
-    Without it cut-ins are rare, as cars beside each other mostly stand at a light. Returns the next free number.
+    Without it, cut-ins are rare, since cars next to each other mostly wait at a light. Returns the next free uid.
     """
     lane, slot = veh.lane[AV_SLOT], _free_slot(veh)
     other = max(net.lanes.left_lane[lane], net.lanes.right_lane[lane])
@@ -299,9 +299,9 @@ def _free_slot(veh: Records) -> int:
 
 @njit(nogil=True, cache=True)
 def _has_room(net: RoadNetwork, veh: Records, lane: int, s_m: float, room: tuple[float, float]) -> bool:
-    """Tell whether nobody is near a position in a lane, which also keeps clear of the lane's ends.
+    """Return whether a position in a lane is away from its ends and from other vehicles.
 
-    ``room`` is a distance in metres and a time in seconds for which the others drive on.
+    ``room`` is a distance in metres and a time in seconds, which is multiplied by the speed of the other vehicle.
     """
     if s_m < 14.0 or s_m > net.lanes.length_m[lane] - 30.0:
         return False
@@ -335,7 +335,7 @@ def _put(
     veh.accel_mps2[slot] = 0.0
     veh.cooldown_s[slot] = 3.0 * rng.random()
     veh.waited_s[slot] = 0.0
-    # the manners of the driver, and the size of the vehicle
+    # driving style, and size of the vehicle
     veh.headway_s[slot] = 0.9 + 0.6 * rng.random()
     veh.max_accel_mps2[slot] = 1.3 + 0.8 * rng.random()
     veh.pace[slot] = 0.85 + 0.25 * rng.random()
@@ -350,7 +350,7 @@ def _put(
         veh.height_m[slot] = 1.6 + 0.3 * rng.random()
         veh.top_speed_mps[slot] = 3.5 + 3.0 * rng.random()
         veh.max_accel_mps2[slot] = 0.9 + 0.4 * rng.random()
-    # it starts no faster than it can stop before the end of the lane at 1.2 m/s^2, nor than those just ahead
+    # the initial speed allows stopping before the end of the lane at 1.2 m/s^2, and is not above that of vehicles ahead
     left_m = max(net.lanes.length_m[lane] - s_m - 10.0, 1.0)
     veh.speed_mps[slot] = min(0.85 * allowed_speed(net, veh, slot), np.sqrt(2.0 * 1.2 * left_m))
     for j in range(veh.active.shape[0]):

@@ -1,4 +1,4 @@
-"""State of the vehicles and bicycles of a scene, their poses, and how they keep their distance."""
+"""State of the vehicles and bicycles of a scene, their poses, and car following."""
 
 import numpy as np
 from numba import njit
@@ -50,29 +50,28 @@ VEHICLE_DTYPE = np.dtype(
     ],
     align=True,
 )
-"""State of a vehicle or bicycle. Slot 0 of an array of them is the AV; the kernels change them in place.
+"""State of a vehicle or bicycle. Slot 0 of an array of them is the AV; kernels change them in place.
 
-active: 1 where the slot is in use; uid: number in the scene, never used twice; kind: CAR or BIKE; lane, s_m: lane or
-connector and position of the centre along it; accel_mps2: of the last step; connector: the one to be taken next, or the
-one it is on; last_connector: the one taken last, -1 before the first; held: 1 while it has the right of way on
-``connector``; old_lane, old_s_m: lane that is being left during a lane change, else -1, and the position along it;
-change_from_m: lateral offset at the start of the lane change, positive to the left; change_done_m, change_total_m:
-distance driven since then and distance it takes; cooldown_s: time before the next change may start;
-waited_s: time spent standing at the stop line; pace: factor on the
-speed limit; top_speed_mps: never exceeded; headway_s: wanted time gap; max_accel_mps2: wanted acceleration from
+active: 1 if the slot is in use; uid: number in the scene, never reused; kind: CAR or BIKE; lane, s_m: lane or connector
+and position of the centre along it; accel_mps2: acceleration of the last step; connector: the next or current one;
+last_connector: the previous one, -1 for none; held: 1 while it has the right of way on ``connector``; old_lane,
+old_s_m: lane that a lane change leaves, else -1, and the position along it; change_from_m: lateral offset at the start
+of the lane change, positive to the left; change_done_m, change_total_m: distance driven since then, and distance that
+it takes; cooldown_s: time until the next change may start; waited_s: time spent standing at the stop line; pace: factor
+on the speed limit; top_speed_mps: largest speed; headway_s: desired time gap; max_accel_mps2: desired acceleration from
 standstill; box: x, y, yaw, length, width.
 """
 
 
 @njit(nogil=True, cache=True)
 def is_connector(net: RoadNetwork, lane: int) -> bool:
-    """Tell whether a lane crosses an intersection."""
+    """Return whether a lane is a connector across an intersection."""
     return bool(net.lanes.kind[lane] == CAR_CONNECTOR or net.lanes.kind[lane] == BIKE_CONNECTOR)
 
 
 @njit(nogil=True, cache=True)
 def find_point(net: RoadNetwork, lane: int, s_m: float) -> tuple[int, float]:
-    """Return the point of a lane before an arc length, and the fraction of the way to the next point."""
+    """Return the point of a lane before an arc length, and the fraction of the distance to the next point."""
     low, high = net.lanes.first_point[lane], net.lanes.end_point[lane] - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -86,7 +85,7 @@ def find_point(net: RoadNetwork, lane: int, s_m: float) -> tuple[int, float]:
 
 @njit(nogil=True, cache=True)
 def neighbour_s(net: RoadNetwork, lane: int, s_m: float, other: int) -> float:
-    """Return the position along a parallel lane of the same road beside a position on this one, metres."""
+    """Return the position along a parallel lane of the same road next to a position on this one, metres."""
     point, fraction = find_point(net, lane, s_m)
     at = net.lanes.first_point[other] + point - net.lanes.first_point[lane]
     return float(net.points.s_m[at] + fraction * (net.points.s_m[at + 1] - net.points.s_m[at]))
@@ -97,7 +96,7 @@ def change_offset(veh: Records, i: int) -> tuple[float, float]:
     """Return the lateral offset from the lane centre during a lane change and its slope along the lane."""
     if veh.old_lane[i] < 0:
         return 0.0, 0.0
-    # the quintic 10 p^3 - 15 p^4 + 6 p^5 goes from 0 to 1 without slope or curvature at either end
+    # the quintic 10 p^3 - 15 p^4 + 6 p^5 rises from 0 to 1 with zero slope and curvature at both ends
     p = min(veh.change_done_m[i] / veh.change_total_m[i], 1.0)
     left_over = 1.0 - p * p * p * (10.0 - 15.0 * p + 6.0 * p * p)
     slope = -30.0 * p * p * (1.0 - p) ** 2 / veh.change_total_m[i]
@@ -121,9 +120,9 @@ def update_box(net: RoadNetwork, veh: Records, i: int) -> None:
 
 @njit(nogil=True, cache=True)
 def distance_ahead(net: RoadNetwork, lane: int, s_m: float, connector: int, other_lane: int, other_s_m: float) -> float:
-    """Return how far a position lies ahead along the path (lane, connector, lane behind it); far away when not on it.
+    """Return the distance ahead of a position along the path (lane, connector, next lane); a large number if it is off.
 
-    A position on another connector out of the same lane counts as long as the two have not parted.
+    A position on another connector from the same lane counts until the two diverge.
     """
     if other_lane == lane:
         return other_s_m - s_m if other_s_m > s_m else _FAR_M
@@ -145,10 +144,10 @@ def distance_ahead(net: RoadNetwork, lane: int, s_m: float, connector: int, othe
 
 @njit(nogil=True, cache=True)
 def find_leader(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float) -> tuple[float, int]:
-    """Return the bumper-to-bumper gap to the next vehicle ahead and its slot (-1: none).
+    """Return the bumper-to-bumper gap to the next vehicle ahead, and its slot (-1 for none).
 
-    Vehicles of a town know their lanes and positions along them, and one in a lane change counts in both lanes; those
-    of a log have boxes only, which :func:`l5kit.simulation.lanes.leaders.find_leader` looks for on paths.
+    Vehicles of a town know their lanes and positions, and count in both lanes during a lane change; for the boxes of
+    logged vehicles see :func:`l5kit.simulation.lanes.leaders.find_leader`, which searches along paths.
     """
     connector = veh.connector[i]
     if not is_connector(net, lane) and (connector < 0 or net.lanes.from_lane[connector] != lane):
@@ -169,7 +168,7 @@ def find_leader(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float) -
 
 @njit(nogil=True, cache=True)
 def idm_brake(veh: Records, i: int, gap_m: float, lead_speed_mps: float, min_gap_m: float, headway_s: float) -> float:
-    """Return the braking part of the intelligent driver model, m/s^2, for gaps of 0.1 m and more."""
+    """Return the interaction term of the intelligent driver model, m/s^2, for gaps of at least 0.1 m."""
     most_mps2 = veh.max_accel_mps2[i]
     wanted_m = wanted_gap(veh.speed_mps[i], lead_speed_mps, min_gap_m, headway_s, most_mps2, _COMFORT_BRAKE_MPS2)
     return float(-most_mps2 * (wanted_m / max(gap_m, 0.1)) ** 2)
@@ -177,10 +176,10 @@ def idm_brake(veh: Records, i: int, gap_m: float, lead_speed_mps: float, min_gap
 
 @njit(nogil=True, cache=True)
 def follow_accel(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float, free_accel: float) -> float:
-    """Return the acceleration that the vehicle ahead in a lane leaves of the wanted one, m/s^2.
+    """Return the free acceleration, reduced for the vehicle ahead in a lane, m/s^2.
 
-    A driver who is cut in on falls back gently: not much harder than it takes to adapt to the other's speed and
-    braking, as in the improved model of Kesting, Treiber, Helbing (2010).
+    After a cut-in the driver falls back gently, not much harder than adapting to the leader's speed and braking
+    requires, as in the improved model of Kesting, Treiber, Helbing (2010).
     """
     gap_m, leader = find_leader(net, veh, i, lane, s_m)
     if leader < 0:
@@ -188,7 +187,7 @@ def follow_accel(net: RoadNetwork, veh: Records, i: int, lane: int, s_m: float, 
     speed, lead_speed = veh.speed_mps[i], veh.speed_mps[leader]
     accel = free_accel + idm_brake(veh, i, gap_m, lead_speed, _MIN_GAP_M, veh.headway_s[i])
     opens = lead_speed > speed + 0.5 and gap_m > _MIN_GAP_M
-    # adapting takes (v - v_lead)^2 / (2 gap), and as much as the leader itself brakes
+    # adapting takes (v - v_lead)^2 / (2 gap), plus the braking of the leader
     if opens or gap_m > _MIN_GAP_M + _CALM_HEADWAY_S * speed:
         needed = max(speed - lead_speed, 0.0) ** 2 / (2.0 * max(gap_m - _MIN_GAP_M, 0.1)) - min(
             veh.accel_mps2[leader], 0.0
@@ -205,16 +204,16 @@ def to_stop_line(net: RoadNetwork, veh: Records, i: int) -> float:
 
 @njit(nogil=True, cache=True)
 def decision_distance(veh: Records, i: int) -> float:
-    """Return the distance from the stop line at which a driver decides to go on or begins to brake gently, metres."""
+    """Return the distance from the stop line at which a driver decides to proceed or starts to brake gently, metres."""
     return float(veh.speed_mps[i] ** 2 / 3.2 + 6.0)
 
 
 @njit(nogil=True, cache=True)
 def allowed_speed(net: RoadNetwork, veh: Records, i: int) -> float:
-    """Return the speed that the limit, the curve and the coming turn or yield sign allow, m/s."""
+    """Return the speed that the limit, the curve and the next turn or yield sign allow, m/s."""
     lane, connector = veh.lane[i], veh.connector[i]
     speed = min(net.lanes.speed_limit_mps[lane] * veh.pace[i], net.lanes.speed_cap_mps[lane] * min(veh.pace[i], 1.0))
-    # v^2 = v_end^2 + 2 a s: as fast as it can be to have the speed of the turn, or of a line to yield at, once there
+    # v^2 = v_end^2 + 2 a s: the largest speed that can be reduced to that of the turn, or of a yield line, in time
     if lane != connector:
         left_m = max(net.lanes.length_m[lane] - veh.s_m[i] - 1.0, 0.0)
         turn_speed = net.lanes.speed_cap_mps[connector] * min(veh.pace[i], 1.0)
@@ -226,7 +225,7 @@ def allowed_speed(net: RoadNetwork, veh: Records, i: int) -> float:
 
 @njit(nogil=True, cache=True)
 def driver_accel(net: RoadNetwork, veh: Records, i: int) -> float:
-    """Return how a driver accelerates who minds the limit, the vehicle ahead and a closed intersection, m/s^2."""
+    """Return the acceleration of a driver, from the limit, the vehicle ahead and a closed intersection, m/s^2."""
     speed, free_speed = veh.speed_mps[i], allowed_speed(net, veh, i)
     if speed > free_speed:
         accel = -min(2.5, (speed - free_speed) / 0.8)
@@ -235,7 +234,7 @@ def driver_accel(net: RoadNetwork, veh: Records, i: int) -> float:
     wanted = follow_accel(net, veh, i, veh.lane[i], veh.s_m[i], accel)
     if veh.old_lane[i] >= 0:
         wanted = min(wanted, follow_accel(net, veh, i, veh.old_lane[i], veh.old_s_m[i], accel))
-    # a line that may not be crossed is a standing vehicle, for which nobody brakes much harder than stopping takes
+    # a closed stop line acts as a standing vehicle, with braking not much harder than stopping requires
     if veh.held[i] == 0 and veh.lane[i] != veh.connector[i]:
         stopping, line_m = accel, to_stop_line(net, veh, i)
         if line_m <= decision_distance(veh, i):
@@ -244,7 +243,7 @@ def driver_accel(net: RoadNetwork, veh: Records, i: int) -> float:
             stopping = max(stopping, -1.2 * needed - 0.4)
         wanted = min(wanted, stopping)
 
-    # the acceleration and its change since the last step are bounded; emergency braking may start at once
+    # bound the acceleration and its change since the last step; emergency braking may start at once
     drop, last = _MAX_BRAKE_STEP_MPS2 if wanted > -4.0 else 3.0, veh.accel_mps2[i]
     if speed < 0.05:
         last = max(last, 0.0)
@@ -254,13 +253,13 @@ def driver_accel(net: RoadNetwork, veh: Records, i: int) -> float:
 
 @njit(nogil=True, cache=True)
 def through_weight(i: int) -> float:
-    """Return how much likelier a vehicle goes straight on than it turns; the AV turns more often than others."""
+    """Return the weight of going straight on relative to a turn; the AV turns more often than others."""
     return _AV_THROUGH_WEIGHT if i == AV_SLOT else _THROUGH_WEIGHT
 
 
 @njit(nogil=True, cache=True)
 def pick_connector(net: RoadNetwork, lane: int, through_weight: float, rng: np.random.Generator) -> int:
-    """Choose one of the connectors behind a road lane; the way straight on has another weight than the turns."""
+    """Choose a random connector after a road lane; going straight on has another weight than turning."""
     first, end = net.lanes.next_first[lane], net.lanes.next_end[lane]
     total = 0.0
     for k in range(first, end):
@@ -275,7 +274,7 @@ def pick_connector(net: RoadNetwork, lane: int, through_weight: float, rng: np.r
 
 @njit(nogil=True, cache=True)
 def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) -> None:
-    """Move a vehicle along its path by its speed for one step of 0.1 s, with the acceleration already in its state."""
+    """Move a vehicle along its path for one step of 0.1 s, with the acceleration in its state."""
     before = veh.speed_mps[i]
     after = max(0.0, before + 0.1 * veh.accel_mps2[i])
     step_m = 0.05 * (before + after) * np.cos(np.arctan(change_offset(veh, i)[1]))
@@ -289,7 +288,7 @@ def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) ->
         veh.change_done_m[i] += step_m
         if veh.change_done_m[i] >= veh.change_total_m[i]:
             veh.old_lane[i] = -1
-    # behind a road lane comes the connector that was chosen on the way in, behind a connector a road lane
+    # a road lane is followed by the connector chosen at its start, a connector by a road lane
     lane = veh.lane[i]
     if veh.s_m[i] >= net.lanes.length_m[lane]:
         veh.s_m[i] -= net.lanes.length_m[lane]
@@ -304,5 +303,5 @@ def advance(net: RoadNetwork, veh: Records, i: int, rng: np.random.Generator) ->
 
 @njit(nogil=True, cache=True)
 def change_length(veh: Records, i: int) -> float:
-    """Return the distance that a lane change takes at the present speed, metres."""
+    """Return the distance that a lane change takes at the current speed, metres."""
     return float(max(3.3 * veh.speed_mps[i], 18.0))

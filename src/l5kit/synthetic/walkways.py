@@ -1,4 +1,4 @@
-"""Sides of streets: walkways, the paths of pedestrians, parking bays, and what a perception system calls unknown."""
+"""Roadsides: sidewalks, paths of pedestrians, parking bays, and clutter of unknown class."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,7 +33,7 @@ _Corner = tuple[int, int, int]
 
 
 class _Crossing(NamedTuple):
-    """A crosswalk on a path: the kerbs it leads from and to, its number, and whether it is walked from its start."""
+    """A crosswalk on a path: start and end kerb, its index, and whether it is walked from its first end."""
 
     here_m: Float64Array
     there_m: Float64Array
@@ -46,8 +46,8 @@ class WalkingPath:
     """A path of a pedestrian.
 
     Args:
-        path_m: points 0.5 m apart, (n, 2).
-        crossings: start and end along the path, metres, the crosswalk, and whether it is crossed from its first end.
+        path_m: Points at 0.5 m, (n, 2).
+        crossings: Start and end along the path, metres, the crosswalk, and whether it is walked from its first end.
     """
 
     path_m: Float64Array
@@ -55,8 +55,8 @@ class WalkingPath:
 
 
 def make_walking_paths(plan: TownPlan, net: RoadNetwork, *, count: int, rng: np.random.Generator) -> list[WalkingPath]:
-    """Draw paths that start on a sidewalk and go on at random, around corners and over crosswalks."""
-    # the middle lines of the sidewalks, right and left of each road in turn, (n, 2) each
+    """Generate random paths that start on a sidewalk and continue around corners and over crosswalks."""
+    # centre lines of the sidewalks, right and left of each road in turn, (n, 2) each
     sidewalks = []
     for road in plan.roads:
         reach_m = road.half_width_m + PARKING_WIDTH_M + SIDEWALK_WIDTH_M / 2
@@ -75,7 +75,7 @@ def _corner_point(plan: TownPlan, corner: _Corner) -> Float64Array:
 
 
 def _sidewalk_from(plan: TownPlan, sidewalks: list[Float64Array], corner: _Corner) -> tuple[Float64Array, _Corner]:
-    """Return the sidewalk that leads away from a corner, and the corner at its other end."""
+    """Return the sidewalk that starts at a corner, and the corner at its other end."""
     node, arm, side = corner
     index = int(plan.arm_road[node, arm])
     road = plan.roads[index]
@@ -95,13 +95,13 @@ def _random_path(
     first = len(line) - 6 - int(rng.uniform(_MIN_START_M, len(line) - 15))
     pieces = [line[max(first, 4) : -5]]
     crossed: list[_Crossing] = []
-    # at each corner one crosses the road, leaves along the sidewalk there, or goes around the corner without crossing;
-    # nobody crosses twice in a row or walks back along the sidewalk that led there
+    # At each corner, cross the road, leave along the sidewalk, or go around the corner without crossing. Never cross
+    # twice in a row, or return along the same sidewalk.
     may_cross, may_leave = True, False
     while sum(line_lengths(piece)[-1] for piece in pieces if len(piece) > 1) < 1.3 * _PATH_LENGTH_M:
         here = _corner_point(plan, corner)
         crosswalk = int(net.arm_crosswalk[corner[0], corner[1]])
-        # the corner that is reached without crossing a road; None where the roads leave too wide an angle
+        # the next corner without crossing a road; None if the roads leave too wide an angle
         node, arm, side = corner
         others = [(arm + side * steps) % NUM_ARMS for steps in range(1, 3)]
         around = next(((node, other, -side) for other in others if plan.arm_road[node, other] >= 0), None)
@@ -131,14 +131,14 @@ def _resample(line_m: Float64Array) -> Float64Array:
 
 def _finish_path(corners_m: Float64Array, crossed: list[_Crossing], offset_m: float) -> WalkingPath:
     """Round the corners, keep to the right, and find the crossings on the finished path."""
-    # a mean over five points, 2 m, rounds the corners; the ends are repeated, so that they stay
+    # a moving average over five points, 2 m, rounds the corners; repeating the ends keeps them in place
     path = _resample(corners_m)
     window = np.ones(5) / 5
     padded = np.concatenate([path[:1], path[:1], path, path[-1:], path[-1:]])
     smooth = np.stack([np.convolve(padded[:, axis], window, mode="valid") for axis in (0, 1)], axis=1)
     path = _resample(offset_line(smooth, -offset_m))[:_PATH_POINTS]
-    # the path moved and may be cut: a crossing counts if both kerbs are passed on it, one after the other, and a path
-    # that would end on a crosswalk ends before it
+    # The path has moved and may be cut: a crossing counts if the path passes both kerbs in order. A path that would end
+    # on a crosswalk is cut before it.
     crossings: list[tuple[float, float, int, bool]] = []
     after = 0
     for here, there, crosswalk, forward in crossed:
@@ -155,7 +155,7 @@ def _finish_path(corners_m: Float64Array, crossed: list[_Crossing], offset_m: fl
 
 
 def _first_pass(path_m: Float64Array, after: int, point_m: Float64Array) -> int | None:
-    """Return the point at which a path first comes closest to another one after some point, None if it stays away."""
+    """Return the index at which a path, from ``after`` on, first comes closest to a point; None if it stays away."""
     apart_m = np.hypot(*(path_m[after:] - point_m).T)
     near = np.nonzero(apart_m < _PASS_M)[0]
     if not len(near):
@@ -168,10 +168,10 @@ def _first_pass(path_m: Float64Array, after: int, point_m: Float64Array) -> int 
 def choose_pedestrians(
     paths: list[WalkingPath], *, around_m: Float64Array, share: float, first_uid: int, rng: np.random.Generator
 ) -> Pedestrians:
-    """Put pedestrians at the beginning of a share of the paths near a point, no two on the same spot."""
+    """Place pedestrians at the starts of a share of the paths near a point, never two at the same spot."""
     starts = np.array([path.path_m[0] for path in paths])
     near = np.nonzero(np.hypot(*(starts - around_m).T) < _REACH_M)[0]
-    # of those who would start close to each other the first one is kept
+    # of starts close to each other, keep the first
     chosen: list[int] = []
     for index in near[rng.random(len(near)) < share].tolist():
         if not chosen or np.hypot(*(starts[chosen] - starts[index]).T).min() > _APART_M:
@@ -198,12 +198,12 @@ def choose_pedestrians(
 
 @dataclass(frozen=True)
 class StreetObjects:
-    """Things beside the roads of a town.
+    """Objects beside the roads of a town.
 
     Args:
         bays: x, y, yaw of parking bays, (B, 3).
-        clutter: x, y, yaw, length, width of clutter, no two overlapping, (K, 5).
-        clutter_height_m: heights, (K,).
+        clutter: x, y, yaw, length, width of clutter, without overlaps, (K, 5).
+        clutter_height_m: Heights, (K,).
     """
 
     bays: Float64Array
@@ -212,8 +212,8 @@ class StreetObjects:
 
 
 def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetObjects:
-    """Lay out parking bays along most roads, and clutter behind the sidewalks."""
-    # bays along both sides of a road, in which cars face the way that the traffic goes there
+    """Place parking bays along most roads, and clutter beyond the sidewalks."""
+    # bays along both sides of a road, with cars in the direction of the traffic
     bays = [np.zeros((0, 3))]
     for road in plan.roads:
         if rng.random() >= _ROADS_WITH_PARKING:
@@ -224,8 +224,8 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
             at = np.arange(_BAY_END_M, s[-1] - _BAY_END_M, _BAY_LENGTH_M)
             bays.append(interpolated(at, s, *line.T, yaw))
 
-    # poles, bins, bushes and hedges behind the sidewalks: fewer farther away, of log-normal sizes, some of them long;
-    # each lies as far out as half its diagonal needs
+    # Poles, bins, bushes and hedges beyond the sidewalks: fewer with distance, of log-normal sizes, some of them long.
+    # Half the diagonal is added to the distance.
     pieces = []
     for road, side in ((road, side) for road in plan.roads for side in (-1, 1)):
         count = int(_CLUTTER_PER_M * len(road.centre_m))
@@ -239,7 +239,7 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
         pieces.append(np.concatenate([positions_m, (yaw + rng.normal(0, 0.3, count))[:, None], size], axis=1))
     clutter = np.concatenate(pieces)
 
-    # clutter stays that touches neither a road, a sidewalk nor an intersection; all roads of a kind are equally wide
+    # keep clutter that touches neither a road, a sidewalk nor an intersection; roads of a kind have the same width
     radius_m = np.hypot(clutter[:, 3], clutter[:, 4]) / 2
     free = np.ones(len(clutter), bool)
     for is_arterial in (False, True):
@@ -251,7 +251,7 @@ def lay_out_street_objects(plan: TownPlan, rng: np.random.Generator) -> StreetOb
     is_kept = free & (distance_m > plan.setback_m[node] + 5.0 + radius_m)
     clutter, radius_m = clutter[is_kept], radius_m[is_kept]
 
-    # and of what is left each piece that keeps clear of all kept earlier ones
+    # then keep pieces that do not touch an earlier kept one
     pairs = cKDTree(clutter[:, :2]).query_pairs(2 * float(radius_m.max(initial=0.0)) + 0.1, output_type="ndarray")
     apart_m = np.hypot(*(clutter[pairs[:, 0], :2] - clutter[pairs[:, 1], :2]).T)
     close = pairs[apart_m < radius_m[pairs].sum(axis=1) + 0.05]

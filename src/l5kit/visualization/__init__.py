@@ -1,4 +1,4 @@
-"""Scenes and samples shown in notebooks, trajectories drawn into rasters, and pictures written as files."""
+"""Pictures of scenes and samples: in notebooks, as files, and trajectories drawn into rasters."""
 
 import lazy_loader
 

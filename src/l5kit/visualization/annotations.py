@@ -1,4 +1,4 @@
-"""Boxes outlined and named in a raster."""
+"""Outlines and labels of boxes in a raster."""
 
 import cv2
 import numpy as np
@@ -9,7 +9,7 @@ from l5kit.visualization.images import as_rgb
 from l5kit.visualization.text import draw_text, text_size_px
 
 _SHIFT = 4
-"""Fractional bits of a pixel that OpenCV draws with."""
+"""Fractional bits of the pixel coordinates for OpenCV."""
 _FAR_OUTSIDE_PX = 1e6
 _INK: tuple[int, int, int] = (255, 255, 255)
 _INK_OUTLINE: tuple[int, int, int] = (20, 20, 20)
@@ -18,19 +18,19 @@ _INK_OUTLINE: tuple[int, int, int] = (20, 20, 20)
 def draw_box_outlines(
     image: NumericArray, corners_px: NumericArray, *, rgb_color: tuple[int, int, int], thickness: int = 1
 ) -> UInt8Array:
-    """Return a copy of the picture with the outline of every box.
+    """Return a copy of the picture with the outlines of all boxes.
 
     Args:
-        image: uint8 picture of a form that :func:`l5kit.visualization.images.as_rgb` takes.
+        image: uint8 picture in any form that :func:`l5kit.visualization.images.as_rgb` accepts.
         corners_px: ``[N, 4, 2]`` corners of each box in order, as (column, row).
-        rgb_color: 0 to 255 each.
-        thickness: Of the lines, in pixels.
+        rgb_color: Red, green and blue, each 0 to 255.
+        thickness: Line width in pixels.
 
     Returns:
         uint8 ``[H, W, 3]``.
 
     Raises:
-        InvalidArgumentError: Corners of another shape or not finite, or a picture of another form.
+        InvalidArgumentError: Corners or picture have a wrong form, or corners are not finite.
     """
     corners = _checked_corners(corners_px)
     canvas = as_rgb(image).copy()
@@ -43,20 +43,20 @@ def draw_box_outlines(
 def draw_box_labels(
     image: NumericArray, corners_px: NumericArray, *, texts: list[str], size_px: int = 11
 ) -> UInt8Array:
-    """Return a copy of the picture with a text centred over every box whose middle is in the picture.
+    """Return a copy of the picture with a text centred above every box whose centre is in the picture.
 
     Args:
-        image: uint8 picture of a form that :func:`l5kit.visualization.images.as_rgb` takes.
+        image: uint8 picture in any form that :func:`l5kit.visualization.images.as_rgb` accepts.
         corners_px: ``[N, 4, 2]`` corners of each box, as (column, row).
         texts: N lines.
-        size_px: Height of the typeface.
+        size_px: Font size.
 
     Returns:
         uint8 ``[H, W, 3]``.
 
     Raises:
-        InvalidArgumentError: Corners of another shape or not finite, another number of texts, or a picture of another
-            form.
+        InvalidArgumentError: Corners or picture have a wrong form, corners are not finite, or there is not one text
+            per box.
     """
     corners = _checked_corners(corners_px)
     if len(texts) != len(corners):
@@ -65,7 +65,7 @@ def draw_box_labels(
     height, width = canvas.shape[:2]
     middles = corners.mean(axis=1)
     shown = np.flatnonzero(np.all((middles >= 0) & (middles < (width, height)), axis=1)).tolist()
-    # a text stands above the highest corner of its box, but not outside of the picture
+    # a text is above the highest corner of its box, clipped to the picture
     anchors_px = np.zeros((len(shown), 2))
     for anchor_px, box in zip(anchors_px, shown, strict=True):
         text_width, text_height = text_size_px(texts[box], size_px=size_px)
@@ -82,5 +82,5 @@ def _checked_corners(corners_px: NumericArray) -> NumericArray:
     if corners.ndim != 3 or corners.shape[1:] != (4, 2):
         raise InvalidArgumentError(f"corners_px has the shape {corners.shape}; allowed is [N, 4, 2]")
     if not np.isfinite(corners).all():
-        raise InvalidArgumentError("corners_px has a value that is not finite; leave that box out")
+        raise InvalidArgumentError("corners_px has a value that is not finite; remove that box")
     return corners

@@ -1,4 +1,4 @@
-"""Many pictures on one sheet."""
+"""Contact sheet: many pictures in rows on one sheet."""
 
 from collections.abc import Sequence
 
@@ -18,22 +18,22 @@ _TITLE_GAP_PX = 6
 def contact_sheet(
     images: Sequence[NumericArray], *, titles: Sequence[str], columns: int, title_size_px: int = 15
 ) -> UInt8Array:
-    """Return one picture that shows all given ones in rows, each with its title above it.
+    """Return one picture with all given ones in rows, each below its title.
 
-    Every cell is as wide and as high as the largest picture; smaller ones stand in the middle of theirs, and a title
-    that is too long for its cell ends in an ellipsis.
+    All cells have the size of the largest picture; smaller pictures are centred in their cells, and titles that are too
+    long for a cell end in an ellipsis.
 
     Args:
-        images: N uint8 pictures of forms that :func:`l5kit.visualization.images.as_rgb` takes, of any sizes.
+        images: N uint8 pictures in any form that :func:`l5kit.visualization.images.as_rgb` accepts, of any sizes.
         titles: N lines.
-        columns: Pictures in a row.
-        title_size_px: Height of the typeface.
+        columns: Pictures per row.
+        title_size_px: Font size.
 
     Returns:
         uint8 ``[H, W, 3]``.
 
     Raises:
-        InvalidArgumentError: No picture, another number of titles, no column, or a picture of another form.
+        InvalidArgumentError: There is no picture, not one title per picture, no column, or a picture of wrong form.
     """
     if len(images) == 0 or len(titles) != len(images):
         raise InvalidArgumentError(
@@ -45,12 +45,12 @@ def contact_sheet(
     title_height_px = text_size_px("", size_px=title_size_px)[1] + _TITLE_GAP_PX
     height_px = max(picture.shape[0] for picture in pictures)
     width_px = max(picture.shape[1] for picture in pictures)
-    # no more rows and columns than there are pictures for, and how far it is from one cell to the next
+    # number of rows and columns that are needed, and distance between cells
     rows, columns = -(-len(pictures) // columns), min(columns, len(pictures))
     step_px = (title_height_px + height_px + _GAP_PX, width_px + _GAP_PX)
 
     sheet = np.full((_GAP_PX + rows * step_px[0], _GAP_PX + columns * step_px[1], 3), _GROUND_RGB, dtype=np.uint8)
-    # left upper corners of the cells as (row, column), in the order of reading
+    # left upper corners of the cells as (row, column), in reading order
     corners = _GAP_PX + np.stack(np.divmod(np.arange(len(pictures)), columns), axis=1) * step_px
     for picture, (top, left) in zip(pictures, corners.tolist(), strict=True):
         row = top + title_height_px + (height_px - picture.shape[0]) // 2

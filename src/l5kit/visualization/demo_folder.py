@@ -1,4 +1,4 @@
-"""The folder that a demo leaves behind: a film, a failure, a drive to play, and a page with the numbers."""
+"""Output folder of a demo: a film, a failure, an interactive drive, and a page with the numbers."""
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ _COLOURS = (
 )
 
 DEMO_FILES: Final = ("drive.gif", "failure.png", "drive.html", "index.html")
-"""Names of the files of a demo, as the fields of :class:`DemoFolder`."""
+"""Names of the files of a demo, in the order of the fields of :class:`DemoFolder`."""
 
 SCORE_COLUMNS: Final = ("Metric", "Mean", "Scenes below 1")
 
@@ -40,10 +40,10 @@ class DemoFolder:
     """The files of a demo.
 
     Attributes:
-        film: GIF of some seconds of a drive.
-        failure: PNG of a failure; None where nothing fails.
-        drive: HTML in which the drive of the film is played, the page of the viewer.
-        page: HTML that shows film and failure with the numbers.
+        film: GIF of a few seconds of a drive.
+        failure: PNG of a failure; None if nothing fails.
+        drive: HTML viewer page that plays the drive of the film.
+        page: HTML page with film, failure and numbers.
     """
 
     film: Path
@@ -58,7 +58,7 @@ class FailurePicture:
 
     Attributes:
         picture: RGB ``[H, W, 3]``.
-        title: What fails, and where.
+        title: Kind of failure, scene and frame.
     """
 
     picture: UInt8Array
@@ -75,16 +75,16 @@ def write_demo_folder(
     footer: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> DemoFolder:
-    """Draw the pictures of drives and write them with the pages into a folder; older ones are replaced.
+    """Draw pictures of drives and write them and the pages into a folder, replacing older files.
 
     Args:
         folder: An existing folder.
-        drives: What a planner has driven.
-        failing: The same scenes, driven by one that fails.
-        facts: What the log holds, names and values.
-        speeds: How fast it samples.
+        drives: Simulation of a planner.
+        failing: Simulation of the same scenes with a planner that fails.
+        facts: Names and values of the contents of the log.
+        speeds: Sampling speeds.
         footer: Sentences at the end of the page.
-        progress: Called with the number of pictures of the film done and of all.
+        progress: Called with the numbers of finished and of all pictures of the film.
 
     Raises:
         InvalidArgumentError: Nothing was driven.
@@ -93,7 +93,7 @@ def write_demo_folder(
     film_path, failure_path, drive_path, page_path = (folder / name for name in DEMO_FILES)
     film = draw_drive(drives, progress=progress)
     height, width = film.pictures[0].shape[:2]
-    write_gif(film_path, film.pictures, (width, height), fps=min(film.frames_per_s, 100.0))  # a GIF can no more
+    write_gif(film_path, film.pictures, (width, height), fps=min(film.frames_per_s, 100.0))  # upper limit of GIF
     figures = [PageFigure(film_path, f"{drives.scores['planner']} drives {film.title}", _COLOURS)]
 
     failure = draw_failure(failing)
@@ -103,7 +103,7 @@ def write_demo_folder(
         caption = f"The same scenes, driven by {failing.scores['planner']}. Of boxes that overlap, both are seen."
         figures.append(PageFigure(failure_path, failure.title, caption))
 
-    # one scene as the viewer plays it, and all of it on a page of numbers
+    # the drive of the film in the viewer, and a page with all numbers
     sampled = (
         "One process, samples in random order, image included, "
         f"on Python {platform.python_version()}, {platform.system()} {platform.machine()}."
@@ -128,7 +128,7 @@ def write_demo_folder(
 
 
 def score_rows(drives: SimulationFolder) -> list[list[str]]:
-    """Return a line of cells for each metric of a simulation that applies."""
+    """Return a row of cells for each applicable metric of a simulation."""
     rows = []
     for metric in drives.metrics:
         values = [value for value in (result.metrics.get(metric.name) for result in drives.scenes) if value is not None]
@@ -152,7 +152,7 @@ def draw_drive(
     Args:
         folder: The simulation, with at least one driven frame.
         num_frames: Number of pictures, or all frames of a shorter scene.
-        progress: Called with the number of pictures done and of all.
+        progress: Called with the numbers of finished and of all pictures.
 
     Raises:
         InvalidArgumentError: Nothing was driven.
@@ -164,7 +164,7 @@ def draw_drive(
 
 
 def draw_failure(folder: SimulationFolder) -> FailurePicture | None:
-    """Return the first frame of the worst failure, a collision at fault if there is one; None where nothing fails."""
+    """Return the first frame of the worst failure, preferably a collision at fault; None if nothing fails."""
     files = folder.files()
     driven = ChunkedDataset(files.dataset).open()
     reader = DriveReader(folder)
@@ -174,7 +174,7 @@ def draw_failure(folder: SimulationFolder) -> FailurePicture | None:
         assert result.position is not None
         drive = reader.read(result.position, read_scene_arrays(driven, result.position))
         for failure in drive.failures:
-            # collisions at fault first, then other collisions, then the lowest score and what came first
+            # collisions at fault first, then other collisions, then the lowest score, then the earliest
             is_other = failure.kind != "collision_at_fault"
             rank = (is_other, failure.track_id is None, result.score or 0.0, result.scene, failure.first_frame)
             failures.append((rank, result, failure))

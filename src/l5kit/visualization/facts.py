@@ -1,4 +1,4 @@
-"""What a dataset and its map hold, in names and values for tables and pages."""
+"""Contents of a dataset and its map, as names and values for tables and pages."""
 
 from l5kit.data.dataset_files import DatasetFiles
 from l5kit.data.dataset_summary import DatasetSummary
@@ -8,7 +8,7 @@ from l5kit.data.texts import duration_text
 
 
 def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
-    """Return names and values of what a dataset holds, and of what its log tells of itself."""
+    """Return names and values of the contents of a dataset and of the facts of its log."""
     of_sources = {f"Source, {name}": text for source in facts.sources for name, text in source.items()}
     return {
         "Scenes": f"{summary.num_scenes:,}",
@@ -25,9 +25,9 @@ def summary_facts(summary: DatasetSummary, facts: LogFacts) -> dict[str, str]:
 
 
 def map_counts(files: DatasetFiles) -> dict[str, int]:
-    """Return the numbers of lanes and crosswalks that the semantic map has; empty without a map or meta.json.
+    """Return the numbers of lanes and crosswalks of the semantic map; empty without a map or meta.json.
 
-    Of many maps it is their number, as all of them would have to be read.
+    For a folder of maps it is the number of maps, since counting lanes would read all of them.
 
     Raises:
         ConfigError: meta.json has no matrix ``world_to_ecef``.
@@ -43,5 +43,5 @@ def map_counts(files: DatasetFiles) -> dict[str, int]:
 
 
 def map_facts(files: DatasetFiles) -> dict[str, str]:
-    """Return names and values of what :func:`map_counts` counts."""
+    """Return names and values for the counts of :func:`map_counts`."""
     return {f"{kind.capitalize()} on the map": f"{count:,}" for kind, count in map_counts(files).items()}

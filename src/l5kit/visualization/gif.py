@@ -15,9 +15,9 @@ from l5kit.visualization.images import checked_resolution, rgb_frames
 __all__ = ["write_gif"]
 
 _TICKS_PER_SECOND = 100
-"""The format counts time in hundredths of a second."""
+"""Resolution of time in a GIF."""
 _SLOWEST_FPS = 0.01
-"""The format holds at most 655 seconds a frame."""
+"""A GIF shows a frame for at most 655 seconds."""
 
 
 def write_gif(
@@ -28,39 +28,39 @@ def write_gif(
     loop: int = 0,
     interpolation: int = cv2.INTER_CUBIC,
 ) -> None:
-    """Write pictures as an animated GIF whose playing time is the number of pictures divided by ``fps``.
+    """Write pictures as an animated GIF with a playing time of the number of pictures divided by ``fps``.
 
-    Equal neighbours are stored once and stay longer. Pictures are taken one at a time. The file appears complete or not
-    at all, and equal pictures give equal files as long as Pillow is of one version.
+    Equal successive pictures are stored once with a longer duration. Pictures are consumed one at a time. The file
+    appears complete or not at all. Equal pictures give equal files with the same version of Pillow.
 
     Args:
         output_filepath: The file to write; an older one is replaced.
         images: uint8 pictures, RGB ``[H, W, 3]``, channel-first ``[3, H, W]`` or grayscale ``[H, W]``, of any sizes.
         resolution: ``(width, height)`` in pixels; pictures of another size are resized.
         fps: Frames per second, 0.01 to 100. Browsers slow down above 50.
-        loop: How often it is repeated; 0 is without end.
+        loop: Number of repetitions; 0 repeats forever.
         interpolation: OpenCV's interpolation flag for resizing.
 
     Raises:
-        InvalidArgumentError: No picture, a picture that is not uint8 or of another shape, or a wrong resolution or
-            rate.
+        InvalidArgumentError: There is no picture, a picture is not uint8 or of wrong shape, or resolution or rate are
+            out of range.
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
-        PermissionError: That folder may not be written to.
+        PermissionError: The folder is not writable.
     """
     if not _SLOWEST_FPS <= fps <= _TICKS_PER_SECOND:
         raise InvalidArgumentError(
-            f"fps is {fps}; allowed in a GIF are {_SLOWEST_FPS} to {_TICKS_PER_SECOND} frames a second"
+            f"fps is {fps}; allowed in a GIF are {_SLOWEST_FPS} to {_TICKS_PER_SECOND} frames per second"
         )
     frames = timed_frames(rgb_frames(images, checked_resolution(resolution), interpolation), fps)
     with replaced_when_complete(output_filepath) as path:
-        path.touch()  # a folder that may not be written to is found before pictures are drawn for nothing
+        path.touch()  # fail on a read-only folder before drawing the pictures
         next(frames).save(path, format="GIF", save_all=True, append_images=frames, loop=loop, comment=b"l5kit")
 
 
 def timed_frames(frames: Iterable[UInt8Array], fps: float) -> Iterator[Image.Image]:
-    """Yield frames as pictures whose ``info["duration"]`` is how long they stay, milliseconds.
+    """Yield frames as pictures with their duration in milliseconds in ``info["duration"]``.
 
-    These are whole hundredths of a second, and their sum does not drift from the frame rate.
+    Durations are whole hundredths of a second, and their sum does not drift from the frame rate.
     """
     for index, frame in enumerate(frames):
         start, end = np.rint(np.array([index, index + 1]) * (_TICKS_PER_SECOND / fps)).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""Pictures in the one form that all writers take: RGB, channels last, uint8, of a given size; and PNG files."""
+"""Conversion of pictures to the common form of all writers (RGB, channels last, uint8), and PNG files."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -14,25 +14,25 @@ from l5kit.errors import InvalidArgumentError
 
 
 def as_rgb(image: NumericArray, *, name: str = "image") -> UInt8Array:
-    """Return the picture with three channels, channels last.
+    """Return a picture with three channels, channels last.
 
-    The last axis is looked at first, so a colour picture of height 3 is not taken for a channel-first one.
+    The last axis is checked first, so that a colour picture of height 3 is not mistaken for a channel-first one.
 
     Args:
         image: uint8, RGB ``[H, W, 3]``, channel-first RGB ``[3, H, W]``, or grayscale ``[H, W]`` or ``[H, W, 1]``.
-        name: What an error calls the picture.
+        name: Name of the picture in error texts.
 
     Returns:
-        uint8 ``[H, W, 3]``, contiguous; the input itself where it already is that.
+        uint8 ``[H, W, 3]``, contiguous; the input itself if possible.
 
     Raises:
-        InvalidArgumentError: Another type or shape, or no pixel at all.
+        InvalidArgumentError: The picture has another type or shape, or no pixels.
     """
     image = np.asarray(image)
     if image.dtype != np.uint8:
         raise InvalidArgumentError(
-            f"{name} is of type {image.dtype}, and pictures are uint8 with values 0 to 255; "
-            "a raster with values in [0, 1] becomes one with rasterizer.to_rgb(...)"
+            f"{name} is of type {image.dtype}, but pictures are uint8 with values 0 to 255; "
+            "convert a raster with values in [0, 1] by rasterizer.to_rgb(...)"
         )
     if image.size and image.ndim == 3 and image.shape[-1] == 3:
         return np.ascontiguousarray(image)
@@ -60,7 +60,7 @@ def checked_resolution(resolution: Iterable[int]) -> tuple[int, int]:
 
 
 def rgb_frames(images: Iterable[NumericArray], resolution: tuple[int, int], interpolation: int) -> Iterator[UInt8Array]:
-    """Yield every picture as uint8 ``[height, width, 3]``, one at a time; itself where it already is that.
+    """Yield every picture as uint8 ``[height, width, 3]``, one at a time; unchanged if it has this form.
 
     Raises:
         InvalidArgumentError: A picture that :func:`as_rgb` refuses, or no picture at all.
@@ -76,14 +76,14 @@ def rgb_frames(images: Iterable[NumericArray], resolution: tuple[int, int], inte
 
 
 def write_png(output_filepath: str | os.PathLike[str], image: NumericArray) -> None:
-    """Write one picture as a PNG file without loss; equal pictures give equal files, and no file is ever half written.
+    """Write a picture as a PNG file, complete or not at all; equal pictures give equal files.
 
     Args:
         output_filepath: The file to write; an older one is replaced.
         image: uint8, RGB ``[H, W, 3]``, channel-first ``[3, H, W]`` or grayscale ``[H, W]``.
 
     Raises:
-        InvalidArgumentError: A picture that is not uint8 or of another shape.
+        InvalidArgumentError: The picture is not uint8, or of wrong shape.
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
     """
     picture, mark = Image.fromarray(as_rgb(image)), PngInfo()

@@ -1,4 +1,4 @@
-"""Drawings of lines, dots, areas and words, as a list of shapes that becomes an SVG or a picture."""
+"""Drawings of lines, dots, areas and words, as lists of shapes that are written as SVG or pictures."""
 
 import os
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ from l5kit.visualization.text import draw_text, text_size_px
 
 _FONT: Final = 'system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", sans-serif'
 _SCALE: Final = 2
-"""Pixels of a picture for each of the drawing, so that it is sharp in print and on fine screens."""
+"""Pixels of a picture per pixel of the drawing, for sharp prints and high-resolution screens."""
 
 _SHIFT: Final = 4
-"""Bits behind the point of the positions that OpenCV takes."""
+"""Fractional bits of the positions for OpenCV."""
 
 
 @dataclass(frozen=True)
 class Area:
-    """A rectangle: left upper corner, width and height in pixels, and its colour such as ``#1f77b4``."""
+    """A rectangle: left upper corner, width and height in pixels, and a colour such as ``#1f77b4``."""
 
     x: float
     y: float
@@ -102,7 +102,7 @@ class Word:
 
     @property
     def corner_px(self) -> tuple[float, float]:
-        """Its left upper corner in the picture."""
+        """Left upper corner in the picture."""
         width, height = text_size_px(self.text, size_px=_SCALE * self.size)
         back = {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
         return _SCALE * self.x - back * width, _SCALE * self.y - 0.56 * height
@@ -119,13 +119,13 @@ Shape: TypeAlias = Area | Line | Dot | Word
 
 @dataclass(frozen=True)
 class Drawing:
-    """Shapes on white, of which later ones are drawn over earlier ones; a notebook shows it.
+    """Shapes on a white ground, later ones above earlier ones; notebooks display it.
 
     Attributes:
-        width: In pixels.
-        height: Likewise.
-        shapes: What is drawn.
-        title: What it shows, for those who do not see it.
+        width: Width in pixels.
+        height: Height in pixels.
+        shapes: The shapes.
+        title: Description for screen readers.
     """
 
     width: int
@@ -134,7 +134,7 @@ class Drawing:
     title: str = ""
 
     def svg(self) -> str:
-        """Return it as the text of an SVG file."""
+        """Return the drawing as the text of an SVG file."""
         size = {"width": str(self.width), "height": str(self.height), "viewBox": f"0 0 {self.width} {self.height}"}
         root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "font-family": _FONT})
         ElementTree.SubElement(root, "title").text = self.title
@@ -145,12 +145,12 @@ class Drawing:
         return ElementTree.tostring(root, encoding="unicode")
 
     def image(self) -> UInt8Array:
-        """Return it as a picture of twice as many pixels, RGB, uint8 (H, W, 3)."""
+        """Return the drawing as a picture with twice the pixels per side, RGB, uint8 (H, W, 3)."""
         image = np.full((_SCALE * self.height, _SCALE * self.width, 3), 255, np.uint8)
         for shape in self.shapes:
             if not isinstance(shape, Word):
                 shape.paint(image)
-        # words of one colour and size are drawn at once, over all else
+        # words of one colour and size are drawn together, above all other shapes
         kinds = dict.fromkeys((each.color, each.size) for each in self._words())
         for color, size in kinds:
             words = [each for each in self._words() if (each.color, each.size) == (color, size)]
@@ -160,11 +160,11 @@ class Drawing:
         return image
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a ``.png`` or ``.svg``; an older file is replaced.
+        """Write the drawing as a ``.png`` or ``.svg`` file, replacing an older one.
 
         Raises:
-            InvalidArgumentError: The file has another ending.
-            FileNotFoundError: Its folder does not exist.
+            InvalidArgumentError: The file has another extension.
+            FileNotFoundError: The folder of the file does not exist.
         """
         ending = Path(path).suffix.lower()
         if ending == ".png":
@@ -183,10 +183,10 @@ class Drawing:
 
 
 def _fixed(value: float) -> int:
-    """Return a coordinate as OpenCV takes it."""
+    """Return a coordinate in the fixed-point format of OpenCV."""
     return round(_SCALE * value * 2**_SHIFT)
 
 
 def _rgb(color: str) -> tuple[int, int, int]:
-    """Return the parts of a colour such as ``#1f77b4``."""
+    """Return red, green and blue of a colour such as ``#1f77b4``."""
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

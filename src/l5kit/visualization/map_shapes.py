@@ -1,4 +1,4 @@
-"""All lanes and crosswalks of a map as outlines, one after the other."""
+"""Outlines of all lanes and crosswalks of a map, concatenated."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ from l5kit.data.map.map_arrays import MapArrays
 
 @dataclass(frozen=True)
 class Outlines:
-    """N closed outlines of P points together.
+    """N closed outlines with P points in total.
 
     Attributes:
-        starts: First point of each and the end of the last one, int64, shape (N + 1,).
+        starts: First point of each outline and the end of the last one, int64, shape (N + 1,).
         points_m: World x and y, float64, shape (P, 2).
         bounds_m: [[x_min, y_min], [x_max, y_max]] of each, float64, shape (N, 2, 2).
     """
@@ -32,7 +32,7 @@ class Outlines:
         return len(self.starts) - 1
 
     def near(self, positions_m: NumericArray, radius_m: float) -> Int64Array:
-        """Return which outlines have bounds within a distance, along x and y, of any of positions (M, 2), ascending."""
+        """Return the outlines with bounds within a distance, along x and y, of any position (M, 2); ascending."""
         is_near: BoolArray = np.zeros(len(self), np.bool_)
         for position_m in np.asarray(positions_m, dtype=np.float64):
             touches = (self.bounds_m[:, 0] <= position_m + radius_m) & (self.bounds_m[:, 1] >= position_m - radius_m)
@@ -52,9 +52,9 @@ class MapShapes:
     """The L lanes and the crosswalks of a map, in the order of ``bounds_info``.
 
     Attributes:
-        lanes: Each the left boundary forward, then the right one backward.
+        lanes: Outlines of the lanes: the left boundary forward, then the right one backward.
         lane_left_counts: Points of the left boundary of each lane, int32, shape (L,).
-        crosswalks: The crosswalks.
+        crosswalks: Outlines of the crosswalks.
     """
 
     lanes: Outlines
@@ -65,14 +65,14 @@ class MapShapes:
         require_shapes(self, lane_left_counts=(len(self.lanes),))
 
     def near(self, positions_m: NumericArray, radius_m: float) -> tuple["MapShapes", Int64Array]:
-        """Return what is within a distance of any of positions (M, 2), and the numbers of these lanes, ascending."""
+        """Return the shapes within a distance of any position (M, 2), and the indices of their lanes, ascending."""
         lanes, crosswalks = self.lanes.near(positions_m, radius_m), self.crosswalks.near(positions_m, radius_m)
         return MapShapes(self.lanes.take(lanes), self.lane_left_counts[lanes], self.crosswalks.take(crosswalks)), lanes
 
 
 def read_map_shapes(arrays: MapArrays) -> MapShapes:
     """Return the outlines of all lanes and crosswalks of a map."""
-    # lines of lanes come in pairs, left and right; of right ones the points are taken from the last to the first
+    # lane lines come in pairs, left and right; the points of right lines are reversed
     lines, crosswalks = arrays.lane_lines, arrays.crosswalk_lines
     starts, counts = lines.offsets[:-1], lines.lengths
     is_right = np.arange(len(lines)) % 2 == 1

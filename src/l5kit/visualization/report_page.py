@@ -1,4 +1,4 @@
-"""A page of numbers, pictures and tables in one file that needs no other: of a dataset, or of compared runs."""
+"""A self-contained page of numbers, pictures and tables, about a dataset or compared runs."""
 
 import base64
 import os
@@ -20,13 +20,13 @@ class PageTable:
     """A table of the page.
 
     Attributes:
-        title: Its heading.
-        columns: Heads of the columns.
-        rows: Cells, row by row; the first of each row is its name, the others are aligned to the right.
-        note: A sentence below it.
-        tones: For each cell ``better`` or ``worse``, which colours it, or nothing; empty for a table without.
-        num_texts: How many of the last columns are texts, which are aligned to the left.
-        is_long: Whether it has a height of its own in which it scrolls, and is sorted by a click on a head.
+        title: Heading.
+        columns: Column heads.
+        rows: Cells, row by row; the first cell of a row is its name, the others are right-aligned.
+        note: A sentence below the table.
+        tones: ``better`` or ``worse`` for cells to be coloured, else empty; empty for a table without colours.
+        num_texts: Number of last columns that are texts, which are left-aligned.
+        is_long: Whether the table scrolls in a box of limited height and is sorted by a click on a column head.
     """
 
     title: str
@@ -43,9 +43,9 @@ class PageFigure:
     """A picture of the page.
 
     Attributes:
-        path: A PNG, GIF or SVG file, which becomes part of the page.
-        title: Its heading.
-        caption: What is seen in it.
+        path: A PNG, GIF or SVG file, which is embedded in the page.
+        title: Heading.
+        caption: Description.
     """
 
     path: Path
@@ -63,13 +63,13 @@ def write_page(
     tables: Sequence[PageTable],
     footer: str,
 ) -> None:
-    """Write the page; it appears complete or not at all.
+    """Write the page, complete or not at all.
 
     Args:
         output_filepath: The HTML file; an older one is replaced.
         title: Heading of the page.
         subtitle: A line below it.
-        facts: Names and values that stand in large type.
+        facts: Names and values in large type.
         figures: Pictures, in this order.
         tables: Tables, after the pictures.
         footer: The last line.
@@ -78,7 +78,7 @@ def write_page(
         FileNotFoundError: The folder of ``output_filepath`` or a picture does not exist.
     """
     template = Template(resources.files(__package__).joinpath(_TEMPLATE).read_text("utf-8"))
-    # pictures become part of the page, as base64
+    # embed pictures as base64
     shown = []
     for figure in figures:
         data = base64.b64encode(figure.path.read_bytes()).decode("ascii")

@@ -1,4 +1,4 @@
-"""Configurations that fit the files of a dataset, for samples that people look at or measure."""
+"""Configurations for samples of a dataset that are displayed or measured."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ from l5kit.data.dataset_files import DatasetFiles
 from l5kit.errors import UnsupportedValueError
 
 MAP_KINDS: Final = {"semantic": "py_semantic", "satellite": "py_satellite", "box": "box_debug"}
-"""What boxes are drawn over, and the ``raster_params.map_type`` of each: the map, the aerial picture, nothing."""
+"""Kinds of ground that boxes are drawn on, with their ``raster_params.map_type``: map, aerial picture, or nothing."""
 
 _FILES_OF_KIND: Final = {"semantic": ("semantic_map", "meta"), "satellite": ("aerial", "meta"), "box": ()}
 
@@ -21,10 +21,10 @@ class SampleForm:
     Attributes:
         raster_size_px: Width and height.
         pixel_size_m: Metres per pixel.
-        ego_center: Where the AV or agent sits, as fractions of width and height.
-        history_num_frames: Past frames that are drawn, as many a second as the log has.
+        ego_center: Position of the AV or agent, as fractions of width and height.
+        history_num_frames: Number of drawn past frames, at the frame rate of the log.
         future_num_frames: Length of the target trajectory in frames.
-        filter_agents_threshold: Strict lower bound of the summed probability of the classes that are drawn.
+        filter_agents_threshold: Strict lower bound of the summed probability of the drawn classes.
     """
 
     raster_size_px: tuple[int, int] = (224, 224)
@@ -36,26 +36,26 @@ class SampleForm:
 
 
 def available_map_kinds(files: DatasetFiles) -> tuple[str, ...]:
-    """Return which of ``semantic`` and ``satellite`` the files allow; ``("box",)`` where they allow neither."""
+    """Return the map kinds among ``semantic`` and ``satellite`` whose files exist; ``("box",)`` if there are none."""
     kinds = tuple(kind for kind in ("semantic", "satellite") if not _missing_files(files, kind))
     return kinds or ("box",)
 
 
 def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_time_s: float) -> JsonObject:
-    """Return the configuration of samples over one kind of map.
+    """Return a configuration of samples over one kind of map.
 
-    Its paths are whole ones, to be used with ``LocalDataManager("")``. Satellite pictures that leave the aerial
-    picture are padded with black.
+    Its paths are complete, to be used with ``LocalDataManager("")``. Satellite rasters are padded with black beyond the
+    aerial picture.
 
     Args:
-        files: Where the dataset, its map, its aerial picture and its meta.json lie.
+        files: Paths of the dataset, its map, its aerial picture and its meta.json.
         map_kind: One of :data:`MAP_KINDS`.
         form: Size of the raster and length of the trajectories.
-        step_time_s: Seconds between two frames, which the facts of a log tell.
+        step_time_s: Seconds between two frames, from the facts of the log.
 
     Raises:
         UnsupportedValueError: There is no such kind of map.
-        FileNotFoundError: The dataset came without a file that this kind needs.
+        FileNotFoundError: The dataset lacks a file that this kind needs.
     """
     if map_kind not in MAP_KINDS:
         raise UnsupportedValueError(
@@ -64,7 +64,7 @@ def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_
     if missing := _missing_files(files, map_kind):
         raise FileNotFoundError(
             f"pictures of map kind {map_kind!r} need {' and '.join(missing)}, and none was found for {files.dataset}; "
-            "put it beside the dataset, name it, or take map kind 'box'"
+            "put it next to the dataset, give its path, or use map kind 'box'"
         )
     return {
         "model_params": {
@@ -90,7 +90,7 @@ def sample_config(files: DatasetFiles, *, map_kind: str, form: SampleForm, step_
 
 
 def _missing_files(files: DatasetFiles, map_kind: str) -> list[str]:
-    """Return the names of what a kind of map needs and the dataset lacks."""
+    """Return the names of the files that a kind of map needs and the dataset lacks."""
     names = {"semantic_map": "a semantic map", "aerial": "an aerial picture", "meta": "a meta.json"}
     return [names[field] for field in _FILES_OF_KIND[map_kind] if getattr(files, field) is None]
 

@@ -1,4 +1,4 @@
-"""Samples as pictures: the raster in colour, with the trajectories of the AV or agent in it."""
+"""Pictures of samples: the raster in colour, with the trajectories of the AV or agent."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -20,7 +20,7 @@ _CAPTION_PLACE_PX = (8.0, 6.0)
 
 
 class Colouring(Protocol):
-    """Turns rasters into colours, as every rasterizer does."""
+    """Protocol of an object that turns rasters into colours, as every rasterizer does."""
 
     def to_rgb(self, in_im: NumericArray, **kwargs: object) -> UInt8Array:
         """Return a raster (H, W, C) as RGB ``[H, W, 3]``."""
@@ -36,20 +36,21 @@ def sample_picture(
     zoom: int = 1,
     predicted_m: NumericArray | None = None,
 ) -> UInt8Array:
-    """Return a sample of ``EgoDataset`` or ``AgentDataset`` as a picture.
+    """Return a picture of a sample of ``EgoDataset`` or ``AgentDataset``.
 
-    The known positions of the past are orange dots, those of the future (the target) magenta ones over them.
+    Known past positions are orange dots; known future ones (the target) are magenta dots above them.
 
     Args:
-        sample: With ``image`` (C, H, W); for trajectories also ``raster_from_agent``, positions and availabilities.
-        rasterizer: The one that drew the image, or what colours its channels as that does.
+        sample: A sample with ``image`` (C, H, W); for trajectories also ``raster_from_agent``, positions and
+            availabilities.
+        rasterizer: The rasterizer that drew the image, or an object that colours its channels likewise.
         with_trajectories: Whether the dots are drawn.
-        radius_px: Of the dots.
-        zoom: How many pixels wide and high each pixel of the raster is in the picture.
-        predicted_m: Positions (..., 2) in the frame of the target, metres, drawn as cyan dots over all others.
+        radius_px: Radius of the dots.
+        zoom: Pixels of the picture per pixel of the raster, along each side.
+        predicted_m: Positions (..., 2) in the frame of the target, metres, drawn as cyan dots above all others.
 
     Returns:
-        RGB ``[H, W, 3]``, the caller's to change.
+        RGB ``[H, W, 3]``, a new array.
     """
     picture = np.array(rasterizer.to_rgb(np.asarray(one_picture(sample["image"])).transpose(1, 2, 0)))
     picture = picture.repeat(zoom, axis=0).repeat(zoom, axis=1)
@@ -73,7 +74,7 @@ def captioned(
     ink_rgb: tuple[int, int, int] = _CAPTION_INK,
     outline_rgb: tuple[int, int, int] = _CAPTION_OUTLINE,
 ) -> UInt8Array:
-    """Return a copy of a picture with a line of text in its upper left corner, legible on any ground."""
+    """Return a copy of a picture with a line of text in its upper left corner, legible on any background."""
     return draw_text(
         picture,
         [text],

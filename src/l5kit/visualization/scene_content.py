@@ -1,4 +1,4 @@
-"""One scene of a log as plain arrays, with its agents mask and lit lanes, for whatever shows or records it."""
+"""One scene of a log as plain arrays, with its agents mask and lane lights, for viewers and recordings."""
 
 from dataclasses import dataclass, fields
 
@@ -19,17 +19,17 @@ from l5kit.errors import CorruptedDataError
 from l5kit.visualization.controlled_lanes import ControlledLanes
 
 MASK_RULE = InclusionRule(MaskThresholds(0.5), AGENT_MIN_FRAME_HISTORY, AGENT_MIN_FRAME_FUTURE, has_custom_mask=False)
-"""Which agents are shown as in the agents mask: those that ``AgentDataset`` takes with the usual configuration."""
+"""Rule for the displayed agents mask: the agents of an ``AgentDataset`` with the usual configuration."""
 
 
 @dataclass(frozen=True)
 class MaskVerdicts:
-    """Which of the N agent rows of a scene :data:`MASK_RULE` takes, and why.
+    """Whether and why :data:`MASK_RULE` includes each of the N agent rows of a scene.
 
     Attributes:
-        is_in_mask: Whether it takes the row, bool, shape (N,).
-        reasons: Why rows are or are not in the mask, each text once.
-        reason_indices: Which of ``reasons`` holds for each row, int32, shape (N,).
+        is_in_mask: Whether the row is in the mask, bool, shape (N,).
+        reasons: Distinct reasons for rows being in the mask or not.
+        reason_indices: Index in ``reasons`` for each row, int32, shape (N,).
     """
 
     is_in_mask: BoolArray
@@ -42,7 +42,7 @@ class MaskVerdicts:
 
 @dataclass(frozen=True)
 class LaneLightRows:
-    """The lanes that show a colour in each of F frames, one frame after the other; M rows.
+    """Lanes with a lit colour in each of F frames, frame by frame; M rows.
 
     Attributes:
         starts: First row of each frame and the end of the last one, int32, shape (F + 1,).
@@ -61,7 +61,7 @@ class LaneLightRows:
     def of_faces(
         cls, controlled: ControlledLanes | None, frames: RecordArray, tl_faces: RecordArray
     ) -> "LaneLightRows":
-        """Return the lanes that the faces of frames control; without a map none shows a colour."""
+        """Return the lanes that the faces of frames control; without a map there are none."""
         lit: list[dict[int, int]] = [{} for _ in frames]
         if controlled is not None:
             lit = [controlled.ranks_by_lane(faces) for faces in filter_tl_faces_by_frames(frames, tl_faces)]
@@ -72,19 +72,19 @@ class LaneLightRows:
         )
 
     def rows_of(self, frame_index: int) -> slice:
-        """Return the rows of one frame, counted in the scene."""
+        """Return the rows of a frame of the scene."""
         return slice(int(self.starts[frame_index]), int(self.starts[frame_index + 1]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SceneContent(SceneArrays):
-    """A scene with what only those that show it need.
+    """A scene with additional arrays for its display.
 
     Attributes:
-        scene_index: Number of the scene in the dataset.
-        facts: What holds for all of its log, such as the size of the AV.
-        mask: Which agents are in the agents mask.
-        lights: The lanes that show a colour; none without a map.
+        scene_index: Index of the scene in the dataset.
+        facts: Properties of the whole log, such as the size of the AV.
+        mask: Membership of agents in the agents mask.
+        lights: Lanes with a lit colour; none without a map.
     """
 
     scene_index: int
@@ -100,24 +100,24 @@ def read_scene_content(
 
     Args:
         dataset: An opened dataset.
-        scene_index: The scene; negative counts from the end.
-        map_api: The map, for the lights of lanes; None leaves them out.
-        controlled: The lanes of that map, if they are there already.
+        scene_index: Index of the scene; negative values count from the end.
+        map_api: The map, for lane lights; None for no lights.
+        controlled: The controlled lanes of this map, if known.
 
     Raises:
         InvalidArgumentError: There is no such scene.
-        CorruptedDataError: A file of the scene is damaged or missing, its intervals are wrong, or it has no frame.
+        CorruptedDataError: A file of the scene is damaged or missing, its intervals are wrong, or it has no frames.
     """
     scene = dataset.get_scene_dataset(scene_index)
     frames = np.asarray(scene.frames)
     if len(frames) == 0:
-        raise CorruptedDataError(f"scene {scene_index} has no frame; l5kit validate lists what is wrong in the dataset")
+        raise CorruptedDataError(f"scene {scene_index} has no frames; l5kit validate lists all defects of the dataset")
     if map_api is not None and controlled is None:
         controlled = ControlledLanes(map_api.arrays)
-    valid = find_valid_agents(scene, 0, len(frames), thresholds=MASK_RULE.thresholds)  # checks the intervals as well
+    valid = find_valid_agents(scene, 0, len(frames), thresholds=MASK_RULE.thresholds)  # also checks the intervals
     arrays = SceneArrays.of_records(SceneRecords.of_scene_dataset(scene))
 
-    # why rows are in the mask or not: many are of few cases, as rows of one verdict and equal counts have one reason
+    # Rows with the same verdict and counts have the same reason, so a text is made once for each such case.
     cases, case_of_row = np.unique(np.column_stack([valid.verdicts, valid.counts]), axis=0, return_inverse=True)
     texts: dict[str, int] = {}
     is_taken, text_of_case = np.zeros(len(cases), np.bool_), np.zeros(len(cases), np.int32)

@@ -1,4 +1,4 @@
-"""Scenes as series of pictures that follow the AV or one agent."""
+"""Pictures and films of scenes that follow the AV or one agent."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -28,34 +28,34 @@ from l5kit.visualization.sample_pictures import captioned, sample_picture
 PICTURE_FORM = SampleForm(
     raster_size_px=(640, 480), pixel_size_m=0.15, ego_center=(0.35, 0.5), history_num_frames=10, future_num_frames=50
 )
-"""Rasters that are larger and finer than those models are trained on."""
+"""Larger and finer rasters than those for training."""
 
 _DOT_RADIUS_M = 0.45
 _SMALLEST_DOT_RADIUS_PX = 2
 
 
 class Overlay(Protocol):
-    """What is drawn over pictures of scenes."""
+    """Protocol of additional drawings over pictures of scenes."""
 
     def marks(self, scene_index: int, frame_index: int) -> DriveMarks:
-        """Return what is drawn over a frame."""
+        """Return the marks for a frame."""
 
     def draw(self, picture: UInt8Array, marks: DriveMarks, *, raster_from_world: Float64Array) -> UInt8Array:
-        """Return a picture ``[H, W, 3]`` in the style ``channels`` with it; the matrix (3, 3) gives pixels."""
+        """Return a picture ``[H, W, 3]`` in the style ``channels`` with the marks; the matrix (3, 3) gives pixels."""
 
 
 class ScenePainter:
-    """Draws frames of a dataset, seen from the AV or from an agent, with past and future trajectory.
+    """Draws frames of a dataset, centred on the AV or an agent, with past and future trajectories.
 
     Args:
-        files: Where the map, the aerial picture and meta.json lie.
+        files: Paths of the map, the aerial picture and meta.json.
         dataset: The opened dataset.
         map_kind: ``semantic``, ``satellite`` or ``box``.
         form: Size of the pictures and length of the trajectories.
-        overlay: What is drawn over each picture, below the caption.
-        style: ``viewer`` for the look of the page of the viewer; ``channels`` for what networks see, with the
-            trajectories of whom the picture follows as dots.
-        theme: ``light`` or ``dark``, of the style ``viewer``.
+        overlay: Additional drawings over each picture, below the caption.
+        style: ``viewer`` for the look of the viewer page; ``channels`` for the input of networks, with the trajectories
+            of the followed vehicle as dots.
+        theme: ``light`` or ``dark``, for the style ``viewer``.
 
     Raises:
         UnsupportedValueError: There is no such kind of map, style or theme.
@@ -85,7 +85,7 @@ class ScenePainter:
         if style == "viewer":
             maps = None if map_kind == "box" else open_maps(files)
             self._frames = SceneFrames(dataset, maps, theme=theme)
-        # the look of the viewer needs no raster, but for aerial pictures, of which the rasterizer cuts out what is seen
+        # The viewer style needs no rasterizer, except to crop the aerial picture.
         is_plain = style == "viewer" and map_kind != "satellite"
         self.samples = EgoDataset(cfg, dataset, None if is_plain else self.rasterizer)
         self.dot_radius_px = max(_SMALLEST_DOT_RADIUS_PX, round(_DOT_RADIUS_M / form.pixel_size_m))
@@ -104,7 +104,7 @@ class ScenePainter:
         Args:
             scene_index: The scene.
             frame_index: The frame, counted in the scene.
-            track_id: The agent in the middle; None for the AV.
+            track_id: The agent in the centre; None for the AV.
             with_trajectories: Whether past and future positions are drawn.
             with_caption: Whether scene, frame, track and speed are written into the picture.
 
@@ -124,7 +124,7 @@ class ScenePainter:
                 np.array(size_px), pixel_size_m, np.array(self.form.ego_center), set_origin_to_bottom=True
             )
             raster_from_world = context.raster_from_world(sample["centroid"], float(sample["yaw"]))
-            # the aerial picture is what the rasterizer has cut out: the last three planes of the sample
+            # the rasterizer has cropped the aerial picture into the last three planes of the sample
             aerial = None
             if self.map_kind == "satellite":
                 aerial = to_uint8(np.asarray(one_picture(sample["image"]))[-3:].transpose(1, 2, 0))
@@ -140,11 +140,11 @@ class ScenePainter:
                 picture = self._overlay.draw(picture, marks, raster_from_world=sample["raster_from_world"])
         if not with_caption:
             return picture
-        # a speed is shown where the step before is known; else samples say 0
-        whom, speed = "AV" if track_id is None else f"track {track_id}", ""
+        # the speed is known only with the previous frame; otherwise samples contain 0
+        subject, speed = "AV" if track_id is None else f"track {track_id}", ""
         if "curr_speed" in sample and np.any(sample["history_availabilities"][1:2]):
             speed = f"  {float(sample['curr_speed']):.1f} m/s"
-        text = f"scene {scene_index}  frame {frame_index}  {whom}{speed}"
+        text = f"scene {scene_index}  frame {frame_index}  {subject}{speed}"
         if self._frames is None:
             return captioned(picture, text)
         return captioned(picture, text, ink_rgb=self.tones.label, outline_rgb=self.tones.halo)
@@ -159,15 +159,15 @@ class ScenePainter:
         with_caption: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[UInt8Array]:
-        """Yield the :meth:`picture` of each frame, one at a time.
+        """Yield the :meth:`picture` of each frame.
 
         Args:
             scene_index: The scene.
             frame_indices: The frames, counted in the scene.
-            track_id: The agent in the middle; None for the AV.
+            track_id: The agent in the centre; None for the AV.
             with_trajectories: Whether past and future positions are drawn.
             with_caption: Whether scene, frame, track and speed are written into the picture.
-            progress: Called with the number of pictures done and of all.
+            progress: Called with the numbers of finished and of all pictures.
         """
         for done, frame_index in enumerate(frame_indices):
             if progress is not None:
@@ -191,7 +191,7 @@ class ScenePainter:
             raise IndexOutOfRangeError(
                 f"frame {frame_index} is out of range; scene {scene_index} has the frames 0 to {num_frames - 1}"
                 if num_frames
-                else f"frame {frame_index} is out of range; scene {scene_index} has no frame"
+                else f"frame {frame_index} is out of range; scene {scene_index} has no frames"
             )
 
 
@@ -205,7 +205,7 @@ def num_frames_of(dataset: ChunkedDataset, scene_index: int) -> int:
         raise IndexOutOfRangeError(
             f"scene {scene_index} is out of range; the dataset has the scenes 0 to {len(dataset.scenes) - 1}"
             if len(dataset.scenes)
-            else f"scene {scene_index} is out of range; the dataset has no scene"
+            else f"scene {scene_index} is out of range; the dataset has no scenes"
         )
     start, end = dataset.scenes[scene_index][FRAME_INTERVAL].tolist()
     return int(end - start)
@@ -214,32 +214,32 @@ def num_frames_of(dataset: ChunkedDataset, scene_index: int) -> int:
 def frames_to_draw(
     dataset: ChunkedDataset, scene_index: int, frames: slice, *, track_id: int | None, form: SampleForm
 ) -> list[int]:
-    """Return the frames of a scene, counted in it, that a slice takes and in which the agent to follow is seen.
+    """Return the frames of a scene, counted in it, that are in a slice and show the agent to follow.
 
-    An agent is seen where it passes the label filter.
+    A frame shows an agent if it passes the label filter.
 
     Args:
         dataset: An opened dataset.
         scene_index: The scene.
-        frames: Which of its frames.
+        frames: Slice of its frames.
         track_id: The agent; None for the AV, which is in all frames.
-        form: Whose label threshold the agent has to pass.
+        form: Form with the label threshold for the agent.
 
     Raises:
-        IndexOutOfRangeError: There is no such scene, or the slice takes none of its frames.
-        TrackNotFoundError: The agent is in none of these frames; where it is in none of the scene, the message names
-            the tracks seen most often.
+        IndexOutOfRangeError: There is no such scene, or the slice is empty.
+        TrackNotFoundError: The agent is in none of these frames; if it is nowhere in the scene, the message lists the
+            tracks seen longest.
     """
     num_frames = num_frames_of(dataset, scene_index)
     taken = range(*frames.indices(num_frames))
     if len(taken) == 0:
         raise IndexOutOfRangeError(
-            f"frames {frames.start}:{frames.stop} take none of the {num_frames} frames of scene {scene_index}"
+            f"frames {frames.start}:{frames.stop} select none of the {num_frames} frames of scene {scene_index}"
         )
     if track_id is None:
         return list(taken)
 
-    # the frames of the scene in which the agent is seen: those of its rows
+    # frames of the rows of this agent
     scene, threshold = dataset.get_scene_dataset(scene_index), form.filter_agents_threshold
     shown = _get_label_filter(scene.agents["label_probabilities"], threshold)
     rows = np.flatnonzero(shown & (scene.agents["track_id"] == track_id))

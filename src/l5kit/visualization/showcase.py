@@ -1,4 +1,4 @@
-"""What a dataset looks like: a sheet of its most eventful samples, and a film of its most eventful seconds."""
+"""Showcase of a dataset: a contact sheet of eventful samples, and a film of the most eventful seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from l5kit.visualization.scene_pictures import Overlay, ScenePainter, num_frames
 
 _FORM = SampleForm(raster_size_px=(480, 340), pixel_size_m=0.2, ego_center=(0.3, 0.5))
 FILM_FORM = SampleForm(raster_size_px=(600, 400), pixel_size_m=0.18, ego_center=(0.3, 0.5))
-"""Pictures that a page shows."""
+"""Form of the pictures on a page."""
 
 _FRAMES_BEFORE_EVENT = 25
 _CANDIDATES_PER_CHOICE = 24
 _MARGIN_OF_PART = 0.1
-"""Left out at both ends of each part, so that the choices of neighbours differ."""
+"""Share skipped at both ends of each part, so that choices in neighbouring parts differ."""
 _TURN_WEIGHT_PER_RAD = 4.0
 
 Progress = Callable[[int, int], None]
@@ -33,13 +33,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Film:
-    """Some seconds of a scene.
+    """A few seconds of a scene.
 
     Attributes:
         pictures: RGB ``[H, W, 3]``, all of one size.
-        title: Which frames of which scene they show.
+        title: Scene and frames.
         scene_index: The scene.
-        frames_per_s: Pictures in a second of real time.
+        frames_per_s: Pictures per second of real time.
     """
 
     pictures: list[UInt8Array]
@@ -49,13 +49,13 @@ class Film:
 
 
 def eventful_indices(dataset: EgoDataset, count: int) -> Int64Array:
-    """Return one index out of each of ``count`` equal parts of a dataset, ascending.
+    """Return one index from each of ``count`` equal parts of a dataset, ascending.
 
-    In each part a few evenly spread samples are compared, by the length of the target trajectory (metres) times one
-    plus four times its change of heading (radians). Fewer are returned for a dataset with fewer samples.
+    In each part, evenly spread samples are compared by the length of the target trajectory (metres) times one plus four
+    times its change of heading (radians). A dataset with fewer samples gives fewer indices.
 
     Args:
-        dataset: Any raster dataset; one with ``rasterizer=None`` is fast here.
+        dataset: Any raster dataset; ``rasterizer=None`` makes this fast.
         count: Number of parts.
     """
     bounds = np.unique(np.linspace(0, len(dataset), count + 1).astype(np.int64))
@@ -67,7 +67,7 @@ def eventful_indices(dataset: EgoDataset, count: int) -> Int64Array:
         for row, index in enumerate(candidates.tolist()):
             sample = dataset[index]
             is_known = np.asarray(sample["target_availabilities"]) > 0
-            if is_known.any():  # a target trajectory starts where the AV or agent is, at the origin of its own frame
+            if is_known.any():  # trajectories start at the origin of the frame of the AV or agent
                 positions_m = np.vstack([np.zeros((1, 2)), np.asarray(sample["target_positions"])[is_known]])
                 length_m = float(np.linalg.norm(np.diff(positions_m, axis=0), axis=1).sum())
                 turn_rad = float(np.abs(np.asarray(sample["target_yaws"])[is_known]).max())
@@ -79,18 +79,18 @@ def eventful_indices(dataset: EgoDataset, count: int) -> Int64Array:
 def draw_contact_sheet(
     files: DatasetFiles, dataset: ChunkedDataset, *, columns: int = 3, progress: Progress | None = None
 ) -> UInt8Array:
-    """Return one picture with eventful samples of ``EgoDataset`` and ``AgentDataset`` over every kind of map there is.
+    """Return one picture with eventful samples of ``EgoDataset`` and ``AgentDataset`` over every available map kind.
 
-    Each class has one row per kind of map, and the same moments in each of them.
+    Each class has one row per map kind, with the same moments in each.
 
     Args:
-        files: Where the map, the aerial picture and meta.json lie.
+        files: Paths of the map, the aerial picture and meta.json.
         dataset: The opened dataset, with at least one frame.
-        columns: Samples in a row.
-        progress: Called with the number of pictures done and an upper bound of all.
+        columns: Samples per row.
+        progress: Called with the number of finished pictures and an upper bound of their total.
 
     Raises:
-        InvalidArgumentError: The dataset has no frame.
+        InvalidArgumentError: The dataset has no frames.
         SampleError: A sample cannot be made.
     """
     _require_frames(dataset)
@@ -98,7 +98,7 @@ def draw_contact_sheet(
     rasterizers = {kind: build_rasterizer(_config(files, kind, dataset), LocalDataManager("")) for kind in kinds}
     pictures, titles = [], []
     for dataset_class in (EgoDataset, AgentDataset):
-        # moments are chosen among samples without pictures, which are fast, and are the same for all kinds of map
+        # choose moments with fast samples without rasters, common to all kinds of map
         plain = dataset_class(_config(files, kinds[0], dataset), dataset, None)
         indices = eventful_indices(plain, columns).tolist()
         for kind in kinds:
@@ -126,14 +126,14 @@ def draw_film(
     """Return pictures of consecutive frames around the most eventful moment of the AV.
 
     Args:
-        files: Where the map, the aerial picture and meta.json lie.
+        files: Paths of the map, the aerial picture and meta.json.
         dataset: The opened dataset, with at least one frame.
         num_frames: Number of pictures, or all frames of a shorter scene.
-        overlay: What is drawn over each picture.
-        progress: Called with the number of pictures done and of all.
+        overlay: Additional drawings over each picture.
+        progress: Called with the numbers of finished and of all pictures.
 
     Raises:
-        InvalidArgumentError: The dataset has no frame.
+        InvalidArgumentError: The dataset has no frames.
         SampleError: A frame cannot be drawn.
     """
     _require_frames(dataset)
@@ -152,7 +152,7 @@ def draw_film(
 
 def _require_frames(dataset: ChunkedDataset) -> None:
     if len(dataset.frames) == 0:
-        raise InvalidArgumentError(f"dataset {dataset.path!r} has no frame, so there is nothing to draw")
+        raise InvalidArgumentError(f"dataset {dataset.path!r} has no frames to draw")
 
 
 def _config(files: DatasetFiles, map_kind: str, dataset: ChunkedDataset) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Text in pictures, in the typeface that Pillow brings, so that it looks the same on every machine."""
+"""Text in pictures, in the font that ships with Pillow, so that it looks the same on every machine."""
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -11,7 +11,7 @@ _ELLIPSIS = "..."
 
 
 def text_size_px(text: str, *, size_px: int) -> tuple[int, int]:
-    """Return ``(width, height)`` in pixels of one line of text; the height is that of a line, whatever its letters."""
+    """Return ``(width, height)`` in pixels of a line of text; the height does not depend on its letters."""
     font = ImageFont.load_default(size_px)
     width = font.getbbox(_printable(text))[2]
     height = font.getbbox("|")[3]
@@ -19,7 +19,7 @@ def text_size_px(text: str, *, size_px: int) -> tuple[int, int]:
 
 
 def fitted_text(text: str, *, width_px: int, size_px: int) -> str:
-    """Return the text, with its end replaced by an ellipsis as far as is needed to fit into the width."""
+    """Return the text, shortened by an ellipsis at its end if it does not fit into the width."""
     font = ImageFont.load_default(size_px)
     text = _printable(text)
     shortened = (text[:end].rstrip() + _ELLIPSIS for end in range(len(text) - 1, 0, -1))
@@ -38,18 +38,18 @@ def draw_text(
     """Return a copy of the picture with one line of text at each position.
 
     Args:
-        image: uint8 picture of a form that :func:`l5kit.visualization.images.as_rgb` takes.
-        texts: N lines of ASCII letters; the typeface has no others, and each of those becomes a question mark.
+        image: uint8 picture in any form that :func:`l5kit.visualization.images.as_rgb` accepts.
+        texts: N lines of ASCII letters; other letters become question marks, since the font lacks them.
         positions_px: ``[N, 2]`` upper left corners as (column, row).
-        rgb_color: 0 to 255 each.
-        size_px: Height of the typeface.
-        outline_rgb: Colour of a line of one pixel around the letters, which keeps them legible on any ground.
+        rgb_color: Red, green and blue, each 0 to 255.
+        size_px: Font size.
+        outline_rgb: Colour of a one-pixel outline of the letters, legible on any background; None for no outline.
 
     Returns:
         uint8 ``[H, W, 3]``.
 
     Raises:
-        InvalidArgumentError: Another number of positions than of texts, or a picture of another form.
+        InvalidArgumentError: There is not one position per text, or the picture has a wrong form.
     """
     points_px = np.asarray(positions_px, dtype=np.float64).reshape(-1, 2)
     if len(points_px) != len(texts):

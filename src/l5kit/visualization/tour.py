@@ -1,4 +1,4 @@
-"""A tour through the samples of a dataset: how many a second come out, and a table of that."""
+"""Benchmark of the samples of a dataset: samples per second by class and kind of map, as a table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,22 +16,22 @@ from l5kit.rasterization.rasterizer_builder import build_rasterizer
 from l5kit.visualization.sample_config import SampleForm, available_map_kinds, sample_config
 
 _WARM_UP_SAMPLES = 5
-"""Not counted: they compile kernels and read the first chunks."""
+"""Not timed: they compile kernels and read the first chunks."""
 
 SPEED_COLUMNS: Final = ("Dataset", "Map", "Samples in it", "Image", "Made", "Samples per second")
 
 
 @dataclass(frozen=True)
 class SamplingSpeed:
-    """How fast one kind of dataset gave samples in this process.
+    """Sampling speed of one kind of dataset in this process.
 
     Attributes:
         dataset: Name of the class.
-        map_kind: What the boxes were drawn over.
+        map_kind: Kind of map below the boxes.
         num_available: Samples of the dataset.
-        num_samples: Samples that were made, in random order.
-        seconds: Time they took together.
-        image_shape: (C, H, W) of a sample's image; empty without a sample.
+        num_samples: Samples that were timed, in random order.
+        seconds: Their total time.
+        image_shape: (C, H, W) of the image of a sample; empty without samples.
     """
 
     dataset: str
@@ -43,7 +43,7 @@ class SamplingSpeed:
 
     @property
     def samples_per_s(self) -> float:
-        """Samples made in a second; 0 where there was none to make."""
+        """Samples per second; 0 without samples."""
         return self.num_samples / self.seconds if self.seconds > 0 else 0.0
 
 
@@ -56,15 +56,15 @@ def measure_sampling(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[SamplingSpeed]:
-    """Make samples of ``EgoDataset`` and ``AgentDataset`` over every kind of map there is, and time them.
+    """Make samples of ``EgoDataset`` and ``AgentDataset`` over every available kind of map, and time them.
 
     Args:
-        files: Where the map, the aerial picture and meta.json lie.
+        files: Paths of the map, the aerial picture and meta.json.
         dataset: The opened dataset.
-        form: Size of the raster and length of the trajectories; None for the usual ones.
-        num_samples: Samples of each class and kind, at most; the same in every run with the same ``seed``.
-        seed: Decides which samples are made, and their order.
-        progress: Called after each class and kind with the number of samples done and of all.
+        form: Size of the raster and length of the trajectories; None for the defaults.
+        num_samples: Largest number of samples per class and kind; the same samples in every run with the same ``seed``.
+        seed: Seed of the selection and order of the samples.
+        progress: Called after each class and kind with the numbers of finished and of all samples.
 
     Returns:
         One entry per class and kind.
@@ -95,7 +95,7 @@ def measure_sampling(
 
 
 def speed_rows(speeds: Sequence[SamplingSpeed]) -> list[list[str]]:
-    """Return a line of cells for each class and kind of map."""
+    """Return a row of cells for each class and kind of map."""
     return [
         [
             speed.dataset,

@@ -1,4 +1,4 @@
-"""Trajectories drawn into rasters."""
+"""Drawing of trajectories into rasters."""
 
 import math
 from typing import Final
@@ -32,10 +32,10 @@ REFERENCE_TRAJ_COLOR: Final = (255, 255, 0)
 ARROW_LENGTH_IN_PIXELS: Final = 2
 ARROW_THICKNESS_IN_PIXELS: Final = 1
 ARROW_TIP_LENGTH_IN_PIXELS: Final = 1.8
-"""Length of an arrow's tip as a multiple of the arrow's length."""
+"""Length of the tip as a multiple of the length of the arrow."""
 
 _FAR_OUTSIDE_PX = 1e6
-"""Further out than any picture reaches, and small enough for OpenCV's 32 bit coordinates."""
+"""Coordinate beyond any picture, yet within OpenCV's 32 bit coordinates."""
 
 
 def draw_trajectory(
@@ -47,20 +47,21 @@ def draw_trajectory(
     *,
     raster_from_agent: NumericArray | None = None,
 ) -> None:
-    """Draw points into the picture as filled circles, or as small arrows where yaws are given.
+    """Draw points into a picture as filled circles, or as small arrows if yaws are given.
 
     Args:
         on_image: uint8 ``[H, W, 3]``, changed in place.
-        positions: ``[N, >=2]`` pixels as (column, row); the fraction is cut off.
-        rgb_color: 0 to 255 each.
-        radius: Of the circles, in pixels; 1 is the pixel and its four neighbours, 0 the pixel alone. Arrows have none.
+        positions: ``[N, >=2]`` pixels as (column, row); fractions are truncated.
+        rgb_color: Red, green and blue, each 0 to 255.
+        radius: Radius of the circles in pixels: 1 for the pixel and its four neighbours, 0 for the pixel alone. Unused
+            for arrows.
         yaws: ``[N, 1]`` or ``[N]`` radians.
-        raster_from_agent: ``[3, 3]``, from the frame in which the yaws are measured to pixels. It turns the arrows the
-            way the raster shows them, whatever its origin. Without it a yaw is measured in image axes, where rows grow
-            downwards and a positive yaw points down: the wrong way on a raster with its origin at the bottom.
+        raster_from_agent: ``[3, 3]``, from the frame in which the yaws are measured to pixels, so that arrows match the
+            raster, whatever its origin. Without it, yaws are measured in image axes, where rows grow downwards and a
+            positive yaw points down: the wrong direction on a raster with its origin at the bottom.
 
     Raises:
-        InvalidArgumentError: A wrong shape or type, unequal numbers of positions and yaws, or a value that is not
+        InvalidArgumentError: A shape or type is wrong, the numbers of positions and yaws differ, or a value is not
             finite.
     """
     pixels = _checked_points(positions)
@@ -75,8 +76,8 @@ def draw_trajectory(
             f"yaws has the shape {yaws_rad.shape} for {len(pixels)} positions; give one per position"
         )
     if not np.isfinite(yaws_rad).all():
-        raise InvalidArgumentError("yaws has a value that is not finite; leave that position out")
-    # directions of unit length, turned as the raster shows them
+        raise InvalidArgumentError("yaws has a value that is not finite; remove that position")
+    # unit directions, rotated like the raster
     yaws_rad = yaws_rad.reshape(-1)
     directions = np.stack([np.cos(yaws_rad), np.sin(yaws_rad)], axis=1)
     if raster_from_agent is not None:
@@ -88,8 +89,8 @@ def draw_trajectory(
         directions = directions @ matrix[:2, :2].T
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     tips = _truncated(pixels + np.asarray(ARROW_LENGTH_IN_PIXELS * directions, dtype=np.float64))
-    # an arrow is its shaft and the two strokes of its tip, 45 degrees to either side of the shaft; OpenCV's arrowedLine
-    # drew the same until it began to refuse tips that are longer than their arrow (4.14)
+    # An arrow is a shaft and the two strokes of its tip at 45 degrees to the shaft. OpenCV's arrowedLine drew the same
+    # before version 4.14, which refuses tips longer than their arrow.
     for start, tip in zip(_truncated(pixels).tolist(), tips.tolist(), strict=True):
         back = (start[0] - tip[0], start[1] - tip[1])
         length = ARROW_TIP_LENGTH_IN_PIXELS * math.hypot(*back)
@@ -113,8 +114,8 @@ def draw_arrowed_line(
     Args:
         on_image: uint8 ``[H, W, 3]``, changed in place.
         position: ``[>=2]`` pixels as (column, row).
-        yaw: Radians; a number or an array of one.
-        rgb_color: 0 to 255 each.
+        yaw: Radians; a number or an array with one element.
+        rgb_color: Red, green and blue, each 0 to 255.
         raster_from_agent: As in :func:`draw_trajectory`.
 
     Raises:
@@ -126,7 +127,7 @@ def draw_arrowed_line(
 
 
 def draw_reference_trajectory(on_image: UInt8Array, world_to_pixel: NumericArray, positions: NumericArray) -> None:
-    """Draw world positions into the picture in :data:`REFERENCE_TRAJ_COLOR`; those outside the picture are left out.
+    """Draw world positions inside the picture in :data:`REFERENCE_TRAJ_COLOR`; others are skipped.
 
     Args:
         on_image: uint8 ``[H, W, 3]``, changed in place.
@@ -134,7 +135,7 @@ def draw_reference_trajectory(on_image: UInt8Array, world_to_pixel: NumericArray
         positions: ``[N, 2]`` world metres.
 
     Raises:
-        InvalidArgumentError: A wrong shape or type, or a value that is not finite.
+        InvalidArgumentError: A shape or type is wrong, or a value is not finite.
     """
     canvas = _checked_canvas(on_image)
     positions_m = _checked_points(positions)
@@ -146,14 +147,14 @@ def draw_reference_trajectory(on_image: UInt8Array, world_to_pixel: NumericArray
 
 
 def _checked_canvas(on_image: UInt8Array) -> UInt8Array:
-    """Return the picture itself, or a contiguous copy where it is a view that OpenCV cannot draw into."""
+    """Return the picture itself, or a contiguous copy if OpenCV cannot draw into it."""
     if not isinstance(on_image, np.ndarray) or on_image.dtype != np.uint8 or on_image.shape[2:] != (3,):
         raise InvalidArgumentError(
             f"on_image is {getattr(on_image, 'dtype', type(on_image).__name__)} of shape {np.shape(on_image)}; "
-            "allowed is uint8 [H, W, 3], as rasterizer.to_rgb(...) makes it"
+            "allowed is uint8 [H, W, 3], as returned by rasterizer.to_rgb(...)"
         )
     if not on_image.flags.writeable:
-        raise InvalidArgumentError("on_image is read-only and is drawn into; give a copy of it")
+        raise InvalidArgumentError("on_image is read-only; give a writable copy")
     return np.ascontiguousarray(on_image)
 
 
@@ -170,7 +171,7 @@ def _checked_points(positions: NumericArray) -> Float64Array:
         raise InvalidArgumentError(f"positions has the shape {points.shape}; allowed is [N, 2] or wider, x and y first")
     if not np.isfinite(points[:, :2]).all():
         bad = int(np.flatnonzero(~np.isfinite(points[:, :2]).all(axis=1))[0])
-        raise InvalidArgumentError(f"positions[{bad}] is {points[bad, :2]}; leave out positions that are not finite")
+        raise InvalidArgumentError(f"positions[{bad}] is {points[bad, :2]}; remove positions that are not finite")
     return points[:, :2]
 
 
@@ -184,5 +185,5 @@ def _draw_dots(canvas: UInt8Array, pixels: Int64Array, rgb_color: tuple[int, int
 
 
 def _plain(rgb_color: tuple[int, int, int]) -> tuple[int, ...]:
-    """Return the colour as Python ints; OpenCV refuses NumPy's."""
+    """Return the colour as Python ints, since OpenCV refuses NumPy integers."""
     return tuple(int(value) for value in rgb_color)

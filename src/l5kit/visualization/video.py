@@ -19,16 +19,16 @@ BROWSER_CODEC = "h264"
 
 _H264_ENDINGS = (".mp4", ".m4v", ".mov", ".mkv", ".avi")
 _ENDINGS_WITH_FAST_START = (".mp4", ".m4v", ".mov")
-"""Containers that can have their index first, so that a film plays before all of it is loaded."""
+"""Containers whose index can be at the front, so that playing starts before the whole film is loaded."""
 
 _SLOWEST_FPS, _FASTEST_FPS = 0.001, 1000
 
 _X264_OPTIONS = {"crf": "23", "threads": "1", "mbtree": "0"}
-"""Thin lines stay clear, and equal pictures give equal files: the number of threads changes the bytes, and the
-"macroblock tree" reads memory that it has not set, so that its choices differ from run to run."""
+"""Thin lines stay sharp, and equal pictures give equal files: the number of threads changes the bytes, and the
+"macroblock tree" reads uninitialised memory, so that its choices differ from run to run."""
 
 _BT709, _LIMITED_RANGE = 1, 1
-"""Numbers of ITU-T H.273 for the colours of HD video, and FFmpeg's for luma from 16 to 235."""
+"""Codes of HD video colours in ITU-T H.273, and of luma from 16 to 235 in FFmpeg."""
 
 
 def write_video(
@@ -41,35 +41,35 @@ def write_video(
 ) -> None:
     """Write pictures as a video file.
 
-    The container follows the ending of the file name. An odd width or height is made even by repeating the last column
-    or row, because the codecs store colour for two by two pixels. The file appears complete or not at all. With
-    ``"h264"``, equal pictures give equal files as long as PyAV is of one version and the processor of one kind.
+    The extension of the file name selects the container. An odd width or height is made even by repeating the last
+    column or row, since the codecs store colour for blocks of two by two pixels. The file appears complete or not at
+    all. With ``"h264"``, equal pictures give equal files with the same version of PyAV and kind of processor.
 
     Args:
         output_filepath: The file to write, such as ``scene.mp4``; an older one is replaced.
         images: uint8 pictures, RGB ``[H, W, 3]``, channel-first ``[3, H, W]`` or grayscale ``[H, W]``, of any sizes.
         resolution: ``(width, height)`` in pixels; pictures of another size are resized.
         fps: Frames per second, 0.001 to 1000.
-        codec: Four characters for OpenCV's writer (the default plays in desktop players), or ``"h264"``, which browsers
+        codec: Four characters for OpenCV's writer (desktop players play the default), or ``"h264"``, which browsers
             play and which needs the extra ``viz``.
         interpolation: OpenCV's interpolation flag for resizing.
 
     Raises:
-        InvalidArgumentError: No picture, a picture that is not uint8 or of another shape, or a wrong resolution or
-            rate.
-        UnsupportedValueError: The codec is unknown, or the container cannot hold it, or not in this size.
+        InvalidArgumentError: There is no picture, a picture is not uint8 or of wrong shape, or resolution or rate are
+            out of range.
+        UnsupportedValueError: The codec is unknown, or the container does not support it or this size.
         MissingDependencyError: ``codec="h264"`` without the extra ``viz``.
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
-        PermissionError: That folder may not be written to.
+        PermissionError: The folder is not writable.
     """
     if not _SLOWEST_FPS <= fps <= _FASTEST_FPS:
-        raise InvalidArgumentError(f"fps is {fps}; allowed are {_SLOWEST_FPS} to {_FASTEST_FPS} frames a second")
+        raise InvalidArgumentError(f"fps is {fps}; allowed are {_SLOWEST_FPS} to {_FASTEST_FPS} frames per second")
     width, height = checked_resolution(resolution)
     even_resolution = (width + width % 2, height + height % 2)
     frames = _padded(rgb_frames(images, (width, height), interpolation), even_resolution)
     write = _write_h264 if codec.lower() == BROWSER_CODEC else _write_with_opencv
     with replaced_when_complete(output_filepath) as path:
-        path.touch()  # a folder that may not be written to is an error of its own; the libraries blame the codec
+        path.touch()  # fail on a read-only folder, for which the libraries would blame the codec
         write(path, frames, resolution=even_resolution, fps=fps, codec=codec)
 
 
@@ -106,7 +106,7 @@ def _write_h264(
         import av
     except ImportError as error:
         raise MissingDependencyError(
-            f"codec={codec!r} needs PyAV, which the extra viz brings: {install_command('viz')}"
+            f"codec={codec!r} needs PyAV, which is part of the extra viz: {install_command('viz')}"
         ) from error
     if path.suffix.lower() not in _H264_ENDINGS:
         raise UnsupportedValueError(
@@ -117,17 +117,17 @@ def _write_h264(
     with av.open(str(path), mode="w", options=options) as container:
         container.metadata["comment"] = "l5kit"
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(100_000), options=_X264_OPTIONS)
-        # browsers guess colours that are not named in the file by the size
+        # browsers guess unspecified colours from the size
         context = stream.codec_context
         context.width, context.height = resolution
-        context.pix_fmt = "yuv420p"  # the only layout that all browsers decode
+        context.pix_fmt = "yuv420p"  # the only pixel format that all browsers decode
         context.colorspace = context.color_primaries = context.color_trc = _BT709
         context.color_range = _LIMITED_RANGE
         try:
             context.open()
         except av.FFmpegError as error:
             raise UnsupportedValueError(
-                f"resolution {resolution} cannot be encoded as {BROWSER_CODEC}; the limit is 16384 pixels a side"
+                f"resolution {resolution} cannot be encoded as {BROWSER_CODEC}; the limit is 16384 pixels per side"
             ) from error
         for frame in frames:
             picture = av.VideoFrame.from_ndarray(frame, format="rgb24")

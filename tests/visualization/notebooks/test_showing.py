@@ -64,7 +64,7 @@ def test_a_sample_of_a_batch_is_shown_as_the_sample(rasters):
     pytest.importorskip("torch")
     batch = collate([rasters[40], rasters[41]])
     np.testing.assert_array_equal(show({key: value[1] for key, value in batch.items()}).image, show(rasters[41]).image)
-    with pytest.raises(InvalidArgumentError, match="of a batch, take one"):
+    with pytest.raises(InvalidArgumentError, match="take one from a batch"):
         show(batch)
 
 

@@ -64,7 +64,7 @@ def test_plans_of_other_frames_are_an_error(copy):
     ("files", "note"),
     [
         ({}, "names no log"),
-        ({"log": "/nowhere/sample.zarr"}, "no longer there"),
+        ({"log": "/nowhere/sample.zarr"}, "no longer exists"),
         ({"log": "broken.zarr"}, "cannot be read"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Scenes from above, in pictures that look like the page of the viewer."""
+"""Bird's-eye pictures of scenes with the look of the viewer page."""

@@ -1,4 +1,4 @@
-"""Canvas: a picture of a part of the world, on which areas and lines are drawn that one can see through."""
+"""Canvas: a picture of a part of the world, into which opaque and translucent areas and lines are drawn."""
 
 import math
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from l5kit.visualization.birdseye.tones import Rgb
 
 _OPAQUE = 255
 _SHIFT = 4
-"""Bits behind the point of the positions that OpenCV takes."""
+"""Fractional bits of the positions for OpenCV."""
 
 _FAR_OUTSIDE_PX = 20_000.0
-"""Farther out than any picture reaches, and small enough for OpenCV."""
+"""Coordinate beyond any picture, yet small enough for OpenCV."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A part of the world as a picture.
+    """Mapping of a part of the world to a picture.
 
     Attributes:
-        raster_from_world: Column and row from world metres, without shear, float64 (3, 3).
+        raster_from_world: Matrix from world metres to column and row, without shear, float64 (3, 3).
         size_px: Width and height.
     """
 
@@ -33,7 +33,7 @@ class View:
 
     @classmethod
     def north_up(cls, center_m: NumericArray, px_per_m: float, size_px: tuple[int, int]) -> "View":
-        """Return a view in which x goes to the right and y up, with a world position (2,) in its middle."""
+        """Return a view with x to the right and y up, centred on a world position (2,)."""
         (x, y), (width, height) = np.asarray(center_m, np.float64)[:2].tolist(), size_px
         columns = [px_per_m, 0.0, width / 2 - px_per_m * x]
         rows = [0.0, -px_per_m, height / 2 + px_per_m * y]
@@ -41,24 +41,24 @@ class View:
 
     @property
     def px_per_m(self) -> float:
-        """Its scale."""
+        """Pixels per metre."""
         return math.sqrt(abs(float(np.linalg.det(self.raster_from_world[:2, :2]))))
 
     @property
     def center_m(self) -> Float64Array:
-        """World position of its middle, (2,)."""
+        """World position of the centre, (2,)."""
         middle_px = np.array([self.size_px], np.float64) / 2
         return np.asarray(transform_points(middle_px, np.linalg.inv(self.raster_from_world))[0], np.float64)
 
     @property
     def reach_m(self) -> float:
-        """Distance from its middle to its corners."""
+        """Distance from the centre to the corners."""
         return math.hypot(*self.size_px) / self.px_per_m / 2
 
     def points_px(self, points_m: NumericArray) -> Int32Array:
-        """Return world positions (..., 2) as OpenCV takes them, with fractions; those far outside are moved nearer.
+        """Return world positions (..., 2) in the fixed-point format of OpenCV; positions far outside are clipped.
 
-        The middle of the first pixel is (0.5, 0.5) for the matrix and (0, 0) for OpenCV.
+        The centre of the first pixel is (0.5, 0.5) for the matrix and (0, 0) for OpenCV.
         """
         points = np.asarray(points_m, np.float64)[..., :2]
         if points.size == 0:
@@ -71,14 +71,14 @@ class View:
 
 @dataclass(frozen=True)
 class Stroke:
-    """How a line is drawn.
+    """Style of a line.
 
     Attributes:
-        color: Its colour.
-        width_m: Its width.
-        least_width_px: Width below which it does not get, however small the scale is.
-        opacity: At its start, 0 to 1.
-        end_opacity: At its end; None for the same.
+        color: Colour.
+        width_m: Width in metres.
+        least_width_px: Smallest width in pixels, at any scale.
+        opacity: Opacity at the start, 0 to 1.
+        end_opacity: Opacity at the end; None for the same.
     """
 
     color: Rgb
@@ -89,17 +89,17 @@ class Stroke:
 
 
 class Canvas:
-    """A picture of a view that is drawn into.
+    """A picture of a view to draw into.
 
-    What is opaque is drawn at once. What is not is collected in a layer of its own, with its opacities, and laid over
-    the picture by :meth:`settle`, so that a line does not get darker where its parts meet.
+    Opaque shapes are drawn at once. Translucent ones are collected in a separate layer with their opacities, which
+    :meth:`settle` blends with the picture, so that overlapping parts of a line do not get darker.
 
     Args:
-        view: What the picture shows.
-        ground: Colour of all of it, or a picture RGB ``[H, W, 3]``, which is copied.
+        view: Displayed part of the world.
+        ground: Background colour, or a picture RGB ``[H, W, 3]``, which is copied.
 
     Attributes:
-        view: What the picture shows.
+        view: Displayed part of the world.
         picture: RGB ``[H, W, 3]``.
     """
 
@@ -113,7 +113,7 @@ class Canvas:
         self._scale = view.px_per_m
 
     def fill(self, outlines_m: Sequence[NumericArray], color: Rgb, opacity: float = 1.0) -> None:
-        """Fill areas, whose outlines (P, 2) are world metres."""
+        """Fill areas with outlines (P, 2) in world metres."""
         for outline_px in self._in_sight(outlines_m):
             if opacity >= 1:
                 cv2.fillPoly(self.picture, [outline_px], color, cv2.LINE_AA, _SHIFT)
@@ -131,7 +131,7 @@ class Canvas:
             cv2.polylines(self.picture, lines_px, closed, stroke.color, width_px, cv2.LINE_AA, _SHIFT)
             return
         end_opacity = stroke.opacity if stroke.end_opacity is None else stroke.end_opacity
-        # colours reach a pixel farther than opacities, so that soft edges are mixed of the colour and what is below
+        # colours reach a pixel farther than opacities, so that soft edges blend the colour with the picture below
         for line_px in self._in_sight(lines_m):
             layer, opacities = self._layers()
             cv2.polylines(layer, [line_px], closed, stroke.color, width_px + 2, cv2.LINE_8, _SHIFT)
@@ -139,14 +139,14 @@ class Canvas:
                 value = round(_OPAQUE * stroke.opacity)
                 cv2.polylines(opacities, [line_px], closed, value, width_px, cv2.LINE_AA, _SHIFT)
                 continue
-            # opacity that changes along a line is drawn part by part
+            # a varying opacity is drawn segment by segment
             steps = np.linspace(stroke.opacity, end_opacity, max(len(line_px) - 1, 1))
             for part, opacity in enumerate(steps.tolist()):
                 ends = line_px[part : part + 2]
                 cv2.polylines(opacities, [ends], False, round(_OPAQUE * opacity), width_px, cv2.LINE_AA, _SHIFT)
 
     def settle(self) -> None:
-        """Lay what one can see through over the picture; later shapes are drawn over it."""
+        """Blend translucent shapes with the picture; later shapes are drawn above it."""
         if self._layer is None or self._opacities is None:
             return
         rows, columns = (np.flatnonzero(self._opacities.any(axis=axis)) for axis in (1, 0))
@@ -154,7 +154,7 @@ class Canvas:
             part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
             opacity = self._opacities[part].astype(np.uint16)[..., None]
             below, above = self.picture[part].astype(np.uint16), self._layer[part].astype(np.uint16)
-            # whole numbers, and half of the divisor added, so that the quotient is rounded
+            # integer division, rounded by adding half of the divisor
             mixed = (below * (_OPAQUE - opacity) + above * opacity + _OPAQUE // 2) // _OPAQUE
             self.picture[part] = mixed.astype(np.uint8)
         self._layer = self._opacities = None
@@ -166,7 +166,7 @@ class Canvas:
         return self._layer, self._opacities
 
     def _in_sight(self, shapes_m: Sequence[NumericArray]) -> list[Int32Array]:
-        """Return shapes in pixels as OpenCV takes them, without those that lie beside the picture."""
+        """Return shapes in the fixed-point pixels of OpenCV, without those outside the picture."""
         shapes = [np.asarray(shape, np.float64) for shape in shapes_m if len(shape)]
         if not shapes:
             return []
@@ -174,7 +174,7 @@ class Canvas:
         starts = np.cumsum([0, *(len(shape) for shape in shapes[:-1])])
         lows = np.minimum.reduceat(points_px, starts, axis=0)
         highs = np.maximum.reduceat(points_px, starts, axis=0)
-        margin = 16 << _SHIFT  # wide lines reach into the picture from beside it
+        margin = 16 << _SHIFT  # wide lines reach into the picture from outside
         ends = (np.array(self.view.size_px) << _SHIFT) + margin
         is_seen = np.logical_and.reduce((highs >= -margin) & (lows <= ends), axis=1)
         parts = np.split(points_px, starts[1:])

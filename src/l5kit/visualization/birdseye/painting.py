@@ -1,4 +1,4 @@
-"""Parts of a scene from above: the map with its lights, boxes of road users, and where these were and will be."""
+"""Painting of scenes from above: the map with its lights, boxes of road users, and their past and future paths."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _CORNER_STEPS: Final = 3
 _ROUND_FROM_PX_PER_M: Final = 5.0
 _LEAST_BOX_PX: Final = 5.0
 _MARK_FROM_PX: Final = 18.0
-"""Of smaller boxes the mark, whose lines are a pixel wide at least, would leave nothing to be seen."""
+"""On smaller boxes, the mark with its lines of at least a pixel would hide the box."""
 
 _RIM_M: Final = 0.35
 _OVERLAPPING_OPACITY: Final = 0.65
@@ -37,7 +37,7 @@ class Boxes:
     Attributes:
         boxes: World x and y of the centre, yaw, length and width, float64, shape (N, 5).
         colors: uint8, shape (N, 3).
-        has_ego: Whether the last one is the AV, which gets a bright rim.
+        has_ego: Whether the last box is the AV, which gets a bright rim.
     """
 
     boxes: Float64Array
@@ -49,24 +49,24 @@ class Boxes:
 
     @classmethod
     def with_ego(cls, ego: NumericArray, agents: NumericArray, colors: NumericArray) -> "Boxes":
-        """Return the boxes of agents (N, 5) and, over them, of the AV (5,); what is not finite is left out."""
+        """Return the boxes of agents (N, 5) and, above them, of the AV (5,), without non-finite ones."""
         boxes = np.vstack([np.asarray(agents, np.float64).reshape(-1, 5), np.asarray(ego, np.float64)[None]])
         tones = np.vstack([np.asarray(colors, np.uint8).reshape(-1, 3), np.array([EGO_RGB], np.uint8)])
         is_known = np.logical_and.reduce(np.isfinite(boxes), axis=1)
         return cls(boxes[is_known], tones[is_known], has_ego=bool(is_known[-1]))
 
     def near(self, view: View) -> "Boxes":
-        """Return those that a picture may show."""
+        """Return the boxes that may be visible in a view."""
         offsets_m = np.linalg.norm(self.boxes[:, :2] - view.center_m, axis=1)
         is_near = offsets_m - self.boxes[:, 3:].max(axis=1, initial=0.0) <= view.reach_m
         return Boxes(self.boxes[is_near], self.colors[is_near], has_ego=self.has_ego and bool(is_near[-1]))
 
 
 class MapPainter:
-    """Draws lanes, those with a light in its colour, and crosswalks.
+    """Draws lanes, tinted by their traffic lights, and crosswalks.
 
     Args:
-        shapes: The whole map; what is in sight of it is drawn.
+        shapes: The whole map, of which the visible part is drawn.
     """
 
     def __init__(self, shapes: MapShapes) -> None:
@@ -76,13 +76,13 @@ class MapPainter:
     def paint(
         self, canvas: Canvas, tones: Tones, *, lit: Mapping[int, int] | None = None, opacity: float = 1.0
     ) -> None:
-        """Draw what is in sight.
+        """Draw the visible part of the map.
 
         Args:
             canvas: The picture.
             tones: Colours.
             lit: Index of ``LIGHT_COLORS`` by row of the lane.
-            opacity: Of surfaces, below 1 over an aerial picture.
+            opacity: Opacity of surfaces, below 1 over an aerial picture.
         """
         view = canvas.view
         near, lane_rows = self._shapes.near(view.center_m[None], view.reach_m)
@@ -90,15 +90,17 @@ class MapPainter:
         canvas.fill(lanes, tones.lane, opacity)
         canvas.settle()
 
-        # the colour of a light over its lanes
+        # tint lanes by the colours of their lights
         ranks = [(lit or {}).get(row) for row in lane_rows.tolist()]
         for rank, color in enumerate(LIGHT_RGB):
-            canvas.fill([lane for lane, of in zip(lanes, ranks, strict=True) if of == rank], color, tones.light_tint)
+            canvas.fill(
+                [lane for lane, lit_rank in zip(lanes, ranks, strict=True) if lit_rank == rank], color, tones.light_tint
+            )
             canvas.settle()
         canvas.fill(crosswalks, tones.crosswalk_ground, opacity)
         canvas.settle()
 
-        # from far away edges would fill the lanes, and stripes would be a pattern of their own
+        # at small scales, edges would fill the lanes, and stripes would cause moire patterns
         if view.px_per_m >= _BORDERS_FROM_PX_PER_M:
             lefts = near.lane_left_counts.tolist()
             sides = [side for lane, left in zip(lanes, lefts, strict=True) for side in (lane[:left], lane[left:])]
@@ -108,15 +110,15 @@ class MapPainter:
             canvas.fill([stripe for number in seen for stripe in self._stripes_of(number)], tones.crosswalk)
 
     def _find_stripes(self, crosswalk: int) -> list[Float64Array]:
-        """Return the stripes of a crosswalk, which lie along the road: across the longest side of its outline."""
+        """Return the stripes of a crosswalk, which are parallel to the road: across the longest side of its outline."""
         start, end = self._shapes.crosswalks.starts[crosswalk : crosswalk + 2].tolist()
         outline = self._shapes.crosswalks.points_m[start:end]
         steps = np.roll(outline, -1, axis=0) - outline
         lengths_m = np.linalg.norm(steps, axis=1)
         if lengths_m.max() == 0:
             return []
-        # stripes with gaps as wide as they are, as many as there is room for, in the middle; each is what two cuts
-        # across that side leave of the outline
+        # As many stripes as fit, with gaps of their own width, centred. Each stripe is the part of the outline between
+        # two cuts across the longest side.
         direction = steps[lengths_m.argmax()] / lengths_m.max()
         along_m = outline @ direction
         count = min(int((along_m.max() - along_m.min()) // (2 * _STRIPE_M)), _MOST_STRIPES)
@@ -131,11 +133,11 @@ def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: b
 
     Args:
         canvas: The picture.
-        boxes: What is drawn.
+        boxes: The boxes.
         tones: Colours.
-        shows_overlaps: Whether one sees through boxes that overlap, so that both can be seen; this takes a kernel.
+        shows_overlaps: Whether overlapping boxes are translucent, so that both are visible; this needs a kernel.
     """
-    # the rim of the AV lies below all boxes, their edges and marks above all of them; none gets too small to be seen
+    # The rim of the AV is below all boxes, edges and marks are above them. Boxes keep a visible size.
     scale = canvas.view.px_per_m
     boxes = boxes.near(canvas.view)
     drawn = boxes.boxes.copy()
@@ -152,7 +154,7 @@ def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: b
     for outline, color in zip(outlines, colors, strict=True):
         canvas.lines([outline], Stroke(shade(color, tones.box_edge), least_width_px=1.25), closed=True)
 
-    # a mark is an arrow to the front, of head and shaft; those of one width are drawn together
+    # a mark is an arrow to the front, of head and shaft; marks of the same width are drawn together
     marked = drawn[drawn[:, 3] * scale >= _MARK_FROM_PX]
     tips_m = 0.42 * marked[:, 3]
     sides_m = 0.3 * marked[:, 3:].min(axis=1)
@@ -168,7 +170,7 @@ def paint_boxes(canvas: Canvas, boxes: Boxes, tones: Tones, *, shows_overlaps: b
 
 
 def paint_ghosts(canvas: Canvas, boxes: Float64Array, color: Rgb) -> None:
-    """Outline boxes (N, 5), with a line from the centre to the front."""
+    """Draw outlines of boxes (N, 5), with a line from the centre to the front."""
     outlines = round_outlines(boxes, px_per_m=canvas.view.px_per_m)
     stroke = Stroke(color, width_m=0.12, least_width_px=1.75)
     canvas.lines(outlines, stroke, closed=True)
@@ -177,23 +179,23 @@ def paint_ghosts(canvas: Canvas, boxes: Float64Array, color: Rgb) -> None:
 
 
 def paint_plan(canvas: Canvas, points_m: Float64Array, tones: Tones) -> None:
-    """Draw a plan (T, 2) as a line with an edge, which is seen over anything."""
+    """Draw a plan (T, 2) as a line with a contrasting edge, visible on any background."""
     canvas.lines([points_m], Stroke(tones.ground, width_m=0.7, least_width_px=5))
     canvas.lines([points_m], Stroke(tones.plan, width_m=0.4, least_width_px=3))
 
 
 def paint_paths(canvas: Canvas, paths_m: Sequence[Float64Array], stroke: Stroke) -> None:
-    """Draw where something was or will be, where it moves at all."""
+    """Draw past or future paths, except of objects that hardly move."""
     canvas.lines([path for path in paths_m if len(path) > 1 and np.ptp(path, axis=0).max() >= 2.0], stroke)
 
 
 def round_outlines(boxes: Float64Array, *, px_per_m: float) -> list[Float64Array]:
-    """Return the outlines (P, 2) of boxes (N, 5), with round corners where the scale shows them."""
+    """Return the outlines (P, 2) of boxes (N, 5), with round corners at scales that show them."""
     half_m = boxes[:, None, 3:] / 2
     if px_per_m < _ROUND_FROM_PX_PER_M:
         corners = half_m * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
     else:
-        # a quarter of a circle for each corner, around a point that lies a radius inside of both sides
+        # a quarter circle for each corner, around a point one radius inside both sides
         radii_m = np.minimum(_CORNER_M, 0.35 * boxes[:, 3:].min(axis=1))[:, None, None]
         signs = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]).repeat(_CORNER_STEPS + 1, axis=0)
         angles_rad = (np.arange(4)[:, None] + np.linspace(0, 1, _CORNER_STEPS + 1)).reshape(-1) * np.pi / 2
@@ -203,7 +205,7 @@ def round_outlines(boxes: Float64Array, *, px_per_m: float) -> list[Float64Array
 
 
 def _turned(boxes: Float64Array, offsets_m: Float64Array) -> Float64Array:
-    """Return points in the frames of boxes, (N, P, 2), in the world."""
+    """Return points (N, P, 2) in the frames of boxes, in world coordinates."""
     cos, sin = np.cos(boxes[:, 2])[:, None], np.sin(boxes[:, 2])[:, None]
     along, across = offsets_m[..., 0], offsets_m[..., 1]
     turned = np.stack([along * cos - across * sin, along * sin + across * cos], axis=-1)
@@ -217,7 +219,7 @@ def _parts(outlines: Outlines) -> list[Float64Array]:
 
 
 def _clipped(outline: Float64Array, direction: Float64Array, least_m: float) -> Float64Array:
-    """Return the part of an outline that lies at least so far along a direction (Sutherland and Hodgman, 1974)."""
+    """Return the part of an outline at least ``least_m`` along a direction (Sutherland and Hodgman, 1974)."""
     beyond_m = outline @ direction - least_m
     kept: list[NumericArray] = []
     for here, point in enumerate(outline):

@@ -1,4 +1,4 @@
-"""Frames of scenes from above, as the page of the viewer shows them."""
+"""Frames of scenes from above, with the look of the viewer page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ _FUTURE_FRAMES: Final = 50
 _EGO_PAST_FRAMES: Final = 50
 _EGO_FUTURE_FRAMES: Final = 100
 _LONGEST_GAP: Final = 5
-"""Frames; a path is broken where its agent was not seen for longer."""
+"""Frames; a path is split where its agent was unseen for longer."""
 
 _MOST_KEPT: Final = 8
-"""Maps that are kept: scenes that follow each other often have one map."""
+"""Cached maps; consecutive scenes often share one map."""
 
 
 @dataclass(frozen=True, eq=False)
 class DriveMarks:
-    """What a simulation adds to a frame, in the world.
+    """Marks that a simulation adds to a frame, in world coordinates.
 
     Attributes:
-        agent_ghosts: Boxes of the log that the simulation has elsewhere, (G, 5): x, y, yaw, length and width.
-        ego_ghost: Box of the AV in the log, (1, 5), or (0, 5).
+        agent_ghosts: Logged boxes of agents that are elsewhere in the simulation, (G, 5): x, y, yaw, length and width.
+        ego_ghost: Logged box of the AV, (1, 5), or (0, 5).
         plan_m: Planned positions, (T, 2); empty for none.
     """
 
@@ -51,8 +51,8 @@ class SceneFrames:
 
     Args:
         dataset: The opened dataset.
-        maps: The maps of its scenes; None without any.
-        theme: Colours.
+        maps: The maps of its scenes; None without maps.
+        theme: Theme of the colours.
     """
 
     def __init__(self, dataset: ChunkedDataset, maps: SceneMaps | None, *, theme: Theme = "light") -> None:
@@ -77,10 +77,10 @@ class SceneFrames:
         Args:
             scene_index: The scene.
             frame_index: The frame, counted in the scene.
-            view: What is seen of it.
+            view: Displayed part of the world.
             aerial: The aerial picture of the view, RGB ``[H, W, 3]``; None for the ground of the theme.
             with_trajectories: Whether past and future positions are drawn.
-            marks: What a simulation adds.
+            marks: Marks of a simulation.
 
         Returns:
             RGB ``[H, W, 3]``.
@@ -91,7 +91,7 @@ class SceneFrames:
             opacity = 1.0 if aerial is None else tones.lane_over_aerial
             scene.map_painter.paint(canvas, tones, lit=scene.lit(frame_index), opacity=opacity)
 
-        # past and future fade out with the time from now; those of the AV are wider, and over the others
+        # Past and future fade with the distance in time; the trajectory of the AV is wider and above the others.
         if with_trajectories:
             fading = {"opacity": 0.1, "end_opacity": 0.7}
             past = Stroke(tones.past, width_m=0.25, least_width_px=1.25, **fading)
@@ -108,7 +108,7 @@ class SceneFrames:
             paint_paths(canvas, [after_m], ego_future)
             canvas.settle()
 
-        # boxes over them, and over all what a simulation adds
+        # boxes above trajectories, and the marks of a simulation above all
         paint_boxes(canvas, scene.boxes(frame_index), tones)
         if marks is not None:
             paint_plan(canvas, marks.plan_m, tones)
@@ -129,7 +129,7 @@ class SceneFrames:
 
 @dataclass(frozen=True, eq=False)
 class _DrawnMap:
-    """A map, and what of it is drawn."""
+    """A map with its painter and controlled lanes."""
 
     map_api: MapAPI
     painter: MapPainter
@@ -142,7 +142,7 @@ class _DrawnMap:
 
 
 class _Scene:
-    """A scene, with what draws its map, and its rows of agents by track."""
+    """A scene with the painter of its map, and its agent rows by track."""
 
     def __init__(self, content: SceneContent, map_painter: MapPainter | None) -> None:
         self.content = content
@@ -152,7 +152,7 @@ class _Scene:
         self._boxes = np.column_stack([agents.centroids_m, agents.yaws_rad, agents.extents_m[:, :2]]).astype(np.float64)
         self._colors = CLASS_RGB[agents.labels]
 
-        # rows by track, those of a track by frame
+        # rows grouped by track, ordered by frame
         order = np.lexsort((self._frames, agents.track_ids))
         tracks, begins = np.unique(agents.track_ids[order], return_index=True)
         self._rows_of = dict(zip(tracks.tolist(), np.split(order, begins[1:]), strict=True)) if len(tracks) else {}
@@ -164,14 +164,14 @@ class _Scene:
         return dict(zip(lights.lanes[rows].tolist(), lights.colors[rows].tolist(), strict=True))
 
     def boxes(self, frame_index: int) -> Boxes:
-        """Return the boxes of a frame, that of the AV last."""
+        """Return the boxes of a frame, the AV last."""
         content, rows = self.content, self.content.agents.rows_of(frame_index)
         pose = [*content.ego_positions_m[frame_index, :2], content.ego_yaws_rad[frame_index]]
         ego = np.array([*pose, *content.facts.ego_extent_m[:2]])
         return Boxes.with_ego(ego, self._boxes[rows], self._colors[rows])
 
     def paths(self, frame_index: int, first: int, last: int) -> list[tuple[Rgb, list[Float64Array]]]:
-        """Return the paths of the agents of a frame between two others, in pieces without gaps, and their colours."""
+        """Return path pieces without gaps, between two frames, of the agents in a frame, with their colours."""
         agents = self.content.agents
         here = agents.rows_of(frame_index)
         paths = []

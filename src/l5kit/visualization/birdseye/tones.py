@@ -1,7 +1,7 @@
-"""Colours of scenes from above, in a light and a dark theme; the page of the viewer has the same in ``palette.js``.
+"""Colours of scenes from above, in a light and a dark theme; ``palette.js`` of the viewer page has the same ones.
 
-Those that must not be taken for each other differ for people without red or green cones, too: by at least 12 in CIELAB,
-and the AV from any class by 20.
+Colours that must not be confused also differ for people without red or green cones: by at least 12 in CIELAB, and the
+AV from any class by 20.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ Rgb: TypeAlias = tuple[int, int, int]
 """Red, green and blue, 0 to 255."""
 
 Theme: TypeAlias = Literal["light", "dark"]
-"""Ground of a picture."""
+"""Colour theme of a picture."""
 
 Style: TypeAlias = Literal["viewer", "channels"]
-"""Look of pictures: that of the page of the viewer, or the colours of the channels of rasters."""
+"""Look of pictures: that of the viewer page, or the colours of raster channels."""
 
 STYLES: Final[tuple[Style, ...]] = get_args(Style)
 THEMES: Final[tuple[Theme, ...]] = get_args(Theme)
@@ -38,20 +38,20 @@ class Tones:
     """Colours of a theme.
 
     Attributes:
-        ground: Where there is nothing.
+        ground: Background.
         lane: Surface of lanes.
-        border: Their edges.
+        border: Edges of lanes.
         lane_over_aerial: Opacity of lanes over an aerial picture.
         crosswalk: Stripes of crosswalks.
-        crosswalk_ground: Between them.
+        crosswalk_ground: Ground between the stripes.
         light_tint: Opacity of the colour of a light over its lanes.
-        past: Where road users were.
-        ghost: Outlines of the log beside a simulation.
-        plan: What a planner intends.
-        box_edge: Shade of the edges of boxes, see :func:`shade`.
-        mark: Marks of headings.
+        past: Past paths of road users.
+        ghost: Outlines of logged boxes in a simulation.
+        plan: Plan of a planner.
+        box_edge: Factor for the edges of boxes, see :func:`shade`.
+        mark: Heading marks.
         label: Letters.
-        halo: Around letters.
+        halo: Outlines of letters.
     """
 
     ground: Rgb
@@ -106,11 +106,11 @@ _TONES: Final[dict[Theme, Tones]] = {
 }
 
 EGO_RGB: Final = _rgb("d8392f")
-"""The AV, its box and trajectory."""
+"""Box and trajectory of the AV."""
 
 _LIGHTS = {"GREEN": "00a88f", "YELLOW": "f2c230", "RED": "e02d3c"}
 LIGHT_RGB: Final[tuple[Rgb, ...]] = tuple(_rgb(_LIGHTS[name]) for name in LIGHT_COLORS)
-"""Lanes by the colour of their light, in the order of ``LIGHT_COLORS``."""
+"""Tints of lanes by the colour of their light, in the order of ``LIGHT_COLORS``."""
 
 _CLASSES = {
     "PERCEPTION_LABEL_DONTCARE": "a3a9b1",
@@ -134,7 +134,7 @@ _UNKNOWN_CLASS = "8a929c"
 CLASS_RGB: Final[UInt8Array] = np.array(
     [_rgb(_CLASSES.get(name, _UNKNOWN_CLASS)) for name in PERCEPTION_LABELS], np.uint8
 )
-"""Road users by their most probable class, in the order of ``PERCEPTION_LABELS``, (17, 3)."""
+"""Colours of road users by their most probable class, in the order of ``PERCEPTION_LABELS``, (17, 3)."""
 CLASS_RGB.setflags(write=False)
 
 
@@ -151,7 +151,7 @@ def tones_of(theme: str) -> Tones:
 
 
 def shade(color: Rgb, factor: float) -> Rgb:
-    """Return a darker colour for a factor below 1, a lighter one for a factor of 1 to 2."""
+    """Return a darker colour for a factor below 1, a lighter one for a factor from 1 to 2."""
     red, green, blue = (
         round(value * factor if factor <= 1 else value + (255 - value) * (factor - 1)) for value in color
     )

@@ -1,1 +1,1 @@
-"""Drive oneself: a page in which a person drives the AV among traffic that follows the IDM."""
+"""Interactive drive: a page on which a person drives the AV in IDM traffic."""

@@ -1,7 +1,7 @@
-"""Scenes and roads as the page of ``l5kit drive`` takes them: all that the step and the judge of the page need.
+"""Scenes and roads in the format of the page of ``l5kit drive``: all inputs of its simulation step and its judge.
 
-Positions are float64 in world coordinates, as the page computes what the simulation does, row by row. For the form of
-the bytes see :mod:`l5kit.visualization.viewer.packed_arrays`.
+Positions are float64 in world coordinates, since the page repeats the computations of the simulation row by row. The
+byte format is that of :mod:`l5kit.visualization.viewer.packed_arrays`.
 """
 
 from dataclasses import asdict
@@ -35,26 +35,26 @@ from l5kit.visualization.scene_content import LaneLightRows
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 NUM_PLANNED_STEPS = 40
-"""Steps of the plan of the IDM, as ``idm`` plans them."""
+"""Steps of the IDM plan, the same as of the planner ``idm``."""
 
 
 def drive_scene_bytes(batch: SceneBatch) -> bytes:
-    """Return a scene to be driven.
+    """Return the bytes of a scene to be driven.
 
     Args:
-        batch: One scene with a map that has lanes, driven from its first frame on.
+        batch: One scene, driven from its first frame on, with a map that has lanes.
 
     Raises:
         InvalidArgumentError: There is no map with lanes.
     """
     if batch.road is None or batch.road.driving.num_lanes == 0:
-        raise InvalidArgumentError("batch has no map with lanes, on which traffic drives; pass one with a road")
+        raise InvalidArgumentError("batch has no map with lanes, which traffic needs; pass a batch with a road")
     road = batch.road
     buffer = RecordBuffer(batch.recorded, facts=batch.facts)
     fill_velocities(buffer)
     arrays = _agent_arrays(batch, buffer)
 
-    # the lanes that are yellow or red for drivers, and the colours of all lights as they are drawn
+    # lanes that are yellow or red for drivers, and displayed colours of all lights
     map_arrays, (scene,) = road.api.arrays, batch.recorded
     colors = read_lane_colors(batch.recorded, map_arrays.lights)
     shown = LaneLightRows.of_faces(ControlledLanes(map_arrays), scene.frames, scene.tl_faces)
@@ -66,7 +66,7 @@ def drive_scene_bytes(batch: SceneBatch) -> bytes:
         "light_lanes": shown.lanes.astype(np.uint32),
         "light_colors": shown.colors,
     }
-    # the route of the log, along which progress is measured, and how far the log comes along it
+    # route of the log, along which progress is measured, and progress of the log along it
     positions = find_lane_positions(batch.expert, road.driving)
     routes = find_routes(positions, road.driving, expert=batch.expert)
     progress_m = find_progress(batch.expert, positions, routes=routes, driving_map=road.driving)
@@ -77,7 +77,7 @@ def drive_scene_bytes(batch: SceneBatch) -> bytes:
         "route_arcs": routes.arc_lengths_m,
         "expert_progress": progress_m[0],
     }
-    # the paths of traffic and of the AV, and where on its own the log has the AV in each frame
+    # paths of traffic and of the AV, and the position of the logged AV on its path in each frame
     of_traffic = make_lane_paths(poses_of_tracks(batch, find_lane_followers(batch)), road.driving)
     of_av, logged = paths_of_avs(batch), poses_of_avs(batch)
     poses = np.column_stack([logged.positions_m, logged.yaws_rad])
@@ -87,7 +87,7 @@ def drive_scene_bytes(batch: SceneBatch) -> bytes:
 
 
 def road_bytes(driving_map: DrivingMap) -> bytes:
-    """Return the lanes and the drivable surface of a map, as the judge takes them."""
+    """Return the bytes of the lanes and the drivable surface of a map, for the judge."""
     starts = driving_map.area_starts
     return pack_arrays(
         {"num_lanes": driving_map.num_lanes, "num_areas": len(starts) - 1},
@@ -107,7 +107,7 @@ def road_bytes(driving_map: DrivingMap) -> bytes:
 
 
 def _facts_of(batch: SceneBatch) -> JsonObject:
-    """Return the numbers of a scene, of the vehicle, of the traffic and of the judge."""
+    """Return the parameters of a scene, its vehicle, its traffic and its judge."""
     states, yaw_rates = start_of_ego(batch)
     control = intelligent_traffic().control
     bicycle, step_s, look = KinematicBicycle(), float(batch.facts.step_time_s), LookAhead()
@@ -142,7 +142,7 @@ def _facts_of(batch: SceneBatch) -> JsonObject:
 
 
 def _agent_arrays(batch: SceneBatch, buffer: RecordBuffer) -> dict[str, NumericArray]:
-    """Return the agents of all frames, which tracks the traffic may drive, and until when."""
+    """Return the agents of all frames, whether traffic may drive each track, and the last frame of each."""
     intervals = buffer.frames[AGENT_INTERVAL]
     agents = buffer.agents[: int(intervals[-1, 1])]
     tracks = batch.tracks

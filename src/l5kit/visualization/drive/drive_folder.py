@@ -1,4 +1,4 @@
-"""The folder of ``l5kit drive``: a page with scenes to drive, static files that any web server can serve."""
+"""Output folder of ``l5kit drive``: a page with scenes to drive, as static files for any web server."""
 
 import gzip
 import json
@@ -33,26 +33,26 @@ _LIST: Final = "data/drives.json"
 _FORMAT: Final = "l5kit drive folder"
 _STEP_SLACK_S: Final = 1e-6
 _GZIP: Final = b"\x1f\x8b"
-"""How bytes begin that are compressed."""
+"""First bytes of gzip data."""
 
 _LICENSE: Final = resources.files("l5kit.visualization.viewer") / "page" / "vendor" / "pixi.LICENSE.txt"
-"""What whoever hands PixiJS on hands on with it."""
+"""License that must be distributed with PixiJS."""
 
 DRIVE_FOLDER: Final = OutputKind(
     called="a page of l5kit drive",
     is_marked=lambda folder: holds_keys(folder / _LIST, {"scenes", "road"}, format=_FORMAT),
     paths=r"index\.html|pixi\.LICENSE\.txt|scripts/[\w.]+|data/(?:drives\.json|(?:map|road|policy|scene-\d+)\.bin)",
 )
-"""What the command may replace."""
+"""Output that the command may replace."""
 
 
 @dataclass(frozen=True)
 class PagePolicy:
-    """A policy whose plan the page shows, as the page takes it.
+    """A policy whose plan the page shows, in the format of the page.
 
     Attributes:
-        name: What it is called.
-        step_time_s: Seconds of a step; scenes with other steps are shown without its plan.
+        name: Display name.
+        step_time_s: Seconds per step; scenes with other steps are shown without its plan.
         content: Facts and weights, packed by :func:`~l5kit.visualization.viewer.packed_arrays.pack_arrays`.
     """
 
@@ -63,13 +63,13 @@ class PagePolicy:
 
 @dataclass(frozen=True)
 class DriveFolder:
-    """A folder that was written.
+    """A written folder.
 
     Attributes:
-        path: Where it lies.
+        path: Path of the folder.
         scenes: The scenes that can be driven.
         num_bytes: Bytes of all files.
-        num_zipped_bytes: Bytes that a server sends that compresses what is not compressed yet.
+        num_zipped_bytes: Bytes sent by a server that compresses uncompressed files.
     """
 
     path: Path
@@ -87,15 +87,16 @@ def write_drive_folder(
     policy: PagePolicy | None = None,
     overwrite: bool = False,
 ) -> DriveFolder:
-    """Write a page on which scenes of a log can be driven; it appears complete or not at all.
+    """Write a page on which scenes of a log can be driven, complete or not at all.
 
     Args:
-        folder: Where to write.
-        files: Where log and map lie.
-        name: What the page calls the dataset.
+        folder: The output folder.
+        files: Paths of log and map.
+        name: Name of the dataset on the page.
         scenes: Scenes of the log; all by default.
-        policy: Whose plan the page can show beside that of the IDM, where steps of the log are as long as its own.
-        overwrite: Whether such a folder is replaced that is there.
+        policy: Policy whose plan the page can show next to that of the IDM, if its steps are as long as those of the
+            log.
+        overwrite: Whether an existing folder of this kind is replaced.
 
     Raises:
         InvalidArgumentError: There is no map with lanes, a scene has a fault, or the folder holds something else.
@@ -106,7 +107,7 @@ def write_drive_folder(
     if target.exists():
         if not overwrite:
             raise InvalidArgumentError(
-                f"folder (--out) is {str(target)!r}, which is there already; name another one, or pass overwrite "
+                f"folder (--out) is {str(target)!r}, which exists; choose another one, or pass overwrite "
                 "(--overwrite) to replace it"
             )
         require_own_folder(target, DRIVE_FOLDER, argument="folder (--out)")
@@ -114,7 +115,7 @@ def write_drive_folder(
     map_api = open_map(files)
     if map_api is None or map_api.arrays.num_lanes == 0:
         raise InvalidArgumentError(
-            f"dataset {files.dataset} has no semantic map with lanes, on which traffic drives; name it (--map, --meta)"
+            f"dataset {files.dataset} has no semantic map with lanes, which traffic needs; give one (--map, --meta)"
         )
     road = RoadMap(map_api)
     chosen = _scenes_of(log, scenes)
@@ -150,7 +151,7 @@ def write_drive_folder(
 
 
 def drive_page_files() -> tuple[PageFile, ...]:
-    """Return the scripts that the page needs: its own, and those of the viewer that they import."""
+    """Return the scripts of the page, including viewer scripts that they import."""
     own = resources.files(__package__) / "page"
     names = sorted(entry.name for entry in own.iterdir() if entry.name.endswith(".js"))
     known = {file.specifier: file for file in page_files()}
@@ -163,13 +164,13 @@ def drive_page_files() -> tuple[PageFile, ...]:
         if specifier in needed:
             continue
         file = needed[specifier] = known[specifier]
-        if specifier.startswith("l5kit/"):  # libraries are whole
+        if specifier.startswith("l5kit/"):  # libraries import nothing
             waiting += _IMPORT.findall(file.content.decode("utf-8"))
     return tuple(needed[specifier] for specifier in sorted(needed))
 
 
 def _page(scripts: Sequence[PageFile]) -> str:
-    """Return the page as HTML, for scripts that lie beside it."""
+    """Return the page as HTML, for scripts in the folder next to it."""
     own = resources.files(__package__) / "page"
     return fill_template(
         (own / "drive.html").read_text("utf-8"),
@@ -179,7 +180,7 @@ def _page(scripts: Sequence[PageFile]) -> str:
 
 
 def _scenes_of(log: ChunkedDataset, scenes: Sequence[int]) -> list[int]:
-    """Return the scenes that are asked for, ascending."""
+    """Return the requested scenes, ascending."""
     size = len(log.scenes)
     chosen = sorted(set(scenes)) or list(range(size))
     if not chosen or not 0 <= chosen[0] <= chosen[-1] < size:
@@ -188,12 +189,12 @@ def _scenes_of(log: ChunkedDataset, scenes: Sequence[int]) -> list[int]:
 
 
 def _write_scene(folder: Path, log: ChunkedDataset, scene: int, road: RoadMap) -> JsonObject:
-    """Write a scene, and return what the list says of it."""
+    """Write a scene, and return its entry in the list."""
     records = SceneRecords.read(log, scene)
     fault = find_record_fault(records)
     if fault is not None or len(records.frames) < 2:
-        reason = "it has less than two frames" if fault is None else f"frame {fault.frame}: {fault.message}"
-        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; leave it out (--scene)")
+        reason = "it has fewer than two frames" if fault is None else f"frame {fault.frame}: {fault.message}"
+        raise InvalidArgumentError(f"scene {scene} cannot be driven: {reason}; exclude it (--scene)")
     batch = SceneBatch.of_scenes([records], scene_indices=[scene], facts=log.facts, road=road)
     _write_zipped(folder / f"scene-{scene}.bin", drive_scene_bytes(batch))
     num_frames = len(records.frames)
@@ -206,12 +207,12 @@ def _write_scene(folder: Path, log: ChunkedDataset, scene: int, road: RoadMap) -
 
 
 def _write_zipped(path: Path, content: bytes) -> None:
-    """Write bytes that the page unzips itself, so that servers need not."""
+    """Write gzip data that the page decompresses itself, independent of the server."""
     path.write_bytes(gzip.compress(content, mtime=0))
 
 
 def _count_bytes(folder: Path) -> tuple[int, int]:
-    """Return the bytes of all files, and those that a server sends that compresses what is not compressed yet."""
+    """Return the bytes of all files, and those sent by a server that compresses uncompressed files."""
     num_bytes, num_zipped = 0, 0
     for path in folder.rglob("*"):
         if path.is_file():

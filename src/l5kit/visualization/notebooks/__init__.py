@@ -1,4 +1,4 @@
-"""Pictures, tables and pages of scenes, samples and maps inside notebooks."""
+"""Display of scenes, samples and maps in notebooks: pictures, tables and pages."""
 
 from l5kit.visualization.notebooks.playing import ScenePage, play
 from l5kit.visualization.notebooks.preview import preview_html

@@ -1,4 +1,4 @@
-"""Scenes that play inside notebooks: the page of the viewer in one value, without a server and without a network."""
+"""Interactive scenes in notebooks: the viewer page as one value, without a server or a network."""
 
 import base64
 import gzip
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from l5kit.visualization.viewer.predictions import Predictions
 
 MAX_BYTES: Final = 8_000_000
-"""Most bytes that a page adds to a notebook; the viewer itself takes some 0.35 MB of them."""
+"""Default limit of the bytes that a page adds to a notebook, including about 0.35 MB for the viewer itself."""
 
 _SCRIPT: Final = re.compile(r"data:text/javascript;base64,([A-Za-z0-9+/=]+)")
 _NO_DRIVE: Final = '"drive": null'
 _CURVES: Final = re.compile(r'("uplot": "data:text/javascript;base64,)[A-Za-z0-9+/=]+')
 _NO_CURVES: Final = rf"\g<1>{base64.b64encode(b'export default class {}').decode()}"
-"""In place of the library that draws the curves of simulations, in the pages of logs, which have none."""
+"""Stub of the curve library for pages of logs, which have no curves of simulations."""
 
 _COMMENT: Final = re.compile(rb"^[ \t]*/\*\*(?:(?!\*/).)*\*/[ \t]*\n", re.DOTALL | re.MULTILINE)
 _OWN: Final = b"// @ts-check"
-"""How the scripts of the viewer itself begin."""
+"""First bytes of the viewer's own scripts."""
 
 _SAFE: Final = " !$&'()*+,-./:;=?@[]^_`{|}~"
-"""What may stand in the address of a script as it is."""
+"""Characters that need no escaping in the data URL of a script."""
 
 _HEIGHTS_PX: Final = (200, 4000)
 _LOADER: Final = """<!doctype html><meta charset="utf-8"><title>l5kit view</title><p id="wait">Loading ...</p><script>
@@ -53,14 +53,14 @@ _LOADER: Final = """<!doctype html><meta charset="utf-8"><title>l5kit view</titl
 
 @dataclass(frozen=True)
 class ScenePage:
-    """The page of a scene, which a notebook displays where it is the value of a cell.
+    """The page of a scene, which a notebook displays as the value of a cell.
 
-    It runs in a frame of its own that may run scripts and nothing else.
+    It runs in a sandboxed frame that may only run scripts.
 
     Attributes:
-        html: The page, which needs nothing but a browser.
+        html: The self-contained page.
         height_px: Height of the frame.
-        title: What is shown.
+        title: Title of the frame.
     """
 
     html: str = field(repr=False)
@@ -68,7 +68,7 @@ class ScenePage:
     title: str
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page as an HTML file that plays by itself; an older one is replaced.
+        """Write the page as a self-contained HTML file, replacing an older one.
 
         Raises:
             FileNotFoundError: The folder of ``path`` does not exist.
@@ -95,23 +95,24 @@ def play(
     max_bytes: int = MAX_BYTES,
     predictions: "Predictions | str | os.PathLike[str] | None" = None,
 ) -> ScenePage:
-    """Return a scene as the page of the viewer, which plays where a notebook displays it.
+    """Return a scene as the viewer page, which plays where a notebook displays it.
 
-    It works in Jupyter, VS Code and Colab, and in notebooks that are looked at later, as the page is a part of the
-    notebook: a scene of 25 seconds adds some 0.5 to 2 MB to it. A variable that is not displayed adds nothing.
+    It works in Jupyter, VS Code and Colab, and in saved notebooks, since the page is part of the notebook: a scene of
+    25 seconds adds about 0.5 to 2 MB. A variable that is not displayed adds nothing.
 
     Args:
-        dataset: A log, a dataset of samples, the path of a log, or the folder of a simulation or its result.
+        dataset: A log, a dataset of samples, the path of a log, or the folder or the result of a simulation.
         scene: The scene.
         height_px: Height of the page, 200 to 4000.
-        data_folder: Folder with the map and meta.json; None to look in and near the log.
-        max_bytes: The most that is to be added to a notebook.
-        predictions: What a model predicts over the log, or the path of a file that
+        data_folder: Folder with the map and meta.json; None to search in and near the log.
+        max_bytes: Limit of the bytes added to the notebook.
+        predictions: Predictions of a model over the log, or the path of a file for
+            :meth:`l5kit.visualization.viewer.predictions.Predictions.open`; drawn together with the actual future.
             :meth:`l5kit.visualization.viewer.predictions.Predictions.open` takes; drawn beside what came to be.
 
     Raises:
-        InvalidArgumentError: It is no dataset or was not opened, a height is out of range, the page is too large,
-            or predictions cannot be read or are given with a simulation.
+        InvalidArgumentError: The argument is not a dataset or was not opened, a height is out of range, the page is too
+            large, or predictions cannot be read or belong to a simulation.
         IndexOutOfRangeError: There is no such scene.
         CorruptedDataError: The scene cannot be read.
         DatasetNotFoundError: There is nothing at the path.
@@ -119,12 +120,12 @@ def play(
     if not _HEIGHTS_PX[0] <= height_px <= _HEIGHTS_PX[1]:
         raise InvalidArgumentError(f"height_px is {height_px}; it must be {_HEIGHTS_PX[0]} to {_HEIGHTS_PX[1]}")
     from l5kit.simulation.folder.simulation_folder import find_scene_files
-    from l5kit.visualization.viewer.exported_page import exported_page  # here: its samples bring torch
+    from l5kit.visualization.viewer.exported_page import exported_page  # imported here since its samples need torch
     from l5kit.visualization.viewer.predictions import Predictions, refuse_predictions
     from l5kit.visualization.viewer.viewed_log import ViewedLog
     from l5kit.visualization.viewer.viewed_simulation import ViewedSimulation
 
-    # the result of a simulation has its folder; a path may be one or the other, and anything else is a log
+    # a path may be a log or the folder of a simulation
     folder = getattr(dataset, "folder", dataset)
     files, simulation = find_scene_files(folder) if isinstance(folder, (str, Path)) else (None, None)
     if simulation is not None:
@@ -139,15 +140,15 @@ def play(
     size = len(page._repr_html_())
     if size > max_bytes:
         raise InvalidArgumentError(
-            f"the page of scene {scene} adds {size:,} bytes to the notebook, and max_bytes is {max_bytes:,}; take a "
-            "shorter scene, allow more, or write it as a file with l5kit view PATH --export FILE --scene "
+            f"the page of scene {scene} adds {size:,} bytes to the notebook, but max_bytes is {max_bytes:,}; use a "
+            "shorter scene, allow more, or write it to a file with l5kit view PATH --export FILE --scene "
             f"{scene}"
         )
     return page
 
 
 def _as_text(address: re.Match[str]) -> str:
-    """Return the address of a script as text, which gzip makes smaller than base64, without its documentation."""
+    """Return the data URL of a script as percent-encoded text, smaller than base64 after gzip, without comments."""
     script = base64.b64decode(address[1])
     if script.startswith(_OWN):
         script = _COMMENT.sub(b"", script)

@@ -1,4 +1,4 @@
-"""Previews of datasets and maps: small pictures, drawn in some milliseconds without kernels to be compiled."""
+"""Previews of datasets and maps: small pictures, drawn in milliseconds without compiling kernels."""
 
 from dataclasses import replace
 from typing import Final
@@ -19,7 +19,7 @@ from l5kit.visualization.notebooks.shown import image_element
 from l5kit.visualization.notebooks.subjects import files_of, log_of
 
 SIZE_PX: Final = (360, 240)
-"""Width and height."""
+"""Width and height in pixels."""
 
 _TONES: Final = tones_of("light")
 _PX_PER_M: Final = 4.0
@@ -34,15 +34,15 @@ def sketch_map(shapes: MapShapes, *, size_px: tuple[int, int] = SIZE_PX) -> UInt
     low, high = (bounds[:, 0].min(axis=0), bounds[:, 1].max(axis=0)) if len(bounds) else (np.zeros(2), np.ones(2))
     scale = float((np.array(size_px) / np.maximum(high - low, 1.0)).min() * 0.95)
     canvas = Canvas(View.north_up((low + high) / 2, scale, size_px), _TONES.ground)
-    # from far away lanes are too narrow for edges, and get their colour
+    # At this scale lanes are too narrow for edges, so they are drawn in the colour of edges.
     MapPainter(shapes).paint(canvas, replace(_TONES, lane=_TONES.border))
     return canvas.picture
 
 
 def preview_html(subject: object) -> str:
-    """Return a small picture of a map, or of a moment of the first scene of a dataset; of one on a server, nothing.
+    """Return a small picture of a map, or of a moment of the first scene of a dataset; empty for remote datasets.
 
-    Little of a dataset is read: the first scene's row, at most 300 of its frames, and the agents of one frame.
+    Little of a dataset is read: the record of the first scene, at most 300 of its frames, and the agents of one frame.
 
     Args:
         subject: A map, a log, or a dataset of samples.
@@ -68,7 +68,7 @@ def preview_html(subject: object) -> str:
     center_m = np.asarray(frame["ego_translation"][:2], np.float64)
     maps = open_maps(files_of(log, None))
 
-    # drawn over each other: the map, the path of the AV in red, the agents by their class, the AV
+    # from bottom to top: the map, the path of the AV in red, the agents in the colours of their classes, the AV
     canvas = Canvas(View.north_up(center_m, _PX_PER_M, SIZE_PX), _TONES.ground)
     if maps is not None:
         MapPainter(read_map_shapes(maps.of_scenes(log, [0]).arrays)).paint(canvas, _TONES)

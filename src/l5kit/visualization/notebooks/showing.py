@@ -1,4 +1,4 @@
-"""Scenes and samples as pictures in notebooks; samples and configurations as tables."""
+"""Display of scenes and samples as pictures, and of samples and configurations as tables, in notebooks."""
 
 import os
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _MAX_ZOOM: Final = 16
 
 
 class _SampleStyle(TypedDict):
-    """How a sample is drawn."""
+    """Options for drawing a sample."""
 
     with_trajectories: bool
     zoom: int
@@ -48,28 +48,29 @@ def show(
     rasterizer: Rasterizer | None = None,
     data_folder: str | os.PathLike[str] | None = None,
 ) -> Picture:
-    """Return a picture of a scene, of a sample or of a map, which a notebook displays.
+    """Return a picture of a scene, a sample or a map, which a notebook displays.
 
-    Of a log, or its path: a frame as ``l5kit render`` draws it. Of a dataset of samples: its sample of that frame. Of a
-    sample: the raster in colour, or the polylines as a drawing. Past positions are orange, future ones magenta.
+    A log or its path gives a frame as drawn by ``l5kit render``, a dataset of samples gives the sample of that frame. A
+    sample is shown as its raster in colour or as a drawing of its polylines. Past positions are orange, future ones
+    magenta.
 
     Args:
-        subject: A dataset of any kind, the path of one, a single sample, a map, or an image (uint8).
+        subject: A dataset of any kind, its path, a single sample, a map, or an image (uint8).
         scene: The scene of a dataset.
-        frame: Its frame, counted in the scene.
-        track: The agent in the middle; None for the AV.
+        frame: The frame, counted in the scene.
+        track: The agent in the centre; None for the AV.
         trajectories: Whether past and future are drawn into rasters.
-        predicted: Of a sample: positions (..., 2) in the frame of its target, such as ``positions`` that a model
-            predicts; drawn as cyan dots.
-        zoom: Of a raster sample: how many pixels wide and high each of its pixels is shown, 1 to 16.
-        map_kind: Of a log: ``semantic``, ``satellite`` or ``box``; None for the first one whose files are found.
-        size_px: Of a log: width and height.
-        pixel_size_m: Of a log: metres per pixel.
-        rasterizer: Of a raster sample: what drew it; needed for rasterizers of your own only.
-        data_folder: Of a log: the folder with the map and meta.json; None to look in and near the log.
+        predicted: For samples: positions (..., 2) in the frame of the target, such as ``positions`` predicted by a
+            model; drawn as cyan dots.
+        zoom: For raster samples: displayed pixels per pixel of the raster along each side, 1 to 16.
+        map_kind: For logs: ``semantic``, ``satellite`` or ``box``; None for the first one whose files are found.
+        size_px: For logs: width and height.
+        pixel_size_m: For logs: metres per pixel.
+        rasterizer: For raster samples: the rasterizer that drew it; needed for custom rasterizers only.
+        data_folder: For logs: the folder with the map and meta.json; None to search in and near the log.
 
     Raises:
-        InvalidArgumentError: The subject is none of these, is a batch, or is a dataset that was not opened; or ``zoom``
+        InvalidArgumentError: The subject is none of these, is a batch, or is an unopened dataset; or ``zoom``
             is out of range.
         IndexOutOfRangeError: There is no such scene or frame.
         TrackNotFoundError: The agent is not in the frame, or does not pass the label filter.
@@ -88,7 +89,7 @@ def show(
         log_of(subject)
         sample = subject.get_frame(scene, frame, track)
         return _show_sample(sample, rasterizer or getattr(subject, "rasterizer", None), style)
-    from l5kit.visualization.sample_config import available_map_kinds  # here: samples bring torch
+    from l5kit.visualization.sample_config import available_map_kinds  # imported here since samples need torch
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter
 
     log = log_of(subject)
@@ -101,15 +102,15 @@ def show(
 def describe(subject: Mapping[str, Any], *, title: str = "") -> Table:
     """Return a sample, a batch, a configuration or a result as a table, which a notebook displays.
 
-    Of samples and batches it tells shape, type, unit and meaning of each key, of others, such as scores by name, the
-    value of each.
+    For samples and batches the table has the shape, type, unit and meaning of each key; for other mappings, such as
+    scores by name, the values.
 
     Args:
         subject: The mapping.
-        title: Above the table.
+        title: Title above the table.
 
     Raises:
-        InvalidArgumentError: It is no mapping.
+        InvalidArgumentError: The subject is not a mapping.
     """
     if not isinstance(subject, Mapping):
         raise InvalidArgumentError(
@@ -141,23 +142,23 @@ def _show_sample(sample: Mapping[str, Any], rasterizer: Rasterizer | None, style
         return Picture(draw_vector_sample(sample, predicted_m=style["predicted_m"]), is_drawing=True)
     raise InvalidArgumentError(
         f"the sample has neither an image nor polylines, but {sorted(map(str, sample))[:8]}; make it with a rasterizer "
-        "or take one of a vector dataset (describe(...) shows any mapping as a table)"
+        "or a vector dataset (describe(...) shows any mapping as a table)"
     )
 
 
 def _require_single(values: NumericArray, num_axes: int) -> None:
     if np.ndim(values) != num_axes:
         raise InvalidArgumentError(
-            f"the sample has values of shape {np.shape(values)}, and a single one has {num_axes} axes; of a batch, "
-            "take one: {key: value[0] for key, value in batch.items()}"
+            f"the sample has values of shape {np.shape(values)}, but one sample has {num_axes} axes; take one from "
+            "a batch: {key: value[0] for key, value in batch.items()}"
         )
 
 
 class _BoxesOverMap:
-    """Colours of rasters that l5kit draws, recognised by their channels alone: boxes first, then three of the map."""
+    """Colours of the rasters of l5kit, recognised by the number of channels: boxes first, then three of the map."""
 
     def to_rgb(self, in_im: NumericArray, **_: object) -> UInt8Array:
-        """Return agents blue and the target green, fading into the past, over the map if there is one."""
+        """Return agents in blue and the target in green, fading into the past, over the map if there is one."""
         height, width, num_channels = in_im.shape
         num_box_channels = num_channels - 3 * (num_channels % 2)
         background = in_im[..., num_box_channels:] if num_channels % 2 else np.zeros((height, width, 3), np.uint8)

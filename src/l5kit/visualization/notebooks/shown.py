@@ -23,10 +23,10 @@ _NUM_COLORS = 64
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that a notebook displays where it is the value of a cell.
+    """A picture that a notebook displays as the value of a cell.
 
     Attributes:
-        content: The bytes of a PNG, or the UTF-8 text of an SVG.
+        content: PNG data, or SVG text in UTF-8.
         is_drawing: Whether it is an SVG.
     """
 
@@ -38,10 +38,10 @@ class Picture:
         """Return the picture of an image.
 
         Args:
-            image: uint8, as :func:`l5kit.visualization.images.as_rgb` takes it.
+            image: uint8 in any form that :func:`l5kit.visualization.images.as_rgb` accepts.
 
         Raises:
-            InvalidArgumentError: Another type or shape.
+            InvalidArgumentError: The image has another type or shape.
         """
         return cls(bytes(cv2.imencode(".png", as_rgb(image)[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 9])[1]))
 
@@ -50,7 +50,7 @@ class Picture:
         """RGB ``[H, W, 3]``, read-only.
 
         Raises:
-            UnsupportedValueError: It is a drawing, which has no pixels.
+            UnsupportedValueError: The picture is a drawing without pixels.
         """
         if self.is_drawing:
             raise UnsupportedValueError("a drawing of a vector sample has no pixels; save it as a .svg")
@@ -60,7 +60,7 @@ class Picture:
         return rgb
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a file, a ``.png`` or, if it is a drawing, a ``.svg``; an older one is replaced.
+        """Write the picture as a file, a ``.svg`` for drawings, else a ``.png``, replacing an older one.
 
         Raises:
             FileNotFoundError: The folder of ``path`` does not exist.
@@ -80,11 +80,11 @@ class Picture:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that a notebook displays where it is the value of a cell.
+    """A table that a notebook displays as the value of a cell.
 
     Attributes:
-        html: The table.
-        text: The same for consoles.
+        html: The table in HTML.
+        text: The table for consoles.
     """
 
     html: str = field(repr=False)
@@ -100,14 +100,14 @@ class Table:
 
 
 def image_element(image: UInt8Array, *, text: str) -> str:
-    """Return an HTML image of at most some 55 kB: as PNG of 64 colours, or as JPEG where that would be larger.
+    """Return an HTML image of at most about 55 kB: a PNG with 64 colours, or a JPEG if that would be larger.
 
     Args:
         image: RGB ``[H, W, 3]``.
-        text: What is seen, for those who do not see it.
+        text: Description for screen readers.
     """
     height, width = image.shape[:2]
-    # drawings have few colours, of which a PNG is small; other pictures lose quality as JPEGs until they fit
+    # drawings have few colours, which suits PNG; other pictures become JPEGs of decreasing quality until they fit
     written = io.BytesIO()
     Image.fromarray(image).quantize(_NUM_COLORS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
     kind, content, quality = "png", written.getvalue(), _JPEG_QUALITY

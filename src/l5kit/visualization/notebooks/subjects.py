@@ -1,4 +1,4 @@
-"""Subjects of pictures: the log behind what somebody hands over, and the files of its map."""
+"""Subjects of pictures: the log of a dataset or path, and the files of its map."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def log_of(subject: object) -> ChunkedDataset:
     """Return the opened log of a dataset of any kind, or of a path.
 
     Raises:
-        InvalidArgumentError: It is none of these, or was not opened.
+        InvalidArgumentError: The subject is none of these, or was not opened.
         DatasetNotFoundError: There is no dataset at the path.
     """
     if isinstance(subject, (str, os.PathLike)):
@@ -37,11 +37,11 @@ def log_of(subject: object) -> ChunkedDataset:
 
 
 def files_of(log: ChunkedDataset, data_folder: str | os.PathLike[str] | None) -> DatasetFiles:
-    """Return where the map, the aerial picture and meta.json of a log lie.
+    """Return the paths of the map, the aerial picture and meta.json of a log.
 
     Args:
-        log: The log; of one in memory or on a server nothing is found.
-        data_folder: The folder that holds them in the published layout; None to look in and near the log.
+        log: The log; nothing is found for a log in memory or on a server.
+        data_folder: The folder that holds them in the published layout; None to search in and near the log.
 
     Raises:
         FileNotFoundError: ``data_folder`` does not exist.
@@ -51,12 +51,12 @@ def files_of(log: ChunkedDataset, data_folder: str | os.PathLike[str] | None) ->
         folder = Path(data_folder)
         if not folder.is_dir():
             raise FileNotFoundError(
-                f"data_folder {str(folder)!r} does not exist; name the folder of the map and meta.json"
+                f"data_folder {str(folder)!r} does not exist; give the folder of the map and meta.json"
             )
         files = (next((folder / name for name in names if (folder / name).is_file()), None) for names in _MAP)
         semantic_map, meta, aerial = files
         return DatasetFiles(Path(log.path or "log in memory"), semantic_map, meta, aerial, ())
     if log.path and not _URL.match(log.path) and Path(log.path).exists():
         return find_dataset_files(log.path)
-    note = "the log lies in memory or on a server, and so has no map beside it; name one with data_folder"
+    note = "the log is in memory or on a server, so no map was found next to it; set data_folder to use one"
     return DatasetFiles(Path(log.path or "log in memory"), None, None, None, (note,))

@@ -1,4 +1,4 @@
-"""Scenes as files for Foxglove (MCAP) and Rerun."""
+"""Recordings of scenes for Foxglove (MCAP) and Rerun."""
 
 from l5kit.visualization.recording.recording_files import write_mcap, write_rerun
 from l5kit.visualization.recording.scene_elements import RecordingForm

@@ -15,10 +15,10 @@ def _table(hex_colors: list[str]) -> UInt8Array:
 
 
 CLASS_RGB = _table([COLORS.get(label, COLORS["PERCEPTION_LABEL_CAR"]) for label in PERCEPTION_LABELS])
-"""Of each of ``PERCEPTION_LABELS``, shape (17, 3); classes without a colour of their own look like cars."""
+"""Colours of ``PERCEPTION_LABELS``, shape (17, 3); classes without an own colour get that of cars."""
 
 LIGHT_RGB = _table([COLORS[color] for color in LIGHT_COLORS])
-"""Of each of ``LIGHT_COLORS``, shape (3, 3)."""
+"""Colours of ``LIGHT_COLORS``, shape (3, 3)."""
 
 EGO_RGB = (255, 0, 0)
 LANE_RGB = (80, 80, 80)

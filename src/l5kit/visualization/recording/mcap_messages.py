@@ -1,4 +1,4 @@
-"""The messages that show a scene in Foxglove, and the file that holds them; needs foxglove-sdk."""
+"""Foxglove messages of a scene, and the MCAP file that holds them; needs foxglove-sdk."""
 
 import json
 from typing import Any, BinaryIO
@@ -65,22 +65,22 @@ _STATE_FIELDS = ("speed_mps", "world_x_m", "world_y_m", "yaw_rad", "num_agents")
 
 
 def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress | None = None) -> None:
-    """Write a scene as MCAP to a file, see :func:`l5kit.visualization.recording.recording_files.write_mcap`.
+    """Write a scene to an MCAP file, see :func:`l5kit.visualization.recording.recording_files.write_mcap`.
 
     Args:
-        file: An open file that can be written to at any offset.
-        elements: What the recording shows.
-        progress: Called with the number of frames done and of all.
+        file: An open, seekable file.
+        elements: Contents of the recording.
+        progress: Called with the numbers of finished and of all frames.
 
     Raises:
-        CorruptedDataError: A frame is of a time that the schemas cannot hold.
+        CorruptedDataError: The time of a frame is beyond the range of the schemas.
     """
     scene, times_ns = elements.scene, elements.scene.timestamps_ns.tolist()
     for frame_index, time_ns in enumerate(times_ns):
         if not 0 <= time_ns < END_OF_TIMES_NS:
             raise CorruptedDataError(
-                f"the timestamp {time_ns} ns of scene {scene.scene_index}, frame {frame_index} of it, is not between "
-                "1970 and 2106, the times that its format can hold; correct the timestamps of the dataset"
+                f"timestamp {time_ns} ns of scene {scene.scene_index}, frame {frame_index}, is not between 1970 and "
+                "2106, the range of the MCAP schemas; correct the timestamps of the dataset"
             )
     x_m, y_m = elements.origin_m.tolist()
     scene_facts = {
@@ -91,7 +91,7 @@ def write_messages(file: BinaryIO, elements: SceneElements, progress: Progress |
         "origin_world_y_m": repr(y_m),
     }
 
-    # the channels of the file, by topic
+    # channels of the file, by topic
     context = foxglove.Context()
     properties = {name: {"type": "number"} for name in _STATE_FIELDS}
     schema = foxglove.Schema(
@@ -128,7 +128,7 @@ class _Messages:
         self._labels: list[int] = elements.agent_facts.labels.tolist()
         self._agent_points = as_points(elements.agents.centers_m[:, :2])
         self._ego_points = as_points(elements.ego.centers_m[:, :2])
-        # what /lights shows from each frame on in which a lane changes; without a map nothing
+        # updates of /lights in frames in which a lane changes its colour; none without a map
         self._lights: dict[int, SceneUpdate] = {}
         if elements.nearby_map is not None:
             lanes, lit_before = elements.nearby_map.lanes, set[int]()
@@ -144,7 +144,7 @@ class _Messages:
                 lit_before = set(colors)
 
     def of_frame(self, frame_index: int) -> list[tuple[str, _Message]]:
-        """Return topics and messages."""
+        """Return topics and messages of a frame."""
         elements, scene, time_ns = self._elements, self._scene, self._times_ns[frame_index]
         messages: list[tuple[str, _Message]] = []
         if frame_index == 0:
@@ -155,7 +155,7 @@ class _Messages:
         if frame_index in self._lights:
             messages.append(("/lights", self._lights[frame_index]))
 
-        # the AV: its frame, which is on the ground below its centre, its state to plot, its box, and its path
+        # the AV: its frame, on the ground below its centre; its state to plot; its box; its path
         speed_mps, rows = float(scene.ego_speeds_mps[frame_index]), self._rows(frame_index)
         x_m, y_m, _ = scene.ego_positions_m[frame_index].tolist()
         values = (speed_mps, x_m, y_m, float(scene.ego_yaws_rad[frame_index]), len(rows))
@@ -172,7 +172,7 @@ class _Messages:
         ego_paths = self._paths(frame_index, ego_past, ego_future, width_m=_EGO_LINE_WIDTH_M)
         messages.append(("/ego/trajectory", ego_paths))
 
-        # the agents: boxes, a text above each that faces the viewer, and where they were and will be
+        # the agents: boxes, a label above each that faces the viewer, and past and future paths
         boxes, texts = elements.agents, []
         for row in rows:
             x_m, y_m, _ = boxes.centers_m[row].tolist()
@@ -198,7 +198,7 @@ class _Messages:
         return range(rows.start, rows.stop)
 
     def _agents(self, frame_index: int) -> SceneUpdate:
-        """Return the agents of a frame, and that those of the frame before which are not in it are gone."""
+        """Return the agents of a frame, and deletions of those of the previous frame that are gone."""
         time_ns, rows = self._times_ns[frame_index], self._rows(frame_index)
         here = {self._tracks[row] for row in rows}
         before = [self._tracks[row] for row in self._rows(frame_index - 1)] if frame_index else []
@@ -224,7 +224,7 @@ class _Messages:
         return [self._agent_points[row] for row in rows.tolist()]
 
     def _paths(self, frame_index: int, pasts: list[_Path], futures: list[_Path], *, width_m: float) -> SceneUpdate:
-        """Return paths as the entities ``past`` and ``future``; a path of one point is left out."""
+        """Return paths as the entities ``past`` and ``future``, without paths of one point."""
         time_ns = self._times_ns[frame_index]
         entities = []
         for name, paths in (("past", pasts), ("future", futures)):

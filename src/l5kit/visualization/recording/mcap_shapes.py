@@ -26,16 +26,16 @@ from l5kit.visualization.recording.scene_elements import SCENE_FRAME, Boxes
 UPRIGHT = Quaternion(w=1.0)
 
 END_OF_TIMES_NS = 2**32 * 1_000_000_000
-"""Times from this one on, in 2106, cannot be written."""
+"""First time, in 2106, beyond the range of the schemas."""
 
 
 def as_timestamp(time_ns: int) -> Timestamp:
-    """Return a time in nanoseconds, from 0 to :data:`END_OF_TIMES_NS`, as the schemas write it."""
+    """Return a time in nanoseconds, from 0 to :data:`END_OF_TIMES_NS`, in the form of the schemas."""
     return Timestamp(*divmod(time_ns, 1_000_000_000))
 
 
 def as_color(rgb: Sequence[int] | NumericArray, alpha: float = 1.0) -> Color:
-    """Return a colour from RGB of 0 to 255."""
+    """Return a colour from RGB values of 0 to 255."""
     red, green, blue = (int(part) / 255 for part in rgb)
     return Color(r=red, g=green, b=blue, a=alpha)
 
@@ -46,7 +46,7 @@ def as_points(points_m: NumericArray) -> list[Point3]:
 
 
 def as_quaternion(xyzw: Float64Array) -> Quaternion:
-    """Return a rotation of x, y, z and w, (4,)."""
+    """Return a rotation from x, y, z and w, (4,)."""
     x, y, z, w = xyzw.tolist()
     return Quaternion(x=x, y=y, z=z, w=w)
 
@@ -75,7 +75,7 @@ def box(boxes: Boxes, row: int, color: Color) -> CubePrimitive:
 
 
 def transform(parent: str, child: str, time_ns: int, position_m: Float64Array, rotation: Quaternion) -> FrameTransform:
-    """Return where a frame is in another one, by the position of its origin, (2,), and its rotation."""
+    """Return the pose of a frame in its parent, from the position of its origin, (2,), and its rotation."""
     x_m, y_m = position_m.tolist()
     return FrameTransform(
         timestamp=as_timestamp(time_ns),
@@ -87,23 +87,23 @@ def transform(parent: str, child: str, time_ns: int, position_m: Float64Array, r
 
 
 def entity(name: str, time_ns: int, **parts: Any) -> SceneEntity:
-    """Return what has one name in a scene.
+    """Return an entity of a scene.
 
     Args:
-        name: Its id; of one topic and id the last one is shown.
+        name: Its id; a later entity with the same topic and id replaces it.
         time_ns: The time of the frame.
-        **parts: Lists of shapes and of facts by the names of ``SceneEntity``.
+        **parts: Lists of shapes and facts, by the fields of ``SceneEntity``.
     """
     return SceneEntity(id=name, timestamp=as_timestamp(time_ns), frame_id=SCENE_FRAME, **parts)
 
 
 def facts(**values: str) -> list[KeyValuePair]:
-    """Return what the panel of a selected entity shows."""
+    """Return key-value pairs for the panel of a selected entity."""
     return [KeyValuePair(key=key, value=value) for key, value in values.items()]
 
 
 def deletions(names: Iterable[str], time_ns: int) -> list[SceneEntityDeletion]:
-    """Return that entities are gone."""
+    """Return deletions of entities."""
     return [SceneEntityDeletion(id=name, timestamp=as_timestamp(time_ns)) for name in names]
 
 

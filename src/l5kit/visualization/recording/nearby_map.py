@@ -1,4 +1,4 @@
-"""The part of a map near the path of the AV, and when its lanes change colour."""
+"""The part of a map near the path of the AV, and colour changes of its lanes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from l5kit.visualization.map_shapes import read_map_shapes
 from l5kit.visualization.scene_content import LaneLightRows
 
 MAX_LINE_POINTS = 10_000
-"""Points of a boundary of a lane or an outline of a crosswalk that are shown at most; streets have hundreds."""
+"""Largest number of points of a lane boundary or crosswalk outline; usual streets have hundreds."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class NearbyLane:
 
 @dataclass(frozen=True)
 class NearbyMap:
-    """Lanes by their rows in ``bounds_info["lanes"]``, and outlines of crosswalks, float64, shape (n, 2) each."""
+    """Lanes by their rows in ``bounds_info["lanes"]``, and crosswalk outlines, each float64, shape (n, 2)."""
 
     lanes: dict[int, NearbyLane]
     crosswalks: list[Float64Array]
 
     def crosswalk_rims_m(self) -> list[Float64Array]:
-        """Return the outlines of the crosswalks with the first point once more at the end."""
+        """Return the outlines of the crosswalks, closed by repeating the first point at the end."""
         return [np.concatenate([outline_m, outline_m[:1]]) for outline_m in self.crosswalks]
 
 
@@ -58,19 +58,19 @@ def find_nearby_map(
 ) -> NearbyMap:
     """Return the lanes and crosswalks near positions.
 
-    Of lines of more than :data:`MAX_LINE_POINTS` points, as many are taken, evenly spread from the first to the last.
+    Lines of more than :data:`MAX_LINE_POINTS` points are thinned to that number, evenly from first to last.
 
     Args:
         arrays: The map.
         positions_m: World x and y, shape (F, 2).
-        radius_m: The distance, along x and y, from any position to the bounds of an element.
-        origin_m: World x and y that become 0, shape (2,).
+        radius_m: Distance, along x and y, from any position to the bounds of an element.
+        origin_m: World x and y of the new origin, shape (2,).
     """
     shapes, rows = read_map_shapes(arrays).near(positions_m, radius_m)
     ids = arrays.lane_ids
     outlines_m = np.split(shapes.lanes.points_m - origin_m, shapes.lanes.starts[1:-1])
     crosswalks_m = list(map(_thinned, np.split(shapes.crosswalks.points_m - origin_m, shapes.crosswalks.starts[1:-1])))
-    # an outline is the left boundary and then the right one backward; a map without lanes has one outline of no points
+    # An outline is the left boundary followed by the reversed right one; without lanes there is one empty outline.
     lanes = {}
     for row, outline_m, num_left in zip(rows.tolist(), outlines_m, shapes.lane_left_counts.tolist(), strict=False):
         left_m, right_m = _thinned(outline_m[:num_left]), _thinned(outline_m[num_left:][::-1])
@@ -79,9 +79,9 @@ def find_nearby_map(
 
 
 def light_changes(lights: LaneLightRows, lanes: dict[int, NearbyLane]) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each frame in which one of the lanes changes its colour, and the colours of all that show one then.
+    """Yield each frame in which a lane changes its colour, with the colours of all lit lanes.
 
-    The first frame is always among them. Colours are indices of ``LIGHT_COLORS`` by row of the lane.
+    The first frame is always included. Colours are indices in ``LIGHT_COLORS`` by row of the lane.
     """
     before: dict[int, int] | None = None
     for frame_index in range(len(lights.starts) - 1):
@@ -94,16 +94,16 @@ def light_changes(lights: LaneLightRows, lanes: dict[int, NearbyLane]) -> Iterat
 
 
 def _thinned(line_m: Float64Array) -> Float64Array:
-    """Return a line (n, 2) with at most :data:`MAX_LINE_POINTS` of its points, the first and the last among them."""
+    """Return a line (n, 2) thinned to at most :data:`MAX_LINE_POINTS` points, including the first and the last."""
     if len(line_m) <= MAX_LINE_POINTS:
         return line_m
     return line_m[np.arange(MAX_LINE_POINTS) * (len(line_m) - 1) // (MAX_LINE_POINTS - 1)]
 
 
 def _triangles_between(left_m: Float64Array, right_m: Float64Array) -> UInt32Array:
-    """Return triangles between two lines that run in the same direction; each step along one of them makes a triangle.
+    """Return triangles between two lines of the same direction; each segment of either line gives a triangle.
 
-    The steps of both are taken in the order of the part of the line that they reach.
+    Segments of both lines are ordered by the share of the line length at their end.
     """
     reached = np.concatenate([_parts_of_length(left_m)[1:], _parts_of_length(right_m)[1:]])
     is_left = np.arange(len(reached)) < len(left_m) - 1
@@ -115,6 +115,6 @@ def _triangles_between(left_m: Float64Array, right_m: Float64Array) -> UInt32Arr
 
 
 def _parts_of_length(line_m: Float64Array) -> Float64Array:
-    """Return the part of the length of a line that lies before each point, from 0 to 1."""
+    """Return the share of the length of a line before each point, from 0 to 1."""
     lengths_m = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))])
     return lengths_m / lengths_m[-1] if lengths_m[-1] > 0 else lengths_m

@@ -1,4 +1,4 @@
-"""The columns of a Rerun recording; the module that needs rerun-sdk."""
+"""Columns of a Rerun recording; needs rerun-sdk."""
 
 from collections.abc import Iterable, Sequence
 
@@ -29,7 +29,7 @@ from l5kit.visualization.recording.scene_elements import (
 )
 
 _BLOCK_FRAMES = 50
-"""Frames that are sent together: a viewer reads a recording in pieces of this many."""
+"""Frames per chunk of the recording, the unit in which viewers read it."""
 
 _LINE_RADIUS_M, _EGO_LINE_RADIUS_M = 0.08, 0.15
 _PAST_BRIGHTNESS = 0.5
@@ -40,8 +40,8 @@ def encode_recording(elements: SceneElements, progress: Progress | None = None) 
     """Return a scene as bytes, see :func:`l5kit.visualization.recording.recording_files.write_rerun`.
 
     Args:
-        elements: What the recording shows.
-        progress: Called with the number of frames done and of all.
+        elements: Contents of the recording.
+        progress: Called with the numbers of finished and of all frames.
 
     Raises:
         UnsupportedValueError: The environment variable ``RERUN`` turns recordings off.
@@ -50,12 +50,12 @@ def encode_recording(elements: SceneElements, progress: Progress | None = None) 
     if not rr.is_enabled(recording):
         raise UnsupportedValueError("the environment variable RERUN turns recordings off; unset it, or set it to 'on'")
     content = recording.memory_recording()
-    # the layout: the scene seen from behind and above the AV, and the plot of its speed
+    # layout: the scene from behind and above the AV, and a plot of its speed
     blueprint = rrb.Blueprint(
         rrb.Vertical(
             rrb.Spatial3DView(
                 name="Scene",
-                origin="/scene/ego",  # so that the view goes with the AV
+                origin="/scene/ego",  # the view follows the AV
                 contents="/scene/**",
                 eye_controls=rrb.EyeControls3D(position=_EYE_M, look_target=_LOOK_TARGET_M),
                 background=_BACKGROUND_RGB,
@@ -78,7 +78,7 @@ def encode_recording(elements: SceneElements, progress: Progress | None = None) 
 
 
 def _log_facts(recording: rr.RecordingStream, elements: SceneElements) -> None:
-    """Log what holds for the whole recording."""
+    """Log the static contents of the recording."""
     scene = elements.scene
     recording.send_recording_name(f"scene {scene.scene_index} of {scene.host}")
     facts = rr.AnyValues(
@@ -111,7 +111,7 @@ def _log_facts(recording: rr.RecordingStream, elements: SceneElements) -> None:
 
 
 def _send_map(recording: rr.RecordingStream, elements: SceneElements, nearby_map: NearbyMap) -> None:
-    """Log the map, and send the areas of lit lanes in each frame in which one changes."""
+    """Log the map, and send the areas of lit lanes for each frame in which one changes."""
     lanes = list(nearby_map.lanes.values())
     sides_m = [_at_height(side_m, 0.0) for lane in lanes for side_m in (lane.left_m, lane.right_m)]
     rims_m = [_at_height(rim_m, CROSSWALK_HEIGHT_M) for rim_m in nearby_map.crosswalk_rims_m()]
@@ -123,8 +123,8 @@ def _send_map(recording: rr.RecordingStream, elements: SceneElements, nearby_map
     ):
         recording.log(f"/scene/map/{name}", content, static=True, strict=True)
 
-    # the lit lanes of a frame are one mesh; meshes of all frames are sent as columns that are cut up by frame, vertices
-    # and triangles apart, as there are not as many of both
+    # The lit lanes of a frame are one mesh. Meshes of all frames are sent as columns that are partitioned by frame,
+    # separately for vertices and triangles, whose numbers differ.
     changes = list(light_changes(elements.scene.lights, nearby_map.lanes))
     areas = [_joined_areas([nearby_map.lanes[lane] for lane in lit], LIGHT_HEIGHT_M) for _, lit in changes]
     colors = [
@@ -148,14 +148,14 @@ def _send_map(recording: rr.RecordingStream, elements: SceneElements, nearby_map
 
 
 def _send_block(recording: rr.RecordingStream, elements: SceneElements, frames: range) -> None:
-    """Send all that is in some frames."""
+    """Send the contents of a range of frames."""
     ego, agents, scene, known = elements.ego, elements.agents, elements.scene, elements.agent_facts
     of_frames = slice(frames.start, frames.stop)
 
     def send(path: str, columns: Iterable[rr.ComponentColumn]) -> None:
         _send(recording, path, elements, frames, columns)
 
-    # the AV, one value a frame; its frame is on the ground below its centre
+    # the AV, one value per frame; its frame is on the ground below its centre
     ground_m = ego.centers_m[of_frames] * [1, 1, 0]
     send("/scene/ego", rr.Transform3D.columns(translation=ground_m, quaternion=ego.quaternions[of_frames]))
     send("/state/speed_mps", rr.Scalars.columns(scalars=scene.ego_speeds_mps[of_frames]))
@@ -166,7 +166,7 @@ def _send_block(recording: rr.RecordingStream, elements: SceneElements, frames: 
     send("/scene/ego_trajectory/past", rr.LineStrips3D.columns(strips=pasts))
     send("/scene/ego_trajectory/future", rr.LineStrips3D.columns(strips=futures))
 
-    # agents, as many values a frame as it has of them
+    # the agents, a varying number of values per frame
     starts = scene.agents.starts
     rows, num_agents = slice(starts[frames.start], starts[frames.stop]), np.diff(starts[frames.start : frames.stop + 1])
     tracks, labels = scene.agents.track_ids[rows], known.labels[rows]
@@ -205,19 +205,19 @@ def _send(
     frames: Sequence[int],
     columns: Iterable[rr.ComponentColumn],
 ) -> None:
-    """Send columns of one row a frame."""
+    """Send columns with one row per frame."""
     times_ns = elements.scene.timestamps_ns[list(frames)].astype("datetime64[ns]")
     indexes = [rr.TimeColumn("time", timestamp=times_ns), rr.TimeColumn("frame", sequence=list(frames))]
     recording.send_columns(path, indexes=indexes, columns=columns, strict=True)
 
 
 def _line_look(radius_m: float, rgb: Sequence[int] | NumericArray | None = None) -> rr.LineStrips3D:
-    """Return the width, and the colour if all have one, of lines that are sent frame by frame."""
+    """Return the width of lines that are sent frame by frame, and their colour if it is the same for all."""
     return rr.LineStrips3D.from_fields(radii=[radius_m], colors=None if rgb is None else [rgb])
 
 
 def _joined_areas(lanes: Sequence[NearbyLane], height_m: float) -> tuple[Float64Array, NumericArray]:
-    """Return the areas of lanes as one, vertices (V, 3) and triangles (T, 3)."""
+    """Return the areas of lanes as one mesh: vertices (V, 3) and triangles (T, 3)."""
     vertices_m = [lane.vertices_m for lane in lanes]
     first_vertices = np.cumsum([0, *(len(points_m) for points_m in vertices_m)])[:-1]
     triangles = [lane.triangles + first for lane, first in zip(lanes, first_vertices, strict=True)]
@@ -228,7 +228,7 @@ def _joined_areas(lanes: Sequence[NearbyLane], height_m: float) -> tuple[Float64
 
 
 def _at_height(points_m: Float64Array, height_m: float) -> Float64Array:
-    """Return points (n, 2) with a height, (n, 3)."""
+    """Return points (n, 2) with a constant height, (n, 3)."""
     return np.column_stack([points_m, np.full(len(points_m), height_m)])
 
 

@@ -1,4 +1,4 @@
-"""Elements of a recording as arrays in the frame of the scene, with the past and the future of each row."""
+"""Elements of a recording as arrays in the frame of the scene, with the past and future rows of each agent row."""
 
 import math
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ from l5kit.visualization.scene_content import SceneContent
 WORLD_FRAME, SCENE_FRAME, EGO_FRAME = "world", "scene", "ego"
 """Names of the coordinate frames.
 
-The world is that of the dataset. The axes of the scene are those of the world, and its origin is where the AV is in the
-first frame, so that what is drawn has small coordinates. The AV looks along the x of its own frame.
+The world frame is that of the dataset. The scene frame has the axes of the world and its origin at the first position
+of the AV, so that coordinates are small. The AV faces the x direction of its own frame.
 """
 
 CROSSWALK_HEIGHT_M, LIGHT_HEIGHT_M, TRAJECTORY_HEIGHT_M = 0.02, 0.04, 0.1
-"""Heights above the lanes, so that one layer does not flicker through another."""
+"""Heights above the lanes, which prevent flicker between layers."""
 
 _MARK_HEIGHT_M = 0.05
 
 
 @dataclass(frozen=True)
 class RecordingForm:
-    """How much of a scene is recorded.
+    """Extent of a recording.
 
     Attributes:
         map_radius_m: Lanes and crosswalks whose bounds are within this distance of a position of the AV, along x and y,
-            are recorded; infinity takes the whole map.
-        ego_trajectory_s: How far back and ahead the trajectory of the AV reaches in each frame.
-        agent_trajectory_s: The same for agents.
+            are recorded; infinity for the whole map.
+        ego_trajectory_s: Duration of the past and of the future of the AV in each frame.
+        agent_trajectory_s: Duration of the past and of the future of agents.
 
     Raises:
         InvalidArgumentError: A value is negative or not a number, or a duration is infinite.
@@ -48,11 +48,11 @@ class RecordingForm:
 
     def __post_init__(self) -> None:
         if not self.map_radius_m >= 0:
-            raise InvalidArgumentError(f"map_radius_m is {self.map_radius_m}; allowed are 0 metres or more")
+            raise InvalidArgumentError(f"map_radius_m is {self.map_radius_m}; allowed are 0 or more metres")
         for name in ("ego_trajectory_s", "agent_trajectory_s"):
             seconds = getattr(self, name)
             if not 0 <= seconds < math.inf:
-                raise InvalidArgumentError(f"{name} is {seconds}; allowed is a finite number of seconds from 0 on")
+                raise InvalidArgumentError(f"{name} is {seconds}; allowed is a finite number of seconds, at least 0")
 
 
 USUAL_FORM = RecordingForm()
@@ -60,13 +60,13 @@ USUAL_FORM = RecordingForm()
 
 @dataclass(frozen=True)
 class TrackWindows:
-    """The rows of the same track before and after each of N rows.
+    """Rows of the same track before and after each of N rows.
 
     Attributes:
-        order: The rows sorted by track, those of a track by frame, int64, shape (N,).
+        order: Rows sorted by track and frame, int64, shape (N,).
         order_indices: Index of each row in ``order``, shape (N,).
-        starts: Where its past starts in ``order``, shape (N,).
-        stops: Where its future ends, shape (N,).
+        starts: First index in ``order`` of its past, shape (N,).
+        stops: End index in ``order`` of its future, shape (N,).
     """
 
     order: Int64Array
@@ -79,20 +79,20 @@ class TrackWindows:
         require_shapes(self, order=shape, order_indices=shape, starts=shape, stops=shape)
 
     def past(self, row: int) -> Int64Array:
-        """Return the rows up to this one, which is the last."""
+        """Return the past rows, ending with this row."""
         return self.order[self.starts[row] : self.order_indices[row] + 1]
 
     def future(self, row: int) -> Int64Array:
-        """Return the rows from this one on."""
+        """Return the future rows, starting with this row."""
         return self.order[self.order_indices[row] : self.stops[row]]
 
 
 def frames_within(timestamps_ns: Int64Array, horizon_s: float) -> tuple[Int64Array, Int64Array]:
-    """Return the first frame and the end of the frames within a time of each of F frames, int64, shape (F,) each.
+    """Return the first and the end of the frames within a time of each of F frames, int64, shape (F,) each.
 
     Args:
-        timestamps_ns: Ascending, shape (F,).
-        horizon_s: The time, which itself is within.
+        timestamps_ns: Ascending times, shape (F,).
+        horizon_s: The time, inclusive.
     """
     longest_ns = int(timestamps_ns[-1] - timestamps_ns[0])
     horizon_ns = min(round(horizon_s * 1e9), longest_ns)
@@ -104,15 +104,15 @@ def frames_within(timestamps_ns: Int64Array, horizon_s: float) -> tuple[Int64Arr
 def track_windows(
     track_ids: NumericArray, frame_indices: Int64Array, within: tuple[Int64Array, Int64Array]
 ) -> TrackWindows:
-    """Return the rows of each track around each row.
+    """Return the past and future rows of the track of each row.
 
     Args:
-        track_ids: Of N rows, shape (N,).
+        track_ids: Track ids of N rows, shape (N,).
         frame_indices: Frames of the rows, shape (N,).
-        within: First frame and end of the frames around each of F frames, see :func:`frames_within`.
+        within: First and end of the frames around each of F frames, see :func:`frames_within`.
     """
-    # rows in order by one number, track times more than the frames there are plus the frame: in that order the first
-    # frame around a row, and the end of those, are searched for with the number of its own track
+    # Sort rows by the key track * (F + 1) + frame. The window of a row is the range between the keys of its track with
+    # the first and the end frame.
     firsts, stops = within
     _, tracks = np.unique(track_ids, return_inverse=True)
     base = tracks.reshape(-1).astype(np.int64) * (len(firsts) + 1)
@@ -130,7 +130,7 @@ def track_windows(
 
 @dataclass(frozen=True)
 class Boxes:
-    """N boxes that stand on the ground of the scene.
+    """N boxes on the ground of the scene.
 
     Attributes:
         centers_m: x, y and z, float64, shape (N, 3).
@@ -161,7 +161,7 @@ class Boxes:
     @cached_property
     def heading_marks_m(self) -> Float64Array:
         """A line on the roof of each box from its centre to its front, float64, shape (N, 2, 3)."""
-        # a turn by an angle is the quaternion (0, 0, sin, cos) of half of it, which formulas of double angles undo
+        # the double-angle formulas turn (0, 0, sin, cos) of half the heading into cosine and sine of the heading
         _, _, sin_half, cos_half = self.quaternions.T
         cos, sin = cos_half**2 - sin_half**2, 2 * sin_half * cos_half
         starts_m = self.centers_m + [0, 0, _MARK_HEIGHT_M]
@@ -172,12 +172,12 @@ class Boxes:
 
 @dataclass(frozen=True)
 class AgentFacts:
-    """What is known of each of N agent rows.
+    """Class and speed of each of N agent rows.
 
     Attributes:
-        labels: Most probable of ``PERCEPTION_LABELS``, int64, shape (N,).
-        probabilities: Its probability, float32, shape (N,).
-        speeds_mps: float32, shape (N,).
+        labels: Index of the most probable class in ``PERCEPTION_LABELS``, int64, shape (N,).
+        probabilities: Probability of this class, float32, shape (N,).
+        speeds_mps: Speed, float32, shape (N,).
     """
 
     labels: Int64Array
@@ -201,16 +201,16 @@ class AgentFacts:
 
 @dataclass(frozen=True)
 class SceneElements:
-    """What a recording of F frames with N agent rows shows, in the frame of the scene.
+    """Contents of a recording of F frames with N agent rows, in the frame of the scene.
 
-    Heights are those of a flat ground: the log has none for agents, and those of the map do not compare with the AV's.
+    The ground is flat: the log has no heights of agents, and heights of the map are not comparable to those of the AV.
 
     Attributes:
-        scene: The scene that was read.
+        scene: The scene.
         origin_m: World x and y of the origin of the scene, float64, shape (2,).
-        ego: Boxes of the AV, F of them.
-        agents: Boxes of the agents, N of them.
-        agent_facts: What is known of the agents.
+        ego: F boxes of the AV.
+        agents: N boxes of agents.
+        agent_facts: Classes and speeds of the agents.
         agent_windows: Past and future rows of each agent row.
         ego_windows: First frame of the past and end of the future of each frame, shape (F,) each.
         nearby_map: Lanes and crosswalks; None without a map.
@@ -227,23 +227,23 @@ class SceneElements:
 
 
 def collect_elements(scene: SceneContent, map_api: MapAPI | None, form: RecordingForm) -> SceneElements:
-    """Return what a recording of a scene shows.
+    """Return the contents of the recording of a scene.
 
     Args:
         scene: The scene.
-        map_api: The map; None leaves lanes, lights and crosswalks out.
-        form: How much is recorded.
+        map_api: The map; None for no lanes, lights and crosswalks.
+        form: Extent of the recording.
 
     Raises:
-        CorruptedDataError: The times of the frames do not ascend from 0 on, or the map cannot be read.
+        CorruptedDataError: The times of the frames are not ascending from 0 on, or the map cannot be read.
     """
     steps_ns = np.diff(scene.timestamps_ns, prepend=-1)
     if (wrong := np.flatnonzero(steps_ns <= 0)).size:
         frame_index = int(wrong[0])
         raise CorruptedDataError(
-            f"scene {scene.scene_index} cannot be put on a time line: frame {frame_index} is at "
+            f"scene {scene.scene_index} cannot be put on a timeline: frame {frame_index} is at "
             f"{scene.timestamps_ns[frame_index]} ns, but times must ascend from 0 on; "
-            "l5kit validate lists what is wrong"
+            "l5kit validate lists all defects"
         )
     positions_m, agents = scene.ego_positions_m[:, :2], scene.agents
     origin_m = positions_m[0].copy()

@@ -1,1 +1,1 @@
-"""Driven scenes for those that show them: the folder of a simulation, ghosts of the log, failures, and plans."""
+"""Display data of simulated scenes: ghosts of the log, failures, and plans, from the folder of a simulation."""

@@ -1,4 +1,4 @@
-"""What a simulation adds to pictures of its scenes: outlines of where the log was, and what was planned."""
+"""Overlay of a simulation on pictures of its scenes: outlines of logged boxes, and plans."""
 
 from functools import lru_cache
 from typing import Final
@@ -20,8 +20,8 @@ from l5kit.visualization.utils import draw_trajectory
 EGO_GHOST_COLOR: Final = EGO_RGB
 AGENT_GHOST_COLOR: Final = tones_of("dark").ghost
 PLAN_COLOR: Final = tones_of("dark").plan
-"""RGB of the outlines of the AV (red) and of agents (grey), and of plans (cyan): those of the viewer in its dark theme,
-as the roads of rasters are dark."""
+"""RGB of the outlines of the AV (red) and of agents (grey), and of plans (cyan): the dark theme of the viewer, since
+the roads of rasters are dark."""
 
 _HALO = (30, 34, 40)
 _RADIUS_M = 0.45
@@ -29,16 +29,16 @@ _LEAST_RADIUS_PX = 2
 
 
 class DriveOverlay:
-    """What a simulation adds to pictures of its scenes.
+    """Draws the log and the plans over pictures of simulated scenes.
 
     Args:
         folder: The simulation.
         dataset: Its driven scenes, opened.
         with_ghosts: Whether the boxes of the log are outlined.
-        with_plans: Whether what was planned is drawn.
+        with_plans: Whether plans are drawn.
 
     Attributes:
-        notes: Why the log is not drawn; none where it is.
+        notes: Why the log is not drawn; empty if it is.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DriveOverlay:
         self.notes = self._reader.notes if with_ghosts else []
 
     def marks(self, scene_index: int, frame_index: int) -> DriveMarks:
-        """Return what is drawn over a frame.
+        """Return the marks for a frame.
 
         Args:
             scene_index: The scene, counted among the driven ones.
@@ -65,7 +65,7 @@ class DriveOverlay:
             plan_m = poses[np.isfinite(poses[:, :2]).all(axis=1), :2]
         if not self._with_ghosts:
             return DriveMarks(nothing, nothing, plan_m)
-        # the AV has no ghost in frames that the log does not have
+        # the AV has no ghost in frames that the log lacks
         ghosts, rows = drive.ghosts, drive.ghosts.rows_of(frame_index)
         agents = np.column_stack([ghosts.centroids_m[rows], ghosts.yaws_rad[rows], ghosts.extents_m[rows, :2]])
         if not np.isfinite(ghosts.ego_yaws_rad[frame_index]):
@@ -74,12 +74,12 @@ class DriveOverlay:
         return DriveMarks(agents, np.array([[*pose, *self._dataset.facts.ego_extent_m[:2]]]), plan_m)
 
     def draw(self, picture: UInt8Array, marks: DriveMarks, *, raster_from_world: Float64Array) -> UInt8Array:
-        """Return a picture in the style ``channels`` with them; plans are cyan dots.
+        """Return a picture in the style ``channels`` with the marks; plans are cyan dots.
 
         Args:
             picture: RGB ``[H, W, 3]``.
-            marks: What is drawn.
-            raster_from_world: Pixels from world coordinates, (3, 3).
+            marks: The marks.
+            raster_from_world: Matrix from world coordinates to pixels, (3, 3).
         """
         px_per_m = float(np.sqrt(abs(np.linalg.det(raster_from_world[:2, :2]))))
         if len(marks.plan_m):

@@ -1,4 +1,4 @@
-"""Drives of a simulation: a scene next to its log (ghosts), what was planned, the values of metrics, and failures."""
+"""Drives of a simulation: a scene with the ghosts of its log, its plans, metric values, and failures."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -25,26 +25,26 @@ _MEETINGS: Final = {
     "collision": "Collision, not at fault",
     "appeared_close": "Appears close ahead in the log",
 }
-"""Kinds of failures with somebody, the worst first; who appears close is a fault of the log."""
+"""Kinds of failures that involve another road user, worst first; a close appearance is a fault of the log."""
 
 _OF_MEETINGS: Final = "no_at_fault_collisions"
-"""The metric that they belong to."""
+"""Metric of these failures."""
 
-_SAME_FAILURE_S: Final = 1.0 + 1e-3  # failures that are no farther apart than a second are one, and times jitter
+_SAME_FAILURE_S: Final = 1.0 + 1e-3  # failures at most a second apart are one; times jitter
 _MOVED_M = 0.05
 _TURNED_RAD = 0.02
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Frames of a scene in which the AV fails in one way.
+    """Frames of a scene with one kind of failure of the AV.
 
     Attributes:
-        kind: What it is called in data.
+        kind: Name in data.
         name: Name for display.
-        first_frame: Counted in the scene.
-        last_frame: Likewise.
-        track_id: With whom the AV collides, or who appears close; None for other kinds.
+        first_frame: First frame, counted in the scene.
+        last_frame: Last frame.
+        track_id: Track of the other road user in a collision or close appearance; None for other kinds.
     """
 
     kind: str
@@ -63,19 +63,19 @@ def find_failures(
     times_s: Float64Array,
     appeared: Sequence[int | None] = (),
 ) -> list[Failure]:
-    """Return the failures of a scene, by frame, the worst kinds first.
+    """Return the failures of a scene, ordered by frame, worst kinds first.
 
     Args:
-        columns: Of the table of frames; those that it lacks give no failures.
-        values: Of the metrics in the scene; those that do not apply give no failures.
+        columns: Columns of the table of frames; missing ones give no failures.
+        values: Metric values of the scene; metrics that do not apply give no failures.
         metrics: The metrics.
-        tracks: With whom the AV collides in each frame, where there are columns.
-        times_s: When the frames are, seconds, (F,).
-        appeared: Who appears close ahead in each frame; none where that is not known.
+        tracks: Track that the AV collides with in each frame, if the table has its columns.
+        times_s: Times of the frames, seconds, (F,).
+        appeared: Track that appears close ahead in each frame; empty if unknown.
     """
     failures = []
     if values.get(_OF_MEETINGS) is not None:
-        # without a column of faults no collision is at fault, as NaN is not above 0
+        # without the column, no collision is at fault, as NaN is not above 0
         counts = columns.get("collisions", np.zeros(0))
         at_fault = columns.get("collision_at_fault", np.full(len(counts), np.nan))
         for frame in np.flatnonzero(counts > 0).tolist():
@@ -88,7 +88,7 @@ def find_failures(
         if fault is None or column is None or fault.kind == _AT_FAULT or values.get(metric.name) is None:
             continue
         kinds.append(fault.kind)
-        # frames that are no farther apart than a second are one failure, from the first of them to the last
+        # merge frames at most a second apart into one failure, from the first to the last of them
         frames = np.flatnonzero(fault.find(column))
         if len(frames):
             breaks = np.flatnonzero(np.diff(times_s[frames]) > _SAME_FAILURE_S)
@@ -104,10 +104,10 @@ def _meeting(kind: str, frame: int, track: int | None) -> Failure:
 
 @dataclass(frozen=True)
 class Ghosts:
-    """Poses of the log in the F frames of a simulated scene, with G rows of agents, one frame after the other.
+    """Logged poses in the F frames of a simulated scene, with G rows of agents, frame by frame.
 
     Attributes:
-        ego_positions_m: World x and y of the AV, NaN in frames that the log does not have, float64, shape (F, 2).
+        ego_positions_m: World x and y of the AV, NaN in frames that the log lacks, float64, shape (F, 2).
         ego_yaws_rad: Its headings, likewise, float64, shape (F,).
         ego_speeds_mps: Its speeds, likewise, float64, shape (F,).
         starts: First row of each frame and the end of the last one, int64, shape (F + 1,).
@@ -137,19 +137,19 @@ class Ghosts:
         return bool(np.isfinite(self.ego_yaws_rad).any())
 
     def rows_of(self, frame_index: int) -> slice:
-        """Return the rows of agents of one frame, counted in the scene."""
+        """Return the rows of agents of a frame of the scene."""
         return slice(int(self.starts[frame_index]), int(self.starts[frame_index + 1]))
 
 
 def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
-    """Return where the log has what a simulation has moved; frames belong together that have the same time.
+    """Return the logged poses of road users that a simulation has moved, with frames matched by time.
 
-    An agent has a ghost in the frames in which the simulation has it elsewhere, by more than 5 cm or 0.02 rad, or no
-    longer; only tracks that were moved in any frame have some.
+    An agent has a ghost in frames in which its simulated pose differs by more than 5 cm or 0.02 rad, or in which the
+    simulation no longer has it; only tracks that were moved in some frame have ghosts.
 
     Args:
-        simulated: A scene as it was driven.
-        logged: The same scene as it was recorded, with frames before and after, perhaps; None gives no ghosts.
+        simulated: A scene as driven.
+        logged: The same scene as recorded, possibly with more frames before and after; None gives no ghosts.
     """
     if logged is None or logged.num_frames == 0:
         nothing = np.zeros((0, 3), np.float32)
@@ -163,13 +163,13 @@ def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
             yaws_rad=nothing[:, 0],
             extents_m=nothing,
         )
-    # the frame of the log with each time, -1 where it has none
+    # logged frame at each time, -1 for none
     times_ns = logged.timestamps_ns
     order = np.argsort(times_ns, kind="stable")
     nearest = order[np.searchsorted(times_ns[order], simulated.timestamps_ns).clip(max=len(times_ns) - 1)]
     frames = np.where(times_ns[nearest] == simulated.timestamps_ns, nearest, -1).astype(np.int64)
-    there = frames >= 0  # the last frame stands in for those that are not there
-    # the rows of agents of these frames, one frame after the other, and the frame of the scene of each
+    there = frames >= 0  # index -1 of missing frames reads the last frame, which is masked
+    # rows of agents in these frames, frame by frame, and the simulated frame of each
     starts = logged.agents.starts.astype(np.int64)
     counts = np.where(there, np.diff(starts)[frames], 0)
     frame_of_row, rows = np.repeat(np.arange(len(frames)), counts), expand_ranges(starts[frames], counts)
@@ -189,10 +189,10 @@ def find_ghosts(simulated: SceneArrays, logged: SceneArrays | None) -> Ghosts:
 
 
 def _is_elsewhere(simulated: AgentRows, logged: AgentRows, rows: Int64Array, frame_of_row: Int64Array) -> BoolArray:
-    """Return which rows of the log the simulation has elsewhere or not at all, of tracks that it has moved."""
+    """Return which logged rows, of tracks that the simulation has moved, are elsewhere or missing in the simulation."""
     if len(simulated.track_ids) == 0:
         return np.zeros(len(rows), np.bool_)
-    # the row of each track in its frame of the simulation, -1 where it is not there
+    # simulated row of each track in the same frame, -1 for none
     track_ids = logged.track_ids[rows]
     match = find_pairs(frame_of_row, track_ids, parts_of_rows(simulated.starts), simulated.track_ids)
     is_matched = match >= 0
@@ -210,11 +210,11 @@ class SceneDrive:
 
     Attributes:
         result: Its scores.
-        ghosts: Where the log has what was moved.
-        plans: What was planned; None where it was not kept.
-        columns: Values of the table of frames; none where it has another number of frames than the scene.
-        metrics: What was measured.
-        failures: What costs score, by frame.
+        ghosts: Logged poses of moved road users.
+        plans: Plans; None if they were not kept.
+        columns: Values of the table of frames; empty if its number of frames differs from the scene.
+        metrics: The metrics.
+        failures: Failures that lower the score, by frame.
     """
 
     result: SceneResult
@@ -226,24 +226,24 @@ class SceneDrive:
 
 
 class DriveReader:
-    """Reads the drives of a simulation. May be used from several threads.
+    """Reads the drives of a simulation; thread-safe.
 
     Args:
         folder: The folder of the simulation.
 
     Attributes:
-        notes: Why the log is not shown; none where it can be read.
+        notes: Why the log is not shown; empty if it can be read.
     """
 
     def __init__(self, folder: SimulationFolder) -> None:
         self._folder = folder
         self._lock = threading.Lock()
         self.notes: list[str] = []
-        path, without = folder.log_path, "simulated scenes are shown without what was logged"
+        path, without = folder.log_path, "simulated scenes are shown without the log"
         if path is None:
             self.notes.append(f"run.json names no log: {without}")
         elif not path.exists():
-            self.notes.append(f"the log {str(path)!r} is no longer there: {without}")
+            self.notes.append(f"the log {str(path)!r} no longer exists: {without}")
         else:
             try:
                 self._log  # noqa: B018 - opens it
@@ -255,7 +255,7 @@ class DriveReader:
 
         Args:
             scene_index: The scene, counted among the driven ones.
-            simulated: The scene as it was driven.
+            simulated: The scene as driven.
 
         Raises:
             IndexOutOfRangeError: There is no such scene.
@@ -265,7 +265,7 @@ class DriveReader:
         columns = self._folder.frames.columns_of(result.scene)
         if len(next(iter(columns.values()), ())) != simulated.num_frames:
             columns = {}
-        # the same scene of the log, where that can be read and has it
+        # the same scene of the log, if it can be read and has the scene
         logged = None
         if not self.notes:
             with self._lock:
@@ -278,7 +278,7 @@ class DriveReader:
             wanted = (simulated.num_frames, len(plans.times_s), 3)
             if plans.poses.shape != wanted:
                 raise CorruptedDataError(
-                    f"the plans of the scene have the shape {plans.poses.shape}, it needs {wanted}"
+                    f"the plans of the scene have the shape {plans.poses.shape}, but must have {wanted}"
                 )
         return SceneDrive(
             result=result,

@@ -1,1 +1,1 @@
-"""A page in the browser that shows the scenes of a dataset."""
+"""Viewer: a browser page that shows the scenes of a dataset."""

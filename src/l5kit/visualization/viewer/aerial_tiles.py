@@ -1,4 +1,4 @@
-"""The aerial picture as tiles of several sizes, and where it lies in the world."""
+"""Tiles of the aerial picture at several resolutions, and its position in the world."""
 
 import threading
 from functools import cached_property
@@ -15,10 +15,10 @@ from l5kit.errors import ConfigError, IndexOutOfRangeError
 from l5kit.rasterization.satellite_image import read_aerial_pixels
 
 TILE_PX: Final = 512
-"""Side of a tile. A tile has a further column and row, those that its neighbours begin with, so that no seam shows."""
+"""Side of a tile. Each tile has one more column and row, the first ones of its neighbours, so that no seam shows."""
 
 CUT_RADIUS_M: Final = 100.0
-"""Of the picture a cut-out has what is within this distance of the AV, along rows and columns, at any time."""
+"""A cut-out covers this distance around all positions of the AV, along rows and columns."""
 
 _MOST_CUT_PX: Final = 2048
 _SMALLEST_LEVEL_PX: Final = 1024
@@ -27,47 +27,47 @@ _LEAST_DETERMINANT: Final = 1e-9
 
 
 class AerialTiles:
-    """An aerial picture, read when it is first requested. May be used from several threads.
+    """An aerial picture, read at the first request; thread-safe.
 
-    Level 0 is the picture; each further one has half the rows and columns. A pixel (column, row) of level k is that of
-    level 0 divided by 2**k: the first pixel reaches from 0 to 1.
+    Level 0 is the picture; each further level has half the rows and columns. Pixel coordinates (column, row) of level k
+    are those of level 0 divided by 2**k: the first pixel covers 0 to 1.
 
     Args:
-        files: Where the picture and meta.json lie.
+        files: Paths of the picture and meta.json.
 
     Raises:
-        ConfigError: meta.json lacks a matrix, or the matrices press the picture flat.
+        ConfigError: meta.json lacks a matrix, or the matrices are degenerate in the plane.
     """
 
     def __init__(self, files: DatasetFiles) -> None:
         if files.aerial is None or files.meta is None:
-            raise ConfigError("an aerial picture needs a meta.json beside it, which says where it lies")
+            raise ConfigError("an aerial picture needs a meta.json, which gives its position")
         self._path = files.aerial
         meta = str(files.meta)
         matrices = load_metadata(meta)
         ecef_to_aerial = load_matrix(matrices, "ecef_to_aerial", path=meta)
         self._aerial_from_world = ecef_to_aerial @ load_matrix(matrices, "world_to_ecef", path=meta)
         if not abs(np.linalg.det(self._aerial_from_world[:2, :2])) > _LEAST_DETERMINANT:
-            raise ConfigError(f"{meta}: the matrices press the aerial picture flat; take the meta.json of this picture")
+            raise ConfigError(f"{meta}: the matrices flatten the aerial picture; use the meta.json of this picture")
         self._lock = threading.Lock()
 
     def pixel_from_world(self, height_m: float) -> Float64Array:
-        """Return the matrix from world x, y, 1 to column and row of the picture at a height, (2, 3).
+        """Return the matrix (2, 3) from world x, y, 1 to column and row of the picture, at a height.
 
-        The satellite rasterizer crops around the same positions, at the height of the AV.
+        It matches the crops of the satellite rasterizer at the height of the AV.
         """
         rows_columns = self._aerial_from_world[:2]
         matrix = np.stack([rows_columns[:, 0], rows_columns[:, 1], rows_columns[:, 2:] @ (height_m, 1.0)], axis=1)
         return matrix[::-1].copy()
 
     def facts(self, height_m: float) -> JsonObject:
-        """Return what the page needs to lay the tiles under a scene.
+        """Return the facts that the page needs to place the tiles under a scene.
 
         Args:
             height_m: Height of the AV in the world.
 
         Raises:
-            FileNotFoundError: There is no such file any more.
+            FileNotFoundError: The file no longer exists.
             CorruptedDataError: The picture cannot be read.
         """
         with self._lock:
@@ -85,9 +85,9 @@ class AerialTiles:
         """Return a tile as JPEG.
 
         Args:
-            level: How often the picture is halved.
-            column: Number of the tile from the left.
-            row: Number of the tile from the top.
+            level: Number of times the picture was halved.
+            column: Index of the tile from the left.
+            row: Index of the tile from the top.
 
         Raises:
             IndexOutOfRangeError: There is no such tile.
@@ -103,14 +103,14 @@ class AerialTiles:
         raise IndexOutOfRangeError(f"the aerial picture has no tile in column {column} and row {row} of level {level}")
 
     def cut_out(self, positions_m: Float64Array, height_m: float) -> tuple[JsonObject, bytes] | None:
-        """Return the part of the picture around some positions as one tile; None where it does not reach there.
+        """Return the part of the picture around positions as one tile; None if the picture does not cover them.
 
         Args:
             positions_m: World x and y, (N, 2).
             height_m: Height of the AV in the world.
 
         Returns:
-            Facts as of :meth:`facts`, and the tile as JPEG, at most 2,049 pixels high and wide.
+            Facts as returned by :meth:`facts`, and the tile as JPEG, at most 2,049 pixels high and wide.
 
         Raises:
             CorruptedDataError: The picture cannot be read.
@@ -119,7 +119,7 @@ class AerialTiles:
         positions_m = positions_m[np.isfinite(positions_m).all(axis=1)]
         if len(positions_m) == 0:
             return None
-        # a circle of the world is an ellipse of the picture, whose reach along an axis is the length of a matrix row
+        # a circle in the world is an ellipse in the picture, whose extent along an axis is the norm of a matrix row
         points_px = positions_m @ matrix[:, :2].T + matrix[:, 2]
         reach = CUT_RADIUS_M * np.linalg.norm(matrix[:, :2], axis=1)
         with self._lock:
@@ -129,7 +129,7 @@ class AerialTiles:
         high = np.clip(np.ceil(points_px.max(axis=0) + reach), 0, whole).astype(np.int64)
         if not (high > low).all():
             return None
-        # the finest level on which the cut is small enough; its first pixel becomes the origin of the cut
+        # the finest level with a small enough cut; its first pixel becomes the origin of the cut
         level = next((k for k in range(len(levels)) if ((high - low) >> k).max() <= _MOST_CUT_PX), len(levels) - 1)
         low, high = low >> level, -(-high >> level)
         pixels = levels[level][low[1] : high[1], low[0] : high[0]]
@@ -148,7 +148,7 @@ class AerialTiles:
     def _levels(self) -> list[UInt8Array]:
         levels = [read_aerial_pixels(str(local_file(self._path)))]
         while max(levels[-1].shape[:2]) > _SMALLEST_LEVEL_PX:
-            # means of 2 x 2 pixels; the last row or column of an odd number counts twice
+            # means of 2 x 2 pixels; for odd sizes the last row or column counts twice
             height_px, width_px = levels[-1].shape[:2]
             even = cv2.copyMakeBorder(levels[-1], 0, height_px % 2, 0, width_px % 2, cv2.BORDER_REPLICATE)
             halved = cv2.resize(even, (even.shape[1] // 2, even.shape[0] // 2), interpolation=cv2.INTER_AREA)

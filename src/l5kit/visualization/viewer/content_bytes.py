@@ -1,4 +1,4 @@
-"""Bytes of a scene, a map and its lanes for the page; positions are float32 in metres from an origin in the facts."""
+"""Bytes of scenes, maps and lanes for the page; positions are float32 in metres, relative to an origin in the facts."""
 
 import numpy as np
 
@@ -14,20 +14,20 @@ from l5kit.visualization.scene_content import MASK_RULE, SceneContent
 from l5kit.visualization.viewer.packed_arrays import pack_arrays
 
 _LENGTH_POINTS = 33
-"""Points of a midline that its length is taken along; a bend of 90 degrees comes out 0.1 % too short at most."""
+"""Points of a midline for its length; the length of a 90 degree bend is at most 0.1 % too short."""
 
 
 def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) -> bytes:
-    """Return a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.
+    """Return a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for the format.
 
     Args:
         scene: The scene.
-        lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
+        lane_indices: Ascending indices of the lanes on the map of the page; None for all lanes.
     """
     agents = scene.agents
     origin_m = scene_origin_m(scene)
     track_ids, tracks = np.unique(agents.track_ids, return_inverse=True)
-    # lights of the lanes that the page has, by the row that a lane has there
+    # lights of the lanes on the page, by their row there
     lights = scene.lights
     lanes, is_kept = lights.lanes.astype(np.int64), np.ones(len(lights.lanes), np.bool_)
     if lane_indices is not None:
@@ -41,7 +41,7 @@ def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) 
         "host": scene.host,
         "start_time_ns": str(scene.timestamps_ns[0]),
         "origin_m": origin_m.tolist(),
-        "track_ids": [str(track_id) for track_id in track_ids.tolist()],  # JavaScript's numbers have 53 bits
+        "track_ids": [str(track_id) for track_id in track_ids.tolist()],  # JavaScript numbers have 53 bits
         "ego_size_m": list(scene.facts.ego_extent_m[:2]),
         "labels": list(PERCEPTION_LABELS),
         "mask": {
@@ -75,7 +75,7 @@ def scene_bytes(scene: SceneContent, *, lane_indices: Int64Array | None = None) 
 
 
 def scene_origin_m(scene: SceneArrays) -> Float64Array:
-    """Return the world position that the positions of a scene are counted from, (2,)."""
+    """Return the world position that positions of a scene are relative to, (2,)."""
     return _origin_of(scene.ego_positions_m[:, :2])
 
 
@@ -103,9 +103,9 @@ def _outline_arrays(name: str, outlines: Outlines, origin_m: Float64Array) -> di
 
 
 def _origin_of(positions_m: NumericArray) -> Float64Array:
-    """Return a whole metre amid positions (N, 2), so that float32 resolves less than a millimetre around it.
+    """Return a centre of positions (N, 2), in whole metres, so that float32 resolves under a millimetre around it.
 
-    It is the median of those that can be, which is finite.
+    It is the median of the plausible positions, and thus finite.
     """
     possible = positions_m[(np.abs(positions_m) <= MAX_COORDINATE_M).all(axis=1)]
     middle: Float64Array = np.zeros(2) if len(possible) == 0 else np.median(possible, axis=0)
@@ -113,35 +113,35 @@ def _origin_of(positions_m: NumericArray) -> Float64Array:
 
 
 def positions_from(positions_m: NumericArray, origin_m: Float64Array) -> Float32Array:
-    """Return positions (..., 2) from an origin, float32; infinite where they are damaged."""
-    with np.errstate(over="ignore"):  # what is damaged becomes infinite
+    """Return positions (..., 2) relative to an origin, float32; damaged ones become infinite."""
+    with np.errstate(over="ignore"):  # damaged values become infinite
         return _float32(positions_m - origin_m)
 
 
 def _float32(values: NumericArray) -> Float32Array:
-    with np.errstate(over="ignore"):  # what is damaged becomes infinite
+    with np.errstate(over="ignore"):  # damaged values become infinite
         return np.ascontiguousarray(values, dtype=np.float32)
 
 
 def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_indices: Int64Array | None = None) -> bytes:
-    """Return ids, limits, lengths and neighbours of lanes as bytes.
+    """Return ids, speed limits, lengths and neighbours of lanes as bytes.
 
-    See :mod:`l5kit.visualization.viewer.packed_arrays` for their form. The lanes come first among the ids, in the order
-    of the map that the page holds; behind them those of neighbours that this map does not have.
+    See :mod:`l5kit.visualization.viewer.packed_arrays` for the format. The ids start with the lanes on the map of the
+    page, in its order, followed by neighbours that this map lacks.
 
     Args:
         arrays: The map.
-        network: Which of its lanes leads where.
-        lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
+        network: Connections of its lanes.
+        lane_indices: Ascending indices of the lanes on the map of the page; None for all lanes.
     """
     lanes = np.arange(arrays.num_lanes) if lane_indices is None else lane_indices
     ahead_starts, ahead = _taken(network.ahead_starts, network.ahead_rows, lanes)
     behind_starts, behind = _taken(network.behind_starts, network.behind_rows, lanes)
-    # rows of the map become those of the page: its own lanes first, then neighbours that it lacks
+    # map rows become page rows: lanes of the page first, then missing neighbours
     sides = np.stack([network.left_rows[lanes], network.right_rows[lanes]])
     named = np.unique(np.concatenate([ahead, behind, sides[sides >= 0]]))
     rows = np.concatenate([lanes, np.setdiff1d(named, lanes)])
-    number_of_row = np.full(len(network.ids) + 1, -1)  # the last one for no neighbour, whose row is -1
+    number_of_row = np.full(len(network.ids) + 1, -1)  # the last entry is for row -1, no neighbour
     number_of_row[rows] = np.arange(len(rows))
     steps_m = np.diff(arrays.resampled(_LENGTH_POINTS).xyz_midlane[..., :2], axis=1)  # seen from above
     lengths_m = np.linalg.norm(steps_m, axis=-1).sum(axis=-1).astype(np.float32)
@@ -164,7 +164,7 @@ def lane_bytes(arrays: MapArrays, network: LaneNetwork, *, lane_indices: Int64Ar
 
 
 def _taken(starts: Int64Array, rows: Int64Array, lanes: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the lists of some lanes: where each starts, the end included, and what is in them."""
+    """Return the lists of some lanes in compressed form: starts, including the end, and concatenated contents."""
     lengths = np.diff(starts)[lanes]
     taken_starts = np.concatenate([[0], np.cumsum(lengths)])
     return taken_starts, rows[expand_ranges(starts[lanes], lengths)]

@@ -1,4 +1,4 @@
-"""A scene as one file that plays in a browser without a server and without a network."""
+"""Export of a scene as one HTML file that plays in a browser without a server or a network."""
 
 import base64
 import contextlib
@@ -14,14 +14,13 @@ from l5kit.visualization.viewer.page_files import compose_page
 from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 MAP_RADIUS_M: Final = 200.0
-"""Of the map there is what has bounds within this distance of the AV, along x and y, at any time."""
+"""The exported map has elements with bounds within this distance of any position of the AV, along x and y."""
 
 
 def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog, scene_index: int) -> None:
-    """Write the page of one scene as an HTML file; it appears complete or not at all.
+    """Write the page of one scene as an HTML file, complete or not at all.
 
-    Samples are left out, since a model's view is drawn by the server, and so are the notes of the dataset, since they
-    name folders.
+    It has no samples, since these need the server, and no notes of the dataset, since these name folders.
 
     Args:
         output_filepath: The HTML file; an older one is replaced.
@@ -34,7 +33,7 @@ def write_exported_page(output_filepath: str | os.PathLike[str], log: ViewedLog,
         FileNotFoundError: The folder of ``output_filepath`` does not exist.
     """
     with replaced_when_complete(output_filepath) as path:
-        path.write_bytes(exported_page(log, scene_index).encode("utf-8"))  # line ends are the same on all systems
+        path.write_bytes(exported_page(log, scene_index).encode("utf-8"))  # same line endings on all systems
 
 
 def exported_page(log: ViewedLog, scene_index: int) -> str:
@@ -43,7 +42,7 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
     shapes, lane_indices = log.map_shapes, None
     if shapes is not None:
         shapes, lane_indices = shapes.near(scene.ego_positions_m[:, :2], MAP_RADIUS_M)
-    # the aerial picture around the path of the AV, and what the map says of lanes; what cannot be read is left out
+    # aerial picture around the path of the AV, and lane data, if they can be read
     cut = lanes = None
     if log.aerial is not None:
         with contextlib.suppress(L5KitError, OSError):
@@ -53,7 +52,7 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         lanes = log.lane_bytes(lane_indices)
     row = log.scene_row(scene_index)
     doubts = [f"Scene {scene_index} is damaged: {text}." for text in row["doubt"].values()]
-    # of the facts those that name folders of this machine are not handed on
+    # facts without names of local folders
     facts = {name: value for name, value in log.facts().items() if name not in {"path", "notes"}}
     content = {
         "dataset": facts | {"notes": doubts, "has_aerial": aerial is not None},
@@ -67,7 +66,7 @@ def exported_page(log: ViewedLog, scene_index: int) -> str:
         "lanes": _packed(lanes),
         "aerial": aerial,
     }
-    text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # no text ends the script
+    text = json.dumps(content, allow_nan=False).replace("<", "\\u003c")  # so that no text ends the script
     element = f'<script type="application/json" id="l5kit-export">{text}</script>'
     return compose_page(title=f"Scene {scene_index} - l5kit", script_folder=None, content=element)
 

@@ -1,4 +1,4 @@
-"""Tags of the scenes of a log for the page: found in the background, one scene after the other, and kept."""
+"""Tags of the scenes of a log for the page, found in the background scene by scene, and cached."""
 
 import json
 import threading
@@ -21,21 +21,21 @@ from l5kit.evaluation.scene_tags.tag_scenes import tag_scenes
 from l5kit.evaluation.scene_tags.tag_table import TAG_KINDS, TagThresholds
 
 _VERSION: Final = 1
-"""To be raised when the same log gets other tags."""
+"""Cache version; increase it when the same log gets different tags."""
 
 Events = dict[str, list[list[int]]]
-"""First frame and the one behind the last of the events of a scene, by tag."""
+"""First frame and end frame of the events of a scene, by tag."""
 
 
 class LogTags:
-    """The tags of all scenes of a log. May be used from several threads.
+    """The tags of all scenes of a log; thread-safe.
 
-    They are kept in the user's cache folder, under a digest of the log and the map, unless a scene is damaged.
+    They are cached in the user's cache folder, under a digest of the log and the map, unless a scene is damaged.
 
     Args:
         dataset: The opened dataset.
-        maps: The maps of its scenes; None for the tags that need none.
-        require_open: Called before each scene; what it raises, an error of l5kit, ends the work.
+        maps: The maps of its scenes; None for tags without a map.
+        require_open: Called before each scene; an l5kit error that it raises stops the search.
     """
 
     def __init__(self, dataset: ChunkedDataset, maps: SceneMaps | None, require_open: Callable[[], None]) -> None:
@@ -46,17 +46,17 @@ class LogTags:
         self._error = ""
 
     def begin(self, threads: Executor) -> None:
-        """Have the tags found by a thread, once."""
+        """Start the search for tags in a thread, once."""
         with self._lock:
             is_first, self._is_begun = not self._is_begun, True
         if is_first:
             threads.submit(self.find)
 
     def find(self) -> None:
-        """Find the tags of all scenes; what keeps it from that is said by :meth:`since`."""
+        """Find the tags of all scenes; :meth:`since` reports an error that stops the search."""
         num_scenes, is_any_damaged = len(self._dataset.scenes), False
         try:
-            # what a file keeps is taken if it is of as many scenes
+            # use the cache if it has as many scenes
             file = self._file
             kept = None
             with suppress(OSError, ValueError):
@@ -74,7 +74,7 @@ class LogTags:
         except (L5KitError, OSError) as error:
             self._error = str(error)
             return
-        # a damaged scene may be mended, and where there is no folder for the tags they are found again next time
+        # damaged scenes may be repaired, so their tags are not cached; an unwritable cache is ignored
         if file is not None and not is_any_damaged:
             with suppress(OSError):
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -82,16 +82,16 @@ class LogTags:
                     temporary.write_text(json.dumps(self._events), "utf-8")
 
     def since(self, first: int) -> JsonObject:
-        """Return the tags so far, as the page takes them.
+        """Return the tags found so far, in the format of the page.
 
         Args:
-            first: Scenes before it are left out.
+            first: First scene to return.
         """
-        events = self._events[:]  # the list grows
+        events = self._events[:]  # a copy, as the list grows
         return self._as_json(dict(enumerate(events[first:], start=first)), done=len(events), error=self._error)
 
     def of_scene(self, scene_index: int) -> JsonObject:
-        """Return the tags of one scene, as the page takes them."""
+        """Return the tags of one scene, in the format of the page."""
         tag_map = as_tag_map(self._maps)
         return self._as_json({scene_index: self._tag(scene_index, tag_map)[0]}, done=1, error="")
 
@@ -112,11 +112,11 @@ class LogTags:
 
     @property
     def _file(self) -> Path | None:
-        """Where the tags are kept; None where they cannot be."""
+        """Path of the cached tags; None if they cannot be cached."""
         fingerprint = self._dataset.fingerprint()
         if fingerprint is None:
             return None
-        # all that tags depend on: how they are found, the log, kinds and thresholds, and the map
+        # everything that tags depend on: version, log, kinds, thresholds, map
         signature: tuple[Any, ...] = (
             _VERSION,
             fingerprint,
@@ -127,7 +127,7 @@ class LogTags:
             map_file = Path(self._maps.path).resolve()
             try:
                 status = map_file.stat()
-            except OSError:  # a map that is on no disk
+            except OSError:  # a map that is not on a disk
                 return None
             signature += (str(map_file), status.st_size, status.st_mtime_ns)
         return cache_folder() / "scene_tags" / f"{sha256(repr(signature).encode()).hexdigest()}.json"

@@ -1,4 +1,4 @@
-"""Several simulations of the same scenes as the page of the viewer asks for them: an overview, and each of them."""
+"""Overview of several simulations of the same scenes, with the data that its page requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class OverviewScene:
     """A scene that all P planners have driven.
 
     Attributes:
-        scene: Its number in the log.
-        places: Its number in each of the simulations, P.
-        values: The score of each planner, P; None where it has none.
-        failures: What fails with each planner, in few words, P.
-        tags: What happens in the scene; nothing where nobody asked.
+        scene: Index in the log.
+        places: Index in each simulation, P.
+        values: Score of each planner, P; None if it has none.
+        failures: Short description of the failures of each planner, P.
+        tags: Tags of the scene; empty if they were not requested.
     """
 
     scene: int
@@ -31,14 +31,14 @@ class Overview:
     """P planners in columns, scenes in rows.
 
     Attributes:
-        label: What the values are, such as ``Score``.
-        digits: Digits of them that make sense.
-        low_is_better: Whether low values are the better ones.
-        reference: Which planner others are compared with.
+        label: Name of the values, such as ``Score``.
+        digits: Decimal places of the values.
+        low_is_better: Whether lower values are better.
+        reference: Index of the planner that others are compared with.
         names: Names of the planners, P.
-        means: The mean of each with its interval, as people read it, P.
-        verdicts: Whether each is ``better`` or ``worse`` than the reference by more than chance, else empty, P.
-        logs: What each has driven, P.
+        means: Mean of each planner with its interval, as text, P.
+        verdicts: ``better`` or ``worse`` for planners that differ significantly from the reference, else empty, P.
+        logs: Simulation of each planner, P.
         scenes: The scenes.
     """
 
@@ -53,7 +53,7 @@ class Overview:
     scenes: Sequence[OverviewScene]
 
     def as_json(self) -> JsonObject:
-        """Return what the page shows."""
+        """Return the data of the page."""
         of_planners = zip(self.names, self.means, self.verdicts, strict=True)
         return {
             "label": self.label,

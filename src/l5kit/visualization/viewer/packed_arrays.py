@@ -1,7 +1,7 @@
-"""Arrays and facts as one piece of bytes, which the page takes apart without copying.
+"""Packing of arrays and facts into bytes that the page reads without copying.
 
 The bytes are ``L5KV``, the length of the header (uint32, little-endian), the header (JSON, padded with spaces), and the
-arrays, little-endian, each from a multiple of 8 on. The header names the arrays with type, shape and offset.
+arrays, little-endian, each at a multiple of 8. The header has the name, type, shape and offset of each array.
 """
 
 import json
@@ -21,7 +21,7 @@ def pack_arrays(facts: Mapping[str, object], arrays: Mapping[str, NumericArray])
     """Return facts and arrays as bytes.
 
     Args:
-        facts: What JSON can hold; numbers must be finite.
+        facts: JSON values; numbers must be finite.
         arrays: Arrays of float64, float32, uint32, int32, uint16 or uint8, by name.
 
     Raises:
@@ -37,7 +37,7 @@ def pack_arrays(facts: Mapping[str, object], arrays: Mapping[str, NumericArray])
         parts.append(_padded(content, b"\0"))
         offset += len(parts[-1])
     header = json.dumps({"facts": dict(facts), "arrays": entries}, allow_nan=False).encode("ascii")
-    # spaces let the first array begin at a multiple of 8 of the whole piece
+    # pad with spaces so that the first array starts at a multiple of 8
     header = _padded(header, b" ", before=_PREFIX_BYTES)
     return b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *parts])
 

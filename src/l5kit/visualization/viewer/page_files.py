@@ -1,4 +1,4 @@
-"""The files of the page, and the page itself, put together from them."""
+"""Files of the viewer page, and assembly of the page from them."""
 
 import base64
 import json
@@ -10,17 +10,17 @@ from typing import Final
 
 _MEDIA_TYPE: Final = "text/javascript; charset=utf-8"
 _LIBRARIES: Final = {"pixi.js": "vendor/pixi.min.mjs", "uplot": "vendor/uplot.js"}
-"""Libraries by the name that modules import them under."""
+"""Files of libraries by the names that modules import."""
 
 _STYLES: Final = ("vendor/uPlot.min.css", "page.css")
 PAGE: Final = "page.html"
 """The template of the page that shows one log."""
 
 TWO_PAGES: Final = "beside.html"
-"""That of the page which shows two others, at ``left/`` and ``right/``."""
+"""The template of a page with two others side by side, at ``left/`` and ``right/``."""
 
 OVERVIEW: Final = "overview.html"
-"""That of the page of several planners, which requests ``api/overview``."""
+"""The template of the overview of several planners, which requests ``api/overview``."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class PageFile:
     """A script that the page loads.
 
     Attributes:
-        name: Under which a server offers it, without folders.
-        specifier: Under which scripts import it.
+        name: File name on a server, without folders.
+        specifier: Name that scripts import.
         content: Its bytes.
-        media_type: What it is.
+        media_type: Its media type.
     """
 
     name: str
@@ -54,42 +54,42 @@ def page_files() -> tuple[PageFile, ...]:
 def compose_page(
     *, title: str, script_folder: str | None, nonce: str = "", content: str = "", template: str = PAGE
 ) -> str:
-    """Return the page, or another one, as HTML.
+    """Return a page as HTML.
 
     Args:
-        title: Of the window.
-        script_folder: Address of the folder in which a server offers :func:`page_files`; None puts them into the page.
-        nonce: Mark of the scripts in the page that the server's security policy lets run.
-        content: HTML that the scripts take data from.
+        title: Window title.
+        script_folder: URL of the server folder with :func:`page_files`; None to embed them in the page.
+        nonce: Nonce for the scripts of the page that the content security policy allows.
+        content: HTML elements with data for the scripts.
         template: :data:`PAGE`, :data:`TWO_PAGES` or :data:`OVERVIEW`.
     """
     folder = resources.files(__package__) / "page"
     imports = {file.specifier: f"{script_folder}/{file.name}" for file in page_files()}
-    if script_folder is None:  # scripts are inside the page
+    if script_folder is None:  # embed the scripts
         data = {file.specifier: base64.b64encode(file.content).decode("ascii") for file in page_files()}
         imports = {specifier: f"data:text/javascript;base64,{text}" for specifier, text in data.items()}
     page = (folder / template).read_text("utf-8")
-    # names of files may hold surrogates, which UTF-8 has no bytes for
+    # file names may contain surrogates, which UTF-8 cannot encode
     shown_title = escape(title.encode("utf-8", "replace").decode("utf-8"))
     page = page.replace("<title>l5kit view</title>", f"<title>{shown_title}</title>")
     return fill_template(page, style=page_style(), imports=imports, nonce=nonce, content=content)
 
 
 def page_style() -> str:
-    """Return the style sheets of the page, one after the other."""
+    """Return the concatenated style sheets of the page."""
     folder = resources.files(__package__) / "page"
     return "\n".join((folder / name).read_text("utf-8") for name in _STYLES)
 
 
 def fill_template(template: str, *, style: str, imports: dict[str, str], nonce: str = "", content: str = "") -> str:
-    """Return a page of a template with its styles, the addresses of its scripts and its data.
+    """Return a page from a template with its styles, the URLs of its scripts and its data.
 
     Args:
         template: HTML with marks such as ``<!-- l5kit:style -->``.
         style: Style sheets.
-        imports: Addresses of scripts by the name that modules import them under.
-        nonce: Mark of the scripts in the page that the server's security policy lets run.
-        content: HTML that the scripts take data from.
+        imports: URLs of scripts by the names that modules import.
+        nonce: Nonce for the scripts of the page that the content security policy allows.
+        content: HTML elements with data for the scripts.
     """
     import_map = json.dumps({"imports": imports})
     parts = {

@@ -1,4 +1,4 @@
-"""Files of predictions that may be too large for memory: the offset of each row is kept."""
+"""Files of predictions that may exceed the memory, read through an index of row offsets."""
 
 import contextlib
 import csv
@@ -25,30 +25,30 @@ _BUFFER_BYTES: Final = 2**20
 
 
 class PredictionFile:
-    """A csv file of predictions as :func:`l5kit.evaluation.write_pred_csv` writes it, or such a file packed by gzip.
+    """A csv file of predictions as written by :func:`l5kit.evaluation.write_pred_csv`, optionally gzipped.
 
-    It is gone through once; then 32 bytes are kept of each row. A packed one is unpacked into the folder of temporary
-    files, for as long as this object lives.
+    The file is scanned once to index its rows, with 32 bytes of memory per row. A gzipped file is decompressed into a
+    temporary file, which exists as long as this object.
 
     Args:
         path: The file.
 
     Attributes:
         timestamps_ns: Times of the rows, int64 (n,).
-        track_ids: Their tracks, int64 (n,).
-        lines: Their lines in the file, the header being 1, int64 (n,).
+        track_ids: Tracks of the rows, int64 (n,).
+        lines: Line numbers of the rows, the header being line 1, int64 (n,).
         num_modes: Modes M of a row.
         num_steps: Steps T of a mode.
 
     Raises:
         FileNotFoundError: There is no such file.
-        InvalidArgumentError: It is no such file, or a row has no time, no track or another number of columns.
+        InvalidArgumentError: It is not such a file, or a row has no time, no track or a wrong number of columns.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._name = os.fspath(path)
         require_regular_file(path, called="file of predictions")
-        # the first bytes tell whether it is packed, whatever its name
+        # the first bytes show whether the file is gzipped, whatever its name
         with open(path, "rb") as file:
             is_packed = file.read(len(_GZIP)) == _GZIP
         self._path = Path(path) if not is_packed else self._unpacked()
@@ -59,8 +59,8 @@ class PredictionFile:
                 header = next(csv.reader([line], strict=True), [])
             except (UnicodeDecodeError, csv.Error) as error:
                 raise InvalidArgumentError(
-                    f"{self._name!r}, line 1: this is no csv text ({error}); predictions are a csv file as "
-                    "write_pred_csv writes it, packed by gzip or not"
+                    f"{self._name!r}, line 1: not csv text ({error}); predictions are a csv file as written by "
+                    "write_pred_csv, gzipped or not"
                 ) from error
             self.num_modes, order = prediction_columns(self._name, header)
             self._keys, self._value_columns, self._num_columns = order[:2], order[2:], len(order)
@@ -74,8 +74,8 @@ class PredictionFile:
         """Return probabilities (k, M) and positions (k, M, T, 2) of rows, in metres along world axes.
 
         Raises:
-            InvalidArgumentError: A row holds something else than numbers.
-            DataChangedError: The file is not the one that was opened.
+            InvalidArgumentError: A row contains something other than numbers.
+            DataChangedError: The file has changed since it was opened.
         """
         values = np.empty((len(rows), len(self._value_columns)))
         with open(self._path, "rb") as file:
@@ -87,14 +87,14 @@ class PredictionFile:
                 try:
                     values[index] = [float(fields[column]) for column in self._value_columns]
                 except ValueError as error:
-                    text = f"{error}; behind the track there must be numbers"
+                    text = f"{error}; the columns after the track must be numbers"
                     raise self._error(int(self.lines[row]), text) from error
         confidences = np.ascontiguousarray(values[:, : self.num_modes])
         positions_m = values[:, self.num_modes :].reshape(len(rows), self.num_modes, self.num_steps, 2)
         return confidences, positions_m
 
     def _unpacked(self) -> Path:
-        """Return a temporary file with what is in the packed one."""
+        """Decompress the file into a temporary file and return its path."""
         handle, name = tempfile.mkstemp(prefix="l5kit-predictions-", suffix=".csv")
         weakref.finalize(self, _remove, name)
         try:
@@ -104,18 +104,18 @@ class PredictionFile:
                     unpacked.write(block)
                     left -= len(block)
                 if packed.read(1):
-                    raise gzip.BadGzipFile("it would be many times its size, as no predictions are")
+                    raise gzip.BadGzipFile("it decompresses to implausibly many times its size")
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InvalidArgumentError(
-                f"{self._name!r} is packed by gzip and damaged or cut off ({error}); write it again"
+                f"{self._name!r} is a damaged or truncated gzip file ({error}); write it again"
             ) from error
         return Path(name)
 
     def _index(self, file: BinaryIO) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-        """Return times, tracks, lines and offsets of all rows behind the header."""
+        """Return times, tracks, lines and offsets of all rows after the header."""
         times, tracks, lines, offsets = (array("q") for _ in range(4))
         offset, last_comma = file.tell(), self._num_columns - 1
-        # a row is split no farther than its keys need; its numbers, most of the line, are only counted
+        # split rows only up to the keys; the numbers, most of the line, are merely counted
         num_split = max(self._keys) + 1
         time_at, track_at = self._keys
         for number, line in enumerate(file, start=2):
@@ -146,7 +146,7 @@ class PredictionFile:
 
 
 def _state_of(file: BinaryIO) -> tuple[int, int]:
-    """Return size and time of the last change."""
+    """Return the size and the modification time of a file."""
     state = os.fstat(file.fileno())
     return state.st_size, state.st_mtime_ns
 

@@ -1,4 +1,4 @@
-"""Predictions of a scene: the agents of a log they belong to, by time and track, and their bytes for the page."""
+"""Matching of predictions with agents of a log by time and track, and the bytes of predictions for the page."""
 
 from typing import Final
 
@@ -16,15 +16,15 @@ from l5kit.visualization.viewer.packed_arrays import pack_arrays
 from l5kit.visualization.viewer.predictions import Predictions
 
 MOST_AGENTS_LOOKED_AT: Final = 20_000_000
-"""Tracks are looked up in the whole log up to so many rows of agents, which takes seconds; later scene by scene."""
+"""Up to this number of agent rows, which take seconds, tracks are matched in the whole log; else scene by scene."""
 
 _FRAMES_AT_ONCE: Final = 2_000
 
 
 def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
-    """Return which predictions belong to a row of the log, (n,).
+    """Return which predictions match a row of the log, (n,).
 
-    Where frames with predictions have more than :data:`MOST_AGENTS_LOOKED_AT` rows of agents, times alone are compared.
+    If frames with predictions have more than :data:`MOST_AGENTS_LOOKED_AT` agent rows, only times are compared.
 
     Raises:
         CorruptedDataError: The frames cannot be read.
@@ -41,7 +41,7 @@ def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
         if num_agents > MOST_AGENTS_LOOKED_AT:
             is_in_log[indices] = True
             continue
-        # the frame among these and the track of each of their agents; frames side by side are read together
+        # frame in this block, and track, of each agent; the rows of consecutive frames are read together
         starts, ends = intervals[block].T
         agent_frames = np.repeat(np.arange(len(block)), np.maximum(ends - starts, 0))
         cuts = (np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist()
@@ -57,39 +57,39 @@ def find_in_log(predictions: Predictions, dataset: ChunkedDataset) -> BoolArray:
 
 
 def _counts(predictions: Predictions, timestamps_ns: Int64Array) -> Int64Array:
-    """Return how many predictions there are at each time."""
+    """Return the number of predictions at each time."""
     first = np.searchsorted(predictions.timestamps_ns, timestamps_ns, side="left")
     counts: Int64Array = np.searchsorted(predictions.timestamps_ns, timestamps_ns, side="right") - first
     return counts
 
 
 def _at_times(predictions: Predictions, timestamps_ns: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return how many predictions there are at each time, and their indices, one time after the other."""
-    # predictions are in the order of time: those at one time follow one another, from the first of them on
+    """Return the number of predictions at each time, and their indices, time by time."""
+    # predictions are sorted by time, so those of one time are consecutive
     first, counts = np.searchsorted(predictions.timestamps_ns, timestamps_ns), _counts(predictions, timestamps_ns)
     return counts, expand_ranges(first, counts)
 
 
 def prediction_bytes(predictions: Predictions, scene: SceneArrays) -> bytes:
-    """Return the predictions of a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.
+    """Return the predictions of a scene as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for the format.
 
     Args:
-        predictions: Those of the whole log.
-        scene: The scene; positions are counted from the same origin as those of its own bytes.
+        predictions: Predictions of the whole log.
+        scene: The scene; positions are relative to the same origin as in the bytes of the scene.
 
     Raises:
-        InvalidArgumentError: A row of the file holds something else than numbers.
-        DataChangedError: The file is not the one that was opened.
+        InvalidArgumentError: A row of the file contains something other than numbers.
+        DataChangedError: The file has changed since it was opened.
     """
     agents, (counts, indices) = scene.agents, _at_times(predictions, scene.timestamps_ns)
     frames, tracks = np.repeat(np.arange(scene.num_frames), counts), predictions.track_ids[indices]
-    # the row of the agent of each; those of tracks that are not in the frame, and not the AV's, are lost
+    # agent row of each prediction; predictions for tracks that are not in the frame are lost, except those of the AV
     agent_rows = find_pairs(frames, tracks, parts_of_rows(agents.starts), agents.track_ids.astype(np.int64))
     is_matched = (agent_rows >= 0) | (tracks == EGO_TRACK_ID)
     frames, agent_rows = frames[is_matched], agent_rows[is_matched]
     of_frame = np.bincount(frames, minlength=scene.num_frames)
 
-    # what is predicted is counted from where the AV, or the agent, is in the frame of the prediction
+    # displacements start at the position of the AV or agent in the frame of the prediction
     is_agent = agent_rows >= 0
     current_m = scene.ego_positions_m[frames, :2].copy()
     current_m[is_agent] = agents.centroids_m[agent_rows[is_agent]]

@@ -1,4 +1,4 @@
-"""Predictions of a model over a log, from a file or from arrays, ordered by time."""
+"""Predictions of a model over a log, from a file or arrays, sorted by time."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _MAX_LISTED: Final = 5
 
 
 class PredictedRows(Protocol):
-    """Where the numbers of rows come from."""
+    """Protocol of a source of the numbers of rows."""
 
     def read(self, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
         """Return probabilities (k, M) and positions (k, M, T, 2) of rows, in metres along world axes."""
@@ -26,19 +26,19 @@ class PredictedRows(Protocol):
 
 @dataclass(frozen=True)
 class Predictions:
-    """The n predictions of a model: where an agent goes from one frame on, in M paths of T steps, one a frame.
+    """The n predictions of a model: M paths of an agent after a frame, with T steps, one per frame.
 
-    Positions are metres from where the agent is in that frame (its centroid, or the position of the AV), along the axes
-    of the world, as in the files of predictions.
+    Positions are metres relative to the position of the agent in that frame (its centroid, or the position of the AV),
+    along world axes, as in files of predictions.
 
     Attributes:
-        name: What they are called.
+        name: Display name.
         timestamps_ns: Times of the frames, ascending, int64 (n,).
         track_ids: The agents, :data:`EGO_TRACK_ID` for the AV, int64 (n,).
-        rows: Index of each of them in ``source``, int64 (n,).
+        rows: Index of each prediction in ``source``, int64 (n,).
         num_modes: Modes M.
         num_steps: Steps T; the first is the frame after that of the prediction.
-        source: Where the numbers come from.
+        source: Source of the numbers.
     """
 
     name: str
@@ -51,39 +51,39 @@ class Predictions:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open a file of predictions, or the one in a folder of results or in a folder within it.
+        """Open a file of predictions, or the one in a folder of results or its subfolders.
 
-        The file is gone through once; numbers are read when a scene is shown.
+        The file is scanned once; its numbers are read when a scene is shown.
 
         Args:
-            path: A csv file as :func:`l5kit.evaluation.write_pred_csv` writes it, packed by gzip or not, or the folder
-                of ``l5kit evaluate``.
+            path: A csv file as written by :func:`l5kit.evaluation.write_pred_csv`, gzipped or not, or the folder of
+                ``l5kit evaluate``.
 
         Raises:
             DatasetNotFoundError: There is nothing at the path, or no predictions in the folder.
-            InvalidArgumentError: It is no such file, the folder holds several, a row cannot be read, or an agent is
-                there twice at a time.
+            InvalidArgumentError: It is not such a file, the folder has several, a row cannot be read, or an agent
+                occurs twice at a time.
         """
         folder = Path(path)
         files = [folder] if folder.is_file() else []
         if not files and not folder.is_dir():
             raise DatasetNotFoundError(
-                f"predictions are to be at {str(folder)!r}, where nothing is; name a csv file of predictions or the "
-                "folder of l5kit evaluate"
+                f"there are no predictions at {str(folder)!r}, which does not exist; give a csv file of predictions or "
+                "the folder of l5kit evaluate"
             )
-        # folders within are looked at where the folder itself has no file
+        # search the subfolders if the folder itself has no file
         if not files:
             files = _prediction_files([folder]) or _prediction_files(sorted(filter(Path.is_dir, folder.iterdir())))
         if len(files) > 1:
             names = ", ".join(str(file.relative_to(folder)) for file in files[:_MAX_LISTED])
-            raise InvalidArgumentError(f"{str(folder)!r} holds several files of predictions ({names}); name one")
+            raise InvalidArgumentError(f"{str(folder)!r} has several files of predictions ({names}); give one")
         if not files:
             raise DatasetNotFoundError(
                 f"{str(folder)!r} has no {_FILE_NAMES[0]}; l5kit evaluate writes it for test sets (--key FOLDER of "
                 "l5kit chop), and l5kit.evaluation.write_pred_csv for any predictions"
             )
 
-        # the rows in the order of time and track, in which no agent is there twice
+        # sort rows by time and track, which must be unique
         (file_path,) = files
         file = PredictionFile(file_path)
         order = _order_of(file.timestamps_ns, file.track_ids)
@@ -109,18 +109,18 @@ class Predictions:
         *,
         name: str = "predictions",
     ) -> Self:
-        """Return predictions that are there as arrays, such as those given to ``write_pred_csv``.
+        """Return predictions from arrays, such as those for ``write_pred_csv``.
 
         Args:
-            timestamps: Times in ns, whole numbers, (n,).
+            timestamps: Times in ns, integers, (n,).
             track_ids: Agents, -1 for the AV, (n,).
-            coords: Metres from the agent along the axes of the world, (n, M, T, 2), or (n, T, 2) for one mode;
-                :func:`l5kit.evaluation.world_displacements` makes them of what a model returns.
+            coords: Metres relative to the agent along world axes, (n, M, T, 2), or (n, T, 2) for one mode;
+                :func:`l5kit.evaluation.world_displacements` computes them from model outputs.
             confidences: Probabilities of the modes, (n, M); None for one mode.
-            name: What they are called.
+            name: Display name.
 
         Raises:
-            InvalidArgumentError: The shapes do not fit, or an agent is there twice at a time.
+            InvalidArgumentError: The shapes do not fit, or an agent occurs twice at a time.
         """
         times_ns, tracks = _as_keys("timestamps", timestamps), _as_keys("track_ids", track_ids)
         positions_m = np.asarray(coords, np.float64)
@@ -156,13 +156,13 @@ class Predictions:
         return len(self.timestamps_ns)
 
     def read(self, indices: Int64Array) -> tuple[Float64Array, Float64Array]:
-        """Return probabilities (k, M) and positions (k, M, T, 2) of the predictions at these indices of the arrays.
+        """Return probabilities (k, M) and positions (k, M, T, 2) of the predictions at indices.
 
-        Modes that only fill up a row of a file, at zero with probability 0, are NaN.
+        Padding modes of a file, all zeros with probability 0, become NaN.
 
         Raises:
-            InvalidArgumentError: A row of the file holds something else than numbers.
-            DataChangedError: The file is not the one that was opened.
+            InvalidArgumentError: A row of the file contains something other than numbers.
+            DataChangedError: The file has changed since it was opened.
         """
         confidences, positions_m = self.source.read(self.rows[indices])
         is_filled_up = (confidences == 0) & (positions_m == 0).all(axis=(2, 3))
@@ -174,7 +174,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class _HeldRows:
-    """Numbers of rows that are held: probabilities (n, M) and positions (n, M, T, 2)."""
+    """Rows in memory: probabilities (n, M) and positions (n, M, T, 2)."""
 
     confidences: Float64Array
     positions_m: Float64Array
@@ -188,15 +188,15 @@ def _prediction_files(folders: Sequence[Path]) -> list[Path]:
 
 
 def refuse_predictions(predictions: object, simulation: object) -> None:
-    """Refuse predictions of a simulation, whose agents are not where its log has them; None is allowed.
+    """Refuse predictions for a simulation, whose agents differ from the log; None is allowed.
 
     Raises:
-        InvalidArgumentError: There are some.
+        InvalidArgumentError: There are predictions.
     """
     if predictions is not None:
         raise InvalidArgumentError(
             f"{str(simulation)!r} is a simulation, which shows the plans of its planner; predictions are shown over a "
-            "log: name the one that they were made on"
+            "log: give the log that they were made on"
         )
 
 
@@ -206,18 +206,18 @@ def _order_of(timestamps_ns: Int64Array, track_ids: Int64Array) -> Int64Array:
 
 
 def _require_distinct(name: str, what: str, timestamps_ns: Int64Array, track_ids: Int64Array, rows: Int64Array) -> None:
-    """Refuse keys that are there twice; all are in order."""
+    """Refuse duplicate keys; the keys are sorted."""
     is_same = (timestamps_ns[1:] == timestamps_ns[:-1]) & (track_ids[1:] == track_ids[:-1])
     if is_same.any():
         at = int(is_same.argmax())
         raise DuplicateTrackError(
             f"{name!r}: {what} {rows[at]} and {rows[at + 1]} are both track {track_ids[at]} at {timestamps_ns[at]} "
-            f"({int(is_same.sum())} such pairs); there must be one row for an agent at a time, with all its modes"
+            f"({int(is_same.sum())} such pairs); give one row per agent and time, with all modes"
         )
 
 
 def _as_keys(name: str, values: ArrayLike) -> Int64Array:
     keys = np.asarray(values)
     if keys.dtype.kind not in "iu" and keys.size:
-        raise InvalidArgumentError(f"{name} is of {keys.dtype}; it must be of whole numbers")
+        raise InvalidArgumentError(f"{name} is of {keys.dtype}; it must have integers")
     return keys.astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a model would see of a frame: the raster sample as PNG, the vector sample as SVG."""
+"""Model inputs of a frame as pictures: the raster sample as PNG, the vector sample as SVG."""
 
 import threading
 from functools import cached_property
@@ -31,12 +31,12 @@ _VECTOR_SIZES: Final[Config] = {
 
 
 class SamplePictures:
-    """Draws samples of a dataset as they usually are for training: 224 x 224 pixels of 0.5 m, polylines within 35 m.
+    """Draws samples of a dataset in the usual form for training: 224 x 224 pixels of 0.5 m, polylines within 35 m.
 
-    What draws each kind is made when it is first requested. May be used from several threads.
+    The painters are made at the first request of their kind; thread-safe.
 
     Args:
-        files: Where the map, the aerial picture and meta.json lie.
+        files: Paths of the map, the aerial picture and meta.json.
         dataset: The opened dataset.
     """
 
@@ -73,7 +73,7 @@ class SamplePictures:
             IndexOutOfRangeError: There is no such scene or frame.
             TrackNotFoundError: The agent is not in the frame, or does not pass the label filter.
         """
-        # a frame that does not exist is refused before a dataset of samples is made, which brings a map with it
+        # refuse missing frames before making a dataset of samples, which loads a map
         self._painter("box").require_frame(scene_index, frame_index)
         with self._lock:
             samples = self._vector_samples

@@ -1,4 +1,4 @@
-"""The local server of the page."""
+"""Local web server of the viewer page."""
 
 import asyncio
 import json
@@ -27,8 +27,8 @@ from l5kit.visualization.viewer.viewed_log import ViewedLog
 from l5kit.visualization.viewer.worker_threads import WorkerThreads
 
 _NUM_DATA_THREADS: Final = 4
-# What reads records ends before the interpreter does, or zarr warns of reads that never ended. What compiles or draws
-# for longer is not waited for.
+# Readers of records end before the interpreter, or zarr warns of unfinished reads. Longer compilations and drawings are
+# not waited for.
 _GRACE_S: Final = 1.0
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -41,21 +41,21 @@ _COMPARED: Final = "Planners compared - l5kit"
 
 
 class ViewerServer:
-    """Serves the page of a dataset from a thread of its own, until it is closed; a context manager.
+    """Serves the page of a dataset from a background thread, until it is closed; a context manager.
 
-    It hands out the page, its scripts and what it makes of the dataset, never a file by its path. Requests that name
-    another host than the one it listens on are refused, so that no foreign site can read the data by a name that
-    leads to this machine. Samples are drawn by a thread of their own, which may have to compile kernels for a quarter
-    of a minute, so that data never waits for them. What nobody waits for any more is left out.
+    It serves the page, its scripts and data derived from the dataset, never a file by its path. Requests for another
+    host than the one it listens on are refused, so that no foreign site can read the data through a name that resolves
+    to this machine. Samples are drawn in a separate thread, since compiling their kernels may take 15 s, so that data
+    never waits for them. Requests that were abandoned are skipped.
 
     Args:
-        log: The dataset; or several simulations of the same scenes, of which each two can be shown beside each other.
-        beside: Another dataset, which is shown beside the first one.
-        address: Network address to listen on; by default only this machine reaches it.
-        port: Port to listen on; 0 takes a free one.
+        log: The dataset; or several simulations of the same scenes, any two of which can be shown side by side.
+        beside: Another dataset, shown next to the first one.
+        address: Network address to listen on; by default, only this machine can reach it.
+        port: Port to listen on; 0 for any free port.
 
     Attributes:
-        port: The port it listens on.
+        port: The port that it listens on.
 
     Raises:
         OSError: The port is taken, or the address is not one of this machine.
@@ -70,7 +70,7 @@ class ViewerServer:
         self._watch = CompilationWatch()
         self._watch.start()
         self._data_threads = WorkerThreads(_NUM_DATA_THREADS, name="l5kit view data")
-        # numba compiles one kernel at a time: what data needs comes before what samples need
+        # numba compiles one kernel at a time; kernels for data come before those for samples
         overview = log if isinstance(log, Overview) else None
         shown = [log] if not isinstance(log, Overview) else log.logs
         self._logs: list[ViewedLog] = [*shown, *([] if beside is None else [beside])]
@@ -96,17 +96,17 @@ class ViewerServer:
 
     @property
     def url(self) -> str:
-        """Address of the page."""
+        """URL of the page."""
         name = LOOPBACK if self._address in ("", "0.0.0.0") else self._address
         return f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
 
     def wait(self) -> None:
-        """Return when the server has been closed."""
+        """Block until the server is closed."""
         while self._thread.is_alive():
-            self._thread.join(timeout=0.5)  # in turns, so that an interruption from the keyboard gets through
+            self._thread.join(timeout=0.5)  # with a timeout, so that Ctrl+C is handled
 
     def close(self) -> None:
-        """Stop answering and free the port; the logs are closed as well."""
+        """Stop the server, free the port and close the logs."""
         for log in self._logs:
             log.close()
         if self._thread.is_alive():
@@ -127,7 +127,7 @@ class ViewerServer:
             self._loop.run_until_complete(self._serve())
         finally:
             all_threads = (self._data_threads, self._sample_threads, self._tag_threads)
-            # all of them are told to end before any is waited for, so that their times of grace run side by side
+            # tell all of them to end before waiting, so that their grace periods overlap
             for threads in all_threads:
                 threads.shutdown(wait=False, cancel_futures=True)
             for threads in all_threads:
@@ -145,15 +145,15 @@ class ViewerServer:
 
 @dataclass(frozen=True)
 class _Service:
-    """What answers are made with.
+    """Resources of the request handlers.
 
     Attributes:
         log: The dataset.
-        data_threads: Read what the page shows.
-        sample_threads: Draw samples.
-        tag_threads: Find tags.
-        watch: Sees whether kernels are being compiled.
-        is_private: Whether only those are answered who name this machine.
+        data_threads: Threads that read data for the page.
+        sample_threads: Threads that draw samples.
+        tag_threads: Threads that find tags.
+        watch: Watch that sees whether kernels are being compiled.
+        is_private: Whether only requests that name this machine are answered.
     """
 
     log: ViewedLog
@@ -165,13 +165,13 @@ class _Service:
 
 
 class _Content(NamedTuple):
-    """What is made of a log.
+    """A kind of data served for a log.
 
     Attributes:
-        media_type: Of bytes, or JSON.
-        make: Takes the log and the numbers in the address.
-        fact: The fact of the log without which there is nothing.
-        lack: What is said then.
+        media_type: Media type of bytes, or JSON.
+        make: Function of the log and the numbers in the URL.
+        fact: Fact of the log that must be set for the data to exist.
+        lack: Message if it is not set.
     """
 
     media_type: str
@@ -181,7 +181,7 @@ class _Content(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """A page: title, template, and who may frame it."""
+    """A page: title, template, and allowed frame ancestors."""
 
     title: str
     template: str
@@ -189,8 +189,8 @@ class _Page(NamedTuple):
 
 
 def _make_application(services: Sequence[_Service], overview: Overview | None) -> Application:
-    """Return what answers: for one dataset, for two beside each other, or for those of an overview."""
-    # one dataset has the addresses from the root on; each of several has its own, and a page that others may frame
+    """Return the web application for one dataset, two side by side, or those of an overview."""
+    # a single dataset is served from the root; each of several has its own prefix, and a page that others may frame
     service, names = services[0], [each.log.facts()["name"] for each in services]
     if overview is not None:
         prefixes = [f"/planner-{number}" for number in range(len(services))]
@@ -218,13 +218,13 @@ def _make_application(services: Sequence[_Service], overview: Overview | None) -
 
 
 def _log_request(handler: RequestHandler) -> None:
-    """Tell of what went wrong only: a terminal full of addresses helps nobody."""
+    """Log errors only: a terminal full of requests helps nobody."""
     if handler.get_status() >= 500:
         logging.getLogger(__name__).error("%s: status %d", handler.request.uri, handler.get_status())
 
 
 class _Handler(RequestHandler):
-    """What all answers have in common."""
+    """Base of all request handlers."""
 
     def initialize(self, service: _Service, made: Any = None) -> None:
         self.service, self.log, self.made = service, service.log, made
@@ -242,10 +242,10 @@ class _Handler(RequestHandler):
 
     def on_connection_close(self) -> None:
         if self._making is not None:
-            self._making.cancel()  # left out, unless a thread is at it already
+            self._making.cancel()  # skipped, unless a thread has already started it
 
     async def answer(self, media_type: str, make: Callable[[], object], *, threads: Executor) -> None:
-        """Send what ``make`` returns, called in one of ``threads``: bytes, or what becomes JSON."""
+        """Send the result of ``make``, called in one of ``threads``: bytes, or a value that is sent as JSON."""
 
         def encoded() -> bytes:
             content = make()
@@ -255,16 +255,16 @@ class _Handler(RequestHandler):
         try:
             content = await self._making
         except asyncio.CancelledError:
-            return  # nobody waits for it
+            return  # the client has gone
         self.set_header("Content-Type", media_type)
         self.finish(content)
 
     def write_error(self, status_code: int, **options: Any) -> None:
         error = options.get("exc_info", (None, None, None))[1]
-        # what a sample could not be drawn for says more than that it could not
+        # the cause of a sample error says more than the error itself
         if isinstance(error, SampleError) and error.__cause__ is not None:
             error = error.__cause__
-        text = f"{type(error).__name__}: {error} (unexpected; the terminal shows where it happened)"
+        text = f"{type(error).__name__}: {error} (unexpected; see the terminal for details)"
         if isinstance(error, (L5KitError, OSError)):
             text = str(error)
         elif isinstance(error, HTTPError):
@@ -280,7 +280,7 @@ class _Handler(RequestHandler):
 
     def send_error(self, status_code: int = 500, **options: Any) -> None:
         error = options.get("exc_info", (None, None, None))[1]
-        # 404 for what is not there, which errors of l5kit may say as well, 422 for data that cannot be read
+        # 404 for missing resources, including l5kit errors for these; 422 for unreadable data
         if isinstance(error, (IndexError, NotImplementedError)):
             status_code = 404
         elif isinstance(error, (L5KitError, OSError)):
@@ -336,7 +336,7 @@ class _StatusHandler(_Handler):
 
 
 class _SampleHandler(_Handler):
-    """A raster or vector sample, drawn when those requested before have been drawn; ``track`` is none for the AV."""
+    """A raster or vector sample, drawn after earlier requests; an empty ``track`` is the AV."""
 
     async def get(self, form: str, scene_index: str, frame_index: str) -> None:
         track, samples = self.get_query_argument("track", ""), self.log.samples
@@ -358,7 +358,7 @@ _CONTENTS: Final = {
     r"/api/scenes": _Content(_JSON, lambda log: log.scene_columns),
     rf"/api/scene/{_NUMBER}": _Content(_BYTES, lambda log, scene: log.scene_bytes(scene)),
     rf"/api/drive/{_NUMBER}": _Content(
-        _BYTES, lambda log, scene: log.drive_bytes(scene), "run", "The dataset is no simulation"
+        _BYTES, lambda log, scene: log.drive_bytes(scene), "run", "The dataset is not a simulation"
     ),
     rf"/api/predictions/{_NUMBER}": _Content(
         _BYTES, lambda log, scene: log.prediction_bytes(scene), "predictions", "There are no predictions"
@@ -372,11 +372,11 @@ _CONTENTS: Final = {
         "image/jpeg", lambda log, *tile: log.aerial.tile(*tile), *_WITH_AERIAL
     ),
 }
-"""What is made of a log, by where it is handed out."""
+"""Data served for a log, by URL pattern."""
 
 _HANDLERS: Final[dict[str, type[_Handler]]] = {
     rf"/api/tags/{_NUMBER}": _TagsHandler,
     rf"/api/(raster|vector)/{_NUMBER}/{_NUMBER}": _SampleHandler,
     r"/api/status": _StatusHandler,
 }
-"""What answers at other addresses of a log."""
+"""Handlers of other URLs of a log."""

@@ -1,4 +1,4 @@
-"""Vector samples as drawings."""
+"""Drawings of vector samples."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ _GROUND: Final = "#ffffff"
 _BORDER: Final = "#c9ced6"
 _CROSSWALK: Final = "#f3e9b5"
 _LANE_TONES: Final = {1: "#2e9e4f", 2: "#d9a400", 3: "#d93a2b"}
-"""By traffic light state; other lanes, unknown or without a light, are gray."""
+"""Colours by traffic light state; lanes with an unknown state or no light are grey."""
 _LANE: Final = "#7b8492"
 _AGENT: Final = "#1f77b4"
 _TARGET: Final = "#b53331"
@@ -25,14 +25,14 @@ _PREDICTED: Final = "#00a9b5"
 
 
 def draw_vector_sample(sample: Mapping[str, NumericArray], *, predicted_m: NumericArray | None = None) -> bytes:
-    """Return a vector sample as an SVG of 80 m x 80 m around the target, which looks to the right.
+    """Return a vector sample as an SVG of 80 m x 80 m around the target, which faces right.
 
-    Midlines of lanes have the colour of their light, boundaries are light gray, crosswalks yellow areas. Others are
-    blue boxes with the line of their past, the target is a red box; its past is orange, its future magenta.
+    Lane midlines have the colour of their light, boundaries are light grey, crosswalks are yellow areas. Other agents
+    are blue boxes with a line for their past, the target is a red box; its past is orange, its future magenta.
 
     Args:
-        sample: A sample of one of the vector datasets; only what is available is drawn.
-        predicted_m: Positions (..., 2) in the frame of the target, metres, drawn as cyan dots over all others.
+        sample: A sample of a vector dataset; only available elements are drawn.
+        predicted_m: Positions (..., 2) in the frame of the target, metres, drawn as cyan dots above all others.
 
     Returns:
         UTF-8 text of the drawing.
@@ -43,7 +43,7 @@ def draw_vector_sample(sample: Mapping[str, NumericArray], *, predicted_m: Numer
     svg = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=box, width=size, height=size)
     corner = str(-_HALF_SIDE_M)
     ElementTree.SubElement(svg, "rect", x=corner, y=corner, width=str(side), height=str(side), fill=_GROUND)
-    # what is drawn later lies over it: the map, others with their past, the target, and its path
+    # from bottom to top: the map, other agents with their past, the target, its path
     for crosswalk in _known_lines(sample["crosswalks"], sample["crosswalks_availabilities"]):
         ElementTree.SubElement(svg, "polygon", {"points": _points(crosswalk), "class": "crosswalk", "fill": _CROSSWALK})
     for boundary in _known_lines(sample["lanes"], sample["lanes_availabilities"]):
@@ -96,7 +96,7 @@ def _known(sample: Mapping[str, NumericArray], positions: str, availabilities: s
 
 
 def _points(line: NumericArray) -> str:
-    """Return points (N, 2 or more) as SVG takes them; its y points down."""
+    """Return points (N, 2 or more) in SVG syntax, whose y axis points down."""
     return " ".join(f"{x:.2f},{-y:.2f}" for x, y in _finite(line[:, :2]).tolist())
 
 

@@ -1,4 +1,4 @@
-"""A dataset as the page of the viewer asks for it."""
+"""Dataset behind the viewer page: everything that the page requests."""
 
 import contextlib
 import math
@@ -31,28 +31,28 @@ from l5kit.visualization.viewer.predictions import Predictions
 from l5kit.visualization.viewer.sample_pictures import SamplePictures
 
 _CACHE_BYTES: Final = 64 * 2**20
-"""Enough for the chunks of the scene that is looked at; the frames that the table passes over need not be kept."""
+"""Enough for the chunks of the displayed scene; frames that the table scans need not be kept."""
 
 Columns: TypeAlias = JsonObject
-"""What JSON takes, one value a scene in each list."""
+"""JSON object of lists with one value per scene."""
 
 
 class ViewedLog:
-    """A dataset with its map; everything is read when it is requested. May be used from several threads.
+    """A dataset with its map, read on request; thread-safe.
 
-    A map that cannot be read is left out, and a note says so.
+    A map that cannot be read is omitted, with a note.
 
     Args:
-        files: Where the dataset, its map and meta.json lie.
+        files: Paths of the dataset, its map and meta.json.
         dataset: The opened dataset; None to open that of ``files``.
-        predictions: What a model predicts over it; those that have no row in the log are left out, and a note says so.
+        predictions: Predictions of a model over it; those without a row in the log are omitted, with a note.
 
     Attributes:
-        notes: A sentence for each thing that is missing or cannot be read.
-        samples: Draws what a model would see.
-        sample_kinds: The kinds of rasters that the files allow.
-        aerial: The aerial picture; None where there is none, or nothing says where it lies.
-        tags: What happens in the scenes.
+        notes: A sentence for everything that is missing or cannot be read.
+        samples: Pictures of model inputs.
+        sample_kinds: Kinds of rasters that the files allow.
+        aerial: The aerial picture; None if there is none or its position is unknown.
+        tags: Tags of the scenes.
 
     Raises:
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
@@ -69,8 +69,8 @@ class ViewedLog:
         self._columns: Columns | None = None
         self._is_closed = threading.Event()
 
-        # the maps, and all of them as the one that the page draws; many maps that cannot be drawn as one, as there are
-        # too many, are still those that single scenes are on
+        # All maps of the scenes, and their union for the page. If there are too many maps to draw as one, single scenes
+        # still use theirs.
         self._maps: SceneMaps | None = None
         self._map: MapAPI | None = None
         try:
@@ -80,17 +80,17 @@ class ViewedLog:
                 drawn.bounds_info  # noqa: B018 - reads the map
                 self._map = drawn
         except (L5KitError, OSError) as error:
-            self.notes.append(f"the map is left out: {error}")
+            self.notes.append(f"the map is not shown: {error}")
             if self._maps is not None and self._maps.is_single:
                 self._maps = None
-        if self._maps is None:  # samples are drawn without a map that cannot be read, too
+        if self._maps is None:  # samples cannot use an unreadable map either
             files = replace(files, semantic_map=None)
         self._files = files
         self.samples = SamplePictures(files, self._dataset)
         self.sample_kinds = available_map_kinds(files)
         self.aerial: AerialTiles | None = None
         if files.aerial is not None and files.meta is not None:
-            with contextlib.suppress(L5KitError, OSError):  # a map says so, and the satellite raster
+            with contextlib.suppress(L5KitError, OSError):  # the map and the satellite raster report the error
                 self.aerial = AerialTiles(files)
         self._predictions = predictions
         if predictions is not None:
@@ -105,7 +105,7 @@ class ViewedLog:
         return len(self._dataset.scenes)
 
     def facts(self) -> JsonObject:
-        """Return what the page says of the dataset."""
+        """Return the facts of the dataset for the page."""
         return {
             "name": file_name_of(self._files.dataset),
             "path": without_secrets(path_of(self._files.dataset)),
@@ -121,16 +121,16 @@ class ViewedLog:
         }
 
     def prepare_reading(self) -> None:
-        """Have all kernels compiled or loaded that what the page shows is read with, samples aside.
+        """Compile or load all kernels that reading data for the page needs, except those of samples.
 
-        Later ones, which numba compiles one after the other, then hold up samples alone.
+        Numba compiles kernels one after the other, so later ones delay samples only.
         """
         scenes, frames = np.zeros(1, SCENE_DTYPE), np.zeros(1, FRAME_DTYPE)
         scenes[FRAME_INTERVAL] = [0, 1]
         read_scene_content(ChunkedDataset.in_memory(scenes=scenes, frames=frames), 0, map_api=None)
 
     def read_ahead(self) -> None:
-        """Read what the page asks for first, so that it is there by then; errors are left to whoever asks."""
+        """Read the first requests of the page in advance; errors are left to the requests."""
         with contextlib.suppress(L5KitError, OSError):
             if self.num_scenes:
                 self.scene_bytes(0)
@@ -141,7 +141,7 @@ class ViewedLog:
 
     @property
     def scene_columns(self) -> Columns:
-        """The table of all scenes, None where a scene cannot be read."""
+        """The table of all scenes, with None for values of unreadable scenes."""
         with self._table_lock:
             if self._columns is None:
                 self._columns = self._make_columns()
@@ -151,16 +151,16 @@ class ViewedLog:
         return _as_columns(read_scene_table(self._dataset, progress=lambda _done, _total: self._require_open()))
 
     def scene_row(self, scene_index: int) -> Columns:
-        """Return the table with one scene alone; see :meth:`scene`."""
+        """Return the table of a single scene; see :meth:`scene`."""
         self.require_scene(scene_index)
         return _as_columns(read_scene_table(self._dataset.get_scene_dataset(scene_index)))
 
     def close(self) -> None:
-        """Give up reading ahead, and what is being read for the table; nothing may be requested any more."""
+        """Stop reading ahead and reading the table; no more requests are allowed."""
         self._is_closed.set()
 
     def require_scene(self, scene_index: int) -> None:
-        """Refuse a scene that the dataset does not have; negative numbers as well.
+        """Refuse a scene that the dataset does not have, including negative indices.
 
         Raises:
             IndexOutOfRangeError: There is no such scene.
@@ -178,45 +178,45 @@ class ViewedLog:
         return read_scene_content(self._dataset, scene_index, map_api=self._map, controlled=self._controlled)
 
     def scene_bytes(self, scene_index: int) -> bytes:
-        """Return one scene for the page; see :meth:`scene`."""
+        """Return the bytes of one scene for the page; see :meth:`scene`."""
         return scene_bytes(self.scene(scene_index))
 
     def ego_height_m(self, scene_index: int) -> float:
-        """Return how high in the world the AV of a scene is, in the middle of its frames; see :meth:`scene`."""
+        """Return the median height of the AV in a scene, in world coordinates; see :meth:`scene`."""
         heights_m = self.scene(scene_index).ego_positions_m[:, 2]
         known_m = heights_m[np.isfinite(heights_m)]
         return float(np.median(known_m)) if len(known_m) else 0.0
 
     def drive_bytes(self, scene_index: int) -> bytes | None:
-        """Return what a simulation has besides the scene, for the page; None of a log that somebody drove himself."""
+        """Return the additional bytes of a simulated scene for the page; None for a recorded log."""
         self.require_scene(scene_index)
         return None
 
     def prediction_bytes(self, scene_index: int) -> bytes | None:
-        """Return what is predicted in a scene, for the page; None without predictions; see :meth:`scene`."""
+        """Return the bytes of the predictions in a scene for the page; None without predictions; see :meth:`scene`."""
         self.require_scene(scene_index)
         return None if self._predictions is None else prediction_bytes(self._predictions, self.scene(scene_index))
 
     @property
     def map_shapes(self) -> MapShapes | None:
-        """The outlines of the map; None without one."""
+        """The outlines of the map; None without a map."""
         with self._map_lock:
             return self._map_shapes
 
     @property
     def map_bytes(self) -> bytes | None:
-        """The map for the page; None without one."""
+        """The bytes of the map for the page; None without a map."""
         with self._map_lock:
             return self._map_bytes
 
     def lane_bytes(self, lane_indices: Int64Array | None = None) -> bytes | None:
-        """Return what the map says of its lanes, for the page; None without a map.
+        """Return the bytes of the lane data for the page; None without a map.
 
         Args:
-            lane_indices: The lanes, ascending, that the map of the page holds; None for all of them.
+            lane_indices: Ascending indices of the lanes on the map of the page; None for all lanes.
 
         Raises:
-            CorruptedDataError: A lane names an id that is no UTF-8 text.
+            CorruptedDataError: The id of a lane is not UTF-8 text.
         """
         if self._map is None:
             return None
@@ -241,7 +241,7 @@ class ViewedLog:
 
 
 class _ClosedError(L5KitError):
-    """Reading was given up because nobody waits for it any more."""
+    """Reading was stopped because the viewer has been closed."""
 
 
 def _as_columns(table: SceneTable) -> Columns:
@@ -260,7 +260,7 @@ def _as_columns(table: SceneTable) -> Columns:
 
 
 def _rounded(values: Float64Array, digits: int) -> list[float | None]:
-    """Return values as JSON takes them; they are looked at after rounding, which makes very large ones infinite."""
+    """Return values for JSON, None for non-finite ones; rounding makes very large values infinite."""
     with np.errstate(over="ignore"):
         rounded: list[float] = np.round(values, digits).tolist()
     return [value if math.isfinite(value) else None for value in rounded]

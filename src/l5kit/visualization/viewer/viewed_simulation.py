@@ -1,4 +1,4 @@
-"""A simulation as the page of the viewer asks for it: driven scenes, failed ones, their log, and drives as bytes."""
+"""Simulation behind the viewer page: driven and failed scenes, their log, and the bytes of drives."""
 
 import contextlib
 import dataclasses
@@ -28,16 +28,16 @@ _SOMEBODY: Final = ("collision_at_fault", "collision", "appeared_close")
 
 @dataclasses.dataclass(frozen=True)
 class _Curve:
-    """A curve under the player.
+    """A curve below the player.
 
     Attributes:
-        key: Of its values among the arrays.
-        column: Of the table of frames.
-        name: For people.
-        chip: The same on the button that hides it.
-        unit: Of the values.
-        digits: Behind the point.
-        axis: What the page calls its range: ``speed``, ``close``, ``off_road`` or ``values``.
+        key: Name of the array with its values.
+        column: Column of the table of frames.
+        name: Display name.
+        chip: Short name on the button that hides it.
+        unit: Unit of the values.
+        digits: Decimal places.
+        axis: Name of the axis on the page: ``speed``, ``close``, ``off_road`` or ``values``.
         kinds: Kinds of failures that are marked on it.
     """
 
@@ -70,7 +70,7 @@ _CURVES: Final = (
 
 
 def _curves_of(metrics: Sequence[MetricFacts]) -> list[_Curve]:
-    """Return the curves of a drive: the usual ones, those of metrics that the user has added, and that of EPDMS."""
+    """Return the curves of a drive: the usual ones, those of the user's metrics, and that of EPDMS."""
     curves, usual = list(_CURVES), {metric.name for metric in METRICS}
     for metric in metrics:
         is_term = metric.of_score == EPDMS and metric.name != EPDMS
@@ -82,11 +82,11 @@ def _curves_of(metrics: Sequence[MetricFacts]) -> list[_Curve]:
 
 
 def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
-    """Return a drive as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for their form.
+    """Return a drive as bytes; see :mod:`l5kit.visualization.viewer.packed_arrays` for the format.
 
     Args:
         drive: The drive.
-        scene: The scene as it was driven; positions are counted from the same origin as those of its own bytes.
+        scene: The scene as driven; positions are relative to the same origin as in the bytes of the scene.
     """
     result, ghosts = drive.result, drive.ghosts
     origin_m = scene_origin_m(scene)
@@ -103,7 +103,7 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
         "curves": [
             {name: value for name, value in dataclasses.asdict(curve).items() if name != "column"} for curve in curves
         ],
-        # JavaScript's numbers have 53 bits, ids of tracks 64
+        # track ids have 64 bits, JavaScript numbers only 53
         "failures": [
             dataclasses.asdict(failure) | {"track_id": None if failure.track_id is None else str(failure.track_id)}
             for failure in drive.failures
@@ -125,7 +125,7 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
     for curve in curves:
         values = drive.columns.get(curve.column, np.full(scene.num_frames, np.nan))
         known = np.flatnonzero(np.isfinite(values))
-        # values of windows are known where these begin, and hold up to the begin of the next one
+        # values of windows are given at their starts, and hold until the next start
         if curve.column == EPDMS and len(known):
             frames, values = np.arange(known[0], known[-1] + 1), values.copy()
             values[frames] = values[known[np.searchsorted(known, frames, side="right") - 1]]
@@ -134,17 +134,17 @@ def drive_bytes(drive: SceneDrive, scene: SceneArrays) -> bytes:
 
 
 class ViewedSimulation(ViewedLog):
-    """The folder of a simulation with its map and log. May be used from several threads.
+    """The folder of a simulation with its map and log; thread-safe.
 
-    Scenes are numbered as in the dataset of driven scenes; those that could not be driven follow.
+    Scenes are numbered as in the dataset of driven scenes, followed by scenes that could not be driven.
 
     Args:
         folder: The folder.
-        files: Its dataset and what belongs to it, by default what :meth:`SimulationFolder.files` finds.
-        name: What the page calls it; the name of the folder by default.
+        files: Its dataset and related files, by default those of :meth:`SimulationFolder.files`.
+        name: Name on the page; the name of the folder by default.
 
     Raises:
-        CorruptedDataError: Its tables cannot be read, or do not fit the dataset.
+        CorruptedDataError: Its tables cannot be read, or do not match the dataset.
         DatasetFormatError: The dataset cannot be opened; or another error of :meth:`ChunkedDataset.open`.
     """
 
@@ -156,21 +156,21 @@ class ViewedSimulation(ViewedLog):
         self._num_driven = sum(result.position is not None for result in folder.scenes)
         if self._num_driven != super().num_scenes:
             raise CorruptedDataError(
-                f"{folder.path}: scenes.csv has {self._num_driven} driven scenes, and simulated.zarr "
+                f"{folder.path}: scenes.csv has {self._num_driven} driven scenes, but simulated.zarr has "
                 f"{super().num_scenes}; simulate them again"
             )
         self.notes += self._drives.notes
 
     @property
     def num_scenes(self) -> int:
-        """Number of scenes, driven or not."""
+        """Number of scenes, including those that were not driven."""
         return len(self._folder.scenes)
 
     def facts(self) -> JsonObject:
-        """Return what the page says of the simulation."""
+        """Return the facts of the simulation for the page."""
         scores = self._folder.scores
         run = {name: scores.get(name, self._folder.run.get(name)) for name in ("planner", "agents", "score", "metrics")}
-        # pages are passed on: of a file they have the name, not the folders that lead to it
+        # pages get shared, so files appear by name, without the folders of this machine
         named = {name: text for name, text in run.items() if name in ("planner", "agents") and isinstance(text, str)}
         run |= {name: re.split(r"[/\\]", text.rstrip("/\\"))[-1] for name, text in named.items()}
         run["num_scored"] = scores.get("scenes")
@@ -178,7 +178,7 @@ class ViewedSimulation(ViewedLog):
         return super().facts() | {"name": self._name, "run": run}
 
     def scene_row(self, scene_index: int) -> Columns:
-        """Return the table with one scene alone; see :meth:`scene`."""
+        """Return the table of a single scene; see :meth:`scene`."""
         self._require_driven(scene_index)
         row = super().scene_row(scene_index)
         return row | {name: [values[scene_index]] for name, values in self._result_columns().items()}
@@ -202,12 +202,12 @@ class ViewedSimulation(ViewedLog):
         return super().scene(scene_index)
 
     def drive_bytes(self, scene_index: int) -> bytes:
-        """Return the drive of a scene for the page; see :meth:`scene`."""
+        """Return the bytes of the drive of a scene for the page; see :meth:`scene`."""
         scene = self.scene(scene_index)
         return drive_bytes(self._drives.read(scene_index, scene), scene)
 
     def read_ahead(self) -> None:
-        """Read what the page asks for first; errors are left to whoever asks."""
+        """Read the first requests of the page in advance; errors are left to the requests."""
         super().read_ahead()
         with contextlib.suppress(L5KitError, OSError):
             if self._num_driven:
@@ -222,7 +222,7 @@ class ViewedSimulation(ViewedLog):
         return columns | whole | {"error": columns["error"] | errors} | self._result_columns()
 
     def _result_columns(self) -> Columns:
-        """Return what the table of scenes has besides that of any dataset."""
+        """Return the additional columns of the scene table of a simulation."""
         results = self._folder.scenes
         several = len(Counter(result.log for result in results)) > 1
         return {

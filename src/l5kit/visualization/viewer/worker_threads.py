@@ -1,4 +1,4 @@
-"""Threads that work through requests and never keep the process from ending."""
+"""Worker threads for requests that never delay the end of the process."""
 
 import contextlib
 import threading
@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 
 class WorkerThreads(Executor):
-    """Threads that carry out calls in the order in which they were handed over; cancelled ones are left out.
+    """Threads that execute calls in the order of submission, skipping cancelled ones.
 
-    The process does not wait for them at its end, as it does for those of ``ThreadPoolExecutor``: a sample whose
-    kernels are being compiled would keep it for a quarter of a minute.
+    Unlike those of ``ThreadPoolExecutor``, they do not delay the end of the process: compiling the kernels of a sample
+    would delay it by a quarter of a minute.
 
     Args:
-        num_threads: How many calls are carried out at the same time.
+        num_threads: Number of concurrent calls.
         name: Name of the threads.
-        after: What is waited for before the first call, whatever becomes of it.
+        after: Future to wait for before the first call, whatever its result.
     """
 
     def __init__(self, num_threads: int, *, name: str, after: Future[Any] | None = None) -> None:
@@ -42,16 +42,16 @@ class WorkerThreads(Executor):
         future: Future[T] = Future()
         with self._lock:
             if self._is_shut_down:
-                raise RuntimeError("no call is taken after the shutdown")
+                raise RuntimeError("no calls are accepted after the shutdown")
             self._calls.put(_Call(future, lambda: function(*arguments, **options)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads once they have done what was handed over, or what they are at.
+        """End the threads after the submitted calls, or after the running ones.
 
         Args:
-            wait: Whether to return when they have ended.
-            cancel_futures: Whether to leave out what no thread has begun.
+            wait: Whether to return only when the threads have ended.
+            cancel_futures: Whether to cancel calls that have not started.
         """
         with self._lock:
             self._is_shut_down = True
@@ -61,7 +61,7 @@ class WorkerThreads(Executor):
                         call = self._calls.get_nowait()
                         if call is not None:
                             call.future.cancel()
-                            call.future.set_running_or_notify_cancel()  # tells those who wait for it
+                            call.future.set_running_or_notify_cancel()  # notifies waiters
             for _ in self._threads:
                 self._calls.put(None)
         if wait:
@@ -69,7 +69,7 @@ class WorkerThreads(Executor):
                 thread.join()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the threads have ended after a :meth:`shutdown`, together no longer than this many seconds."""
+        """Wait for the threads to end after a :meth:`shutdown`, for at most ``timeout_s`` seconds in total."""
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -79,7 +79,7 @@ class WorkerThreads(Executor):
             wait([self._after])
         while (call := self._calls.get()) is not None:
             call.carry_out()
-            del call  # nor its result, which may be large, is kept while waiting for the next one
+            del call  # free its result, which may be large, before waiting for the next call
 
 
 class _Call(NamedTuple):

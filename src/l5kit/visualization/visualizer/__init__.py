@@ -1,1 +1,1 @@
-"""Scenes as interactive pages: what is in each frame, and the page that shows the frames."""
+"""Interactive pages of scenes, and the contents of their frames."""

@@ -1,4 +1,4 @@
-"""Frames of a page: what it shows in each; all coordinates are world coordinates in metres."""
+"""Contents of the frames of a page; all coordinates are world coordinates in metres."""
 
 import math
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 HALF_SIDE_M = 50.0
-"""Half the side of the square around the AV that is shown."""
+"""Half the side of the displayed square around the AV."""
 
 
 class LaneVisualization(NamedTuple):
@@ -38,11 +38,11 @@ class LaneVisualization(NamedTuple):
 
 
 class MapLaneVisualization(LaneVisualization):
-    """A lane of which it is known where its boundaries are, which are drawn as lines then; a tuple of three as well.
+    """A lane with known boundaries, which are drawn as lines; also a tuple of three.
 
     Attributes:
-        num_left_points: How many of its vertices are the left boundary; they come first, the others are the right
-            boundary backward. 0 where it is not known.
+        num_left_points: Number of vertices of the left boundary, which come first; the others are the reversed right
+            boundary. 0 if unknown.
     """
 
     num_left_points: int = 0
@@ -62,7 +62,7 @@ class MapLaneVisualization(LaneVisualization):
 
     @property
     def boundaries(self) -> list[tuple[Float64Array, Float64Array]]:
-        """World x and y of the left and the right boundary; empty where they are not known."""
+        """World x and y of the left and the right boundary; empty if unknown."""
         end = self.num_left_points
         return [(self.xs[:end], self.ys[:end]), (self.xs[end:], self.ys[end:])] if end else []
 
@@ -73,7 +73,7 @@ class CWVisualization(NamedTuple):
     Attributes:
         xs: World x of its vertices, shape (n,).
         ys: World y of its vertices, shape (n,).
-        color: CSS name or hex; ``"yellow"`` is drawn in the page's own tone.
+        color: CSS name or hex; ``"yellow"`` is drawn in a tone of the page.
     """
 
     xs: Float64Array
@@ -102,10 +102,10 @@ class AgentVisualization(NamedTuple):
 
 
 class MovingAgentVisualization(AgentVisualization):
-    """An agent whose speed may be known; a tuple of six as well.
+    """An agent whose speed may be known; also a tuple of six.
 
     Attributes:
-        speed_mps: Its speed, NaN where it is not known.
+        speed_mps: Its speed, NaN if unknown.
     """
 
     speed_mps: float = math.nan
@@ -122,8 +122,8 @@ class EgoVisualization(NamedTuple):
     Attributes:
         xs: World x of its corners, shape (4,).
         ys: World y of its corners, shape (4,).
-        color: CSS name or hex; ``"red"`` is drawn in the page's own tone.
-        center_x: World x of its centre, which is the middle of the view.
+        color: CSS name or hex; ``"red"`` is drawn in a tone of the page.
+        center_x: World x of its centre, which is the centre of the view.
         center_y: World y of its centre.
     """
 
@@ -141,8 +141,8 @@ class TrajectoryVisualization(NamedTuple):
         xs: World x of the positions, shape (n,).
         ys: World y of the positions, shape (n,).
         color: CSS name or hex.
-        legend_label: Trajectories with one label are shown and hidden together.
-        track_id: Whose they are, -1 for the AV.
+        legend_label: Trajectories with the same label are shown and hidden together.
+        track_id: Track of the agent, -1 for the AV.
     """
 
     xs: Float64Array
@@ -153,7 +153,7 @@ class TrajectoryVisualization(NamedTuple):
 
 
 class FrameVisualization(NamedTuple):
-    """All that is shown in one frame.
+    """Contents of one frame.
 
     Attributes:
         ego: The AV.

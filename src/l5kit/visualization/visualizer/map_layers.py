@@ -1,4 +1,4 @@
-"""Lanes with the colours of their lights and crosswalks around a point, as polygons."""
+"""Polygons of lanes, in the colours of their lights, and of crosswalks around a point."""
 
 from l5kit._types import NumericArray, RecordArray
 from l5kit.data.map.lane_lights import LIGHT_COLORS
@@ -20,7 +20,7 @@ _CROSSWALK_COLOR = "yellow"
 
 
 class MapLayers:
-    """The map as a page shows it; a lane that is in several frames is made once for each of its colours and shared.
+    """Map elements of a page; a lane in several frames is built once per colour and shared.
 
     Args:
         arrays: The map.
@@ -32,12 +32,12 @@ class MapLayers:
         self._lanes: dict[tuple[int, str], LaneVisualization] = {}
 
     def lanes_around(self, center_m: NumericArray, tl_faces: RecordArray) -> list[LaneVisualization]:
-        """Return the lanes whose bounds touch the square around a point, left boundary, then right one backward.
+        """Return lanes with bounds touching the square around a point: left boundary, then reversed right boundary.
 
         Args:
             center_m: World x and y, shape (2,).
-            tl_faces: Faces of the frame, records of ``TL_FACE_DTYPE``. A lane is gray, or has the colour of the active
-                face that controls it; of several, red comes before yellow before green.
+            tl_faces: Faces of the frame, records of ``TL_FACE_DTYPE``. Lanes are gray, or have the colour of the active
+                face that controls them; red has priority over yellow, and yellow over green.
         """
         ranks = self._controlled.ranks_by_lane(tl_faces)
         tones = {lane: LIGHT_TONES[LIGHT_COLORS[rank]] for lane, rank in ranks.items()}
@@ -51,7 +51,7 @@ class MapLayers:
         return lanes
 
     def crosswalks_around(self, center_m: NumericArray) -> list[CWVisualization]:
-        """Return the crosswalks around a point (2,) as :meth:`lanes_around` does."""
+        """Return the crosswalks around a point (2,), selected as by :meth:`lanes_around`."""
         rows = indices_in_bounds(center_m, self._arrays.crosswalk_bounds_m, HALF_SIDE_M).tolist()
         polygons = map(self._arrays.crosswalk_lines.line, rows)
         return [CWVisualization(polygon[:, 0], polygon[:, 1], _CROSSWALK_COLOR) for polygon in polygons]

@@ -1,4 +1,4 @@
-"""What is drawn in all frames of a page, packed so that pages stay small."""
+"""Layers of a page with the elements of all frames, packed so that pages stay small."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from l5kit.data.array_shapes import require_shapes, require_starts
 from l5kit.errors import InvalidArgumentError
 
 ColumnValues: TypeAlias = list[Any]
-"""A field of some elements: arrays of coordinates, texts or numbers."""
+"""Values of a field: arrays of coordinates, texts or numbers."""
 
 
 class LayerElement(Protocol):
-    """A named tuple, of any fields."""
+    """Protocol of a named tuple with any fields."""
 
     @property
     def _fields(self) -> tuple[str, ...]: ...
@@ -27,8 +27,8 @@ class PackedColumn:
     """A value for each of N elements.
 
     Attributes:
-        values: The different ones.
-        codes: Which of them each element has, int32, shape (N,).
+        values: Distinct values.
+        codes: Index in ``values`` of each element, int32, shape (N,).
     """
 
     values: ColumnValues
@@ -37,15 +37,15 @@ class PackedColumn:
 
 @dataclass(frozen=True)
 class PackedLayer:
-    """The N elements of a layer, one frame after the other; polygons and lines that are equal are stored once.
+    """The N elements of a layer, frame by frame; equal polygons and lines are stored once.
 
     Attributes:
         frame_starts: First element of each frame and the end of the last one, int32, shape (F + 1,).
-        shapes: Polygon or line of each element, int32, shape (N,).
-        shape_starts: First point of each of them and the end of the last one, int32, shape (S + 1,).
+        shapes: Index of the polygon or line of each element, int32, shape (N,).
+        shape_starts: First point of each polygon or line and the end of the last one, int32, shape (S + 1,).
         xs: x of all points in metres from the origin, float32, shape (P,).
         ys: y of all points, shape (P,).
-        columns: The other fields of the elements, by name.
+        columns: Other fields of the elements, by name.
     """
 
     frame_starts: Int32Array
@@ -65,7 +65,7 @@ def list_to_columns(elements: Sequence[LayerElement], null_element: LayerElement
 
     Args:
         elements: Named tuples with the same fields.
-        null_element: What stands for an empty list.
+        null_element: Element that replaces an empty list.
 
     Raises:
         InvalidArgumentError: The elements have different fields (a ``ValueError``).
@@ -83,25 +83,25 @@ def list_to_columns(elements: Sequence[LayerElement], null_element: LayerElement
 def pack_layer(
     frames: Sequence[Sequence[LayerElement]], null_element: LayerElement, *, origin_m: tuple[float, float]
 ) -> PackedLayer:
-    """Return the layer of named tuples with ``xs``, ``ys`` and any other fields.
+    """Return a layer of named tuples with ``xs``, ``ys`` and any other fields.
 
     Args:
         frames: The elements of each frame, all with the same fields.
-        null_element: The element of frames without any.
-        origin_m: A world position nearby, so that float32 resolves less than a millimetre.
+        null_element: Element of empty frames.
+        origin_m: A nearby world position, so that float32 resolves under a millimetre.
 
     Raises:
-        InvalidArgumentError: The elements have different fields, or an element not as many xs as ys.
+        InvalidArgumentError: The elements have different fields, or an element has unequal numbers of xs and ys.
     """
     filled = [elements or [null_element] for elements in frames]
     columns = list_to_columns([element for elements in filled for element in elements], null_element)
-    # polygons that are equal to the bit are stored once: a lane is in many frames
+    # bitwise equal polygons are stored once, as a lane is in many frames
     shape_indices: dict[bytes, int] = {}
     polygons: list[Float64Array] = []
     shapes = []
     for xs, ys in zip(columns.pop("xs"), columns.pop("ys"), strict=True):
         if len(xs) != len(ys):
-            raise InvalidArgumentError(f"an element of a layer has {len(xs)} xs and {len(ys)} ys; give as many of both")
+            raise InvalidArgumentError(f"an element of a layer has {len(xs)} xs and {len(ys)} ys; give equal numbers")
         polygon = np.array((xs, ys), dtype=np.float64)
         key = polygon.tobytes()
         if key not in shape_indices:
@@ -109,7 +109,7 @@ def pack_layer(
             polygons.append(polygon)
         shapes.append(shape_indices[key])
     points = np.concatenate(polygons, axis=1) - np.reshape(origin_m, (2, 1))
-    # likewise of other fields the different values, in the order in which they come up
+    # distinct values of other fields, in order of appearance
     packed_columns = {}
     for name, values in columns.items():
         codes = {value: code for code, value in enumerate(dict.fromkeys(values))}

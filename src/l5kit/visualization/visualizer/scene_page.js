@@ -1,4 +1,4 @@
-// Show the frame that the slider stands at: give each source the elements of that frame.
+// Show the frame of the slider: give each source the elements of that frame.
 const index = Math.round((slider.value - slider.start) / slider.step)
 
 for (const layer of layers) {

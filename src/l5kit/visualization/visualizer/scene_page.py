@@ -1,4 +1,4 @@
-"""The figure, slider, key and scripts of a page that shows a scene."""
+"""Bokeh layout of a page that shows a scene: figure, slider, colour key and scripts."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _MS_PER_FRAME = 100
 _BOUNDARY_COLOR = "#7b8490"
 _EGO_TONES = {"red": "#B53331"}
 _CROSSWALK_TONES = {"yellow": "#B5B50D"}
-"""What the page draws for the colours of the scene builders; other colours are taken as they are."""
+"""Tones of the page for the colours of the scene builders; other colours are used unchanged."""
 
 
 _Shape = TypeVar("_Shape", EgoVisualization, CWVisualization)
@@ -54,7 +54,7 @@ class _Line(NamedTuple):
 
 
 class _Agent(NamedTuple):
-    """An agent with its speed, NaN where it is not known."""
+    """An agent with its speed, NaN if unknown."""
 
     xs: Float64Array
     ys: Float64Array
@@ -66,7 +66,7 @@ class _Agent(NamedTuple):
 
     @classmethod
     def of(cls, agent: AgentVisualization) -> "_Agent":
-        """Return one of any kind."""
+        """Return an agent of any kind with its speed."""
         return cls(*agent, getattr(agent, "speed_mps", math.nan))
 
 
@@ -77,7 +77,7 @@ _NULL_CROSSWALK = CWVisualization(_NOTHING, _NOTHING, "gray")
 _NULL_AGENT = _Agent(_NOTHING, _NOTHING, "gray", -2, "", 0.0, math.nan)
 _NULL_LINE = _Line(_NOTHING, _NOTHING)
 _NULL_TRAJECTORY = TrajectoryVisualization(_NOTHING, _NOTHING, "gray", "none", -2)
-"""What stands in layers without elements, which would lose their columns otherwise."""
+"""Elements of empty layers, which would lose their columns otherwise."""
 
 _SPEED_TEXT = "return isFinite(value) ? value.toFixed(1) + ' m/s' : 'unknown'"
 
@@ -92,7 +92,7 @@ _ENTRY: Final = (
 
 @dataclass(frozen=True)
 class _Layer:
-    """A source that glyphs draw from, and what it shows in all frames."""
+    """A source of glyphs, and its contents in all frames."""
 
     source: ColumnDataSource
     packed: PackedLayer
@@ -101,13 +101,13 @@ class _Layer:
 def scene_layout(
     scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int, highest_px: int | None = None
 ) -> Column:
-    """Return the figure above button, slider and key, as large as fits the window; no button and slider for one frame.
+    """Return the figure above button, slider and colour key, fitted to the window; without controls for one frame.
 
     Args:
-        scene_index: Number in the title.
-        frames: What is in each frame that is shown, at least one.
-        frame_step: What the slider counts from one of them to the next.
-        highest_px: The layout is not higher, which suits a notebook; None for a page of its own.
+        scene_index: Scene number in the title.
+        frames: Contents of the displayed frames, at least one.
+        frame_step: Increment of the slider between two of them.
+        highest_px: Largest height, for notebooks; None for a full page.
     """
     frames = [
         frame._replace(
@@ -116,8 +116,8 @@ def scene_layout(
         )
         for frame in frames
     ]
-    # sizes in CSS: as high as the window, but not much higher than the window is wide; the picture is a square with its
-    # axis and tools, and the layout, in the middle, as wide as the picture or as the controls need
+    # Sizes in CSS: as high as the window, but not much higher than it is wide. The picture is a square with axis and
+    # tools; the layout is centred, and as wide as the picture or the controls need.
     highest = "" if highest_px is None else f", {highest_px}px"
     height = f"min(100vh - {_WINDOW_MARGIN_PX}px, 100vw + {_UNDER_PICTURE_PX}px{highest})"
     picture_width = f"calc({height} - {_UNDER_PICTURE_PX - _BESIDE_PICTURE_PX}px)"
@@ -158,7 +158,7 @@ def scene_layout(
 
 
 def _key_of(frames: Sequence[FrameVisualization]) -> str:
-    """Return a line that names the colours of the boxes, crosswalks and lit lanes that are in any of the frames."""
+    """Return a line with the colours of the boxes, crosswalks and lit lanes in any of the frames."""
     shown = dict.fromkeys((frame.ego.color, "AV") for frame in frames)
     classes = dict.fromkeys((box.color, box.agent_type) for frame in frames for box in frame.agents)
     shown |= {(color, label.removeprefix(_LABEL_PREFIX).replace("_", " ").lower()): None for color, label in classes}
@@ -176,10 +176,10 @@ def _key_of(frames: Sequence[FrameVisualization]) -> str:
 
 
 def _add_slider(layers: Sequence[_Layer], frames: Sequence[FrameVisualization], frame_step: int) -> Slider:
-    """Return the slider whose frame the layers show."""
+    """Return the slider that selects the frame of the layers."""
     end = (len(frames) - 1) * frame_step
     slider = Slider(start=0, end=end, value=0, step=frame_step, title="frame", sizing_mode="stretch_width")
-    # the script takes a layer as a dictionary, the columns in it as dictionaries of their own
+    # the script takes a layer as a dictionary with nested dictionaries of columns
     sources: list[dict[str, object]] = []
     for layer in layers:
         packed = layer.packed
@@ -191,7 +191,7 @@ def _add_slider(layers: Sequence[_Layer], frames: Sequence[FrameVisualization], 
 
 
 def _keep_in_view(plot: figure, slider: Slider | None, frames: Sequence[FrameVisualization]) -> None:
-    """Let the view follow the AV with the slider, and fill a picture of any size."""
+    """Make the view follow the AV with the slider, and fill a picture of any size."""
     seen = {
         "plot": plot,
         "slider": slider,
@@ -209,11 +209,11 @@ def _keep_in_view(plot: figure, slider: Slider | None, frames: Sequence[FrameVis
 
 
 def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
-    """Draw the first frame, from the lowest layer to the highest, and return the layers."""
+    """Draw the first frame, from the bottom layer to the top, and return the layers."""
     origin_m = _origin_of(frames)
     lanes = _make_layer([frame.lanes for frame in frames], _NULL_LANE, origin_m)
     plot.patches("xs", "ys", color="color", alpha=0.5, line_width=0, name="lanes", source=lanes.source)
-    # boundaries of lanes have a layer where any lane of any frame has them
+    # a layer for lane boundaries, if any lane of any frame has them
     lines = [
         [_Line(xs, ys) for lane in frame.lanes if isinstance(lane, MapLaneVisualization) for xs, ys in lane.boundaries]
         for frame in frames
@@ -243,18 +243,18 @@ def _draw_layers(plot: figure, frames: Sequence[FrameVisualization]) -> list[_La
 
 
 def _draw_trajectories(plot: figure, frames: Sequence[FrameVisualization]) -> list[_Layer]:
-    """Draw the trajectories of the first frame, a layer for each label of any frame, and return these layers."""
+    """Draw the trajectories of the first frame, in a layer for each label of any frame, and return these layers."""
     colors = {line.legend_label: line.color for frame in reversed(frames) for line in frame.trajectories}
     layers = []
     for label, color in sorted(colors.items()):
         of_label = [[line for line in frame.trajectories if line.legend_label == label] for frame in frames]
-        # the legend shows the colour of the first line, also where that is none
+        # the legend shows the colour of the first element, even if that is the null element
         layer = _make_layer(of_label, _NULL_TRAJECTORY._replace(color=color), _origin_of(frames))
         plot.multi_line(
             "xs", "ys", color="color", alpha=0.8, line_width=3, name=label, legend_label=label, source=layer.source
         )
         layers.append(layer)
-    if layers:  # the legend can be read over whatever is drawn below it
+    if layers:  # keep the legend legible on any background
         plot.legend.update(
             location="top_left",
             click_policy="hide",
@@ -273,7 +273,7 @@ def _make_layer(
     frames: Sequence[Sequence[LayerElement]], null_element: LayerElement, origin_m: tuple[float, float]
 ) -> _Layer:
     first, packed = list_to_columns(frames[0], null_element), pack_layer(frames, null_element, origin_m=origin_m)
-    if _ID in first:  # as texts, since numbers of JavaScript have 53 bits
+    if _ID in first:  # as texts, since JavaScript numbers have 53 bits
         first[_ID] = list(map(str, first[_ID]))
         packed.columns[_ID] = replace(packed.columns[_ID], values=list(map(str, packed.columns[_ID].values)))
     return _Layer(ColumnDataSource(first), packed)

@@ -1,4 +1,4 @@
-// Move the slider on while the button is pressed, from the last frame to the first one.
+// Advance the slider while the button is pressed, wrapping from the last frame to the first.
 clearInterval(button.playing)
 if (button.active) {
   button.playing = setInterval(() => {

@@ -1,5 +1,5 @@
-// Show as many metres to a pixel along x as along y, in a picture of any size. A frame of the slider puts the AV into the
-// middle; the reader's zoom is kept. The reset tool goes back to the first view, around where the AV is now.
+// Keep the same number of metres per pixel along x and y, in a figure of any size. A frame of the slider centres the AV and
+// keeps the zoom. The reset tool returns to the initial view, around the current position of the AV.
 const { inner_width: width, inner_height: height } = plot
 if (!(width > 0 && height > 0)) return
 const index = slider == null ? 0 : Math.round((slider.value - slider.start) / slider.step)

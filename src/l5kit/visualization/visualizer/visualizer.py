@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 __all__ = ["visualize", "write_scene_page"]
 
 _HIGHEST_IN_NOTEBOOK_PX: Final = 760
-"""There picture and controls are looked at together, above and below other cells."""
+"""Largest height in notebooks, where picture and controls should fit on the screen among other cells."""
 
 
 def visualize(scene_index: int, frames: Sequence[FrameVisualization], *, frame_step: int = 1) -> "Column":
     """Return a page that shows a scene frame by frame, for ``bokeh.io.show``.
 
-    The page fits the window, at most as high as suits a notebook. The view is 100 m x 100 m around the AV and follows
-    it. A slider and a button that plays go through the frames, as fast as at 10 frames a second. An agent that is
-    pointed at shows class, probability, track and speed, and a click on an entry of the legend hides those
-    trajectories. All frames are in the page, which needs no server.
+    The page fits the window, up to a height that suits notebooks. The view is 100 m x 100 m around the AV and follows
+    it. A slider and a play button, at 10 frames per second, step through the frames. Hovering over an agent shows its
+    class, probability, track and speed, and a click on a legend entry hides its trajectories. All frames are in the
+    page, which needs no server.
 
     Args:
-        scene_index: Number in the title.
-        frames: What is in each frame, see :mod:`l5kit.visualization.visualizer.zarr_utils`.
-        frame_step: Take every n-th frame, for smaller pages; the slider counts all of them.
+        scene_index: Scene number in the title.
+        frames: Contents of each frame, see :mod:`l5kit.visualization.visualizer.zarr_utils`.
+        frame_step: Show every n-th frame, for smaller pages; the slider counts all frames.
 
     Returns:
-        The figure above button and slider, which a single frame does without, and the key of the colours.
+        The figure above button and slider, which are omitted for a single frame, and the colour key.
 
     Raises:
-        InvalidArgumentError: There are no frames, ``frame_step`` is less than 1, or an element has not as many xs as ys
-            (a ``ValueError``).
+        InvalidArgumentError: There are no frames, ``frame_step`` is less than 1, or an element has unequal numbers of
+            xs and ys (a ``ValueError``).
         MissingDependencyError: Bokeh is not installed.
     """
     return _layout(scene_index, frames, frame_step=frame_step, highest_px=_HIGHEST_IN_NOTEBOOK_PX)
@@ -49,15 +49,15 @@ def write_scene_page(
     *,
     frame_step: int = 1,
 ) -> None:
-    """Write the page of :func:`visualize` as one HTML file that needs no other and no network, as large as its window.
+    """Write the page of :func:`visualize` as one self-contained HTML file that fills its window.
 
     The file appears complete or not at all.
 
     Args:
         output_filepath: The HTML file; an older one is replaced.
-        scene_index: Number in the title.
-        frames: What is in each frame.
-        frame_step: Take every n-th frame, for smaller pages.
+        scene_index: Scene number in the title.
+        frames: Contents of each frame.
+        frame_step: Show every n-th frame, for smaller pages.
 
     Raises:
         InvalidArgumentError: As in :func:`visualize`.
@@ -83,6 +83,6 @@ def _layout(
         from l5kit.visualization.visualizer.scene_page import scene_layout
     except ImportError as error:
         raise MissingDependencyError(
-            f"pages of scenes need Bokeh, which the extra viz brings: {install_command('viz')}"
+            f"pages of scenes need Bokeh, which is part of the extra viz: {install_command('viz')}"
         ) from error
     return scene_layout(scene_index, frames[::frame_step], frame_step=frame_step, highest_px=highest_px)

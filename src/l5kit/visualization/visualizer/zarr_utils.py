@@ -1,4 +1,4 @@
-"""What is in each frame of a log, of a simulation and of an episode of the gym environment."""
+"""Frame contents of a log, of a simulation and of an episode of the gym environment."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ COLORS = {
     "PERCEPTION_LABEL_CYCLIST": "#CC33FF",
     "PERCEPTION_LABEL_PEDESTRIAN": "#66CCFF",
 }
-"""Colours of lanes by the state of their light, and of agents by class; other classes look like cars."""
+"""Colours of lanes by the state of their light, and of agents by class; other classes get the colour of cars."""
 
 _EGO_TRACK_ID = -1
 _LOG_AGENTS_THRESHOLD = 0.1
@@ -52,7 +52,7 @@ _EPISODE_STEP_SCALE = 10.0
 
 
 class InOut(Protocol):
-    """What an ego or agents model got and gave for one track in one frame, without a batch axis.
+    """Protocol of the inputs and outputs of an ego or agents model for one track in one frame, without a batch axis.
 
     ``inputs`` has ``target_positions`` (T, 2), ``target_availabilities`` (T,) and ``world_from_agent`` (3, 3),
     ``outputs`` has ``positions`` (M, 2); positions are in metres in the frame of the agent.
@@ -67,7 +67,7 @@ class InOut(Protocol):
 
 
 class SimulatedScene(Protocol):
-    """A scene as it was simulated; what was replayed from the log has no items."""
+    """Protocol of a simulated scene; road users that were replayed from the log have no items."""
 
     @property
     def simulated_ego(self) -> RecordArray:
@@ -81,17 +81,17 @@ class SimulatedScene(Protocol):
 
     @property
     def ego_ins_outs(self) -> Sequence[InOut]:
-        """One item a frame that was simulated."""
+        """One item per simulated frame."""
         ...
 
     @property
     def agents_ins_outs(self) -> Sequence[Sequence[InOut]]:
-        """For each frame that was simulated, one item an agent."""
+        """For each simulated frame, one item per agent."""
         ...
 
 
 class SimulatedLog(Protocol):
-    """The log and the configuration that a simulation ran on."""
+    """Protocol of the log and the configuration of a simulation."""
 
     @property
     def dataset(self) -> ChunkedDataset: ...
@@ -100,16 +100,16 @@ class SimulatedLog(Protocol):
 
 
 class SimulationOutput(SimulatedScene, Protocol):
-    """What ``l5kit.simulation`` returns for a scene."""
+    """Protocol of the result of ``l5kit.simulation`` for a scene."""
 
     @property
     def simulated_dataset(self) -> SimulatedLog:
-        """Its ``dataset`` holds the lights, its ``cfg`` the label threshold of agents."""
+        """Its ``dataset`` has the lights, its ``cfg`` the label threshold of agents."""
         ...
 
 
 class EpisodeOutput(SimulatedScene, Protocol):
-    """What ``l5kit.environment`` returns for an episode."""
+    """Protocol of the result of ``l5kit.environment`` for an episode."""
 
     @property
     def tls_frames(self) -> RecordArray:
@@ -127,16 +127,16 @@ def zarr_to_visualizer_scene(
     mapAPI: MapAPI | None,  # noqa: N803
     with_trajectories: bool = True,
 ) -> list[FrameVisualization]:
-    """Return what is in each frame of a log of one scene.
+    """Return the contents of each frame of a log of one scene.
 
-    Agents have a summed probability of road users' classes above 0.1. Trajectories are where the track of each of them
-    is in this and the next 19 frames (``agent_trajectory``, blue), whatever its probability there, and the AV in this
-    and the next 99 (``ego_trajectory``, red).
+    Agents have a summed probability of the road user classes above 0.1. Trajectories are the positions of each of these
+    tracks in this and the next 19 frames (``agent_trajectory``, blue), whatever their probability there, and of the AV
+    in this and the next 99 frames (``ego_trajectory``, red).
 
     Args:
         scene_dataset: A dataset of one scene, such as ``dataset.get_scene_dataset(3)``.
-        mapAPI: The map; None leaves lanes and crosswalks out.
-        with_trajectories: Whether there are trajectories.
+        mapAPI: The map; None for no lanes and crosswalks.
+        with_trajectories: Whether trajectories are included.
 
     Raises:
         InvalidArgumentError: The dataset does not have one scene (a ``ValueError``).
@@ -148,7 +148,7 @@ def zarr_to_visualizer_scene(
             "scene_dataset.get_scene_dataset(0)"
         )
     scene = scene_dataset.get_scene_dataset(0)  # all rows of the scene, read once
-    # all agents are kept: a track that is shown goes on in its trajectory where its probability is low
+    # keep all agents: the trajectory of a displayed track includes frames in which its probability is low
     all_agents_frames = filter_agents_by_frames(scene.frames, scene.agents)
     faces_frames = filter_tl_faces_by_frames(scene.frames, scene.tl_faces)
     layers = _layers_of(mapAPI)
@@ -168,18 +168,18 @@ def simulation_out_to_visualizer_scene(
     sim_out: SimulationOutput,
     mapAPI: MapAPI | None,  # noqa: N803
 ) -> list[FrameVisualization]:
-    """Return what is in each frame of a simulated scene.
+    """Return the contents of each frame of a simulated scene.
 
-    Agents are above ``raster_params.filter_agents_threshold``. Where the AV was simulated there are its way in the log
-    (``ego_replay``, blue) and the predicted one (``ego_simulated``, red), where agents were simulated those of each of
-    them (``agent_replay``, orange, and ``agent_simulated``, purple). The speed of simulated agents is not known.
+    Agents are above ``raster_params.filter_agents_threshold``. If the AV was simulated, the trajectories are its logged
+    path (``ego_replay``, blue) and the predicted one (``ego_simulated``, red); if agents were simulated, the same for
+    each of them (``agent_replay``, orange, and ``agent_simulated``, purple). The speed of simulated agents is unknown.
 
     Args:
-        sim_out: One of the results of ``ClosedLoopSimulator.unroll``.
-        mapAPI: The map; None leaves lanes and crosswalks out.
+        sim_out: A result of ``ClosedLoopSimulator.unroll``.
+        mapAPI: The map; None for no lanes and crosswalks.
 
     Raises:
-        InvalidArgumentError: There are inputs and outputs, but not of every frame.
+        InvalidArgumentError: There are inputs and outputs, but not for every frame.
         ConfigError: The configuration lacks the threshold.
     """
     threshold = read_filter_agents_threshold(sim_out.simulated_dataset.cfg)
@@ -201,15 +201,15 @@ def episode_out_to_visualizer_scene_gym_cle(
     sim_out: EpisodeOutput,
     mapAPI: MapAPI | None,  # noqa: N803
 ) -> list[FrameVisualization]:
-    """Return what is in each frame of an episode in which there was an action: all but the first and the last.
+    """Return the contents of each frame of an episode with an action: all except the first and the last.
 
-    The next step of the AV is drawn from its centre and ten times as long, as the policy chose it
-    (``ego_simulated (10x scale)``, green) and as in the log (``ego_replay (10x scale)``, yellow; left out where the log
-    does not have it). Agents are as in :func:`simulation_out_to_visualizer_scene`, above ``agents_th``.
+    The next step of the AV is drawn from its centre at ten times its length, as chosen by the policy
+    (``ego_simulated (10x scale)``, green) and as logged (``ego_replay (10x scale)``, yellow; omitted if the log lacks
+    it). Agents are as in :func:`simulation_out_to_visualizer_scene`, above ``agents_th``.
 
     Args:
         sim_out: The result of an episode.
-        mapAPI: The map; None leaves lanes and crosswalks out.
+        mapAPI: The map; None for no lanes and crosswalks.
 
     Raises:
         InvalidArgumentError: The AV was not simulated in all of these frames.
@@ -217,7 +217,7 @@ def episode_out_to_visualizer_scene_gym_cle(
     num_steps = max(len(sim_out.simulated_ego) - 2, 0)
     egos, agents_of_frames = _in_outs_of(sim_out, num_steps)
     if len(egos) != num_steps:
-        raise InvalidArgumentError(f"sim_out.ego_ins_outs is empty; an episode has one item a step, {num_steps} here")
+        raise InvalidArgumentError(f"sim_out.ego_ins_outs is empty; an episode has one item per step, {num_steps} here")
     layers, threshold, facts = _layers_of(mapAPI), sim_out.agents_th, getattr(sim_out, "facts", LogFacts())
     shown = _simulated_frames(sim_out, layers, sim_out.tls_frames, threshold, facts=facts, first_simulated=1)
     shown = shown[1 : 1 + num_steps]
@@ -239,12 +239,12 @@ def _get_frame_data(
     agents_frame: RecordArray,
     tls_frame: RecordArray,
 ) -> FrameVisualization:
-    """Return what is in one frame, without trajectories.
+    """Return the contents of one frame, without trajectories.
 
     Args:
-        mapAPI: The map; None leaves lanes and crosswalks out.
+        mapAPI: The map; None for no lanes and crosswalks.
         frame: A record of ``FRAME_DTYPE``.
-        agents_frame: Agents to show, records of ``AGENT_DTYPE``; those that a simulation has hidden are left out.
+        agents_frame: Displayed agents, records of ``AGENT_DTYPE``; those hidden by a simulation are omitted.
         tls_frame: Traffic light faces of the frame, records of ``TL_FACE_DTYPE``.
     """
     return _frame_data(_layers_of(mapAPI), frame, agents_frame, tls_frame, facts=LogFacts())
@@ -253,17 +253,17 @@ def _get_frame_data(
 def _get_frame_trajectories(
     frames: RecordArray, agents_frames: Sequence[RecordArray], track_ids: Iterable[int], frame_index: int
 ) -> list[TrajectoryVisualization]:
-    """Return where each of the tracks goes from a frame on, then where the AV goes.
+    """Return the trajectories of tracks from a frame on, followed by that of the AV.
 
     Args:
         frames: Frames of the scene.
-        agents_frames: Agents of each of them, whatever their probabilities.
-        track_ids: The tracks; frames without a track are left out of its trajectory.
+        agents_frames: Agents of each frame, whatever their probabilities.
+        track_ids: The tracks; frames without a track are omitted from its trajectory.
         frame_index: The frame, counted in ``frames``.
     """
     track_ids = np.array(list(track_ids), dtype=np.uint64)
     agents = np.concatenate(agents_frames[frame_index : frame_index + _AGENT_TRAJECTORY_FRAMES])
-    order = np.argsort(agents["track_id"], kind="stable")  # by track, in the order of time
+    order = np.argsort(agents["track_id"], kind="stable")  # by track and time
     sorted_ids, centroids_m = agents["track_id"][order], agents["centroid"][order]
     starts, ends = np.searchsorted(sorted_ids, track_ids), np.searchsorted(sorted_ids, track_ids, side="right")
     trajectories = [
@@ -275,7 +275,7 @@ def _get_frame_trajectories(
 
 
 def _get_in_out_as_trajectories(in_out: InOut) -> tuple[Float64Array, Float64Array]:
-    """Return the world positions of the log, available steps only, and of the model, (T, 2) and (M, 2)."""
+    """Return the world positions of the log, only available steps, and of the model, (T, 2) and (M, 2)."""
     world_from_agent = in_out.inputs["world_from_agent"]
     replay_m = transform_points(in_out.inputs["target_positions"], world_from_agent)
     simulated_m = transform_points(in_out.outputs["positions"], world_from_agent)
@@ -291,10 +291,10 @@ def _simulated_frames(
     facts: LogFacts,
     first_simulated: int,
 ) -> list[FrameVisualization]:
-    """Return what is in each frame, without trajectories.
+    """Return the contents of each frame, without trajectories.
 
-    The action of the first item of ``agents_ins_outs`` was taken in the frame ``first_simulated``, so that the rows of
-    the one after it are the first with simulated agents.
+    The action of the first item of ``agents_ins_outs`` was taken in the frame ``first_simulated``, so that the next
+    frame is the first with simulated agents.
     """
     frames, agents_ins_outs = sim_out.simulated_ego, sim_out.agents_ins_outs
     all_agents_frames = filter_agents_by_frames(frames, sim_out.simulated_agents)
@@ -308,11 +308,11 @@ def _simulated_frames(
 
 
 def _in_outs_of(sim_out: SimulatedScene, num_frames: int) -> tuple[Sequence[InOut], Sequence[Sequence[InOut]]]:
-    """Return the inputs and outputs of the AV and of agents, each of all frames or empty."""
+    """Return the inputs and outputs of the AV and of agents, each for all frames or empty."""
     for name, items in (("ego_ins_outs", sim_out.ego_ins_outs), ("agents_ins_outs", sim_out.agents_ins_outs)):
         if len(items) not in (0, num_frames):
             raise InvalidArgumentError(
-                f"sim_out.{name} has {len(items)} items; allowed are {num_frames}, one a frame, or none"
+                f"sim_out.{name} has {len(items)} items; allowed are {num_frames}, one per frame, or none"
             )
     return sim_out.ego_ins_outs, sim_out.agents_ins_outs
 
@@ -330,11 +330,11 @@ def _frame_data(
     *,
     facts: LogFacts,
 ) -> FrameVisualization:
-    """Return what is in one frame, without trajectories; the speed of tracks in ``moved`` is not known."""
+    """Return the contents of one frame, without trajectories; the speed of tracks in ``moved`` is unknown."""
     center_m = frame["ego_translation"][:2]
     ego_m = compute_box_corners(center_m, rotation33_as_yaw(frame["ego_rotation"]), facts.ego_extent_m[:2])
     ego = EgoVisualization(ego_m[:, 0], ego_m[:, 1], "red", float(center_m[0]), float(center_m[1]))
-    # agents that a simulation has hidden have no extent or negative probabilities
+    # agents hidden by a simulation have no extent or negative probabilities
     is_hidden = (agents["extent"][:, :2] == 0).all(axis=1) | (agents["label_probabilities"] < 0).any(axis=1)
     agents = agents[~is_hidden]
     corners_m = compute_box_corners(agents["centroid"], agents["yaw"], agents["extent"])

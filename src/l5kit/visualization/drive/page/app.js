@@ -1,5 +1,5 @@
 // @ts-check
-/** The page of `l5kit drive`: the loop of steps and pictures, its buttons, and the file of a drive. */
+/** The page of `l5kit drive`: the loop of steps and frames, its buttons, and the file of a drive. */
 
 import { createBirdseye } from "l5kit/birdseye";
 import { byId, elementById, make, onPress, setText } from "l5kit/dom";
@@ -15,22 +15,22 @@ import { messageOf, quantity } from "l5kit/format";
 import { createKeys } from "l5kit/keys";
 import { createTheme } from "l5kit/theme";
 
-const MOST_STEPS = 3; // in an animation frame; a slower machine drives in slow motion
+const MOST_STEPS = 3; // per animation frame; slower machines drive in slow motion
 const VIEW_M = 75; // across the shorter side
-const STILL_PART = 0.3; // of the view from its edge, from where on a view that moves little goes on
+const STILL_PART = 0.3; // of the view, measured from its edge: the view follows once the AV gets there
 const ZOOM_STEP = 1.25;
 const FORMAT = "l5kit drive";
 
-/** @typedef {"policy" | "idm" | "none"} PlanKind whose plan is shown, as the options of its picker have it */
+/** @typedef {"policy" | "idm" | "none"} PlanKind driver whose plan is shown, the values of the picker */
 
-/** A drive that is shown. */
+/** A displayed drive. */
 class DriveApp {
   constructor() {
     this.isRunning = false;
     /** @type {PlanKind} */
     this.planKind = "policy";
     /** @type {PlanKind} */
-    this.lastPlanKind = "policy"; // which G shows again
+    this.lastPlanKind = "policy"; // shown again by G
     this.last_ms = 0;
     this.due_s = 0;
     this.times = { frames: 0, longest_ms: 0, stepped_ms: 0, planned_ms: 0, steps: 0 };
@@ -69,20 +69,20 @@ class DriveApp {
     requestAnimationFrame((now_ms) => this.tick(now_ms));
   }
 
-  /** Let a person choose whose plan is shown. @param {string} [name] of the policy, where there is one */
+  /** Let a person choose the displayed plan. @param {string} [name] of the policy, if there is one */
   offerPlans(name) {
     const picker = elementById("plan-picker", HTMLSelectElement);
     const option = /** @type {HTMLOptionElement} */ (picker.options.namedItem("plan-of-policy"));
-    if (name) option.title = `What ${name}, a network, would do from here`;
+    if (name) option.title = `What the network ${name} would do from here`;
     else option.remove();
     this.showPlan(name ? "policy" : "idm");
     picker.addEventListener("change", () => {
-      picker.blur(); // as keys drive
+      picker.blur(); // so that keys drive
       this.showPlan(/** @type {PlanKind} */ (picker.value));
     });
   }
 
-  /** Let buttons, pads and keys act. */
+  /** Connect buttons, pads and keys. */
   wire() {
     for (const pad of document.querySelectorAll("[data-key]")) this.held.listenTo(/** @type {HTMLElement} */ (pad));
     onPress(byId("pause"), () => (this.isRunning ? this.pause() : this.run()));
@@ -118,7 +118,7 @@ class DriveApp {
     this.pause();
     this.scene = known.scene;
     const packed = await readArrays(known.file);
-    if (this.scene !== known.scene) return; // another one was picked in the meantime
+    if (this.scene !== known.scene) return; // another scene was picked in the meantime
     this.simulation = new DriveSimulation(packed);
     this.judge = new DriveJudge(this.simulation, this.road);
     this.policy = this.packedPolicy && new PolicyPlanner(this.packedPolicy, this.simulation);
@@ -128,7 +128,7 @@ class DriveApp {
     this.restart();
   }
 
-  /** Begin the scene anew, paused until a driving key is pressed. */
+  /** Restart the scene, paused until a driving key is pressed. */
   restart() {
     const { simulation, judge, live, birdseye } = this;
     if (!simulation || !judge || !live || !birdseye) return;
@@ -179,7 +179,7 @@ class DriveApp {
     this.showPlan(this.planKind === "none" ? this.lastPlanKind : "none");
   }
 
-  /** @returns {[number, number, number][]} poses that are planned from here */
+  /** @returns {[number, number, number][]} planned poses from here */
   planNow() {
     const begin_ms = performance.now();
     const { policy, simulation } = this;
@@ -216,7 +216,7 @@ class DriveApp {
     if (simulation.isDone) this.end();
   }
 
-  /** @param {number} keys that are held */
+  /** @param {number} keys sum of held KEYS */
   step(keys) {
     const begin_ms = performance.now();
     this.simulation?.step(keys);
@@ -226,7 +226,7 @@ class DriveApp {
     this.times.stepped_ms += performance.now() - begin_ms;
   }
 
-  /** Show what the newest frame is worth, and the plan in it. */
+  /** Show the judgement of the newest frame, and its plan. */
   showFrame() {
     const { simulation, judge, live } = this;
     if (!simulation || !judge || !live) return;
@@ -238,7 +238,7 @@ class DriveApp {
     bar.style.setProperty("--part", String(simulation.frame / (simulation.numFrames - 1)));
   }
 
-  /** Move the view only where the AV comes near its edge. */
+  /** Move the view only if the AV comes near its edge. */
   keepInView() {
     const { birdseye, live } = this;
     if (!birdseye || !live) return;
@@ -260,7 +260,7 @@ class DriveApp {
     elementById("ended", HTMLDialogElement).showModal();
   }
 
-  /** @returns {object | null} the drive as `l5kit drive --score` reads it */
+  /** @returns {object | null} the drive in the format of `l5kit drive --score` */
   driveFile() {
     const { simulation, judge, folder } = this;
     if (!simulation || !judge || !folder) return null;
@@ -280,12 +280,12 @@ class DriveApp {
     };
   }
 
-  /** @param {boolean} isWhole whether the scene has ended, so that the simulation scores the same frames */
+  /** @param {boolean} isWhole whether the scene has ended, so that the simulation would score the same frames */
   letSave(isWhole) {
     elementById("save", HTMLButtonElement).disabled = !isWhole;
   }
 
-  /** Hand the drive out as a file. */
+  /** Save the drive as a file. */
   save() {
     const content = new Blob([JSON.stringify(this.driveFile())], { type: "application/json" });
     const link = make("a", { href: URL.createObjectURL(content), download: `drive-${this.scene}.json` });
@@ -293,7 +293,7 @@ class DriveApp {
     URL.revokeObjectURL(link.href);
   }
 
-  /** Drive the scene anew with keys that were recorded, at once. @param {number[]} keys */
+  /** Replay recorded keys from the start of the scene, at once. @param {number[]} keys */
   replay(keys) {
     this.restart();
     for (const held of keys) this.step(held);
@@ -302,7 +302,7 @@ class DriveApp {
   }
 }
 
-/** @param {string} what does not work @param {unknown} error */
+/** @param {string} what operation that failed @param {unknown} error */
 function showError(what, error) {
   byId("start-hint").hidden = true;
   byId("drive-error").hidden = false;

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Angles, boxes that overlap, and corners.
+ * Angles, overlaps of boxes, and corners.
  * Mirrors `geometry/relative_pose.py` (wrap_angle, turn_between), `geometry/box_overlap.py` (boxes_overlap) and
  * `lanes/road_surface.py` (write_corners).
  */

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Comfort of a drive: smoothed accelerations, jerks and turning, and whether they stay within their bounds.
+ * Comfort of a drive: smoothed accelerations, jerks and yaw rates, and whether they are within their bounds.
  * Mirrors `evaluation/driving/comfort.py` (smoothing_matrix, comfort_filters, find_comfort_signals, is_comfortable).
  */
 
@@ -11,11 +11,11 @@ export const LEAST_FRAMES = 17; // shorter drives have no score of comfort
 /** @typedef {Record<string, [number, number]>} Bounds lowest and highest value of each signal */
 
 /** @type {Map<string, number[]>} */
-const known = new Map(); // weights, by what they are of
+const known = new Map(); // cached weights, by their parameters
 
 /**
- * Mirrors a row of `smoothing_matrix`: by how much each sample of a window counts in a derivative of its polynomial
- * at a position.
+ * Mirrors a row of `smoothing_matrix`: weights of the samples of a window in a derivative of the fitted polynomial at a
+ * position.
  * @param {number} length
  * @param {number} position
  * @param {number} order
@@ -40,7 +40,7 @@ function weightsOf(length, position, order, derivative) {
   return weights;
 }
 
-/** @param {number[][]} matrix @param {number[]} values @returns {number[]} x of matrix x = values, by elimination with pivots */
+/** @param {number[][]} matrix @param {number[]} values @returns {number[]} solution x of matrix x = values, by elimination with pivoting */
 function solve(matrix, values) {
   const rows = matrix.map((row, index) => [...row, values[index]]);
   const size = rows.length;
@@ -94,7 +94,7 @@ function unwrapped(yaws) {
 }
 
 /**
- * Mirrors `find_comfort_signals`, of the signals that have bounds.
+ * Mirrors `find_comfort_signals`, for the signals with bounds.
  * @param {EgoFrame[]} frames of a drive
  * @param {number} step_s
  * @returns {Record<string, Float64Array> | null} null for too few frames

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * What a policy sees of its own vehicle, its route and road users, as one row of numbers.
+ * Compact observation of a policy: its own vehicle, its route and road users, as one row of numbers.
  * Mirrors `environment/observations/compact_state.py` (_clip, _write_surroundings, _write_route_columns, _write_route,
  * _write_pose, _remoteness_m2, _find_agents, _write_agent, _extent_of) in the frame of the route, with forecasts by
  * velocity and without lanes, and `environment/observations/compact_view.py` (CompactSight.look).
@@ -40,17 +40,17 @@ const [YELLOW, RED] = [2, 3]; // ranks of lights
  * @property {LanePath} path
  * @property {number} first of its points
  * @property {number} stop
- * @property {number} arc where the vehicle is
+ * @property {number} arc of the vehicle
  * @property {number} width of the vehicle
  */
 
-/** Mirrors `_clip`. @param {number} value @returns {number} within the bound, 0 for what is no number */
+/** Mirrors `_clip`. @param {number} value @returns {number} within the bound, 0 for NaN */
 function clip(value) {
   if (value >= -BOUND) return Math.min(value, BOUND);
   return value < -BOUND ? -BOUND : 0;
 }
 
-/** What the AV of a simulation sees. */
+/** Observations of the AV of a simulation. */
 export class CompactSight {
   /**
    * @param {import("l5kit/drive/simulation").DriveSimulation} simulation
@@ -63,7 +63,7 @@ export class CompactSight {
     this.followed = new FollowedPosition();
   }
 
-  /** Forget where the AV was. */
+  /** Forget the last position of the AV. */
   restart() {
     this.followed = new FollowedPosition();
   }
@@ -71,7 +71,7 @@ export class CompactSight {
   /**
    * Mirrors `CompactSight.look`.
    * @param {LanePath} path of the AV
-   * @returns {{seen: Float32Array, position: RoutePosition}} the row, and where on its route the AV is
+   * @returns {{seen: Float32Array, position: RoutePosition}} the row, and the position of the AV on its route
    */
   look(path) {
     const { simulation, layout } = this;
@@ -101,12 +101,12 @@ export class CompactSight {
 
 /**
  * Mirrors `_write_route_columns`.
- * @param {Float32Array} row is written
+ * @param {Float32Array} row output
  * @param {number} reach_m
  * @param {LanePath} path
  * @param {RoutePosition} position
  * @param {number} half_m length of the vehicle
- * @param {Map<number, number>} ranks light of each lane that has one
+ * @param {Map<number, number>} ranks rank of the light, by lane
  */
 function writeRouteColumns(row, reach_m, path, [arc_m, left_m, turn], half_m, ranks) {
   const { pieceArcs, lineLanes, limits } = path;
@@ -131,7 +131,7 @@ function writeRouteColumns(row, reach_m, path, [arc_m, left_m, turn], half_m, ra
 
 /**
  * Mirrors `_write_route`.
- * @param {Float32Array} row is written
+ * @param {Float32Array} row output
  * @param {Layout} layout
  * @param {number} yaw of the vehicle
  * @param {LanePath} path
@@ -176,7 +176,7 @@ function remoteness({ path: { points }, first, stop, arc }, x, y) {
  * @param {{x: number, y: number}} vehicle
  * @param {AgentRow[]} rows
  * @param {Stretch} stretch
- * @returns {AgentRow[]} the nearest road users, those first that the vehicle may meet
+ * @returns {AgentRow[]} the nearest road users, potential conflicts first
  */
 function findAgents({ num_agents, reach_m }, { x, y }, rows, stretch) {
   const near = rows.flatMap((row, index) => {
@@ -190,7 +190,7 @@ function findAgents({ num_agents, reach_m }, { x, y }, rows, stretch) {
 
 /**
  * Mirrors `_write_agent`.
- * @param {Float32Array} row is written
+ * @param {Float32Array} row output
  * @param {number} column
  * @param {number} reach_m
  * @param {number} speed of the vehicle

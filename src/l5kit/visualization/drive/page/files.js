@@ -1,5 +1,5 @@
 // @ts-check
-/** The files of the page: which scenes there are, and their data, as `l5kit drive` has written them. */
+/** Files of the page, written by `l5kit drive`: the list of scenes, and their data. */
 
 import { unpack, unpackMap } from "l5kit/unpack";
 
@@ -19,7 +19,7 @@ const GZIP = [0x1f, 0x8b];
  * @property {string | null} digest
  * @property {string} map
  * @property {string} road
- * @property {{name: string, file: string} | null} policy whose plan can be shown
+ * @property {{name: string, file: string} | null} policy policy whose plan can be shown
  * @property {DriveScene[]} scenes
  */
 
@@ -38,7 +38,7 @@ export async function readMap(file) {
   return unpackMap(await readBytes(file));
 }
 
-/** @param {string} file @returns {Promise<ArrayBuffer>} unzipped, unless the server has done so */
+/** @param {string} file @returns {Promise<ArrayBuffer>} decompressed, unless the server has done so */
 async function readBytes(file) {
   const content = await (await request(`data/${file}`)).arrayBuffer();
   const [first, second] = new Uint8Array(content, 0, 2);

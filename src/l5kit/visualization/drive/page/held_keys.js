@@ -1,5 +1,5 @@
 // @ts-check
-/** Which driving keys are held: on the keyboard, or with fingers on the pads of the page. */
+/** Held driving keys: on the keyboard, or by fingers on the pads of the page. */
 
 import { KEYS } from "l5kit/drive/vehicle";
 
@@ -18,7 +18,7 @@ const BY_KEY = {
 
 /** Listens to keyboard and pads. */
 export class HeldKeys {
-  /** @param {() => void} onFirst a driving key was pressed */
+  /** @param {() => void} onFirst called when a driving key is pressed */
   constructor(onFirst) {
     this.onFirst = onFirst;
     /** @type {Map<string, number>} */
@@ -28,7 +28,7 @@ export class HeldKeys {
     addEventListener("blur", () => this.held.clear());
   }
 
-  /** @returns {number} sum of KEYS that are held now */
+  /** @returns {number} sum of the held KEYS */
   get keys() {
     return [...this.held.values()].reduce((all, key) => all | key, 0);
   }

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The judge of a drive: what each frame costs, and the score of all of them.
+ * The judge of a drive: terms of each frame, and the score of the drive.
  * Mirrors `evaluation/driving/`: collisions.py (kind_of, stands, is_fault_of_ego, no_at_fault_collisions),
  * time_to_collision.py (find_times_to_collision, meeting_time), motion.py (velocities_of_rows), map_scores.py,
  * route_progress.py (_write_positions_on_routes, expert_progress_ratio, making_progress), comfort.py (comfort_of_frames),
@@ -22,34 +22,34 @@ const [LEAST_PROGRESS_M, LEAST_RATIO] = [2, 0.2];
 const [REACH_M, REACH_PER_M] = [10, 2];
 const TOLERATED = [0, 0, 1]; // collisions with vehicles, vulnerable road users and other objects
 const OTHER_OBJECT = 2;
-const SETTLING_FRAMES = 12; // those that comfort filters look ahead: of the newest frames it may still change
+const SETTLING_FRAMES = 12; // look-ahead of the comfort filters, within which the comfort of the newest frames may change
 const KINDS = { NONE: 0, EGO_STOPPED: 1, OTHER_STOPPED: 2, REAR: 3, FRONT: 4, LATERAL: 5 };
 
 /** @typedef {import("l5kit/drive/simulation").AgentRow} AgentRow */
 /** @typedef {import("l5kit/drive/simulation").EgoFrame} EgoFrame */
 /** @typedef {import("l5kit/drive/boxes_apart").DrivenBox} DrivenBox */
 /**
- * @typedef {object} Term what a frame is worth; names as in `SceneDetails`
+ * @typedef {object} Term terms of a frame, named as in `SceneDetails`
  * @property {number[]} atFault collisions at fault with each group, (3,)
  * @property {number[]} collided tracks that collide in this frame for the first time
- * @property {number} timeToCollision_s infinite where nobody is met
- * @property {number} offRoad_m infinite from half a metre on
+ * @property {number} timeToCollision_s infinite without a conflict
+ * @property {number} offRoad_m infinite beyond half a metre
  * @property {number} lane -1 for none
- * @property {number} alongLane_m since the frame before
+ * @property {number} alongLane_m since the previous frame
  * @property {number} alongLanes_m in the last second
- * @property {number} limit_mps NaN where there is none
+ * @property {number} limit_mps NaN for none
  * @property {number} excess_mps
- * @property {number} progress_m along the route since the frame before
+ * @property {number} progress_m along the route since the previous frame
  */
 /**
- * @typedef {object} RouteState where on the route the AV was
- * @property {number} part from which on is looked
+ * @typedef {object} RouteState position of the AV on the route
+ * @property {number} part from which the search starts
  * @property {number} lastPart -1 for none
  * @property {number} lastFrame
  * @property {number[]} along_m length of the route up to the AV in each frame, NaN off it
  */
 
-/** Judges the frames of a simulation as they come. */
+/** Judges the frames of a simulation one by one. */
 export class DriveJudge {
   /**
    * @param {import("l5kit/drive/simulation").DriveSimulation} simulation
@@ -61,25 +61,25 @@ export class DriveJudge {
     this.restart();
   }
 
-  /** Begin anew, with the first frame of the simulation. */
+  /** Restart with the first frame of the simulation. */
   restart() {
     /** @type {Term[]} */
     this.terms = [];
     /** @type {Set<number>} */
-    this.hasCollided = new Set(); // up to the last frame whose next one is known
+    this.hasCollided = new Set(); // up to the last frame with a known next frame
     /** @type {RouteState} */
     this.route = { part: 0, lastPart: -1, lastFrame: 0, along_m: [] };
     this.look();
   }
 
-  /** Judge the newest frame, and the one before it again: velocities of those who stop need the next frame. */
+  /** Judge the newest frame, and the previous one again, since velocities of stopping vehicles need the next frame. */
   look() {
     const { frame } = this.simulation;
     if (frame > 0) this.settle(frame - 1);
     this.terms[frame] = { ...this.termOfRoad(frame), ...this.termOfOthers(frame, new Set(this.hasCollided)) };
   }
 
-  /** @param {number} frame whose next one is there */
+  /** @param {number} frame with a known next frame */
   settle(frame) {
     Object.assign(this.terms[frame], this.termOfOthers(frame, this.hasCollided));
   }
@@ -91,7 +91,7 @@ export class DriveJudge {
     return { x, y, yaw, length, width };
   }
 
-  /** @param {number} frame @returns {[number, number]} middle of the rear axle */
+  /** @param {number} frame @returns {[number, number]} centre of the rear axle */
   rearAxle(frame) {
     const { x, y, yaw } = this.simulation.frames[frame].ego;
     const back_m = this.simulation.facts.rear_axle_to_centre_m;
@@ -99,7 +99,7 @@ export class DriveJudge {
   }
 
   /**
-   * Mirrors `velocities_of_rows`, for rows without a velocity of their own.
+   * Mirrors `velocities_of_rows`, for rows without a recorded velocity.
    * @param {AgentRow} row
    * @param {number} frame
    * @returns {number} m/s
@@ -116,7 +116,7 @@ export class DriveJudge {
   /**
    * @param {number} track
    * @param {number} frame
-   * @param {number} way -1 for the row before, 1 for the one after
+   * @param {number} way -1 for the row before, 1 for the row after
    * @returns {{row: AgentRow, frame: number} | null}
    */
   nearestOf(track, frame, way) {
@@ -130,7 +130,7 @@ export class DriveJudge {
   /**
    * Mirrors `find_collisions`, `count_at_fault` and `find_times_to_collision` for one frame.
    * @param {number} frame
-   * @param {Set<number>} hasCollided tracks, which is added to
+   * @param {Set<number>} hasCollided tracks; updated
    * @returns {Pick<Term, "atFault" | "collided" | "timeToCollision_s">}
    */
   termOfOthers(frame, hasCollided) {
@@ -158,7 +158,7 @@ export class DriveJudge {
   }
 
   /**
-   * Mirrors `detail_scenes`, what it has of the map, for one frame, all earlier ones being there.
+   * Mirrors the map terms of `detail_scenes` for one frame, given all earlier frames.
    * @param {number} frame
    * @returns {Omit<Term, "atFault" | "collided" | "timeToCollision_s">}
    */
@@ -200,7 +200,7 @@ export class DriveJudge {
    * Mirrors `_write_positions_on_routes` for one frame.
    * @param {number} frame
    * @param {number} lane
-   * @returns {number} metres since the frame before, 0 where the AV is or was off the route
+   * @returns {number} metres since the previous frame, 0 if the AV is or was off the route
    */
   progressAt(frame, lane) {
     const { route_parents, route_line_starts, route_points, route_arcs } = this.simulation.arrays;
@@ -221,7 +221,7 @@ export class DriveJudge {
     return Number.isNaN(step_m) ? 0 : step_m;
   }
 
-  /** @returns {boolean[]} whether each frame so far is comfortable, were the drive to end now */
+  /** @returns {boolean[]} whether each frame so far is comfortable if the drive ended now */
   areComfortable() {
     const egos = this.simulation.frames.map(({ ego }) => ego);
     return areComfortable(egos, this.step_s, this.simulation.facts.comfort_bounds);
@@ -229,8 +229,8 @@ export class DriveJudge {
 
   /**
    * Mirrors `SceneDetails.scores`.
-   * @param {boolean[]} comfortable which frames are
-   * @returns {Record<string, number>} each metric so far, NaN where it does not apply
+   * @param {boolean[]} comfortable by frame
+   * @returns {Record<string, number>} each metric so far, NaN if not applicable
    */
   metrics(comfortable) {
     const { terms } = this;
@@ -256,7 +256,7 @@ export class DriveJudge {
     };
   }
 
-  /** Mirrors `expert_progress_ratio`, against how far the log has come in as many frames. @param {number} total_m @returns {number} */
+  /** Mirrors `expert_progress_ratio`, relative to the progress of the log in the same number of frames. @param {number} total_m @returns {number} */
   progressRatio(total_m) {
     const expert_m = this.simulation.arrays.expert_progress
       .subarray(0, this.terms.length)
@@ -266,13 +266,13 @@ export class DriveJudge {
     return Math.min(1, Math.max(total_m, LEAST_PROGRESS_M) / Math.max(expert_m, LEAST_PROGRESS_M));
   }
 
-  /** @returns {{score: number, metrics: Record<string, number>, terms: Term[], comfortable: boolean[]}} all that was judged, as if the drive had ended */
+  /** @returns {{score: number, metrics: Record<string, number>, terms: Term[], comfortable: boolean[]}} the complete judgement, as if the drive had ended */
   report() {
     const comfortable = this.areComfortable();
     return { ...this.scored(comfortable), terms: this.terms, comfortable };
   }
 
-  /** @returns {{score: number, metrics: Record<string, number>, comfortable: boolean[]}} so far, without frames whose comfort may still change */
+  /** @returns {{score: number, metrics: Record<string, number>, comfortable: boolean[]}} so far, except for frames whose comfort may still change */
   reportNow() {
     const comfortable = this.areComfortable();
     const isSettled = this.simulation.isDone ? comfortable : comfortable.slice(0, -SETTLING_FRAMES);
@@ -331,7 +331,7 @@ function kindOf(box, rear, speed, other, otherSpeed) {
  * @param {DrivenBox} box of the AV
  * @param {number} speed
  * @param {AgentRow} other
- * @param {() => number} speedOf that of the other, asked where it may be near enough
+ * @param {() => number} speedOf speed of the other, computed only if it may be close enough
  * @param {{step_s: number, num_steps: number}} look
  * @returns {number} infinite for none
  */

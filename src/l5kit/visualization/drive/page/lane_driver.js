@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The intelligent driver on a path: how hard it accelerates, and where it gets.
+ * The intelligent driver on a path: its acceleration, and its motion.
  * Mirrors `simulation/intelligent_driver.py` (wanted_gap, driver_acceleration), `simulation/lanes/lane_following.py`
  * (locate_vehicles, put_on_path, acceleration_behind, gap_to_line, drive_on) and `lanes/red_lights.py` (rank_of_line).
  */
@@ -18,9 +18,9 @@ const [YELLOW, RED] = [2, 3]; // ranks of lights
 /** @typedef {import("l5kit/drive/leaders").RoadObject} RoadObject */
 /** @typedef {number[]} DriverParams s0, T, a, b and the exponent of the model */
 /**
- * @typedef {object} Motion where on its path a vehicle is
+ * @typedef {object} Motion position of a vehicle on its path
  * @property {number} arc
- * @property {number} entry where it came onto the path
+ * @property {number} entry arc at which it entered the path
  * @property {number} offset
  * @property {number} slope
  * @property {number} speed
@@ -28,7 +28,7 @@ const [YELLOW, RED] = [2, 3]; // ranks of lights
  * @property {number} y
  */
 
-/** @returns {Motion} of a vehicle that was nowhere yet */
+/** @returns {Motion} of a vehicle without a position */
 export function noMotion() {
   return { arc: 0, entry: 0, offset: 0, slope: 0, speed: 0, x: 0, y: 0 };
 }
@@ -39,7 +39,7 @@ export function noMotion() {
  * @param {{x: number, y: number, yaw: number}} pose
  * @param {number} speed
  * @param {boolean} isNew
- * @param {Motion} motion is changed
+ * @param {Motion} motion updated
  */
 export function locateOnPath(path, pose, speed, isNew, motion) {
   if (!isNew && (pose.x - motion.x) ** 2 + (pose.y - motion.y) ** 2 < MOVED_M * MOVED_M) return;
@@ -94,8 +94,8 @@ function accelerationBehind(speed, gap_m, leaderSpeed, wantedSpeed, params, step
  * @param {number} reach_m
  * @param {number} speed
  * @param {number} braking
- * @param {Map<number, number>} ranks light of each lane that has one
- * @returns {number} gap to the first line at which the driver has to stop, or to the end of the path
+ * @param {Map<number, number>} ranks rank of the light, by lane
+ * @returns {number} gap to the first line to stop at, or to the end of the path
  */
 function gapToLine({ pieceArcs, lineLanes, length_m }, front_m, reach_m, speed, braking, ranks) {
   for (let piece = 0; piece < pieceArcs.length; piece += 1) {
@@ -112,11 +112,11 @@ function gapToLine({ pieceArcs, lineLanes, length_m }, front_m, reach_m, speed, 
 /**
  * Mirrors `drive_on`, without speeds in bends.
  * @param {LanePath} path
- * @param {Motion} motion changed to that after the first step
+ * @param {Motion} motion updated to the first step
  * @param {[number, number]} size half length and half width
  * @param {RoadObject[]} objects
  * @param {RoadObject | null} own
- * @param {Map<number, number>} ranks light of each lane that has one
+ * @param {Map<number, number>} ranks rank of the light, by lane
  * @param {{params: DriverParams, step_s: number, numSteps: number}} drive
  * @returns {[number, number, number][]} x, y and yaw after each step
  */

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Paths along lanes: the pose at a length of a path, where on its path a vehicle is, and how fast bends are driven.
+ * Paths along lanes: pose at an arc length, position of a vehicle on its path, and speeds in bends.
  * Mirrors `lanes/lane_paths.py` (index_along, piece_at, speed_in_bend) and `lanes/path_positions.py` (offset_at, line_at,
  * pose_at, points_around, find_on_path, follow_route, FollowedPlaces).
  */
@@ -19,15 +19,15 @@ const NEVER = -2;
  * @property {Float64Array} points x0, y0, x1, y1 ..., 2 m apart
  * @property {number} numPoints
  * @property {number} length_m
- * @property {Float64Array} pieceArcs where each piece begins
+ * @property {Float64Array} pieceArcs arc at which each piece starts
  * @property {Float64Array} limits speed limit of each piece
- * @property {Int32Array} lineLanes two lanes of each piece whose red light stops before it, -1 for none
+ * @property {Int32Array} lineLanes two lanes per piece whose red lights stop vehicles before it, -1 for none
  */
 
 /**
  * @param {Record<string, any>} arrays of a scene
  * @param {string} name such as "path"
- * @returns {(LanePath | null)[]} null for a track that has none
+ * @returns {(LanePath | null)[]} null for a track without a path
  */
 export function readPaths(arrays, name) {
   const [starts, pieces] = [arrays[`${name}_starts`], arrays[`${name}_piece_starts`]];
@@ -45,14 +45,14 @@ export function readPaths(arrays, name) {
   });
 }
 
-/** Mirrors `index_along`. @param {number} arc_m @param {number} last @returns {number} point before a length */
+/** Mirrors `index_along`. @param {number} arc_m @param {number} last @returns {number} point before an arc length */
 export function indexAlong(arc_m, last) {
   const position = arc_m / PATH_STEP_M;
   if (!(position > 0)) return 0;
   return position >= last ? last : Math.trunc(position);
 }
 
-/** Mirrors `piece_at`. @param {LanePath} path @param {number} piece where to begin @param {number} arc_m @returns {number} */
+/** Mirrors `piece_at`. @param {LanePath} path @param {number} piece start of the search @param {number} arc_m @returns {number} */
 export function pieceAt({ pieceArcs }, piece, arc_m) {
   let at = piece;
   while (at < pieceArcs.length - 1 && pieceArcs[at + 1] <= arc_m) at += 1;
@@ -80,7 +80,7 @@ export function speedInBend({ points, numPoints }, point, lateral_mps2) {
  * @param {number} driven_m
  * @param {number} offset_m
  * @param {number} slope
- * @returns {[number, number]} how far left of the path, and the change of that per metre
+ * @returns {[number, number]} offset to the left of the path, and its change per metre
  */
 export function offsetAt(driven_m, offset_m, slope) {
   if (driven_m >= FADE_M) return [0, 0];
@@ -132,10 +132,10 @@ export function pointsAround(arc_m, numPoints) {
 /**
  * Mirrors `find_on_path`.
  * @param {LanePath} path
- * @param {number} first of the points that are looked at
+ * @param {number} first of the searched points
  * @param {number} stop
  * @param {{x: number, y: number, yaw: number}} pose
- * @returns {[number, number, number]} length of the path up to there, offset and slope
+ * @returns {[number, number, number]} arc length, offset and slope
  */
 export function findOnPath(path, first, stop, { x, y, yaw }) {
   const { points } = path;
@@ -173,7 +173,7 @@ export function findOnPath(path, first, stop, { x, y, yaw }) {
   return [arc_m, (y - py) * ax - (x - px) * ay, slope];
 }
 
-/** @typedef {[number, number, number]} RoutePosition length of the path, how far to its left, and heading minus that of the path */
+/** @typedef {[number, number, number]} RoutePosition arc length, offset to the left, and heading relative to the path */
 
 /**
  * Mirrors `follow_route` for a vehicle that was on the path before.
@@ -206,7 +206,7 @@ export class FollowedPosition {
    * @param {LanePath} path
    * @param {number} frame
    * @param {{x: number, y: number, yaw: number}} pose in the frame
-   * @param {number} first_m where the vehicle is looked for that was not asked for before
+   * @param {number} first_m where the search starts for a new vehicle
    * @returns {RoutePosition}
    */
   follow(path, frame, pose, first_m) {
@@ -216,7 +216,7 @@ export class FollowedPosition {
     const isFirst = frameBefore < 0 || frameBefore > frame;
     /** @type {RoutePosition} */
     let position = isFirst ? [first_m, before[1], before[2]] : before;
-    const numReaches = isFirst ? 1 : frame - frameBefore; // one for each frame since
+    const numReaches = isFirst ? 1 : frame - frameBefore; // one per frame since
     for (let reach = 0; reach < numReaches; reach += 1) position = followRoute(path, pose, position);
     [this.frame, this.frameBefore, this.positionBefore, this.position] = [frame, frameBefore, before, position];
     return position;

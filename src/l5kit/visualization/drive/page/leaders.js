@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Leaders on paths: the nearest object ahead whose box meets the path of a vehicle, widened to its width.
+ * Leaders on paths: the nearest object ahead whose box overlaps the path of a vehicle, as wide as the vehicle.
  * Mirrors `simulation/lanes/leaders.py` (write_object, find_leader, first_contact).
  */
 
@@ -12,7 +12,7 @@ const ROUNDING_M = 1e-6;
 
 /** @typedef {import("l5kit/drive/lane_paths").LanePath} LanePath */
 /** @typedef {{x: number, y: number, cos: number, sin: number, halfLength: number, halfWidth: number, vx: number, vy: number, radius: number}} RoadObject */
-/** @typedef {{arc: number, entry: number, offset: number, slope: number}} Position where on its path a vehicle is */
+/** @typedef {{arc: number, entry: number, offset: number, slope: number}} Position position of a vehicle on its path */
 /** @typedef {[number, number, number, number]} Ray a point and a unit vector */
 
 /**
@@ -43,7 +43,7 @@ export function objectOf(box, vx, vy) {
  * @param {[number, number]} size half length and half width of the vehicle
  * @param {number} reach_m
  * @param {RoadObject[]} objects
- * @param {RoadObject | null} own the vehicle itself among them
+ * @param {RoadObject | null} own the vehicle itself, if among them
  * @returns {[number, number]} gap, infinite without a leader, and its speed along the path
  */
 export function findLeader(path, position, size, reach_m, objects, own) {
@@ -119,11 +119,11 @@ function boundsOf(points, first, last, ray) {
  * Mirrors `first_contact`.
  * @param {LanePath} path
  * @param {Position} position
- * @param {[number, number]} width half of that of the path, and the farthest that it gets from its line
- * @param {[number, number, number]} span first point, length and way ahead at which the search ends
+ * @param {[number, number]} width half width of the path, and its largest distance from the line
+ * @param {[number, number, number]} span first point, arc length, and distance ahead at which the search ends
  * @param {Ray} ray
  * @param {RoadObject} item
- * @returns {[number, number]} where it is met, infinite for nowhere, and its speed along the path
+ * @returns {[number, number]} arc of the contact, infinite for none, and its speed along the path
  */
 function firstContact({ points, numPoints }, { arc, entry, offset, slope }, width, span, ray, item) {
   const [half_m, wide_m] = width;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The moment that is shown, as the bird's-eye view takes a scene: one frame, whose arrays change as time goes on. */
+/** The current moment in the format of the bird's-eye view: a scene of one frame, whose arrays are updated in place. */
 
 const TAU = 2 * Math.PI;
 
@@ -36,7 +36,7 @@ export class LiveScene {
     this.show(1);
   }
 
-  /** What the view draws besides agents: the plan, and the car at its end. @returns {import("l5kit/drive_model").DriveModel} */
+  /** Additional drawings of the view: the plan, and the car at its end. @returns {import("l5kit/drive_model").DriveModel} */
   get drive() {
     const drive = {
       planAt: () => this.planPoints(),
@@ -47,7 +47,7 @@ export class LiveScene {
     return /** @type {import("l5kit/drive_model").DriveModel} */ (/** @type {unknown} */ (drive));
   }
 
-  /** @returns {number[]} x0, y0, x1, y1 ... from the AV on */
+  /** @returns {number[]} x0, y0, x1, y1 ... starting at the AV */
   planPoints() {
     const [x, y] = this.origin;
     const { ego_xy } = this.packed.arrays;
@@ -55,7 +55,7 @@ export class LiveScene {
     return [ego_xy[0], ego_xy[1], ...this.plan.flatMap((pose) => [pose[0] - x, pose[1] - y])];
   }
 
-  /** @returns {import("l5kit/boxes").Box[]} the AV where the plan ends; none where that would cover it */
+  /** @returns {import("l5kit/boxes").Box[]} the AV at the end of the plan; none if it would cover the AV */
   planGhosts() {
     const end = this.plan.at(-1);
     if (!end) return [];
@@ -66,7 +66,7 @@ export class LiveScene {
     return [{ track: -1, row: -1, x, y, yaw, length, width }];
   }
 
-  /** @param {number} part of the step from the frame before to the newest one, 0 to 1 */
+  /** @param {number} part of the step from the previous frame to the newest one, 0 to 1 */
   show(part) {
     const { simulation, packed } = this;
     const { frame, frames } = simulation;

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The network of a policy, which says what to do where it sees what it sees.
- * Mirrors `environment/policy_file.py` (CompactEncoder.encode, PolicyNetwork.act); sums are of float64, so that the last
- * digits of float32 differ.
+ * The network of a policy, from observations to actions.
+ * Mirrors `environment/policy_file.py` (CompactEncoder.encode, PolicyNetwork.act); sums are in float64, so that the last
+ * digits differ from float32.
  */
 
 const MOST_NORMALISED = 5;
@@ -12,7 +12,7 @@ const MOST_NORMALISED = 5;
 
 /** A forward pass over weights. */
 export class PolicyNetwork {
-  /** @param {Packed} packed as `PagePolicy` packs it */
+  /** @param {Packed} packed content of a `PagePolicy` */
   constructor(packed) {
     const { own_columns, agent_columns, num_agents, num_layers } = /** @type {Record<string, number>} */ (packed.facts);
     this.ownColumns = own_columns;
@@ -23,12 +23,12 @@ export class PolicyNetwork {
     this.own = layerOf(packed, "own");
     this.each = [layerOf(packed, "agents_first"), layerOf(packed, "agents_second")];
     this.mix = layerOf(packed, "agents_mix");
-    /** Makes the queries of all heads; null where the largest value of each feature counts. */
+    /** Computes the queries of all heads; null for max pooling. */
     this.query = "agents_query_weights" in packed.arrays ? layerOf(packed, "agents_query") : null;
     this.layers = Array.from({ length: num_layers }, (_, index) => layerOf(packed, `layer_${index}`));
   }
 
-  /** Mirrors `PolicyNetwork.act`. @param {Float32Array} seen @returns {Float32Array} what to do */
+  /** Mirrors `PolicyNetwork.act`. @param {Float32Array} seen @returns {Float32Array} the action */
   act(seen) {
     let values = this.encode(seen);
     this.layers.forEach((layer, index) => {
@@ -48,7 +48,7 @@ export class PolicyNetwork {
     const rows = [];
     for (let agent = 0; agent < this.numAgents; agent += 1) {
       const first = this.ownColumns + agent * this.agentColumns;
-      if (seen[first + this.agentColumns - 1] === 0) continue; // nobody is there
+      if (seen[first + this.agentColumns - 1] === 0) continue; // empty slot
       /** @type {Float32Array} */
       let row = values.subarray(first, first + this.agentColumns);
       for (const layer of this.each) row = times(layer, row).map((value) => Math.max(value, 0));
@@ -60,14 +60,14 @@ export class PolicyNetwork {
   }
 }
 
-/** The largest of each feature, not below 0, as those of nobody are. @param {Float32Array[]} rows @param {number} width */
+/** Max pooling, at least 0, the value of empty slots. @param {Float32Array[]} rows @param {number} width */
 function largest(rows, width) {
   return new Float32Array(width).map((_, at) => Math.max(0, ...rows.map((row) => row[at])));
 }
 
 /**
- * What the heads attend to, one after the other: rows weighted by a softmax of their scores and of a row of zeros, whose
- * score is 0.
+ * Attention of all heads, concatenated: rows weighted by a softmax of their scores and of a row of zeros, whose score is
+ * 0.
  * @param {Float32Array} queries of all heads @param {Float32Array[]} rows @param {number} width
  */
 function attended(queries, rows, width) {

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The plan of a policy that drives along its route: where the AV comes to if it goes on as the policy would now.
+ * The plan of a policy that drives along its route: the positions of the AV if the current action continues.
  * Mirrors `environment/policy_driver.py` (RoutePolicyPlanner.drive) and `environment/model_actions.py`
  * (RouteActions.steered, control_of).
  */
@@ -22,7 +22,7 @@ function controlOf(value, low, high) {
 /** Plans for the AV of a simulation. */
 export class PolicyPlanner {
   /**
-   * @param {import("l5kit/unpack").Packed} packed as `PagePolicy` packs it
+   * @param {import("l5kit/unpack").Packed} packed content of a `PagePolicy`
    * @param {import("l5kit/drive/simulation").DriveSimulation} simulation
    */
   constructor(packed, simulation) {
@@ -32,7 +32,7 @@ export class PolicyPlanner {
     this.sight = new CompactSight(simulation, this.facts.layout);
   }
 
-  /** The scene begins anew. */
+  /** Restart the scene. */
   restart() {
     this.sight.restart();
   }

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The lanes and the drivable surface of a map, as the judge asks for them.
+ * Lanes and drivable surface of a map, with the queries of the judge.
  * Mirrors `geometry/polygon.py` (project_on_line, distance_to_edge, is_inside_polygon, distance_to_polygon),
  * `lanes/road_surface.py` (distance_to_surface, write_lanes_at, is_in_junction), `lanes/driving_map.py` (arcs_on_lanes_m,
  * project_onward) and `evaluation/driving/lane_positions.py` (turn_to_line, is_across_lanes).
@@ -9,17 +9,17 @@
 import { turnBetween } from "l5kit/drive/boxes_apart";
 
 const REACH_M = 0.5;
-const CELL_M = 20; // of the grid that finds areas, which changes nothing but the time
+const CELL_M = 20; // of the grid for finding areas; affects speed only
 const ALL_CORNERS = 0b1111;
 
 /** @typedef {[number, number]} Point world, metres */
-/** @typedef {{lane: number, held: number}} HeldLane a lane, and a bit for each corner that it holds */
+/** @typedef {{lane: number, held: number}} HeldLane a lane, and a bit for each corner inside it */
 
 /**
  * Mirrors `project_on_line`.
  * @param {Float64Array} line x0, y0, x1, y1 ...
  * @param {Point} point
- * @returns {[number, number]} the nearest edge, and how much of it lies before the nearest place
+ * @returns {[number, number]} the nearest edge, and the share of it before the nearest position
  */
 function projectOnLine(line, [px, py]) {
   let [best, bestEdge, bestPart] = [Infinity, 0, 0];
@@ -43,7 +43,7 @@ function projectOnLine(line, [px, py]) {
  * @param {Point} point
  * @param {number} before_m NaN for none
  * @param {number} reach_m
- * @returns {number} length of the line up to the place
+ * @returns {number} arc length of the nearest position
  */
 export function projectOnward(line, lengths_m, point, before_m, reach_m) {
   let [first, stop] = [0, lengths_m.length];
@@ -56,9 +56,9 @@ export function projectOnward(line, lengths_m, point, before_m, reach_m) {
   return start_m + share * (end_m - start_m);
 }
 
-/** What is asked of a map. */
+/** Queries of a map. */
 export class Road {
-  /** @param {{facts: any, arrays: any}} packed as `road_bytes` makes it */
+  /** @param {{facts: any, arrays: any}} packed content of `road_bytes` */
   constructor({ facts, arrays }) {
     this.numLanes = facts.num_lanes;
     this.arrays = arrays;
@@ -68,7 +68,7 @@ export class Road {
     for (let area = 0; area < facts.num_areas; area += 1) this.enter(area);
   }
 
-  /** Put an area into the grid. @param {number} area */
+  /** Add an area to the grid. @param {number} area */
   enter(area) {
     const cellOf = (/** @type {number} */ at, /** @type {number} */ margin) =>
       Math.floor((this.arrays.area_bounds[4 * area + at] + margin) / CELL_M);
@@ -81,7 +81,7 @@ export class Road {
       }
   }
 
-  /** @param {Point} point @returns {number[]} areas that come near, ascending */
+  /** @param {Point} point @returns {number[]} nearby areas, ascending */
   areasNear([x, y]) {
     const { area_bounds: bounds } = this.arrays;
     const areas = this.cells.get(`${Math.floor(x / CELL_M)} ${Math.floor(y / CELL_M)}`) ?? [];
@@ -107,7 +107,7 @@ export class Road {
     return isInside;
   }
 
-  /** Mirrors `write_lanes_at`. @param {Point} point @returns {number[]} lanes that hold it, ascending */
+  /** Mirrors `write_lanes_at`. @param {Point} point @returns {number[]} lanes that contain it, ascending */
   lanesAt(point) {
     return this.areasNear(point).filter((area) => area < this.numLanes && this.holds(area, point));
   }
@@ -117,7 +117,7 @@ export class Road {
     return this.lanesAt(point).some((lane) => this.arrays.is_in_junction[lane]);
   }
 
-  /** Mirrors `distance_to_surface`. @param {Point} point @returns {number} infinite from half a metre on */
+  /** Mirrors `distance_to_surface`. @param {Point} point @returns {number} infinite beyond half a metre */
   distanceOffRoad(point) {
     const areas = this.areasNear(point);
     if (areas.some((area) => this.holds(area, point))) return 0;
@@ -162,7 +162,7 @@ export class Road {
     return lengths_m[at] + part * (lengths_m[at + 1] - lengths_m[at]);
   }
 
-  /** @param {number} lane @returns {Uint32Array} lanes that follow it without a lane change */
+  /** @param {number} lane @returns {Uint32Array} successors without a lane change */
   aheadOf(lane) {
     const { ahead_starts: starts, ahead_rows: rows } = this.arrays;
     return rows.subarray(starts[lane], starts[lane + 1]);
@@ -172,8 +172,8 @@ export class Road {
    * Mirrors `_write_chosen_lanes` for one frame.
    * @param {Point} point
    * @param {number} yaw
-   * @param {number} before lane of the frame before, -1 for none
-   * @returns {number} lane that is driven on, -1 for none
+   * @param {number} before lane in the previous frame, -1 for none
+   * @returns {number} lane of the vehicle, -1 for none
    */
   chooseLane(point, yaw, before) {
     let [chosen, chosenRank, chosenTurn] = [-1, 3, Infinity];
@@ -190,7 +190,7 @@ export class Road {
   /**
    * Mirrors `is_across_lanes`.
    * @param {Point[]} corners
-   * @returns {boolean} whether they lie neither in one lane nor in lanes that follow each other
+   * @returns {boolean} whether they are neither in one lane nor in successive lanes
    */
   isAcross(corners) {
     /** @type {HeldLane[]} */
@@ -207,7 +207,7 @@ export class Road {
     return !this.reachesAll(lanes);
   }
 
-  /** Mirrors the end of `is_across_lanes`. @param {HeldLane[]} lanes @returns {boolean} whether a chain of them holds all corners */
+  /** Mirrors the end of `is_across_lanes`. @param {HeldLane[]} lanes @returns {boolean} whether a chain of them contains all corners */
   reachesAll(lanes) {
     const reached = lanes.map(({ held }) => 1 << held);
     for (let round = 0; round < lanes.length; round += 1) {

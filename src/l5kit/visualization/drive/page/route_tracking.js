@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * How a vehicle follows its route: the acceleration and the curvature of the next step, for a wanted acceleration.
+ * Route tracking: acceleration and curvature of the next step for a desired acceleration.
  * Mirrors `simulation/lanes/route_tracking.py` (_highest_speed, track_route).
  */
 
@@ -48,7 +48,7 @@ function highestSpeed(path, arc_m, speed) {
  * @param {LanePath} path
  * @param {RoutePosition} position
  * @param {{speed: number, acceleration: number, steering: number}} motion
- * @param {[number, number]} axles_m how far the rear axle is behind the centre, and the wheel base
+ * @param {[number, number]} axles_m distance of the rear axle behind the centre, and the wheelbase
  * @param {number} wanted_mps2
  * @param {number} step_s
  * @returns {[number, number]} acceleration, m/s2, and curvature of the rear axle, 1/m

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the judge says, live: the score, its metrics, and the values of this moment. */
+/** Live display of the judgement: the score, its metrics, and the values of this moment. */
 
 import { byId, make, setText } from "l5kit/dom";
 import { quantity } from "l5kit/format";
@@ -9,14 +9,14 @@ const KMH = 3.6;
 /** @typedef {import("l5kit/drive/judge").DriveJudge} DriveJudge */
 /** @typedef {{name: string, label: string, sentence: string, passes_from: number | null, failure: string}} MetricFacts */
 
-/** The panel beside the picture. */
+/** The panel next to the scene. */
 export class ScoreBoard {
   /** @param {MetricFacts[]} metrics @param {number} step_s of the simulation */
   constructor(metrics, step_s) {
     this.metrics = metrics;
     this.step_s = step_s;
     /** @type {Map<string, HTMLElement>} */
-    this.failed = new Map(); // lines of what went wrong, by metric
+    this.failed = new Map(); // lines of failures, by metric
     const rows = metrics.map(({ name, label, sentence }) =>
       make("tr", { "data-metric": name }, make("th", { scope: "row", title: sentence }, label), make("td", {}, "")),
     );
@@ -38,7 +38,7 @@ export class ScoreBoard {
     const near_s = judge.simulation.facts.look.least_s;
     const isMet = Number.isFinite(term.timeToCollision_s);
     showValue("now-ttc", isMet ? quantity(term.timeToCollision_s, 1, "s") : "free", term.timeToCollision_s <= near_s);
-    const off = Number.isFinite(term.offRoad_m) ? `${quantity(term.offRoad_m, 1, "m")} off` : "off it"; // by how much is not known
+    const off = Number.isFinite(term.offRoad_m) ? `${quantity(term.offRoad_m, 1, "m")} off` : "off it"; // distance unknown
     showValue("now-road", term.offRoad_m > 0 ? off : "on it", term.offRoad_m >= 0.3);
     const isRough = comfortable.slice(-10).includes(false);
     showValue("now-comfort", isRough ? "rough" : "smooth", isRough);
@@ -54,9 +54,9 @@ export class ScoreBoard {
     setText(cell, quantity(value, 2));
     row.classList.toggle("failed", isFailed);
     const line = this.failed.get(name);
-    if (!isFailed) line?.remove(); // what is a mean, such as the excess of speed, may pass again
+    if (!isFailed) line?.remove(); // means, such as the excess of speed, may pass again
     if (!isFailed) this.failed.delete(name);
-    if (!isFailed || line || name === "making_progress") return; // which nobody fails before the end
+    if (!isFailed || line || name === "making_progress") return; // progress cannot fail before the end
     const added = make("li", { title: label }, `${quantity((numFrames - 1) * this.step_s, 1, "s")}: ${failure}`);
     this.failed.set(name, added);
     byId("drive-failures").append(added);

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * A scene that is driven: the AV by keys, vehicles on lanes by the IDM, all others as in the log, 0.1 s a step.
+ * Simulation of a scene: the AV by keys, vehicles on lanes by the IDM, others as logged, in steps of 0.1 s.
  * Mirrors `simulation/engine/scene_simulation.py` (SceneSimulation.step), `engine/agent_control.py` (choose, is_near,
  * moved_records, mark_blocked_rows) and `drivers/intelligent.py` (IntelligentDriver.drive).
  */
@@ -14,7 +14,7 @@ import { actionOfKeys, stepBicycle } from "l5kit/drive/vehicle";
 /** @typedef {import("l5kit/drive/vehicle").Vehicle} Vehicle */
 /** @typedef {import("l5kit/drive/lane_driver").Motion} Motion */
 /**
- * @typedef {object} AgentRow an agent in a frame; numbers that records hold as float32 are rounded so
+ * @typedef {object} AgentRow an agent in a frame; values that are float32 in records are rounded to it
  * @property {number} track
  * @property {number} x
  * @property {number} y
@@ -24,11 +24,11 @@ import { actionOfKeys, stepBicycle } from "l5kit/drive/vehicle";
  * @property {number} height
  * @property {number} vx
  * @property {number} vy
- * @property {number} group -1 for what is no road user
+ * @property {number} group -1 if it is not a road user
  * @property {number} label
  */
 /**
- * @typedef {object} EgoFrame the AV in a frame, as the judge sees it
+ * @typedef {object} EgoFrame the AV in a frame, input of the judge
  * @property {number} x
  * @property {number} y
  * @property {number} yaw in (-pi, pi]
@@ -37,11 +37,11 @@ import { actionOfKeys, stepBicycle } from "l5kit/drive/vehicle";
  * @property {number} across to its left
  */
 /** @typedef {{ego: EgoFrame, vehicle: Vehicle, rows: AgentRow[]}} DrivenFrame */
-/** @typedef {{yaw: number, speed: number}} Kept what is kept of a driven track from step to step */
+/** @typedef {{yaw: number, speed: number}} Kept state of a driven track between steps */
 
-/** Moves a scene on, one frame at each step. */
+/** Simulates a scene, one frame per step. */
 export class DriveSimulation {
-  /** @param {{facts: any, arrays: any}} scene as `drive_content.py` packs it */
+  /** @param {{facts: any, arrays: any}} scene packed by `drive_content.py` */
   constructor({ facts, arrays }) {
     this.facts = facts;
     this.arrays = arrays;
@@ -53,7 +53,7 @@ export class DriveSimulation {
     this.restart();
   }
 
-  /** Begin anew. */
+  /** Restart the scene. */
   restart() {
     const { start, num_frames } = this.facts;
     const numTracks = this.arrays.track_may_drive.length;
@@ -120,7 +120,7 @@ export class DriveSimulation {
     const ego = {
       x,
       y,
-      yaw: Math.atan2(Math.sin(yaw), Math.cos(yaw)), // as a rotation matrix holds it
+      yaw: Math.atan2(Math.sin(yaw), Math.cos(yaw)), // range of a rotation matrix
       speed: Math.abs(speed),
       along: acceleration,
       across: speed * yawRate,
@@ -129,8 +129,8 @@ export class DriveSimulation {
   }
 
   /**
-   * Go on by a frame.
-   * @param {number} keys that are held, sum of KEYS
+   * Simulate one frame.
+   * @param {number} keys sum of the held KEYS
    */
   step(keys) {
     if (this.isDone) return;
@@ -149,19 +149,19 @@ export class DriveSimulation {
     this.frames.push(this.drivenFrame(vehicle, yawRate));
   }
 
-  /** Mirrors `AgentControl.choose` for traffic that never lets go. @param {AgentRow} row @returns {boolean} */
+  /** Mirrors `AgentControl.choose` for traffic that keeps its vehicles. @param {AgentRow} row @returns {boolean} */
   isChosen({ track, x, y, length, group }) {
     if (!this.arrays.track_may_drive[track] || group < 0 || !(length > 0)) return false;
     const [dx, dy] = [x - this.vehicle.x, y - this.vehicle.y];
     return Math.sqrt(dx * dx + dy * dy) < (this.isDriven[track] ? Infinity : this.facts.near_m);
   }
 
-  /** @param {AgentRow[]} rows @returns {import("l5kit/drive/leaders").RoadObject[]} those that are road users; null for others */
+  /** @param {AgentRow[]} rows @returns {import("l5kit/drive/leaders").RoadObject[]} road users; null for others */
   objectsOf(rows) {
     return rows.filter(({ group }) => group >= 0).map((row) => objectOf(row, row.vx, row.vy));
   }
 
-  /** @returns {Map<number, number>} light of each lane that is yellow or red now */
+  /** @returns {Map<number, number>} ranks of yellow and red lights now, by lane */
   ranksNow() {
     const { color_starts, color_lanes, color_ranks } = this.arrays;
     const ranks = new Map();
@@ -170,7 +170,7 @@ export class DriveSimulation {
     return ranks;
   }
 
-  /** Mirrors `IntelligentDriver.drive` and `PoseModel.step`. @param {AgentRow[]} rows @param {AgentRow[]} actors @returns {AgentRow[]} in the next frame */
+  /** Mirrors `IntelligentDriver.drive` and `PoseModel.step`. @param {AgentRow[]} rows @param {AgentRow[]} actors @returns {AgentRow[]} rows of the next frame */
   moveAgents(rows, actors) {
     const { step_s } = this.model;
     const { speed, yaw } = this.vehicle;
@@ -218,7 +218,7 @@ export class DriveSimulation {
     }
   }
 
-  /** Mirrors `_withhold_agents`: who would appear where a box stands waits. @param {AgentRow[]} before rows of the last frame */
+  /** Mirrors `_withhold_agents`: agents that would appear inside a box wait. @param {AgentRow[]} before rows of the last frame */
   withhold(before) {
     const rows = this.rows[this.frame];
     const wasThere = new Set(before.map(({ track }) => track));
@@ -236,7 +236,7 @@ export class DriveSimulation {
     if (isBlocked.includes(true)) this.rows[this.frame] = rows.filter((_, index) => !isBlocked[index]);
   }
 
-  /** Mirrors `drive_vehicles`: what `idm` would do from here. @returns {[number, number, number][]} poses of the next steps */
+  /** Mirrors `drive_vehicles`: the `idm` plan from here. @returns {[number, number, number][]} poses of the next steps */
   plan() {
     if (!this.avPath) return [];
     const { step_s } = this.model;

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The vehicle that is driven: what keys ask of it, a step of the kinematic bicycle, and one of that which follows curvatures.
+ * The driven vehicle: controls from keys, and steps of the kinematic bicycle and of the curvature model.
  * Mirrors `simulation/drivers/key_driver.py` (action_of_keys) and `simulation/vehicle_steps.py` (_step_bicycle,
  * _step_by_curvature, _moved_centre).
  */
@@ -27,7 +27,7 @@
  * @property {number} halving_speed_mps
  */
 
-/** Bits of the keys of a step, as `DrivingKeys` has them. */
+/** Bits of the keys of a step, those of `DrivingKeys`. */
 export const KEYS = { FORWARD: 1, BRAKE: 2, LEFT: 4, RIGHT: 8, HARD_BRAKE: 16 };
 
 /**
@@ -98,9 +98,9 @@ export function stepByCurvature(now, action, { step_s, length_m, curvature: limi
 /**
  * Mirrors `_moved_centre`.
  * @param {Vehicle} before
- * @param {number} way_m of the rear axle
- * @param {number} yaw afterwards
- * @param {number} rear_m how far the rear axle is behind the centre
+ * @param {number} way_m distance of the rear axle
+ * @param {number} yaw after the step
+ * @param {number} rear_m distance of the rear axle behind the centre
  * @returns {{x: number, y: number, yaw: number}}
  */
 function movedCentre(before, way_m, yaw, rear_m) {

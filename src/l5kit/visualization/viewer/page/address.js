@@ -1,18 +1,18 @@
 // @ts-check
-/** The part of the address behind the #: which scene, frame, track and view are shown. */
+/** The fragment of the address (after #): scene, frame, track and view. */
 
-/** @typedef {"off" | "av" | "track"} Following whom the view keeps in the middle; "track": the selected agent */
+/** @typedef {"off" | "av" | "track"} Following target that the view is centred on; "track": the selected agent */
 /**
  * @typedef {object} Place
- * @property {number} [scene] number of the scene
+ * @property {number} [scene] index of the scene
  * @property {number} [frame] within the scene, from 0
  * @property {string} [track] track id, decimal; "av" is the AV
  * @property {string} [lane] id of a lane of the map
  * @property {boolean} [aerial] whether the aerial picture is the ground
  * @property {Following} [follow]
- * @property {number} [x] metres, world: middle of the view
+ * @property {number} [x] metres, world: centre of the view
  * @property {number} [y]
- * @property {number} [zoom] CSS pixels a metre
+ * @property {number} [zoom] CSS pixels per metre
  */
 
 /** The AV as the value of `track`. */
@@ -56,7 +56,7 @@ const FIELDS = {
 };
 
 /**
- * What an address says; what cannot be read is left out and named.
+ * Parse an address; unreadable parts are skipped and reported.
  * @param {string} hash such as "#scene=3&frame=120"
  * @returns {{place: Place, problems: string[]}}
  */
@@ -95,10 +95,10 @@ function shorten(text) {
 }
 
 /**
- * Keep the address as the page is.
+ * Keep the address up to date with the page.
  * @param {object} hooks
- * @param {() => Place | null} hooks.current what is shown; null while nothing is
- * @param {(read: {place: Place, problems: string[]}) => void} hooks.onChange somebody has changed the address
+ * @param {() => Place | null} hooks.current the displayed place; null for none
+ * @param {(read: {place: Place, problems: string[]}) => void} hooks.onChange called when the address was changed
  * @returns {{update: () => void, push: () => void, link: () => string}}
  */
 export function createAddress({ current, onChange }) {
@@ -116,7 +116,7 @@ export function createAddress({ current, onChange }) {
     try {
       history[how](null, "", hash);
     } catch {
-      // A browser may forbid this for files; the page works without it.
+      // Browsers may forbid this for files; the page works without it.
     }
   };
   const changed = () => {
@@ -129,7 +129,7 @@ export function createAddress({ current, onChange }) {
   const flush = () => {
     if (timer) write("replaceState");
   };
-  // Whoever copies the address after a drag gets what is seen.
+  // An address copied after a drag gives the displayed view.
   addEventListener("pointerup", flush, { capture: true });
   addEventListener("hashchange", changed);
   addEventListener("popstate", changed);

@@ -1,28 +1,28 @@
 // @ts-check
-/** Where the tiles of an aerial picture lie on the page. No elements here. */
+/** Geometry of the tiles of an aerial picture on the page, without elements. */
 
 /**
- * @typedef {object} AerialFacts as `aerial_tiles.py` makes them
+ * @typedef {object} AerialFacts made by `aerial_tiles.py`
  * @property {number} width_px of level 0
  * @property {number} height_px
- * @property {number} tile_px side of a tile, which has a further column and row for its neighbours
- * @property {number} num_levels each has half the pixels of the one before, along both axes
+ * @property {number} tile_px side of a tile, which has one more column and row of its neighbours
+ * @property {number} num_levels each has half the pixels of the previous one along both axes
  * @property {number[][]} pixel_from_world column and row of level 0 from world x, y, 1, (2, 3)
  */
 /** @typedef {{level: number, column: number, row: number}} Tile */
-/** @typedef {{x: number, y: number, scale: number, width: number, height: number}} View world, CSS pixels a metre, CSS pixels */
+/** @typedef {{x: number, y: number, scale: number, width: number, height: number}} View world, CSS pixels per metre, CSS pixels */
 
 /**
  * @param {AerialFacts} facts
- * @param {number} scale device pixels a metre
- * @returns {number} the coarsest level with at least a pixel of its own for each of the page, as far as there is one
+ * @param {number} scale device pixels per metre
+ * @returns {number} the coarsest level with at least one pixel per pixel of the page, else the finest
  */
 export function levelFor({ pixel_from_world: [[a, b], [c, d]], num_levels }, scale) {
   const pixels_per_m = Math.sqrt(Math.abs(a * d - b * c));
   return Math.min(Math.max(Math.floor(Math.log2(pixels_per_m / scale) + 1e-9), 0), num_levels - 1);
 }
 
-/** @param {AerialFacts} facts @param {number} level @param {View} view @returns {Tile[]} those that are seen */
+/** @param {AerialFacts} facts @param {number} level @param {View} view @returns {Tile[]} visible tiles */
 export function tilesInView(facts, level, { x, y, scale, width, height }) {
   const [dx, dy] = [width / 2 / scale, height / 2 / scale];
   const corners = [-1, 1].flatMap((right) => [-1, 1].map((up) => pixelOf(facts, x + right * dx, y + up * dy)));
@@ -46,12 +46,12 @@ export function pixelOf({ pixel_from_world }, x, y) {
 /**
  * @param {AerialFacts} facts
  * @param {View} view
- * @returns {[number, number, number, number, number, number]} of a canvas: CSS pixels from columns and rows of level 0
+ * @returns {[number, number, number, number, number, number]} canvas transform: CSS pixels from columns and rows of level 0
  */
 export function pageFromPixel({ pixel_from_world: [[a, b, e], [c, d, f]] }, { x, y, scale, width, height }) {
   const determinant = a * d - b * c;
   const [xOfColumn, xOfRow, yOfColumn, yOfRow] = [d, -b, -c, a].map((value) => (scale * value) / determinant);
-  const [column, row] = [a * x + b * y + e, c * x + d * y + f]; // in the middle of the page
+  const [column, row] = [a * x + b * y + e, c * x + d * y + f]; // at the centre of the page
   return [
     xOfColumn,
     -yOfColumn,

@@ -1,5 +1,5 @@
 // @ts-check
-/** The aerial picture as the ground of the scene: a canvas under the one of the map, with the tiles that are seen. */
+/** The aerial picture below the scene: a canvas under that of the map, with the visible tiles. */
 
 import { levelFor, pageFromPixel, tilesInView } from "l5kit/aerial";
 import { onPress, setPressed } from "l5kit/dom";
@@ -7,20 +7,20 @@ import { messageOf } from "l5kit/format";
 import { notice } from "l5kit/notices";
 
 const MOST_KEPT = 160; // tiles
-const DARK_VEIL = 0.35; // of the ground over the picture, in the dark theme
+const DARK_VEIL = 0.35; // opacity of the ground over the picture, in the dark theme
 
 /** @typedef {import("l5kit/aerial").AerialFacts} AerialFacts */
 /** @typedef {import("l5kit/aerial").Tile} Tile */
 /** @typedef {{facts: AerialFacts, tileUrl: (tile: Tile) => string}} Aerial */
 
-/** Draws it while it is on. */
+/** Draws the aerial picture while it is on. */
 export class AerialView {
   /**
    * @param {import("l5kit/birdseye").Birdseye} birdseye
    * @param {object} parts
    * @param {HTMLElement} parts.button
    * @param {(scene: number) => Promise<Aerial>} parts.load
-   * @param {() => void} parts.onChange it was turned on or off
+   * @param {() => void} parts.onChange called when it is turned on or off
    */
   constructor(birdseye, { button, load, onChange }) {
     this.birdseye = birdseye;
@@ -31,11 +31,11 @@ export class AerialView {
     this.scene = null;
     /** @type {Aerial | null} */
     this.aerial = null;
-    this.asked = 0; // counts scenes asked for; an answer to an older question is dropped
+    this.asked = 0; // number of requested scenes; answers to older requests are dropped
     /** @type {Map<string, HTMLImageElement>} */
-    this.tiles = new Map(); // by address, those drawn last at the end
+    this.tiles = new Map(); // by address, most recently drawn last
     /** @type {HTMLCanvasElement | null} */
-    this.canvas = null; // made when it is shown first
+    this.canvas = null; // created when first shown
     birdseye.on("drawn", () => this.draw());
     onPress(button, () => this.toggle());
   }
@@ -53,14 +53,14 @@ export class AerialView {
     void this.refresh();
   }
 
-  /** @param {number | null} scene that is open */
+  /** @param {number | null} scene the open scene */
   setScene(scene) {
     this.scene = scene;
     this.aerial = null;
     void this.refresh();
   }
 
-  /** Have what is to be drawn. */
+  /** Load and draw the current scene. */
   async refresh() {
     const turn = ++this.asked;
     if (this.on && !this.aerial && this.scene !== null) {
@@ -83,7 +83,7 @@ export class AerialView {
     this.birdseye.setSeeThrough(isShown);
   }
 
-  /** @returns {HTMLCanvasElement} under the one of the map */
+  /** @returns {HTMLCanvasElement} below the canvas of the map */
   makeCanvas() {
     const canvas = document.createElement("canvas");
     canvas.className = "aerial";
@@ -92,7 +92,7 @@ export class AerialView {
     return canvas;
   }
 
-  /** Draw the tiles that are there under what the camera sees, and have the others loaded. */
+  /** Draw the loaded tiles in view of the camera, and load the others. */
   draw() {
     const { aerial, birdseye, canvas } = this;
     if (!canvas || canvas.hidden || !aerial) return;
@@ -117,13 +117,13 @@ export class AerialView {
     const under = isWhole || level === coarsest ? [] : this.imagesOf(aerial, coarsest);
     for (const { tile, image } of [...under, ...wanted])
       if (isLoaded(image)) drawTile(context, aerial.facts.tile_px, tile, image);
-    if (theme === "dark") fill(DARK_VEIL); // over all tiles at once, so that no seam shows
+    if (theme === "dark") fill(DARK_VEIL); // over all tiles at once, to avoid seams
     this.forget();
   }
 
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {{width: number, height: number}} view whose size it gets
+   * @param {{width: number, height: number}} view view that sets its size
    * @returns {CanvasRenderingContext2D | null}
    */
   ready(canvas, { width, height }) {
@@ -155,7 +155,7 @@ export class AerialView {
     return image;
   }
 
-  /** Keep the tiles that were drawn last. */
+  /** Evict the tiles that were drawn least recently. */
   forget() {
     for (const url of [...this.tiles.keys()].slice(0, Math.max(this.tiles.size - MOST_KEPT, 0))) this.tiles.delete(url);
   }

@@ -1,5 +1,5 @@
 // @ts-check
-/** All agents of the frame, to choose one without a pointer. */
+/** List of all agents of the frame, for selection by keyboard. */
 
 import { make } from "l5kit/dom";
 import { className, quantity } from "l5kit/format";
@@ -7,7 +7,7 @@ import { EGO_TRACK } from "l5kit/tracks";
 
 /** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
 
-/** A list box of the agents of one frame; it is filled only while it is open. */
+/** A list box of the agents of one frame, filled only while it is open. */
 export class AgentList {
   /** @param {HTMLElement} place @param {(track: number | null) => void} onSelect */
   constructor(place, onSelect) {
@@ -81,7 +81,7 @@ function entryText(id, name, speed) {
   return `${id.padEnd(7, "\u00a0")}${name.padEnd(12, "\u00a0")}${quantity(speed, 1).padStart(6, "\u00a0")} m/s`;
 }
 
-/** @param {string} value of the list, empty where a browser has let go of what was chosen @returns {number | null} */
+/** @param {string} value of the list, empty if the browser has dropped the selection @returns {number | null} */
 export function trackOf(value) {
   return value === "" ? null : Number(value);
 }

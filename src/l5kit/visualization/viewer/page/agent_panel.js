@@ -1,5 +1,5 @@
 // @ts-check
-/** What the log says of one agent, or of the AV, in the frame that is shown. */
+/** Logged data of one agent, or of the AV, in the current frame. */
 
 import { byId, icon, make, onPress, setPressed, setText } from "l5kit/dom";
 import { angle, className, counted, percent, quantity } from "l5kit/format";
@@ -26,7 +26,7 @@ export class AgentPanel {
    * @param {object} hooks
    * @param {(frame: number) => void} hooks.onSeek
    * @param {() => void} hooks.onDeselect
-   * @param {() => void} hooks.onFollow follow the agent, or no longer
+   * @param {() => void} hooks.onFollow called to follow the agent, or to stop following
    * @param {() => import("l5kit/theme").Theme} hooks.theme
    */
   constructor({ onSeek, onDeselect, onFollow, theme }) {
@@ -35,7 +35,7 @@ export class AgentPanel {
     /** @type {number | null} */
     this.track = null;
     this.frame = 0;
-    this.row = -2; // of which the probabilities are shown
+    this.row = -2; // row of the displayed probabilities
     this.speedPlot = new TimePlot({ name: "Speed", unit: "m/s", digits: 2, range: speedRange, onSeek, theme });
     this.yawPlot = new TimePlot({ name: "Yaw", unit: "\u00b0", digits: 1, range: yawRange, onSeek, theme });
     this.onSeek = onSeek;
@@ -142,7 +142,7 @@ export class AgentPanel {
     this.yawPlot.rebuild();
   }
 
-  /** How many frames, and ways to the first and the last. @param {SceneModel} scene @param {number} track */
+  /** Show the number of frames, with links to the first and the last. @param {SceneModel} scene @param {number} track */
   showFrames(scene, track) {
     const rows = track === EGO_TRACK ? null : scene.rowsOf(track);
     const first = rows ? scene.frameOfRow[rows[0]] : 0;
@@ -232,7 +232,7 @@ export class AgentPanel {
   }
 }
 
-/** @param {SceneModel} scene @param {number} row @returns {HTMLElement[]} all above 0, the greatest first */
+/** @param {SceneModel} scene @param {number} row @returns {HTMLElement[]} all above 0, largest first */
 function probabilityBars(scene, row) {
   const { labels } = scene.facts;
   const values = scene.arrays.agent_probabilities.subarray(row * labels.length, (row + 1) * labels.length);
@@ -254,7 +254,7 @@ function probabilityBars(scene, row) {
 
 /**
  * @param {import("l5kit/unpack").SceneFacts["mask"] | undefined} mask
- * @returns {string} what a row needs
+ * @returns {string} the requirements of a row
  */
 function maskRule(mask) {
   if (!mask) return "";

@@ -1,5 +1,5 @@
 // @ts-check
-/** The scene viewer's page: starts it, and hands `l5kitViewer` to whoever drives the page from outside, as tests do. */
+/** Entry point of the viewer page; exposes `l5kitViewer` for control from outside, as in tests. */
 
 import { messageOf } from "l5kit/format";
 import { Viewer } from "l5kit/viewer";

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The page of two datasets: two pages of the viewer in frames, each of which hears what the other tells, and below them
- * the curves of both drives.
+ * The page of two datasets: two viewer pages in frames, which follow each other, and below them the curves of both
+ * drives.
  */
 
 import { BothCurves } from "l5kit/both_curves";
@@ -21,11 +21,11 @@ addEventListener("message", ({ source, origin, data }) => {
   else frames[1 - side].contentWindow?.postMessage(data, origin);
   if ("shown" in data) curves.showTime(data.shown);
 });
-// an overview names two of its planners, such as ?left=planner-0&right=planner-2
+// an overview selects two of its planners, such as ?left=planner-0&right=planner-2
 for (const frame of frames) frame.src = `${placeOf(asked.get(frame.id)) ?? frame.id}/${location.hash}`;
 frames[0].addEventListener("load", () => frames[0].focus());
 
-/** @param {string | null} name @returns {string | null} null for what is no place of a planner */
+/** @param {string | null} name @returns {string | null} null if it is not the address of a planner */
 function placeOf(name) {
   return name !== null && /^planner-\d{1,3}$/.test(name) ? name : null;
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** A scene from above: the map, the agents and the AV of one frame, drawn when something has changed. */
+/** Bird's-eye view of a scene: the map, the agents and the AV of one frame, drawn on changes. */
 
 import { AgentLayer } from "l5kit/birdseye_agents";
 import { GhostLayer } from "l5kit/birdseye_ghosts";
@@ -20,17 +20,17 @@ const FIRST_VIEW_M = 100; // across the shorter side
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 /**
  * @typedef {object} Listeners
- * @property {((track: number | null, point: {x: number, y: number}) => void)[]} pick a click on a track, or on none
+ * @property {((track: number | null, point: {x: number, y: number}) => void)[]} pick a track, or none, was clicked
  * @property {(() => void)[]} camera the view was moved
  * @property {(() => void)[]} follow the view no longer follows
- * @property {(() => void)[]} drawn a picture has been drawn
+ * @property {(() => void)[]} drawn a frame has been drawn
  */
 
 /**
  * @param {HTMLElement} container with a size; the canvas fills it and follows its size
  * @param {object} [options]
  * @param {string} [options.theme] "light" or "dark"
- * @param {"webgl" | "canvas"} [options.renderer] by default WebGL where there is some
+ * @param {"webgl" | "canvas"} [options.renderer] WebGL by default, if available
  * @returns {Promise<Birdseye>}
  */
 export async function createBirdseye(container, { theme = "light", renderer } = {}) {
@@ -42,14 +42,14 @@ export async function createBirdseye(container, { theme = "light", renderer } = 
     resolution,
     autoDensity: true,
     background: tonesOf(theme).ground,
-    backgroundAlpha: 0, // the canvas can be seen through, where something lies under it
+    backgroundAlpha: 0, // the canvas is transparent, to show what is below it
     preserveDrawingBuffer: false,
   };
   const painter = await (withWebgl ? WebglPainter.create(options) : CanvasPainter.create(options));
   return new Birdseye(container, painter, theme);
 }
 
-/** The view. Tracks are indices; EGO_TRACK is the AV. */
+/** The bird's-eye view. Tracks are indices; EGO_TRACK is the AV. */
 export class Birdseye {
   /** @param {HTMLElement} container @param {import("l5kit/paint_webgl").Painter} painter @param {string} theme */
   constructor(container, painter, theme) {
@@ -78,11 +78,11 @@ export class Birdseye {
     /** @type {Listeners} */
     this.listeners = { pick: [], camera: [], follow: [], drawn: [] };
     /** @type {((point: {x: number, y: number}) => boolean)[]} */
-    this.takers = []; // of clicks
+    this.takers = []; // handlers with priority for clicks
     this.stats = { renderer: painter.renderer.name, drawn: 0, lastMs: 0 };
     this.stage = new Container();
     this.mapSpace = new Container();
-    this.markSpace = new Container(); // marks on the map, which lie in its frame
+    this.markSpace = new Container(); // marks in the frame of the map
     this.agentSpace = new Container();
     this.ghostSpace = new Container();
     this.labelSpace = new Container();
@@ -101,7 +101,7 @@ export class Birdseye {
     /** @type {LabelLayer | null} */
     this.labels = null;
     /** @type {{x: number, y: number} | null} */
-    this.pointer = null; // CSS pixels, where it is over the view
+    this.pointer = null; // CSS pixels, while it is over the view
     this.placed = false;
     this.request = 0;
     const { canvas } = painter.renderer;
@@ -117,7 +117,7 @@ export class Birdseye {
       onClick: (point) => this.clicked(point),
       onHover: (point) => this.hover(point),
     });
-    /** Whether the view was fitted before there was room for it, as in a frame that is laid out later. */
+    /** Whether the view has to be fitted again, once the container has a size. */
     this.fitsLater = false;
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.container);
@@ -136,7 +136,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** @param {PackedScene | null} scene its first frame is shown; the first one moves the view to the AV */
+  /** @param {PackedScene | null} scene starts at its first frame; the first scene moves the view to the AV */
   setScene(scene) {
     this.scene = scene;
     this.hovered = null;
@@ -151,7 +151,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** @param {import("l5kit/drive_model").DriveModel | null} drive of the scene that is shown */
+  /** @param {import("l5kit/drive_model").DriveModel | null} drive of the current scene */
   setDrive(drive) {
     this.ghosts?.destroy();
     this.ghosts = drive && this.scene ? new GhostLayer(drive, this.scene.facts.ego_size_m, this.agentFrame) : null;
@@ -159,15 +159,15 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** @param {import("l5kit/predictions").PredictionModel | null} predictions of the scene that is shown */
+  /** @param {import("l5kit/predictions").PredictionModel | null} predictions of the current scene */
   setPredictions(predictions) {
     this.predictions?.destroy();
     this.predictions = predictions && this.agents && new PredictionLayer(predictions, this.agentFrame);
-    if (this.predictions) this.agents?.node.addChildAt(this.predictions.node, 1); // over the ways, under the boxes
+    if (this.predictions) this.agents?.node.addChildAt(this.predictions.node, 1); // above the trajectories, below the boxes
     this.redraw();
   }
 
-  /** @param {number} index of the frame that the next animation frame shows */
+  /** @param {number} index of the frame to show in the next animation frame */
   showFrame(index) {
     this.frame = index;
     this.redraw();
@@ -200,7 +200,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** Let what lies under the picture be seen. @param {boolean} seeThrough whether something lies there */
+  /** Make the canvas transparent or opaque. @param {boolean} seeThrough whether something is below it */
   setSeeThrough(seeThrough) {
     if (seeThrough === this.seeThrough) return;
     this.seeThrough = seeThrough;
@@ -210,7 +210,7 @@ export class Birdseye {
 
   clearGround() {
     const { background } = this.painter.renderer;
-    background.color = this.seeThrough ? 0 : this.tones.ground; // a colour would be added to what lies under it
+    background.color = this.seeThrough ? 0 : this.tones.ground; // a colour would be added to what is below
     background.alpha = this.seeThrough ? 0 : 1;
   }
 
@@ -227,7 +227,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** Look at the AV, 100 m across. */
+  /** Centre the AV, 100 m across. */
   fit() {
     const { scene, agents } = this;
     const ego = agents?.egoBox(this.frame);
@@ -247,7 +247,7 @@ export class Birdseye {
     /** @type {Listeners[Name][number][]} */ (this.listeners[name]).push(listener);
   }
 
-  /** @param {(point: {x: number, y: number}) => boolean} take asked before all others; true: it has taken the click */
+  /** @param {(point: {x: number, y: number}) => boolean} take called before other handlers; true if it has handled the click */
   takeClicks(take) {
     this.takers.push(take);
   }
@@ -290,7 +290,7 @@ export class Birdseye {
     this.moved();
   }
 
-  /** @param {number} factor @param {{x: number, y: number}} point CSS pixels; the middle where the view follows */
+  /** @param {number} factor @param {{x: number, y: number}} point CSS pixels; the centre while the view follows */
   zoomed(factor, point) {
     this.followNow();
     const { width, height } = this.view;
@@ -304,7 +304,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** @param {{x: number, y: number}} point CSS pixels @returns {number | null} track that is drawn there */
+  /** @param {{x: number, y: number}} point CSS pixels @returns {number | null} track drawn there */
   trackAt(point) {
     if (!this.scene || !this.agents) return null;
     const { x, y } = this.view.toWorld(point.x, point.y);
@@ -322,7 +322,7 @@ export class Birdseye {
     this.redraw();
   }
 
-  /** Move the view to what it follows. */
+  /** Move the view to the followed track. */
   followNow() {
     const { follow, followTrack } = this.options;
     if (!follow || !this.scene || !this.agents) return;
@@ -343,7 +343,7 @@ export class Birdseye {
     if (sharper) this.setTheme(this.theme);
     if (this.fitsLater) this.fit();
     cancelAnimationFrame(this.request);
-    this.draw(); // at once: a canvas that has another size is empty
+    this.draw(); // immediately: a resized canvas is empty
   }
 
   /** Draw in the next animation frame. */
@@ -367,7 +367,7 @@ export class Birdseye {
 
   /**
    * @param {number[]} origin world, metres
-   * @returns {import("l5kit/paint_webgl").View} the view in metres from there
+   * @returns {import("l5kit/paint_webgl").View} the view in metres from this origin
    */
   viewFrom([x, y]) {
     const { scale, width, height } = this.view;
@@ -381,7 +381,7 @@ export class Birdseye {
     };
   }
 
-  /** @returns {boolean} whether all of it is there */
+  /** @returns {boolean} whether all visible tiles are built */
   drawMap() {
     if (!this.mapLayer) return true;
     const { light_starts: starts, light_lanes, light_colors } = this.scene?.arrays ?? {};

@@ -1,5 +1,5 @@
 // @ts-check
-/** What moves: boxes of agents and of the AV, and where they were and will be. */
+/** Moving objects: boxes of agents and of the AV, and their past and future paths. */
 
 import { agentBox, distanceTo, drawnBox, outline, overlapping, pointOf } from "l5kit/boxes";
 import { classColor, EGO_COLOR, shade, toNumber } from "l5kit/palette";
@@ -10,14 +10,14 @@ const PAST_FRAMES = 20;
 const FUTURE_FRAMES = 50;
 const EGO_PAST_FRAMES = 50;
 const EGO_FUTURE_FRAMES = 100;
-const MOVES_FROM_M = 2; // the jitter of agents that stand is not drawn
-const SPACING_PX = 2; // of the points of trajectories, and in metres
+const MOVES_FROM_M = 2; // hides the jitter of standing agents
+const SPACING_PX = 2; // between points of trajectories; also in metres
 const SPACING_M = 0.3;
 const FAINT = 0.28;
 const MARK_FROM_PX = 9; // length of the smallest box with a mark of its heading
-const PICK_PX = 7; // a click this close to a box is on it
+const PICK_PX = 7; // clicks this close to a box select it
 const RIM_M = 0.35; // around the AV
-const OVERLAPPING = 0.65; // opacity of boxes that overlap, so that both are seen
+const OVERLAPPING = 0.65; // opacity of overlapping boxes, so that both are visible
 const EGO_TONE = toNumber(EGO_COLOR);
 
 /** @typedef {import("l5kit/boxes").Box} Box */
@@ -65,7 +65,7 @@ export class AgentLayer {
     return Object.values(box).every(Number.isFinite) ? box : null;
   }
 
-  /** @param {number} track @param {number} index of the frame @returns {Box | null} null where it is not seen */
+  /** @param {number} track @param {number} index of the frame @returns {Box | null} null if it is not seen */
   boxOf(track, index) {
     if (track === EGO_TRACK) return this.egoBox(index);
     const row = track < this.tracks.starts.length - 1 ? this.tracks.rowAt(track, index) : -1;
@@ -94,7 +94,7 @@ export class AgentLayer {
     this.boxes.commit();
   }
 
-  /** @param {number} index @returns {Box[]} all that can be seen; the AV is last, on top */
+  /** @param {number} index @returns {Box[]} all visible boxes; the AV is last, on top */
   boxesAt(index) {
     const { agent_starts } = this.arrays;
     const boxes = [];
@@ -102,7 +102,7 @@ export class AgentLayer {
     return [...boxes, this.egoBox(index)].filter((box) => box !== null);
   }
 
-  /** @param {Box} box @returns {boolean} whether it is outside the agents mask, and that shows */
+  /** @param {Box} box @returns {boolean} whether it is drawn faint, as outside the agents mask */
   isFaint({ row }) {
     return this.options.mask && row >= 0 && !this.arrays.agent_in_mask[row];
   }
@@ -154,7 +154,7 @@ export class AgentLayer {
     for (const path of paths) if (spread(path) >= MOVES_FROM_M) this.paths.line(path, stroke);
   }
 
-  /** @param {number} track whose whole way is drawn */
+  /** @param {number} track track whose whole path is drawn */
   drawWhole(track) {
     const widths = { width_m: 0.5, leastWidth_px: 2.5 };
     for (const path of this.pathsOf(track, 0, this.index))
@@ -164,7 +164,7 @@ export class AgentLayer {
       this.paths.line(path, { color, alpha: 0.95, ...widths });
   }
 
-  /** Surfaces first, then edges and marks: of two boxes that overlap both are seen. */
+  /** Draw surfaces first, then edges and marks, so that overlapping boxes are both visible. */
   drawBoxes() {
     const meeting = overlapping(this.shown);
     const boxes = this.shown.map((box) => ({
@@ -235,7 +235,7 @@ export class AgentLayer {
    * @param {number} x metres from the origin
    * @param {number} y
    * @param {number} scale CSS pixels per metre
-   * @returns {number | null} track there: of several the nearest, and of those around the point the smallest
+   * @returns {number | null} track at the point: the nearest, or the smallest of those that contain it
    */
   pick(x, y, scale) {
     let best = null;

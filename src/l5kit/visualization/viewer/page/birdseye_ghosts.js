@@ -1,5 +1,5 @@
 // @ts-check
-/** What a simulation has besides its scene: outlines where the log has what was moved, and the plan of the frame. */
+/** Additional drawings of a simulation: outlines of logged boxes of moved road users, and the plan of the frame. */
 
 import { drawnBox, outline, pointOf } from "l5kit/boxes";
 import { EGO_COLOR, toNumber } from "l5kit/palette";
@@ -7,7 +7,7 @@ import { Path } from "l5kit/tracks";
 import { Container } from "pixi.js";
 
 const EGO_TONE = toNumber(EGO_COLOR);
-const PATH_FRAMES = 50; // of the way of the AV in the log, before and after the frame
+const PATH_FRAMES = 50; // of the logged path of the AV, before and after the frame
 const SPACING_M = 0.3;
 
 /** @typedef {import("l5kit/boxes").Box} Box */
@@ -52,7 +52,7 @@ export class GhostLayer {
     this.batch.line(plan, { color: tones.plan, alpha: 1, width_m: 0.4, leastWidth_px: 3 });
   }
 
-  /** The way of the AV in the log. @param {number} index */
+  /** Draw the logged path of the AV. @param {number} index */
   drawWay(index) {
     const { log_xy } = this.drive.arrays;
     const path = new Path(SPACING_M);

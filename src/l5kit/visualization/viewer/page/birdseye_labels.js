@@ -1,11 +1,11 @@
 // @ts-check
-/** Track ids beside boxes, as texts of PixiJS. */
+/** Track ids next to boxes, as PixiJS texts. */
 
 import { placeLabels } from "l5kit/label_places";
 import { BitmapFont, BitmapText, Container } from "pixi.js";
 
 const SIZE_PX = 12;
-const ATLAS_PX = 24; // size of the glyphs that labels are scaled from
+const ATLAS_PX = 24; // size of the glyphs, which are scaled
 const MOST_KEPT = 400;
 const CHARACTERS = ["0123456789AV"];
 
@@ -58,7 +58,7 @@ export class LabelLayer {
     return text;
   }
 
-  /** Forget the labels, as for another scene. */
+  /** Remove all labels, as before another scene. */
   clear() {
     for (const text of this.texts.values()) text.destroy();
     this.texts.clear();

@@ -1,12 +1,12 @@
 // @ts-check
-/** The chosen lane in the picture: its area, its border and an arrow along it. */
+/** The selected lane in the view: its area, its border and an arrow along it. */
 
 import { midlineOf } from "l5kit/lane_shapes";
 
 const TONES = { light: 0x1f5fa8, dark: 0x7db4f0 }; // as --accent in page.css
 const HEAD_M = 2;
 
-/** Drawn over the map, under the agents. Coordinates are metres from the origin of the map. */
+/** Mark above the map, below the agents. Coordinates are metres from the origin of the map. */
 export class LaneMark {
   /** @param {import("l5kit/birdseye").Birdseye} birdseye */
   constructor(birdseye) {

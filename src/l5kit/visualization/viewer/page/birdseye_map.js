@@ -1,5 +1,5 @@
 // @ts-check
-/** Lanes, their lights and crosswalks; the map is cut into tiles, and a tile is built when it first comes into view. */
+/** Lanes, their lights and crosswalks; the map is split into tiles, which are built when they first come into view. */
 
 import { LIGHT_COLORS, toNumber } from "l5kit/palette";
 import { stripesOf } from "l5kit/stripes";
@@ -7,7 +7,7 @@ import { Container } from "pixi.js";
 
 const TILE_M = 100;
 const BORDER_M = 0.14;
-const BORDERS_FROM = 0.8; // CSS pixels per metre; from farther away borders would fill the lanes
+const BORDERS_FROM = 0.8; // CSS pixels per metre; at smaller scales borders would fill the lanes
 const STRIPES_FROM = 2.5;
 const BUILD_MS = 20; // spent on new tiles in one frame
 const LIGHTS = Object.values(LIGHT_COLORS).map(toNumber);
@@ -15,14 +15,14 @@ const LIGHTS = Object.values(LIGHT_COLORS).map(toNumber);
 /** @typedef {import("l5kit/paint_webgl").Batch} Batch */
 /** @typedef {{lanes: number[], crosswalks: number[], bounds: number[], layers: Record<string, Batch>}} Tile */
 
-const LAYERS = ["lanes", "crosswalks", "borders", "stripes"]; // each is built where it is seen
+const LAYERS = ["lanes", "crosswalks", "borders", "stripes"]; // each is built when visible
 
-/** What lies still. Coordinates are metres from the origin of the map. */
+/** The static map layer. Coordinates are metres from the origin of the map. */
 export class MapLayer {
   /**
    * @param {import("l5kit/unpack").PackedMap} map
    * @param {import("l5kit/paint_webgl").Frame} frame of a painter
-   * @param {import("l5kit/palette").Tones & {laneAlpha: number}} tones laneAlpha: of lanes and crosswalks
+   * @param {import("l5kit/palette").Tones & {laneAlpha: number}} tones laneAlpha: opacity of lanes and crosswalks
    */
   constructor(map, frame, tones) {
     this.arrays = map.arrays;
@@ -69,7 +69,7 @@ export class MapLayer {
   /**
    * Show the tiles in view.
    * @param {import("l5kit/paint_webgl").View} view metres from the origin of the map
-   * @returns {boolean} whether all of them are built; otherwise look again in the next frame
+   * @returns {boolean} whether all are built; otherwise call again in the next frame
    */
   look({ x, y, scale, width, height }) {
     const [dx, dy] = [width / 2 / scale, height / 2 / scale];
@@ -160,7 +160,7 @@ function boundsOf(xy, start, end) {
   return bounds.every(Number.isFinite) ? bounds : null;
 }
 
-/** @param {number[]} bounds made to hold the others too @param {number[]} others */
+/** @param {number[]} bounds extended to contain the others @param {number[]} others */
 function widen(bounds, others) {
   bounds[0] = Math.min(bounds[0], others[0]);
   bounds[1] = Math.min(bounds[1], others[1]);

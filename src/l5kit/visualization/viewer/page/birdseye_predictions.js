@@ -1,9 +1,9 @@
 // @ts-check
-/** Where a model says that agents go: each way of the frame, the stronger the more probable it is. */
+/** Predicted paths of agents: all modes of the frame, with opacity by probability. */
 
 import { Container } from "pixi.js";
 
-const FAINTEST = 0.25; // of modes that cannot be
+const FAINTEST = 0.25; // opacity of modes with probability 0
 const END_M = 0.35; // radius of the dot at the end
 const END_PX = 2.5;
 const END_CORNERS = 10;
@@ -26,7 +26,7 @@ export class PredictionLayer {
    * @param {number} scale CSS pixels per metre
    * @param {{predictions: boolean}} options
    * @param {import("l5kit/palette").Tones} tones
-   * @param {number | null} selected track, which is drawn last
+   * @param {number | null} selected track, drawn last
    */
   draw(index, scale, options, tones, selected) {
     this.batch.clear();
@@ -65,7 +65,7 @@ export class PredictionLayer {
   }
 }
 
-/** @param {number[]} points @returns {number[]} those that are known */
+/** @param {number[]} points @returns {number[]} the known ones */
 function finitePath(points) {
   const path = [];
   for (let at = 0; at < points.length; at += 2) {

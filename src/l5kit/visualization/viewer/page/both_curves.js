@@ -1,5 +1,5 @@
 // @ts-check
-/** The curves of two drives that are shown beside each other, both in one plot, below the pictures. */
+/** Curves of two drives that are shown side by side, both in one plot below the views. */
 
 import { byId, make } from "l5kit/dom";
 import { foldButton } from "l5kit/folding";
@@ -13,9 +13,9 @@ import { followTheme } from "l5kit/theme";
 
 const HEIGHT_PX = 68;
 
-/** The strip of plots; hidden while no page shows a drive. */
+/** The strip of plots; hidden while neither page shows a drive. */
 export class BothCurves {
-  /** @param {(seek: Seek) => void} onSeek @param {{isOfOverview: boolean}} where whether there is an overview to go back to */
+  /** @param {(seek: Seek) => void} onSeek @param {{isOfOverview: boolean}} where whether there is a link back to an overview */
   constructor(onSeek, { isOfOverview }) {
     this.onSeek = onSeek;
     this.isOfOverview = isOfOverview;
@@ -31,19 +31,19 @@ export class BothCurves {
     this.theme = followTheme(() => this.make());
   }
 
-  /** @param {number} side 0 or 1 @param {ToldDrive | null} drive that the page on this side shows */
+  /** @param {number} side 0 or 1 @param {ToldDrive | null} drive of the page on this side */
   setDrive(side, drive) {
     this.drives[side] = drive;
     this.joined = joinCurves(this.drives);
     this.make();
   }
 
-  /** The first of the drives, with which the axis of time begins. */
+  /** Return the first drive, whose start is the origin of the time axis. */
   first() {
     return this.drives[0] ?? this.drives[1];
   }
 
-  /** Make the plots anew. */
+  /** Rebuild the plots. */
   make() {
     this.section.hidden = this.joined === null;
     const { joined, theme } = this;
@@ -66,7 +66,7 @@ export class BothCurves {
     if (this.shown) this.showTime(this.shown);
   }
 
-  /** @returns {HTMLElement} which line is whose */
+  /** @returns {HTMLElement} legend of the lines */
   legend() {
     const lines = new Map(
       (this.joined?.curves ?? []).flatMap(({ lines }) => lines.map((line) => [line.kind, line.name])),
@@ -81,9 +81,9 @@ export class BothCurves {
     return make("ul", { class: "both-legend", "aria-label": "Lines" }, ...items);
   }
 
-  /** @param {{time_s: number, start_time_ns: string}} shown by the page that leads */
+  /** @param {{time_s: number, start_time_ns: string}} shown time of the leading page */
   showTime(shown) {
-    this.shown = shown; // a drive may come later
+    this.shown = shown; // drives may arrive later
     const { time_s, start_time_ns } = shown;
     const first = this.first();
     if (!first || !this.joined) return;
@@ -92,7 +92,7 @@ export class BothCurves {
   }
 }
 
-/** @param {number[]} times_s ascending @param {number} time_s @returns {number} place of the nearest */
+/** @param {number[]} times_s ascending @param {number} time_s @returns {number} index of the nearest */
 function nearest(times_s, time_s) {
   let found = 0;
   times_s.forEach((each, at) => {

@@ -1,5 +1,5 @@
 // @ts-check
-/** Oriented boxes of agents: where they are, their outline, whether they overlap, and whether a point is in them. */
+/** Oriented boxes of agents: positions, outlines, overlaps, and containment of points. */
 
 const CORNER_M = 0.4; // radius
 const CORNER_STEPS = 3;
@@ -11,7 +11,7 @@ const LEAST_PX = 5;
 /**
  * @param {Pick<import("l5kit/unpack").SceneArrays, "agent_track" | "agent_xy" | "agent_yaw" | "agent_extent">} arrays
  * @param {number} row
- * @returns {Box | null} metres from the origin of the scene; null where position, heading or size are not known
+ * @returns {Box | null} metres from the origin of the scene; null if position, heading or size are unknown
  */
 export function agentBox(arrays, row) {
   const box = {
@@ -26,7 +26,7 @@ export function agentBox(arrays, row) {
   return Object.values(box).every(Number.isFinite) ? box : null;
 }
 
-/** @param {Box} box @param {number} scale @returns {Box} as drawn: never smaller than a few pixels */
+/** @param {Box} box @param {number} scale @returns {Box} as drawn, with a minimum size in pixels */
 export function drawnBox(box, scale) {
   const least = LEAST_PX / scale;
   return { ...box, length: Math.max(box.length, least), width: Math.max(box.width, least) };
@@ -96,7 +96,7 @@ export function overlap(a, b) {
   });
 }
 
-/** @param {Box[]} boxes @returns {Set<Box>} those that overlap another */
+/** @param {Box[]} boxes @returns {Set<Box>} boxes that overlap another box */
 export function overlapping(boxes) {
   /** @type {Set<Box>} */
   const found = new Set();

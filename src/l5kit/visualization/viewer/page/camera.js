@@ -1,13 +1,13 @@
 // @ts-check
-/** Where the view looks, and the gestures that move it: drag, wheel and pinch. */
+/** The camera of the view, and the gestures that move it: drag, wheel and pinch. */
 
 const LEAST_SCALE = 0.02; // CSS pixels per metre
 const LARGEST_SCALE = 400;
-const CLICK_PX = 4; // a press that moves less is a click
+const CLICK_PX = 4; // presses that move less are clicks
 const WHEEL_LINE_PX = 16;
 const WHEEL_SPEED = 0.0015;
 
-/** A view from above: a world position in the middle and CSS pixels per metre; y points up. */
+/** A view from above: a world position at the centre, and CSS pixels per metre; y points up. */
 export class Camera {
   constructor() {
     this.x = 0;
@@ -17,7 +17,7 @@ export class Camera {
     this.height = 1;
   }
 
-  /** @param {{x?: number, y?: number, scale?: number}} place what is not finite stays as it is */
+  /** @param {{x?: number, y?: number, scale?: number}} place non-finite values are ignored */
   set({ x = this.x, y = this.y, scale = this.scale }) {
     if (Number.isFinite(x)) this.x = x;
     if (Number.isFinite(y)) this.y = y;
@@ -42,12 +42,12 @@ export class Camera {
     return { x: this.x + (x - this.width / 2) / this.scale, y: this.y - (y - this.height / 2) / this.scale };
   }
 
-  /** @param {number} dx CSS pixels that what is drawn moves by @param {number} dy */
+  /** @param {number} dx CSS pixels by which the drawing moves @param {number} dy */
   pan(dx, dy) {
     this.set({ x: this.x - dx / this.scale, y: this.y + dy / this.scale });
   }
 
-  /** @param {number} factor above 1: nearer @param {{x: number, y: number}} point of the page that stays where it is */
+  /** @param {number} factor above 1 to zoom in @param {{x: number, y: number}} point of the page that stays fixed */
   zoom(factor, point) {
     const before = this.toWorld(point.x, point.y);
     this.set({ scale: this.scale * factor });
@@ -61,10 +61,10 @@ export class Camera {
  * @property {(dx: number, dy: number) => void} onPan CSS pixels
  * @property {(factor: number, point: {x: number, y: number}) => void} onZoom
  * @property {(point: {x: number, y: number}) => void} onClick
- * @property {(point: {x: number, y: number} | null) => void} onHover null: the pointer has left
+ * @property {(point: {x: number, y: number} | null) => void} onHover null when the pointer leaves
  */
 
-/** Turns events of pointers within an element into moves of the view. */
+/** Converts pointer events on an element into moves of the view. */
 export class Gestures {
   /** @param {HTMLElement} element @param {GestureHooks} hooks */
   constructor(element, hooks) {
@@ -150,7 +150,7 @@ export class Gestures {
     event.preventDefault();
     const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? WHEEL_LINE_PX : 1;
     const pages = event.deltaMode === WheelEvent.DOM_DELTA_PAGE ? this.element.clientHeight : 1;
-    const speed = event.ctrlKey ? 6 * WHEEL_SPEED : WHEEL_SPEED; // a pinch on a touch pad comes as small turns
+    const speed = event.ctrlKey ? 6 * WHEEL_SPEED : WHEEL_SPEED; // touch pads report pinches as small wheel turns
     this.hooks.onZoom(Math.exp(-event.deltaY * lines * pages * speed), this.pointOf(event));
   }
 

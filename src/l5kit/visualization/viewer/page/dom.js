@@ -1,8 +1,8 @@
 // @ts-check
-/** Making and finding elements. Texts become text nodes, so markup in data is shown, never read. */
+/** Creation and lookup of elements. Texts become text nodes, so that markup in data is displayed, never parsed. */
 
 /**
- * One element of the page by its id.
+ * Return the element of the page with an id.
  * @param {string} id
  * @returns {HTMLElement}
  */
@@ -11,7 +11,7 @@ export function byId(id) {
 }
 
 /**
- * One element of the page by its id, which has to be of a kind.
+ * Return the element of the page with an id, which must be of a kind.
  * @template {HTMLElement} T
  * @param {string} id
  * @param {new () => T} kind such as HTMLInputElement
@@ -24,7 +24,7 @@ export function elementById(id, kind) {
 }
 
 /**
- * A new element.
+ * Create an element.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Record<string, string | number>} [attributes] set as attributes
@@ -41,7 +41,7 @@ export function make(tag, attributes = {}, ...children) {
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An icon of the page's sheet of symbols.
+ * Create an icon from the symbols of the page.
  * @param {string} name as in `#icon-NAME`
  * @returns {SVGElement}
  */
@@ -54,7 +54,7 @@ export function icon(name) {
 }
 
 /**
- * Set a text only when it has changed, which spares the layout.
+ * Set a text only if it has changed, to avoid layout.
  * @param {Element} element
  * @param {string} text
  */
@@ -63,7 +63,7 @@ export function setText(element, text) {
 }
 
 /**
- * Let a button toggle: reports the new state and shows it as `aria-pressed`.
+ * Set the state of a toggle button, as `aria-pressed`.
  * @param {HTMLElement} button
  * @param {boolean} pressed
  */
@@ -72,8 +72,8 @@ export function setPressed(button, pressed) {
 }
 
 /**
- * A box with an error of the data or the server.
- * @param {string} title what went wrong, in few words
+ * Create a box with an error of the data or the server.
+ * @param {string} title short description
  * @param {string} detail the message of the error
  * @returns {HTMLElement}
  */
@@ -87,7 +87,7 @@ export function errorBox(title, detail) {
 }
 
 /**
- * Call back on a press; a press by pointer leaves the keyboard to the player, so that space still plays.
+ * Call back on a press; presses by pointer leave the focus to the player, so that space still plays.
  * @param {HTMLElement} button
  * @param {() => void} action
  */

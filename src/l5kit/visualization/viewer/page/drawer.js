@@ -1,16 +1,16 @@
 // @ts-check
-/** The list of scenes beside the player; where room is short it is a drawer over it. */
+/** The list of scenes next to the player; in narrow windows it is a drawer over the player. */
 
 import { icon, make } from "l5kit/dom";
 
 /**
- * Let the button of the bar show and hide the list; where room is short it is a drawer over the player.
+ * Make the button of the toolbar show and hide the list; in narrow windows it is a drawer over the player.
  * @param {object} elements
  * @param {HTMLElement} elements.layout
  * @param {HTMLElement} elements.button
  * @param {HTMLElement} elements.veil
  * @param {HTMLElement} elements.section
- * @returns {{closeDrawer: () => boolean}} closes the drawer; true where one was open
+ * @returns {{closeDrawer: () => boolean}} closes the drawer; true if it was open
  */
 export function createDrawer({ layout, button, veil, section }) {
   const narrow = matchMedia("(max-width: 1100px)"); // as in page.css

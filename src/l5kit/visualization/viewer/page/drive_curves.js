@@ -1,5 +1,5 @@
 // @ts-check
-/** The values that a drive is scored by, over time, under the player; each can be hidden. */
+/** Curves of the values that a drive is scored by, below the player; each can be hidden. */
 
 import { byId, make, onPress, setPressed } from "l5kit/dom";
 import { colorOf, describe } from "l5kit/failures";
@@ -36,7 +36,7 @@ export class DriveCurves {
     this.chips = [];
   }
 
-  /** @param {Curve[]} curves those of a simulation, which are the same for all its drives */
+  /** @param {Curve[]} curves curves of a simulation, the same for all its drives */
   make(curves) {
     this.curves = curves;
     this.plots = curves.map(({ key, name, unit, digits, axis }) => {
@@ -97,7 +97,7 @@ export class DriveCurves {
     });
   }
 
-  /** Show the curves that are not hidden and have values. */
+  /** Show the curves that are neither hidden nor without values. */
   showChosen() {
     this.curves.forEach(({ key }, at) => {
       const isKnown = this.drive?.hasCurve(key) ?? false;

@@ -1,5 +1,5 @@
 // @ts-check
-/** A drive of a simulation as the page asks for it: ghosts and plan of a frame, curves of metrics, failures. */
+/** A drive of a simulation: ghosts and plan of a frame, curves of metrics, failures. */
 
 /** @typedef {import("l5kit/boxes").Box} Box */
 /** @typedef {import("l5kit/unpack").PackedDrive} PackedDrive */
@@ -10,10 +10,10 @@ export class DriveModel {
     this.facts = facts;
     this.arrays = arrays;
     this.failures = facts.failures;
-    this.at = -1; // of the failure that was played last
+    this.at = -1; // index of the last played failure
   }
 
-  /** @param {number} frame @returns {number[]} x0, y0, x1, y1 ... of what was planned, as far as it is known */
+  /** @param {number} frame @returns {number[]} x0, y0, x1, y1 ... of the plan, as far as it is known */
   planAt(frame) {
     const size = 2 * this.facts.plan_times_s.length;
     const plan = this.arrays.plan_xy.subarray(frame * size, (frame + 1) * size);
@@ -27,14 +27,14 @@ export class DriveModel {
   /**
    * @param {number} frame
    * @param {[number, number]} size_m of the AV
-   * @returns {Box | null} the AV of the log; null where it is not known
+   * @returns {Box | null} the logged AV; null if unknown
    */
   egoGhost(frame, [length, width]) {
     const { log_xy, log_yaw } = this.arrays;
     return finiteBox({ x: log_xy[2 * frame], y: log_xy[2 * frame + 1], yaw: log_yaw[frame], length, width });
   }
 
-  /** @param {number} frame @returns {Box[]} agents of the log that the simulation has elsewhere */
+  /** @param {number} frame @returns {Box[]} logged agents that are elsewhere in the simulation */
   agentGhosts(frame) {
     const { ghost_starts, ghost_xy, ghost_yaw, ghost_extent } = this.arrays;
     const boxes = [];
@@ -50,7 +50,7 @@ export class DriveModel {
     return /** @type {Record<string, Float32Array>} */ (/** @type {unknown} */ (this.arrays))[key];
   }
 
-  /** @param {string} key of a curve, or log_speed @returns {(number | null)[]} null where there is no value, (F,) */
+  /** @param {string} key of a curve, or log_speed @returns {(number | null)[]} null for no value, (F,) */
   curve(key) {
     return Array.from(this.valuesOf(key), (value) => (Number.isFinite(value) ? value : null));
   }
@@ -61,9 +61,9 @@ export class DriveModel {
   }
 
   /**
-   * The failure after the one that was played last, or before it; behind the last comes the first.
+   * Return the failure after or before the last played one, in cyclic order.
    * @param {number} by 1 or -1
-   * @returns {number | null} its number; null where there is none
+   * @returns {number | null} its index; null for none
    */
   nextFailure(by) {
     const { length } = this.failures;
@@ -73,7 +73,7 @@ export class DriveModel {
   }
 }
 
-/** @param {Omit<Box, "track" | "row">} box @returns {Box | null} null where a number is not known */
+/** @param {Omit<Box, "track" | "row">} box @returns {Box | null} null if a number is unknown */
 function finiteBox(box) {
   return Object.values(box).every(Number.isFinite) ? { track: -2, row: -1, ...box } : null;
 }

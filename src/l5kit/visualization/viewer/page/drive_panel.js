@@ -1,5 +1,5 @@
 // @ts-check
-/** The score of the drive that is open: its metrics as a table, and its failures, each of which can be played. */
+/** The score of the open drive: a table of its metrics, and its failures, each of which can be played. */
 
 import { byId, make, onPress, setText } from "l5kit/dom";
 import { colorOf, describe } from "l5kit/failures";
@@ -7,13 +7,13 @@ import { quantity, withoutMap } from "l5kit/format";
 
 /** @typedef {import("l5kit/drive_model").DriveModel} DriveModel */
 
-/** The panel; hidden where the dataset is no simulation. */
+/** The panel; hidden if the dataset is not a simulation. */
 export class DrivePanel {
   /** @param {(failure: number) => void} onPlay */
   constructor(onPlay) {
     this.onPlay = onPlay;
     this.section = byId("drive-panel");
-    this.score = byId("scene-score"); // for where there is no room for the panel
+    this.score = byId("scene-score"); // shown when there is no room for the panel
     this.title = make("h2", { "data-testid": "drive-score" });
     this.about = make("p", { class: "hint" });
     this.metrics = make("tbody");

@@ -1,5 +1,5 @@
 // @ts-check
-/** The drive of the scene that is open, wherever it shows: picture, marks, curves and panel. */
+/** The drive of the open scene in all parts of the page: view, marks, curves and panel. */
 
 import { byId } from "l5kit/dom";
 import { DriveCurves } from "l5kit/drive_curves";
@@ -10,12 +10,12 @@ import { frameBefore } from "l5kit/failures";
 
 /** @typedef {import("l5kit/playback").Playback} Playback */
 
-/** Shows one drive after the other; nothing where there is none. */
+/** Shows the drive of the current scene, if any. */
 export class DriveView {
   /**
    * @param {Playback} playback
    * @param {object} hooks
-   * @param {(drive: DriveModel | null) => void} hooks.onDrive the picture has another drive
+   * @param {(drive: DriveModel | null) => void} hooks.onDrive called when the drive has changed
    * @param {() => import("l5kit/theme").Theme} hooks.theme
    */
   constructor(playback, { onDrive, theme }) {
@@ -28,7 +28,7 @@ export class DriveView {
     this.panel = new DrivePanel(onPlay);
   }
 
-  /** @param {import("l5kit/unpack").PackedDrive | null} packed of the scene that the clock runs through */
+  /** @param {import("l5kit/unpack").PackedDrive | null} packed of the scene of the clock */
   setDrive(packed) {
     this.model = packed && new DriveModel(packed);
     const { time_s } = this.playback;
@@ -38,7 +38,7 @@ export class DriveView {
     showMarks(byId("failure-marks"), this.model, time_s, (failure) => this.play(failure));
   }
 
-  /** Play a failure from two seconds before. @param {number} number */
+  /** Play a failure, starting two seconds before it. @param {number} number */
   play(number) {
     const failure = this.model?.failures[number];
     if (!this.model || !failure) return;
@@ -48,7 +48,7 @@ export class DriveView {
     this.playback.play();
   }
 
-  /** Play the next failure, or the one before. @param {number} by 1 or -1 */
+  /** Play the next or the previous failure. @param {number} by 1 or -1 */
   playNext(by) {
     const next = this.model?.nextFailure(by) ?? null;
     if (next !== null) this.play(next);

@@ -1,15 +1,15 @@
 // @ts-check
-/** Marks of failures under the slider: one for each, as long as it lasts; a press plays it. */
+/** Marks of failures below the slider, as long as the failures; a press plays one. */
 
 import { make, onPress } from "l5kit/dom";
 import { colorOf, describe, rowsOfMarks } from "l5kit/failures";
 
-const LEAST_SHARE = 0.022; // of the slider that a mark is wide at least
+const LEAST_SHARE = 0.022; // smallest width of a mark, as a share of the slider
 const ROW_PX = 10;
 
 /**
  * Show the failures of a drive.
- * @param {HTMLElement} place under the slider
+ * @param {HTMLElement} place below the slider
  * @param {import("l5kit/drive_model").DriveModel | null} drive null: none
  * @param {ArrayLike<number>} time_s (F,)
  * @param {(failure: number) => void} onPlay

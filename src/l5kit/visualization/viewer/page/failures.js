@@ -1,14 +1,14 @@
 // @ts-check
-/** Failures of a drive: their names and colours, where they are marked, and from which frame they are played. */
+/** Failures of a drive: names, colours, positions of marks, and first frames of playback. */
 
 import { quantity } from "l5kit/format";
 import { frameAt } from "l5kit/playback";
 
 /** @typedef {import("l5kit/unpack").Failure} Failure */
 
-export const BEFORE_S = 2; // a failure is played from so long before it
+export const BEFORE_S = 2; // playback starts this long before a failure
 
-/** Tone of each kind. */
+/** Colour of each kind. */
 const COLORS = new Map([
   ["collision_at_fault", "#D8392F"],
   ["collision", "#E58A1F"],
@@ -19,7 +19,7 @@ const COLORS = new Map([
   ["speeding", "#1F77B4"],
   ["comfort", "#6B7785"],
 ]);
-const COLOR_OF_OTHERS = "#3D5A80"; // of metrics that somebody has added
+const COLOR_OF_OTHERS = "#3D5A80"; // colour of custom metrics
 
 /** @param {Failure} failure @returns {string} */
 export function colorOf({ kind }) {
@@ -34,15 +34,15 @@ export function describe(failure, time_s) {
   return `${failure.name}${whom}, ${quantity(time_s[first], 1)}${until} s`;
 }
 
-/** @param {Failure} failure @param {ArrayLike<number>} time_s never falling @returns {number} frame it is played from */
+/** @param {Failure} failure @param {ArrayLike<number>} time_s non-decreasing @returns {number} first frame of playback */
 export function frameBefore({ first_frame: first }, time_s) {
   return time_s[first] <= BEFORE_S ? 0 : frameAt(time_s, time_s[first] - BEFORE_S + 1e-6);
 }
 
 /**
- * Rows of marks in which none lies over another, as few as they need.
+ * Assign marks to as few rows as possible, without overlaps.
  * @param {Failure[]} failures by first frame
- * @param {number} least_frames what a mark is wide at least
+ * @param {number} least_frames smallest width of a mark
  * @returns {number[]} row of each
  */
 export function rowsOfMarks(failures, least_frames) {

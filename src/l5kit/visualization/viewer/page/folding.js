@@ -1,14 +1,14 @@
 // @ts-check
-/** A section that can be folded away: in a low window it begins folded, until somebody decides. */
+/** A section that can be folded; in low windows it starts folded. */
 
 import { icon, make, onPress } from "l5kit/dom";
 
 const LOW = "(max-height: 719px)";
 
 /**
- * A button that folds a section, which gets `data-folded`.
+ * Create a button that folds a section by its `data-folded`.
  * @param {HTMLElement} section
- * @param {string} name of what it holds, such as "Curves"
+ * @param {string} name of its contents, such as "Curves"
  * @returns {HTMLElement}
  */
 export function foldButton(section, name) {

@@ -1,5 +1,5 @@
 // @ts-check
-/** Numbers, times and names as people read them. */
+/** Formatting of numbers, times and names for display. */
 
 const GROUPED = new Intl.NumberFormat("en-US");
 const NOT_KNOWN = "\u2013";
@@ -16,9 +16,9 @@ export function counted(number, noun) {
 
 /**
  * @param {number | null | undefined} value
- * @param {number} digits after the point
+ * @param {number} digits decimal places
  * @param {string} [unit]
- * @returns {string} such as "7.31 m/s"; a dash where the value is not a finite number
+ * @returns {string} such as "7.31 m/s"; a dash if the value is not finite
  */
 export function quantity(value, digits, unit = "") {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOT_KNOWN;
@@ -29,17 +29,17 @@ export function quantity(value, digits, unit = "") {
 
 /**
  * @param {Record<string, number | null> | null | undefined} metrics of a drive, or their means
- * @returns {string} what stands behind a score that lacks the metrics that need a map
+ * @returns {string} suffix of a score without the metrics that need a map
  */
 export function withoutMap(metrics) {
-  const isKnown = metrics && metrics.time_to_collision !== null; // as it is for each scene that has a score
+  const isKnown = metrics && metrics.time_to_collision !== null; // known for every scene with a score
   return isKnown && metrics.drivable_area_compliance === null ? " without a map" : "";
 }
 
 /** @param {number} radians @returns {string} such as "-90.0°", within (-180, 180] */
 export function angle(radians) {
   if (!Number.isFinite(radians)) return NOT_KNOWN;
-  const degrees = Math.round((radians * 1800) / Math.PI) / 10; // as shown: what rounds to -180 is 180
+  const degrees = Math.round((radians * 1800) / Math.PI) / 10; // rounded for display; -180 becomes 180
   const wrapped = degrees - 360 * Math.ceil((degrees - 180) / 360);
   return `${quantity(wrapped, 1)}\u00b0`;
 }
@@ -60,7 +60,7 @@ export function className(label) {
     .toLowerCase();
 }
 
-/** @param {string} nanoseconds since 1970, decimal @returns {string} in UTC; empty where it is none */
+/** @param {string} nanoseconds since 1970, decimal @returns {string} in UTC; empty if invalid */
 export function clockTime(nanoseconds) {
   if (!/^\d{1,19}$/.test(nanoseconds)) return "";
   const date = new Date(Number(BigInt(nanoseconds) / 1000000n));
@@ -68,7 +68,7 @@ export function clockTime(nanoseconds) {
   return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-/** @param {unknown} error that was caught @returns {string} its text */
+/** @param {unknown} error a caught error @returns {string} its text */
 export function messageOf(error) {
   return error instanceof Error ? error.message : String(error);
 }

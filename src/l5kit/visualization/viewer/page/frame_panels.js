@@ -1,5 +1,5 @@
 // @ts-check
-/** What is told of the frame around the picture: slider and time, the agent, all agents, the sample. */
+/** Panels of the current frame: slider and time, the selected agent, all agents, the sample. */
 
 import { AgentList } from "l5kit/agent_list";
 import { AgentPanel } from "l5kit/agent_panel";
@@ -13,17 +13,17 @@ import { EGO_TRACK } from "l5kit/tracks";
 /** @typedef {import("l5kit/playback").Playback} Playback */
 /** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
 
-const TIME_EVERY_MS = 100; // while it plays, slider and time change at most so often
+const TIME_EVERY_MS = 100; // least interval between updates of slider and time while playing
 const PANEL_EVERY_MS = 200; // the panel of the agent
 const LIST_EVERY_MS = 1000; // the list of agents
 
-/** All of these; while it plays they change now and then, since drawing comes first. */
+/** All panels of the frame; while playing they are updated at intervals, since drawing has priority. */
 export class FramePanels {
   /**
    * @param {Playback} playback
    * @param {object} hooks
    * @param {(track: number | null) => void} hooks.onSelect
-   * @param {() => void} hooks.onFollow follow the selected agent, or no longer
+   * @param {() => void} hooks.onFollow called to follow the selected agent, or to stop following
    * @param {(drive: import("l5kit/drive_model").DriveModel | null) => void} hooks.onDrive
    * @param {(predictions: import("l5kit/predictions").PredictionModel | null) => void} hooks.onPredictions
    * @param {() => import("l5kit/theme").Theme} hooks.theme
@@ -55,7 +55,7 @@ export class FramePanels {
     this.sample = new SamplePanel(samples, hasMap);
   }
 
-  /** @param {SceneModel} model a scene of which nothing is selected */
+  /** @param {SceneModel} model a scene without a selection */
   setScene(model) {
     this.hold(model);
     this.player.setScene();
@@ -71,18 +71,18 @@ export class FramePanels {
     this.sample?.show(null, false);
   }
 
-  /** Show no sample while another scene is on its way. */
+  /** Hide the sample while another scene is loading. */
   leaveScene() {
     this.model = null;
     this.sample?.show(null, false);
   }
 
-  /** @param {import("l5kit/unpack").PackedDrive | null} drive of the scene that is shown */
+  /** @param {import("l5kit/unpack").PackedDrive | null} drive of the current scene */
   setDrive(drive) {
     this.drive.setDrive(drive);
   }
 
-  /** @param {import("l5kit/unpack").PackedPredictions | null} predictions of the scene that is shown */
+  /** @param {import("l5kit/unpack").PackedPredictions | null} predictions of the current scene */
   setPredictions(predictions) {
     this.predictions.setPredictions(predictions, this.model);
   }
@@ -110,7 +110,7 @@ export class FramePanels {
     else this.showNow();
   }
 
-  /** It plays, or no longer. */
+  /** Playback has started or stopped. */
   showState() {
     this.player.showState();
     if (this.playback.playing) this.showSample();
@@ -139,7 +139,7 @@ export class FramePanels {
   }
 
   /**
-   * Do something after a while, unless it is due already.
+   * Schedule an action, unless it is scheduled already.
    * @param {"time" | "panel" | "list"} name
    * @param {number} after_ms
    * @param {() => void} action

@@ -1,10 +1,10 @@
 // @ts-check
-/** Names and figures at the head of the page and of the player: of the dataset, and of the scene. */
+/** Headings of the page and of the player: names and figures of the dataset, and of the scene. */
 
 import { byId, setText } from "l5kit/dom";
 import { clockTime, counted, quantity, withoutMap } from "l5kit/format";
 
-/** @param {import("l5kit/source").Dataset} dataset @param {boolean} exported whether the page holds one scene of it */
+/** @param {import("l5kit/source").Dataset} dataset @param {boolean} exported whether the page has a single scene of it */
 export function showDataset(dataset, exported) {
   const name = byId("dataset-name");
   setText(name, dataset.name);

@@ -1,25 +1,25 @@
 // @ts-check
-/** Curves of two drives of a scene over one axis of time, which begins with the first drive. */
+/** Curves of two drives of a scene on one time axis, which starts with the first drive. */
 
 /** @typedef {import("l5kit/unpack").Curve} Curve */
 /**
- * @typedef {object} ToldDrive the drive of a page, as it tells the page around it
+ * @typedef {object} ToldDrive the drive of a page, as reported to its parent page
  * @property {string} name of its dataset
- * @property {number | string} source the scene, by its number in the log
+ * @property {number | string} source the scene, by its index in the log
  * @property {string} start_time_ns of its first frame, since 1970, decimal
  * @property {number[]} time_s since that frame, (F,)
- * @property {Curve[]} curves what is measured
+ * @property {Curve[]} curves the curves
  * @property {Record<string, (number | null)[]>} values of each curve by key, and `log_speed`, (F,)
  */
 /** @typedef {{name: string, kind: "first" | "second" | "log", values: (number | null)[]}} JoinedLine */
 /** @typedef {{time_s: number[], curves: {curve: Curve, lines: JoinedLine[]}[]}} JoinedCurves */
 
 const LOG_SPEED = "log_speed";
-const PER_SECOND = 1000; // times that are as near are the same
+const PER_SECOND = 1000; // times are equal if they round to the same millisecond
 
 /**
- * @param {(ToldDrive | null)[]} drives of the two pages; null where a page shows a log
- * @returns {JoinedCurves | null} null where there is no drive, or they are of different scenes
+ * @param {(ToldDrive | null)[]} drives of the two pages; null if a page shows a log
+ * @returns {JoinedCurves | null} null if there is no drive, or the drives are of different scenes
  */
 export function joinCurves(drives) {
   const known = drives.filter((drive) => drive !== null);
@@ -45,7 +45,7 @@ export function joinCurves(drives) {
 }
 
 /**
- * How much later a drive begins than another one; drives of other days begin together.
+ * Return how much later a drive starts than another one; drives of different days start together.
  * @param {{start_time_ns: string, time_s: number[]}} drive
  * @param {{start_time_ns: string}} other
  * @returns {number} seconds

@@ -1,5 +1,5 @@
 // @ts-check
-/** Which key does what. */
+/** Key bindings of the player. */
 
 /** @typedef {import("l5kit/keys").Binding} Binding */
 /** @typedef {import("l5kit/playback").Playback} Playback */
@@ -11,12 +11,12 @@ const SHIFT_FRAMES = 10; // a step with Shift
  * @param {object} parts
  * @param {Pick<Playback, "toggle" | "step" | "seek">} parts.playback
  * @param {Pick<ViewControl, "zoomIn" | "zoomOut" | "fit" | "toggleFollow" | "toggleDrawn">} parts.view
- * @param {((by: number) => void) | null} parts.playFailure play the next failure or the one before; null: no simulation
- * @param {((by: number) => void) | null} parts.openNeighbour null where there is one scene
+ * @param {((by: number) => void) | null} parts.playFailure play the next or previous failure; null without a simulation
+ * @param {((by: number) => void) | null} parts.openNeighbour null for a single scene
  * @param {boolean} [parts.isPredicted] whether there are predictions
- * @param {() => void} parts.measure start or stop to measure
- * @param {(() => void) | null} parts.toggleAerial null where there is no aerial picture
- * @param {() => void} parts.leave close what is open, else select nothing
+ * @param {() => void} parts.measure start or stop measuring
+ * @param {(() => void) | null} parts.toggleAerial null without an aerial picture
+ * @param {() => void} parts.leave close the topmost panel, else clear the selection
  * @returns {Binding[]}
  */
 export function keyBindings({

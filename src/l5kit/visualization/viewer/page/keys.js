@@ -1,5 +1,5 @@
 // @ts-check
-/** The keys of the player, and the dialog that lists them. */
+/** Keyboard handling of the player, and the dialog that lists the keys. */
 
 import { byId, elementById, make } from "l5kit/dom";
 
@@ -8,7 +8,7 @@ import { byId, elementById, make } from "l5kit/dom";
 /**
  * Listen to the keyboard. Fields and open dialogs keep their keys; space and Enter stay with a focused button.
  * @param {Binding[]} bindings `keys` are values of `KeyboardEvent.key`, letters in lower case
- * @param {() => void} [onShow] the dialog is about to cover the page
+ * @param {() => void} [onShow] called before the dialog covers the page
  */
 export function createKeys(bindings, onShow) {
   const dialog = elementById("keys", HTMLDialogElement);

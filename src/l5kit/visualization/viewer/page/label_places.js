@@ -1,27 +1,27 @@
 // @ts-check
-/** Where track ids stand beside boxes; of labels that would overlap only the more important one is shown. */
+/** Positions of track ids next to boxes; of overlapping labels, only the most important one is shown. */
 
 import { EGO_TRACK } from "l5kit/tracks";
 
-const FROM = 5; // CSS pixels per metre; from farther away only chosen agents have labels
-const GAP_PX = 9; // from the box to the middle of the text
+const FROM = 5; // CSS pixels per metre; at smaller scales only chosen agents have labels
+const GAP_PX = 9; // from the box to the centre of the text
 const DIGIT_PX = 7.2;
 const HEIGHT_PX = 14;
 
-/** @typedef {{track: number, name: string, x: number, y: number}} Label its middle in CSS pixels */
+/** @typedef {{track: number, name: string, x: number, y: number}} Label centre in CSS pixels */
 /**
  * @typedef {object} Labelled
  * @property {(x: number, y: number) => {x: number, y: number}} toPage CSS pixels of metres from the origin of the scene
  * @property {{scale: number, width: number, height: number}} view
  * @property {string[]} trackIds
- * @property {(number | null)[]} chosen tracks that have a label at any zoom, before all others
- * @property {boolean} all whether others have one
+ * @property {(number | null)[]} chosen tracks with a label at any zoom, before all others
+ * @property {boolean} all whether other tracks have labels
  */
 
 /**
  * @param {import("l5kit/boxes").Box[]} boxes metres from the origin of the scene
  * @param {Labelled} how
- * @returns {Label[]} within the view, none upon another
+ * @returns {Label[]} within the view, without overlaps
  */
 export function placeLabels(boxes, { toPage, view, trackIds, chosen, all }) {
   const dense = all && view.scale >= FROM;

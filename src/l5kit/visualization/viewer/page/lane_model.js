@@ -1,7 +1,7 @@
 // @ts-check
-/** What the map says of its lanes: ids, limits, lengths and where they lead. */
+/** Map data of lanes: ids, speed limits, lengths and connections. */
 
-/** @typedef {{number: number, id: string, isHere: boolean}} Neighbour isHere: the page has its outline */
+/** @typedef {{number: number, id: string, isHere: boolean}} Neighbour isHere: whether the page has its outline */
 
 const KMH = 3.6;
 
@@ -16,7 +16,7 @@ export class LaneModel {
     this.numbers = new Map(this.ids.slice(0, this.numLanes).map((id, number) => [id, number]));
   }
 
-  /** @param {string} id @returns {number | null} null where the page has no such lane */
+  /** @param {string} id @returns {number | null} null if the page has no such lane */
   numberOf(id) {
     return this.numbers.get(id) ?? null;
   }
@@ -39,7 +39,7 @@ export class LaneModel {
   }
 }
 
-/** @param {number} limit_mps NaN where it is not known @returns {string} */
+/** @param {number} limit_mps NaN if unknown @returns {string} */
 export function limitText(limit_mps) {
   if (!Number.isFinite(limit_mps)) return "unknown";
   return `${limit_mps.toFixed(1)} m/s (${Math.round(KMH * limit_mps)} km/h)`;

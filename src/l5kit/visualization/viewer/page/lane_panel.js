@@ -1,5 +1,5 @@
 // @ts-check
-/** What the map says of the chosen lane, and the colour of its light in the frame that is shown. */
+/** Map data of the selected lane, and the colour of its light in the current frame. */
 
 import { byId, icon, make, onPress, setText } from "l5kit/dom";
 import { quantity } from "l5kit/format";
@@ -8,11 +8,11 @@ import { limitText } from "l5kit/lane_model";
 const SIDES = /** @type {const} */ (["left", "right", "ahead", "behind"]);
 const SIDE_NAMES = { left: "Change to the left", right: "Change to the right", ahead: "Ahead", behind: "Behind" };
 
-/** The panel; hidden while no lane is chosen. */
+/** The panel; hidden while no lane is selected. */
 export class LanePanel {
   /**
    * @param {object} hooks
-   * @param {(lane: number) => void} hooks.onOpen a neighbour was pressed
+   * @param {(lane: number) => void} hooks.onOpen called when a neighbour is pressed
    * @param {() => void} hooks.onLeave
    */
   constructor({ onOpen, onLeave }) {
@@ -50,7 +50,7 @@ export class LanePanel {
     this.section.hidden = true;
   }
 
-  /** @param {string} text in place of what is not there, as while it is loaded */
+  /** @param {string} text placeholder, as while loading */
   showText(text) {
     this.section.hidden = false;
     setText(this.title, "Lane");

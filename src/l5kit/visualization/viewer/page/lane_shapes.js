@@ -1,5 +1,5 @@
 // @ts-check
-/** Shapes of lanes: which lie at a point, their midlines and bounds. Metres from the origin of the map. */
+/** Geometry of lanes: lanes at a point, midlines and borders. Metres from the origin of the map. */
 
 /** @typedef {Pick<import("l5kit/unpack").MapArrays, "lane_starts" | "lane_left_counts" | "lane_xy">} LaneOutlines */
 
@@ -9,7 +9,7 @@ const MIDLINE_POINTS = 24;
  * @param {LaneOutlines} arrays
  * @param {number} x
  * @param {number} y
- * @returns {number[]} the lanes that the point is in, that with the nearest midline first
+ * @returns {number[]} the lanes that contain the point, nearest midline first
  */
 export function lanesAt(arrays, x, y) {
   /** @type {{lane: number, away: number}[]} */

@@ -1,5 +1,5 @@
 // @ts-check
-/** The lane that is chosen: by a click, by the address or as a neighbour of another one. */
+/** The selected lane: by click, by address or as a neighbour of another lane. */
 
 import { LaneMark } from "l5kit/birdseye_lane";
 import { messageOf } from "l5kit/format";
@@ -10,21 +10,21 @@ import { LIGHT_COLORS } from "l5kit/palette";
 
 const LIGHT_NAMES = Object.keys(LIGHT_COLORS);
 
-/** Joins picture, panel and address for lanes. */
+/** Connects view, panel and address for lanes. */
 export class LaneView {
   /**
    * @param {import("l5kit/birdseye").Birdseye} birdseye
    * @param {object} hooks
    * @param {() => Promise<import("l5kit/unpack").PackedLanes>} hooks.load
-   * @param {() => void} hooks.onChange another lane, or none
-   * @param {(x: number, y: number) => void} hooks.onLook a place of the world to look at, which is out of the picture
-   * @param {(problem: string) => void} hooks.onProblem the address names a lane that is not there
+   * @param {() => void} hooks.onChange called when the lane has changed
+   * @param {(x: number, y: number) => void} hooks.onLook called with a world position outside the view to look at
+   * @param {(problem: string) => void} hooks.onProblem called when the lane of the address does not exist
    */
   constructor(birdseye, { load, onChange, onLook, onProblem }) {
     this.birdseye = birdseye;
     this.hooks = { load, onChange, onLook, onProblem };
     /** @type {string | null} */
-    this.id = null; // as the address has it
+    this.id = null; // as in the address
     /** @type {number | null} */
     this.lane = null;
     /** @type {Promise<LaneModel> | null} */
@@ -40,12 +40,12 @@ export class LaneView {
     });
   }
 
-  /** The map has come, or there is none. */
+  /** The map has been loaded, or there is none. */
   setMap() {
     this.mapIsHere(null);
   }
 
-  /** @returns {Promise<LaneModel>} asked for once; again after an error */
+  /** @returns {Promise<LaneModel>} loaded once; retried after an error */
   load() {
     this.loading ??= this.hooks
       .load()
@@ -60,7 +60,7 @@ export class LaneView {
     return this.loading;
   }
 
-  /** Choose the lane at a place; of several the next one at each click. @param {{x: number, y: number}} point CSS pixels */
+  /** Select the lane at a position, cycling through several. @param {{x: number, y: number}} point CSS pixels */
   pick(point) {
     const { map } = this.birdseye;
     if (!map) return;
@@ -70,7 +70,7 @@ export class LaneView {
     else void this.choose(found[(found.indexOf(this.lane ?? -1) + 1) % found.length]);
   }
 
-  /** @param {string} id of an address @param {{look?: boolean}} [how] look: bring it into the picture */
+  /** @param {string} id of an address @param {{look?: boolean}} [how] look: bring it into view */
   async open(id, { look = false } = {}) {
     if (id === this.id) return;
     this.leave();
@@ -114,7 +114,7 @@ export class LaneView {
     this.hooks.onChange();
   }
 
-  /** Let go of the lane. @returns {boolean} whether there was one */
+  /** Deselect the lane. @returns {boolean} whether there was one */
   leave() {
     const was = this.lane !== null || this.id !== null;
     this.lane = null;
@@ -125,12 +125,12 @@ export class LaneView {
     return was;
   }
 
-  /** Draw it, as after a change of the theme. */
+  /** Draw the lane, as after a change of the theme. */
   show() {
     this.mark.show(this.birdseye.map, this.lane);
   }
 
-  /** The light of the frame that is shown. */
+  /** Show the light in the current frame. */
   showFrame() {
     const { lanes, lane } = this;
     const { scene, frame } = this.birdseye;
@@ -143,7 +143,7 @@ export class LaneView {
     this.panel.showLight(text);
   }
 
-  /** Bring a lane into the picture, if it is not. @param {number} lane */
+  /** Bring a lane into view if it is outside. @param {number} lane */
   lookAt(lane) {
     const { map, view } = this.birdseye;
     if (!map) return;

@@ -1,5 +1,5 @@
 // @ts-check
-/** Which colour is which class, for the classes of the scene. */
+/** Legend of the colours, for the classes of the scene. */
 
 import { byId, make } from "l5kit/dom";
 import { className } from "l5kit/format";
@@ -7,8 +7,8 @@ import { classColor, EGO_COLOR } from "l5kit/palette";
 
 /**
  * @param {string[]} classes names such as "PERCEPTION_LABEL_CAR"
- * @param {import("l5kit/unpack").PackedDrive | null} drive null where the scene is none of a simulation
- * @param {string | null} [predicted] what is said of predictions; null: none
+ * @param {import("l5kit/unpack").PackedDrive | null} drive null if the scene is not simulated
+ * @param {string | null} [predicted] entry for predictions; null for none
  */
 export function showLegend(classes, drive, predicted = null) {
   const entries = [

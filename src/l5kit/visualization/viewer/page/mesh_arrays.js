@@ -1,15 +1,15 @@
 // @ts-check
-/** Filled polygons and lines as vertices and triangles for WebGL. No GPU here. */
+/** Filled polygons and lines as vertices and triangles for WebGL, without a GPU. */
 
 const LONGEST_MITER = 2;
-const LEAST_WIDTH_M = 1e-6; // the sign of the width tells the sides of a line apart
+const LEAST_WIDTH_M = 1e-6; // the sign of the width distinguishes the sides of a line
 
-/** Numbers of a vertex: x, y, offset x, offset y, width_m, least width_px, RGBA. */
+/** Words per vertex: x, y, offset x, offset y, width_m, least width_px, RGBA. */
 export const WORDS = 7;
 
 /** @typedef {{color: number, alpha?: number, endAlpha?: number, width_m: number, leastWidth_px?: number}} Stroke */
 
-/** Shapes in the order in which they were added; the arrays are longer than what is in use. */
+/** Shapes in the order of their addition; the arrays have spare capacity. */
 export class MeshArrays {
   constructor() {
     this.floats = new Float32Array(WORDS * 256);
@@ -35,7 +35,7 @@ export class MeshArrays {
    * @param {ArrayLike<number>} points x0, y0, x1, y1 ... of a polygon
    * @param {number} color
    * @param {number} alpha
-   * @param {number[]} triangles that fill it: numbers of points, three each
+   * @param {number[]} triangles that fill it: point indices, three each
    */
   addFill(points, color, alpha, triangles) {
     const first = this.numVertices;
@@ -103,7 +103,7 @@ export class MeshArrays {
     }
   }
 
-  /** Keep no more memory than the shapes need. */
+  /** Shrink the arrays to the shapes. */
   trim() {
     this.floats = this.floats.slice(0, WORDS * this.numVertices);
     this.words = new Uint32Array(this.floats.buffer);

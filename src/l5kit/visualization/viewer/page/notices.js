@@ -1,14 +1,14 @@
 // @ts-check
-/** Short lines above the player: notes of the dataset, values of the address that were left out. */
+/** Short messages above the player: notes of the dataset, ignored values of the address. */
 
 import { byId, icon, make } from "l5kit/dom";
 
 const SHOWN_MS = 12000;
 
 /**
- * Show a line; the same text is not shown twice at once.
+ * Show a message; identical messages are shown once.
  * @param {string} text
- * @param {{stays?: boolean}} [options] stays: until it is closed, else for some seconds
+ * @param {{stays?: boolean}} [options] stays: until it is closed, otherwise for a few seconds
  */
 export function notice(text, { stays = false } = {}) {
   const place = byId("notices");

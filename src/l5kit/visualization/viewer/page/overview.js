@@ -1,5 +1,5 @@
 // @ts-check
-/** The page of several planners: scenes in rows, planners in columns; a click plays a scene side by side. */
+/** The overview page of several planners: scenes in rows, planners in columns; a click plays a scene side by side. */
 
 import { byId, elementById, make, onPress, setPressed, setText } from "l5kit/dom";
 import { counted, messageOf, quantity } from "l5kit/format";
@@ -17,7 +17,7 @@ let onlyDiffering = false;
 
 createTheme(() => {});
 
-/** @param {OverviewFacts} facts @returns {boolean} whether somebody asked for tags */
+/** @param {OverviewFacts} facts @returns {boolean} whether tags were requested */
 const hasTags = (facts) => facts.scenes.some(({ tags }) => tags.length > 0);
 
 /** @param {OverviewFacts} facts */
@@ -32,7 +32,7 @@ function showHeads(facts) {
 
 /**
  * @param {OverviewFacts} facts
- * @param {number | null} planner null for the numbers of the scenes
+ * @param {number | null} planner null for the scene column
  * @param {string} name
  * @param {string} mean
  * @param {string} [verdict]

@@ -1,13 +1,13 @@
 // @ts-check
-/** An overview of planners and scenes: which values are better than those of the reference, and orders of scenes. */
+/** Overview of planners and scenes: gains over the reference, and orders of scenes. */
 
 /** @typedef {{scene: number, places: number[], values: (number | null)[], failures: string[], tags: string[]}} OverviewScene */
 /**
  * @typedef {object} OverviewFacts
- * @property {string} label what the values are
+ * @property {string} label name of the values
  * @property {number} digits
  * @property {boolean} low_is_better
- * @property {number} reference which planner others are compared with
+ * @property {number} reference planner that others are compared with
  * @property {{name: string, mean: string, verdict: string}[]} planners
  * @property {OverviewScene[]} scenes
  */
@@ -15,11 +15,11 @@
 const SAME = 1e-9;
 
 /**
- * How much better a planner is than the reference in a scene.
+ * Return by how much a planner is better than the reference in a scene.
  * @param {OverviewFacts} facts
  * @param {OverviewScene} scene
  * @param {number} planner
- * @returns {number} 0 where a value is missing
+ * @returns {number} 0 if a value is missing
  */
 export function gainOf({ low_is_better, reference }, { values }, planner) {
   const [value, other] = [values[planner], values[reference]];
@@ -34,7 +34,7 @@ export function differs(facts, scene) {
 }
 
 /**
- * The planner that is played beside another one: the reference, and beside that the one that differs most.
+ * Return the planner to play next to another one: the reference, or, for the reference, the one that differs most.
  * @param {OverviewFacts} facts
  * @param {OverviewScene} scene
  * @param {number} planner
@@ -48,7 +48,7 @@ export function partnerOf(facts, scene, planner) {
 }
 
 /**
- * Where two drives of a scene play side by side, the reference on the left.
+ * Return the page where two drives of a scene play side by side, the reference on the left.
  * @param {OverviewFacts} facts
  * @param {OverviewScene} scene
  * @param {number} planner
@@ -60,7 +60,7 @@ export function addressOf(facts, scene, planner) {
   return `beside?left=planner-${left}&right=planner-${right}#scene=${scene.places[left]}`;
 }
 
-/** @typedef {{planner: number | null, falls: boolean}} Order by the gain of a planner (the value of the reference), or by number */
+/** @typedef {{planner: number | null, falls: boolean}} Order by the gain of a planner (for the reference, its value), or by scene */
 
 /**
  * @param {OverviewFacts} facts

@@ -1,9 +1,9 @@
 // @ts-check
-/** Batches of filled polygons and lines where there is no WebGL: the same shapes through the 2D canvas of PixiJS. */
+/** Batches of filled polygons and lines without WebGL: the same shapes on the 2D canvas of PixiJS. */
 
 import { CanvasRenderer, Container, Graphics } from "pixi.js";
 
-const WIDTHS_HOLD_FOR = 1.25; // lines are built anew when the scale has changed by this factor
+const WIDTHS_HOLD_FOR = 1.25; // lines are rebuilt when the scale has changed by this factor
 
 /** A renderer on a 2D canvas with the look of its batches. */
 export class CanvasPainter {
@@ -19,7 +19,7 @@ export class CanvasPainter {
     this.renderer = renderer;
   }
 
-  /** @returns {CanvasFrame} what batches around one origin share */
+  /** @returns {CanvasFrame} shared by batches with one origin */
   frame() {
     return new CanvasFrame();
   }
@@ -47,7 +47,7 @@ export class CanvasFrame {
   }
 }
 
-/** Shapes that are drawn together; `node` stands in the tree of what is drawn. */
+/** Shapes that are drawn together; `node` is in the scene graph. */
 export class CanvasBatch {
   /** @param {CanvasFrame} frame */
   constructor(frame) {
@@ -57,7 +57,7 @@ export class CanvasBatch {
     this.node.addChild(this.graphics);
     /** @type {((graphics: Graphics, scale: number) => void)[]} */
     this.shapes = [];
-    this.scale = 0; // that the lines are built for, 0: they are not
+    this.scale = 0; // of the built lines, 0 for none
   }
 
   clear() {

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * Batches of filled polygons and lines for WebGL: one draw call each, in the order in which the shapes were added.
- * Widths of lines are in metres with a least width in pixels, so lines stay visible when zoomed out without being built
- * anew. Edges of lines are smoothed in the shader, which costs far less than multisampling does without a GPU.
+ * Batches of filled polygons and lines for WebGL: one draw call each, in the order of the shapes.
+ * Widths of lines are in metres with a minimum in pixels, so that lines stay visible when zoomed out without rebuilding.
+ * Edges of lines are antialiased in the shader, which without a GPU is far cheaper than multisampling.
  */
 
 import { MeshArrays, WORDS } from "l5kit/mesh_arrays";
@@ -40,7 +40,7 @@ void main() {
 
 /**
  * @typedef {object} View
- * @property {number} x of the middle, metres from the origin
+ * @property {number} x of the centre, metres from the origin
  * @property {number} y
  * @property {number} scale CSS pixels per metre
  * @property {number} width CSS pixels
@@ -57,7 +57,7 @@ void main() {
  * @property {number} backgroundAlpha
  * @property {boolean} preserveDrawingBuffer
  */
-/** @typedef {WebglPainter | import("l5kit/paint_canvas").CanvasPainter} Painter the two kinds have the same methods */
+/** @typedef {WebglPainter | import("l5kit/paint_canvas").CanvasPainter} Painter both kinds have the same methods */
 /** @typedef {WebglFrame | import("l5kit/paint_canvas").CanvasFrame} Frame */
 /** @typedef {WebglBatch | import("l5kit/paint_canvas").CanvasBatch} Batch */
 
@@ -73,11 +73,11 @@ export class WebglPainter {
   /** @param {WebGLRenderer<HTMLCanvasElement>} renderer ready to draw */
   constructor(renderer) {
     this.renderer = renderer;
-    this.renderer.limits.maxBatchableTextures = 1; // a choice among textures for each pixel is slow without a GPU
+    this.renderer.limits.maxBatchableTextures = 1; // selecting textures per pixel is slow without a GPU
     this.program = GlProgram.from({ vertex: VERTEX, fragment: FRAGMENT, name: "birdseye" });
   }
 
-  /** @returns {WebglFrame} what batches around one origin share */
+  /** @returns {WebglFrame} shared by batches with one origin */
   frame() {
     return new WebglFrame(this.program);
   }
@@ -110,7 +110,7 @@ export class WebglFrame {
   }
 }
 
-/** Shapes that are drawn together; `node` stands in the tree of what is drawn. */
+/** Shapes that are drawn together; `node` is in the scene graph. */
 export class WebglBatch {
   /** @param {Shader} shader */
   constructor(shader) {
@@ -156,7 +156,7 @@ export class WebglBatch {
     this.mesh.line(points, stroke, closed);
   }
 
-  /** Hand the shapes over to the GPU. */
+  /** Upload the shapes to the GPU. */
   commit() {
     const { floats, indices, numVertices, numIndices } = this.mesh;
     this.vertexBuffer.setDataWithSize(floats, WORDS * numVertices, true);
@@ -165,7 +165,7 @@ export class WebglBatch {
     this.node.visible = numIndices > 0;
   }
 
-  /** Keep no more memory than the shapes need, for what is never changed. */
+  /** Shrink the arrays to the shapes, for batches that never change. */
   seal() {
     this.mesh.trim();
     this.commit();

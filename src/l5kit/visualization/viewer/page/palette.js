@@ -1,7 +1,7 @@
 // @ts-check
-/** Colours of what the bird's-eye view draws, as 0xRRGGBB or CSS hex; pictures have the same (birdseye/tones.py). */
+/** Colours of the bird's-eye view, as 0xRRGGBB or CSS hex; pictures have the same (birdseye/tones.py). */
 
-/** Tones of agents by their most probable class; car, cyclist and pedestrian as in other pictures of scenes. */
+/** Colours of agents by their most probable class; car, cyclist and pedestrian as in other pictures of scenes. */
 export const CLASS_COLORS = {
   PERCEPTION_LABEL_NOT_SET: "#8A929C",
   PERCEPTION_LABEL_UNKNOWN: "#8A929C",
@@ -29,10 +29,10 @@ export function classColor(label) {
     : CLASS_COLORS.PERCEPTION_LABEL_UNKNOWN;
 }
 
-/** Tones of lanes by the colour of their light, in the order of `light_colors` of a scene. */
+/** Colours of lanes by their light, in the order of `light_colors` of a scene. */
 export const LIGHT_COLORS = { green: "#00A88F", yellow: "#F2C230", red: "#E02D3C" };
 
-/** The AV, its box and trajectory. */
+/** Box and trajectory of the AV. */
 export const EGO_COLOR = "#D8392F";
 
 const LIGHT = {

@@ -1,19 +1,19 @@
 // @ts-check
-/** Where an address leads in this dataset; what it names and is not here becomes a problem to tell. */
+/** Resolution of an address in this dataset; references to missing things become problems to report. */
 
 import { AV } from "l5kit/address";
 import { EGO_TRACK } from "l5kit/tracks";
 
 /** @typedef {import("l5kit/address").Place} Place */
-/** @typedef {{only: number | null, numScenes: number}} Holdings `only`: the scene of an exported file */
+/** @typedef {{only: number | null, numScenes: number}} Holdings `only`: the only scene of an exported file */
 
 /**
- * The scene to start with: that of the address, else the first that can be read.
+ * Return the scene to start with: that of the address, else the first readable one.
  * @param {Place} place
  * @param {Holdings} holdings
  * @param {(scene: number) => boolean} isReadable
- * @param {number[] | null} [listed] the scenes in the order of the list, if that is known
- * @returns {{scene: number | null, problems: string[]}} scene: null where there is none
+ * @param {number[] | null} [listed] the scenes in the order of the list, if known
+ * @returns {{scene: number | null, problems: string[]}} scene: null for none
  */
 export function firstScene(place, { only, numScenes }, isReadable, listed = null) {
   const problems = sceneProblems(place, { only, numScenes });
@@ -28,7 +28,7 @@ export function firstScene(place, { only, numScenes }, isReadable, listed = null
 /**
  * @param {Place} place
  * @param {Holdings} holdings
- * @returns {string[]} none where its scene is here, or it names none
+ * @returns {string[]} empty if its scene exists, or it has none
  */
 export function sceneProblems({ scene }, { only, numScenes }) {
   if (scene === undefined) return [];
@@ -37,10 +37,10 @@ export function sceneProblems({ scene }, { only, numScenes }) {
 }
 
 /**
- * Frame and track of an address within the scene that is open.
+ * Return frame and track of an address in the open scene.
  * @param {Place} place
  * @param {{facts: {scene_index: number}, numFrames: number, trackOf: (id: string) => number | null}} model
- * @returns {{frame: number | undefined, track: number | null, problems: string[]}} frame: undefined where it stays
+ * @returns {{frame: number | undefined, track: number | null, problems: string[]}} frame: undefined if it stays
  */
 export function placeInScene(place, model) {
   const { facts, numFrames } = model;

@@ -1,16 +1,16 @@
 // @ts-check
-/** The clock of the player: which frame is due. It skips frames when drawing is slow and never queues them. */
+/** The clock of the player, which selects the frame; it skips frames when drawing is slow, and never queues them. */
 
-const LONGEST_STEP_S = 1; // after a pause of the page (a hidden tab) playback goes on where it was
+const LONGEST_STEP_S = 1; // after a pause of the page (a hidden tab), playback resumes where it was
 
 export const SPEEDS = [0.25, 0.5, 1, 2, 4, 8];
 
-/** Plays the frames of one scene after another in real time. */
+/** Plays the frames of a scene in real time. */
 export class Playback {
   /**
    * @param {object} hooks
-   * @param {(frame: number) => void} hooks.onFrame the frame to show has changed
-   * @param {() => void} hooks.onState playing, speed or loop has changed
+   * @param {(frame: number) => void} hooks.onFrame called when the frame has changed
+   * @param {() => void} hooks.onState called when playing, speed or loop has changed
    */
   constructor({ onFrame, onState }) {
     this.onFrame = onFrame;
@@ -25,7 +25,7 @@ export class Playback {
     this.clock_s = 0;
     this.lastTick_ms = 0;
     this.request = 0;
-    this.isMirror = false; // whether another clock runs in its place
+    this.isMirror = false; // whether it follows another clock
   }
 
   /** @returns {number} */
@@ -34,9 +34,9 @@ export class Playback {
   }
 
   /**
-   * Hold another scene, at its first frame, paused.
-   * @param {Float64Array} time_s seconds since the first frame, never falling, (F,)
-   * @param {number} duration_s until the end of the last frame
+   * Load another scene, paused at its first frame.
+   * @param {Float64Array} time_s seconds since the first frame, non-decreasing, (F,)
+   * @param {number} duration_s to the end of the last frame
    */
   setTimes(time_s, duration_s) {
     this.pause();
@@ -46,7 +46,7 @@ export class Playback {
     this.clock_s = 0;
   }
 
-  /** Play from here; from the start where the last frame is shown. */
+  /** Play from here, or from the start if the last frame is shown. */
   play() {
     if (this.playing || this.numFrames < 2) return;
     if (this.frame === this.numFrames - 1) this.seek(0);
@@ -56,7 +56,7 @@ export class Playback {
     this.onState();
   }
 
-  /** Stay at the frame that is shown. */
+  /** Pause at the current frame. */
   pause() {
     if (!this.playing) return;
     this.playing = false;
@@ -64,13 +64,13 @@ export class Playback {
     this.onState();
   }
 
-  /** Play when paused, pause when playing. */
+  /** Toggle playing. */
   toggle() {
     if (this.playing) this.pause();
     else this.play();
   }
 
-  /** @param {number} frame the nearest frame that exists is shown */
+  /** @param {number} frame clamped to the scene */
   seek(frame) {
     if (!this.numFrames) return;
     const due = Math.min(Math.max(Math.round(frame), 0), this.numFrames - 1);
@@ -78,7 +78,7 @@ export class Playback {
     this.show(due);
   }
 
-  /** Pause, then go some frames on. @param {number} frames negative: back */
+  /** Pause, then step by some frames. @param {number} frames negative for back */
   step(frames) {
     this.pause();
     this.seek(this.frame + frames);
@@ -90,14 +90,14 @@ export class Playback {
     this.onState();
   }
 
-  /** @param {boolean} loop whether the end is followed by the start */
+  /** @param {boolean} loop whether playback restarts at the end */
   setLoop(loop) {
     this.loop = loop;
     this.onState();
   }
 
   /**
-   * Show what another clock shows, which runs in the place of this one.
+   * Follow another clock, which runs instead of this one.
    * @param {{time_s: number, playing: boolean, speed: number, loop: boolean}} other
    */
   mirror({ time_s, playing, speed, loop }) {
@@ -112,7 +112,7 @@ export class Playback {
     if (isNew) this.onState();
   }
 
-  /** Run again, after another clock did. */
+  /** Run again, after following another clock. */
   lead() {
     if (!this.isMirror) return;
     this.isMirror = false;
@@ -142,10 +142,10 @@ export class Playback {
 }
 
 /**
- * The last frame whose time has come.
- * @param {ArrayLike<number>} time_s never falling, (F,)
+ * Return the last frame at or before a time.
+ * @param {ArrayLike<number>} time_s non-decreasing, (F,)
  * @param {number} clock_s
- * @returns {number} 0 where no time has come
+ * @returns {number} 0 before the first
  */
 export function frameAt(time_s, clock_s) {
   let low = 0;

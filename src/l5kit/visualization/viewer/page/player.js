@@ -1,5 +1,5 @@
 // @ts-check
-/** The controls under the picture: slider, buttons, speed, time. */
+/** Playback controls: slider, buttons, speed, time. */
 
 import { byId, elementById, make, onPress, setPressed, setText } from "l5kit/dom";
 import { quantity } from "l5kit/format";
@@ -8,7 +8,7 @@ import { SPEEDS } from "l5kit/playback";
 /** @typedef {import("l5kit/playback").Playback} Playback */
 
 /**
- * Wire the controls to the clock.
+ * Connect the controls to the clock.
  * @param {Playback} playback
  * @returns {{showFrame: () => void, showState: () => void, setScene: () => void}} to be called when the clock changes
  */

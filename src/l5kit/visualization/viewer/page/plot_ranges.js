@@ -1,7 +1,7 @@
 // @ts-check
-/** Ranges of the vertical axes of plots for the values that they show. */
+/** Ranges of the vertical axes of plots, from their values. */
 
-/** @param {number} _ @param {number} most @returns {[number, number]} from 0, so that standing looks like standing */
+/** @param {number} _ @param {number} most @returns {[number, number]} from 0, so that standstill is at the bottom */
 export function speedRange(_, most) {
   return [0, Math.max(1.1 * most, 2)];
 }
@@ -22,7 +22,7 @@ export function offRoadRange(_, most) {
   return [0, Math.max(1.1 * most, 0.55)];
 }
 
-/** @param {number} least @param {number} most @returns {[number, number]} with 0, and some room */
+/** @param {number} least @param {number} most @returns {[number, number]} including 0, with some margin */
 export function valueRange(least, most) {
   const spare = 0.1 * Math.max(most, 0) - 0.1 * Math.min(least, 0) || 1;
   return [Math.min(least, 0) - (least < 0 ? spare : 0), Math.max(most, 0) + (most > 0 || least >= 0 ? spare : 0)];

@@ -1,5 +1,5 @@
 // @ts-check
-/** Lines over the time of the scene, with a mark at the frame that is shown. */
+/** Plots over the time of the scene, with a mark at the current frame. */
 
 import { make, setText } from "l5kit/dom";
 import { quantity } from "l5kit/format";
@@ -14,8 +14,8 @@ const INK = {
   dark: { axis: "#a3adb9", grid: "#2d353f", line: "#7db4f0", second: "#ffa37a" },
 };
 
-/** @typedef {"first" | "second" | "log"} LineKind the one of the page, that of a page beside it, or that of the log, dashed */
-/** @typedef {{name: string, kind: LineKind, values: (number | null)[]}} OtherLine values (F,), null where there is none */
+/** @typedef {"first" | "second" | "log"} LineKind line of the page, of the page next to it, or of the log, dashed */
+/** @typedef {{name: string, kind: LineKind, values: (number | null)[]}} OtherLine values (F,), null for none */
 
 /** @param {LineKind} kind @param {Theme} theme @returns {string} the colour of a line */
 export function lineColor(kind, theme) {
@@ -23,15 +23,15 @@ export function lineColor(kind, theme) {
   return { first: ink.line, second: ink.second, log: ink.axis }[kind];
 }
 
-/** A line over time, or several, in its own element. */
+/** A plot of one or more lines over time, in its own element. */
 export class TimePlot {
   /**
    * @param {object} options
    * @param {string} options.name such as "Speed"
    * @param {string} options.unit such as "m/s"
-   * @param {number} options.digits of values after the point
+   * @param {number} options.digits decimal places of values
    * @param {(least: number, most: number) => [number, number]} options.range of the axis for this range of values
-   * @param {(frame: number) => void} options.onSeek a frame was clicked
+   * @param {(frame: number) => void} options.onSeek called when a frame is clicked
    * @param {() => Theme} options.theme
    * @param {number} [options.height_px]
    */
@@ -66,11 +66,11 @@ export class TimePlot {
   }
 
   /**
-   * Show another line.
+   * Show other lines.
    * @param {ArrayLike<number>} time_s (F,)
-   * @param {(number | null)[]} values (F,) null where there is none
-   * @param {{name?: string, kind?: LineKind, others?: OtherLine[], marks?: Mark[]}} [more] name: of the line, where
-   *   there are others
+   * @param {(number | null)[]} values (F,), null for none
+   * @param {{name?: string, kind?: LineKind, others?: OtherLine[], marks?: Mark[]}} [more] name: of the line, if there
+   *   are others
    */
   setData(time_s, values, { name = "", kind = "first", others = [], marks = [] } = {}) {
     this.time_s = time_s;
@@ -82,7 +82,7 @@ export class TimePlot {
     this.rebuild();
   }
 
-  /** Build the plot anew, as after a change of the theme. */
+  /** Rebuild the plot, as after a change of the theme. */
   rebuild() {
     this.plot?.destroy();
     this.plot = null;
@@ -95,7 +95,7 @@ export class TimePlot {
     this.showFrame(this.frame);
   }
 
-  /** Go where the pointer is, as long as it is pressed. @param {uPlot} plot */
+  /** Seek to the pointer while it is pressed. @param {uPlot} plot */
   listen(plot) {
     const { over } = plot;
     const seek = (/** @type {PointerEvent} */ event) => {
@@ -103,7 +103,7 @@ export class TimePlot {
       this.options.onSeek(plot.posToIdx(Math.min(Math.max(event.clientX - left, 0), width)));
     };
     over.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 || event.target !== over) return; // marks play
+      if (event.button !== 0 || event.target !== over) return; // presses on marks play failures
       over.setPointerCapture(event.pointerId);
       seek(event);
     });
@@ -117,7 +117,7 @@ export class TimePlot {
     return [Array.from(this.time_s), this.values, ...this.others.map(({ values }) => values)];
   }
 
-  /** @param {Mark} mark @returns {HTMLElement} for the pointer; the keyboard has the marks under the slider */
+  /** @param {Mark} mark @returns {HTMLElement} for the pointer; the keyboard uses the marks below the slider */
   markElement({ first, last, color, title, onPress }) {
     const { time_s } = this;
     const length_s = time_s[time_s.length - 1] - time_s[0] || 1;
@@ -178,27 +178,27 @@ export class TimePlot {
     return { stroke, ...style, points: { show: false }, spanGaps: false };
   }
 
-  /** @param {number} frame move the mark there */
+  /** @param {number} frame to which the mark moves */
   showFrame(frame) {
     this.frame = frame;
     this.showValue();
     this.markNow();
   }
 
-  /** Put the mark where the frame is; the scale is known once the plot has been drawn. */
+  /** Move the mark to the frame; the scale is known once the plot has been drawn. */
   markNow() {
     const left = this.plot?.valToPos(this.time_s[this.frame], "x") ?? NaN;
     if (Number.isFinite(left)) this.now.style.transform = `translateX(${Math.round(left)}px)`;
   }
 
-  /** The value under the pointer, else at the frame that is shown. */
+  /** Show the value under the pointer, else at the current frame. */
   showValue() {
     const { idx, left = -1 } = this.plot?.cursor ?? {};
     const hovers = typeof idx === "number" && left >= 0;
     const frame = hovers ? idx : this.frame;
     const time = hovers ? `${quantity(this.time_s[frame], 1)} s: ` : "";
     const shown = (/** @type {(number | null)[]} */ values) => quantity(values[frame], this.options.digits);
-    // two drives are told apart by their colours, and by their order
+    // two drives are distinguished by colour and order
     const others = this.others.map(({ kind, values }) =>
       kind === "log" ? `, log ${shown(values)}` : ` / ${shown(values)}`,
     );

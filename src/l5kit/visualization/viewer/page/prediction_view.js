@@ -1,5 +1,5 @@
 // @ts-check
-/** Predictions around the picture: the frames that have some, and how good that of the selected agent is. */
+/** Predictions outside of the view: a stripe of the frames that have some, and errors for the selected agent. */
 
 import { byId, make, setText } from "l5kit/dom";
 import { count, counted, percent, quantity } from "l5kit/format";
@@ -8,11 +8,11 @@ import { PredictionModel } from "l5kit/predictions";
 /** @typedef {import("l5kit/playback").Playback} Playback */
 /** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
 
-/** Shows the predictions of one scene after the other; nothing where there are none. */
+/** Shows the predictions of the current scene, if any. */
 export class PredictionView {
   /**
    * @param {Playback} playback
-   * @param {(predictions: PredictionModel | null) => void} onPredictions the picture has others
+   * @param {(predictions: PredictionModel | null) => void} onPredictions called when the predictions have changed
    */
   constructor(playback, onPredictions) {
     this.playback = playback;
@@ -21,7 +21,7 @@ export class PredictionView {
     this.model = null;
     /** @type {number | null} */
     this.track = null;
-    this.shown = ""; // what the panel tells of
+    this.shown = ""; // contents of the panel
     this.head = make("strong", { "data-testid": "prediction-head" });
     this.rows = make("tbody", {});
     const names = ["Confidence", "ADE", "FDE"].map((name) => make("th", { scope: "col" }, name));
@@ -34,7 +34,7 @@ export class PredictionView {
   }
 
   /**
-   * @param {import("l5kit/unpack").PackedPredictions | null} packed of the scene that the clock runs through
+   * @param {import("l5kit/unpack").PackedPredictions | null} packed of the scene of the clock
    * @param {SceneModel | null} scene
    */
   setPredictions(packed, scene) {
@@ -51,13 +51,13 @@ export class PredictionView {
     this.showFrame(this.playback.frame);
   }
 
-  /** @returns {number | null} the first frame with predictions, unless the scene begins with some */
+  /** @returns {number | null} the first frame with predictions, unless it is the first of the scene */
   firstFrame() {
     const [run] = this.model?.runs() ?? [];
     return run && run[0] > 0 ? run[0] : null;
   }
 
-  /** @returns {string | null} what the key of colours says; null without predictions */
+  /** @returns {string | null} entry of the legend; null without predictions */
   legend() {
     return this.model && `predicted (${counted(this.model.numPredictedFrames(), "frame")})`;
   }
@@ -83,7 +83,7 @@ export class PredictionView {
     this.stripe.replaceChildren(...marks);
   }
 
-  /** Go to the frame with predictions that is nearest to a click. @param {MouseEvent} event */
+  /** Seek to the frame with predictions nearest to a click. @param {MouseEvent} event */
   seekNear(event) {
     const { left, width } = this.stripe.getBoundingClientRect();
     const wanted = ((event.clientX - left) / Math.max(width, 1)) * ((this.model?.scene.numFrames ?? 1) - 1);

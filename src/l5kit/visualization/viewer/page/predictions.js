@@ -1,20 +1,20 @@
 // @ts-check
-/** Predictions of a scene as the page asks for them: the ways of a frame, and how far they are from what came to be. */
+/** Predictions of a scene: the paths of a frame, and their distances from the actual future. */
 
 import { EGO_TRACK } from "l5kit/tracks";
 
 /** @typedef {import("l5kit/scene_model").SceneModel} SceneModel */
 /**
- * @typedef {object} Mode one way that an agent may go
+ * @typedef {object} Mode a possible path of an agent
  * @property {number} confidence 0 to 1
- * @property {Float32Array} points x0, y0, x1, y1 ... in metres from the origin of the scene, one a frame
+ * @property {Float32Array} points x0, y0, x1, y1 ... in metres from the origin of the scene, one point per frame
  */
-/** @typedef {{confidence: number, ade: number, fde: number}} ModeError metres; NaN where nothing is known */
+/** @typedef {{confidence: number, ade: number, fde: number}} ModeError metres; NaN if unknown */
 /**
  * @typedef {object} Errors
- * @property {ModeError[]} modes the most probable first
- * @property {{ade: number, fde: number}} best the least of each
- * @property {number} numKnown steps that the log has the agent in
+ * @property {ModeError[]} modes most probable first
+ * @property {{ade: number, fde: number}} best smallest of each
+ * @property {number} numKnown steps in which the log has the agent
  * @property {number} numSteps
  */
 
@@ -30,7 +30,7 @@ export class PredictionModel {
     this.scene = scene;
   }
 
-  /** @param {number} frame @returns {number[]} numbers of its predictions */
+  /** @param {number} frame @returns {number[]} indices of its predictions */
   at(frame) {
     const { starts } = this.arrays;
     return Array.from({ length: starts[frame + 1] - starts[frame] }, (_, place) => starts[frame] + place);
@@ -42,12 +42,12 @@ export class PredictionModel {
     return row < 0 ? EGO_TRACK : this.scene.arrays.agent_track[row];
   }
 
-  /** @param {number} track @param {number} frame @returns {number | null} its prediction; null where there is none */
+  /** @param {number} track @param {number} frame @returns {number | null} its prediction; null for none */
   of(track, frame) {
     return this.at(frame).find((prediction) => this.trackOf(prediction) === track) ?? null;
   }
 
-  /** @param {number} prediction @returns {Mode[]} the most probable first */
+  /** @param {number} prediction @returns {Mode[]} most probable first */
   modes(prediction) {
     const { num_modes, num_steps } = this.facts;
     const { confidence, xy } = this.arrays;
@@ -59,7 +59,7 @@ export class PredictionModel {
     return modes.filter((mode) => !Number.isNaN(mode.confidence)).sort((a, b) => b.confidence - a.confidence);
   }
 
-  /** @param {number} prediction @param {number} frame of it @returns {[number, number]} where its agent is there */
+  /** @param {number} prediction @param {number} frame of the prediction @returns {[number, number]} position of its agent in the frame */
   placeOf(prediction, frame) {
     const row = this.arrays.agent_row[prediction];
     const { agent_xy, ego_xy } = this.scene.arrays;
@@ -67,9 +67,9 @@ export class PredictionModel {
   }
 
   /**
-   * How far a prediction is from the log.
+   * Compute the errors of a prediction.
    * @param {number} prediction
-   * @param {number} frame of it
+   * @param {number} frame of the prediction
    * @returns {Errors}
    */
   errors(prediction, frame) {
@@ -85,7 +85,7 @@ export class PredictionModel {
     return { modes, best: { ade: least("ade"), fde: least("fde") }, numKnown, numSteps };
   }
 
-  /** @param {number} track @param {number} frame @returns {number[]} where it is in each step, NaN where not known */
+  /** @param {number} track @param {number} frame @returns {number[]} position in each step, NaN if unknown */
   truth(track, frame) {
     const { scene } = this;
     return Array.from({ length: this.facts.num_steps }, (_, step) => frame + 1 + step).flatMap((index) => {
@@ -96,7 +96,7 @@ export class PredictionModel {
     });
   }
 
-  /** @returns {[number, number][]} first and last frame of each row of frames with predictions */
+  /** @returns {[number, number][]} first and last frame of each run of frames with predictions */
   runs() {
     const { starts } = this.arrays;
     /** @type {[number, number][]} */
@@ -116,7 +116,7 @@ export class PredictionModel {
   }
 }
 
-/** @param {ArrayLike<number>} points @param {ArrayLike<number>} truth @returns {number[]} metres, one a step */
+/** @param {ArrayLike<number>} points @param {ArrayLike<number>} truth @returns {number[]} metres, one per step */
 function distances(points, truth) {
   return Array.from({ length: truth.length / 2 }, (_, step) =>
     Math.hypot(points[2 * step] - truth[2 * step], points[2 * step + 1] - truth[2 * step + 1]),

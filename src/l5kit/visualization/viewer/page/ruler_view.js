@@ -1,18 +1,18 @@
 // @ts-check
-/** The ruler over the picture: its line, its length and two ends that can be dragged, whatever draws the picture. */
+/** The ruler above the view: its line, its length and two draggable ends, with any renderer. */
 
 import { onPress, setPressed } from "l5kit/dom";
 import { lengthText, Ruler } from "l5kit/ruler";
 
 const SVG = "http://www.w3.org/2000/svg";
 const END_PX = 6;
-const TOUCH_PX = 15; // an end can be taken from so far
-const TEXT_PX = 15; // of the length from the line
+const TOUCH_PX = 15; // distance from which an end can be grabbed
+const TEXT_PX = 15; // distance of the text from the line
 const HALF_TEXT_PX = 26;
 
 /** @typedef {import("l5kit/birdseye").Birdseye} Birdseye */
 
-/** Measures in the picture. */
+/** Measures distances in the view. */
 export class RulerView {
   /** @param {Birdseye} birdseye @param {HTMLElement} button that turns it on and off */
   constructor(birdseye, button) {
@@ -38,7 +38,7 @@ export class RulerView {
     const handle = element("g", { class: "ruler-end", "data-testid": `ruler-end-${number}` });
     handle.append(element("circle", { r: TOUCH_PX, class: "ruler-touch" }), element("circle", { r: END_PX }));
     handle.addEventListener("pointerdown", (event) => {
-      event.stopPropagation(); // the picture stays where it is
+      event.stopPropagation(); // the view does not move
       handle.setPointerCapture(event.pointerId);
     });
     handle.addEventListener("pointermove", (event) => {
@@ -60,7 +60,7 @@ export class RulerView {
     this.show();
   }
 
-  /** Measure no longer. @returns {boolean} whether it did */
+  /** Stop measuring. @returns {boolean} whether it was on */
   stop() {
     const was = this.ruler.stop();
     this.show();
@@ -73,7 +73,7 @@ export class RulerView {
     this.draw();
   }
 
-  /** @param {{x: number, y: number}} point CSS pixels @returns {boolean} whether the ruler takes this click */
+  /** @param {{x: number, y: number}} point CSS pixels @returns {boolean} whether the ruler handles this click */
   clicked(point) {
     if (!this.ruler.on) return false;
     this.ruler.click(this.birdseye.pageToWorld(point.x, point.y));
@@ -94,7 +94,7 @@ export class RulerView {
     return this.birdseye.pageToWorld(x, y);
   }
 
-  /** Put all of it where the world is now. */
+  /** Redraw the ruler for the current view. */
   draw() {
     const line = this.ruler.line().map(({ x, y }) => this.birdseye.worldToPage(x, y));
     this.ends.forEach((end, number) => {
@@ -111,7 +111,7 @@ export class RulerView {
     this.write(from, to);
   }
 
-  /** The length beside the middle of the line. @param {{x: number, y: number}} from @param {{x: number, y: number}} to */
+  /** Write the length next to the middle of the line. @param {{x: number, y: number}} from @param {{x: number, y: number}} to */
   write(from, to) {
     const length_m = this.ruler.length_m() ?? 0;
     const length_px = Math.hypot(to.x - from.x, to.y - from.y) || 1;

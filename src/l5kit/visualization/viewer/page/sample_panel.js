@@ -8,9 +8,9 @@ import { requestData } from "l5kit/source";
 /** @typedef {import("l5kit/source").Samples} Samples */
 /** @typedef {{scene: number, frame: number, trackId: string | null, inFrame: boolean}} Subject */
 
-const REST_MS = 180; // how long a frame has to stand before its sample is asked for
-const PATIENCE_MS = 500; // a sample that comes sooner says nothing of waiting
-const ASK_AGAIN_MS = 700; // how often the server is asked what it is doing meanwhile
+const REST_MS = 180; // time for which a frame must be shown before its sample is requested
+const PATIENCE_MS = 500; // faster samples show no waiting message
+const ASK_AGAIN_MS = 700; // interval between status requests meanwhile
 const COMPILING = "Compiling, once, about 15 seconds";
 const DRAWING = "Drawing";
 
@@ -36,15 +36,15 @@ class SamplePicture {
     this.settle();
   }
 
-  /** @returns {boolean} whether a picture has been asked for and is not there */
+  /** @returns {boolean} whether a requested picture is still missing */
   get busy() {
     return this.element.getAttribute("aria-busy") === "true";
   }
 
   /**
-   * Want another picture, which `load` asks for; what was asked for before is given up.
+   * Request another picture by `load`, aborting earlier requests.
    * @param {string} url
-   * @returns {AbortSignal | null} aborted as soon as something else is wanted; null where this is wanted already
+   * @returns {AbortSignal | null} aborted as soon as something else is requested; null if this is requested already
    */
   want(url) {
     if (url === this.wanted) return null;
@@ -54,7 +54,7 @@ class SamplePicture {
     return this.asking.signal;
   }
 
-  /** Ask for the picture that is wanted, and show it. @param {string} alt @param {AbortSignal} signal */
+  /** Load the requested picture and show it. @param {string} alt @param {AbortSignal} signal */
   async load(alt, signal) {
     if (signal.aborted) return;
     const url = this.wanted;
@@ -81,7 +81,7 @@ class SamplePicture {
     if (old) URL.revokeObjectURL(old);
   }
 
-  /** Say what a picture that is not there is waiting for. @param {boolean} compiling */
+  /** Show what a missing picture is waiting for. @param {boolean} compiling */
   sayWaiting(compiling) {
     if (!this.busy) return;
     const empty = this.image.hidden || !this.image.isConnected;
@@ -89,14 +89,14 @@ class SamplePicture {
     this.waiting.hidden = !this.waiting.textContent;
   }
 
-  /** Nothing is waited for any more. */
+  /** End waiting. */
   settle() {
     this.element.setAttribute("aria-busy", "false");
     this.waiting.hidden = true;
     setText(this.waiting, "");
   }
 
-  /** Give up what is asked for; the server leaves it out if it has not begun. */
+  /** Abort the request; the server skips it if it has not started. */
   drop() {
     this.wanted = "";
     this.asking.abort();
@@ -108,7 +108,7 @@ class SamplePicture {
     this.place.replaceChildren(errorBox("No sample", message));
   }
 
-  /** Show an error without asking. @param {string} message */
+  /** Show an error without a request. @param {string} message */
   refuse(message) {
     this.drop();
     this.settle();
@@ -126,7 +126,7 @@ class SamplePicture {
 
 /** The panel of samples. */
 export class SamplePanel {
-  /** @param {Samples | null} samples null in an exported file @param {boolean} hasMap vector samples need one */
+  /** @param {Samples | null} samples null in an exported file @param {boolean} hasMap needed by vector samples */
   constructor(samples, hasMap) {
     this.samples = samples;
     this.hasMap = hasMap;
@@ -135,7 +135,7 @@ export class SamplePanel {
     this.pictures = [this.raster, this.vector];
     this.timer = 0;
     this.patience = 0;
-    this.compiling = false; // whether a picture that is not there was seen to wait for kernels
+    this.compiling = false; // whether a missing picture is known to wait for kernels
     /** @type {Subject | null} */
     this.subject = null;
     this.caption = make("p", { class: "sample-caption", "data-testid": "sample-caption" });
@@ -172,9 +172,9 @@ export class SamplePanel {
   }
 
   /**
-   * Show the sample of this frame once it has stood for a moment.
+   * Show the sample of this frame after a short delay.
    * @param {Subject | null} subject null: none
-   * @param {boolean} playing while it plays nothing is asked for
+   * @param {boolean} playing nothing is requested while playing
    */
   show(subject, playing) {
     if (!this.samples) return;
@@ -193,7 +193,7 @@ export class SamplePanel {
     byId("sample-panel").dataset.stale = String(Boolean(subject && playing));
   }
 
-  /** Ask for the pictures one after the other, as they are drawn, which takes one connection to the server. */
+  /** Load the pictures one after the other, as they are drawn, over one connection. */
   async load() {
     const { subject, samples } = this;
     if (!subject || !samples) return;
@@ -214,7 +214,7 @@ export class SamplePanel {
     if (vector) await this.vector.load(`Vector ${alt}`, vector);
   }
 
-  /** Say after a while what is waited for, as long as a picture is not there. @param {number} after_ms */
+  /** After a while, show what missing pictures are waiting for. @param {number} after_ms */
   watch(after_ms) {
     clearTimeout(this.patience);
     this.patience = window.setTimeout(() => void this.sayWaiting(), after_ms);
@@ -223,13 +223,13 @@ export class SamplePanel {
   async sayWaiting() {
     if (!this.samples || !this.pictures.some(({ busy }) => busy)) return;
     const compiling = await this.samples.isCompiling().catch(() => false);
-    this.compiling ||= compiling; // between two kernels nothing is compiled for a moment
+    this.compiling ||= compiling; // compilation pauses between two kernels
     for (const picture of this.pictures) picture.sayWaiting(this.compiling);
     this.watch(ASK_AGAIN_MS);
   }
 }
 
-/** Let a click show a picture large. @param {SamplePicture} picture */
+/** Enlarge a picture on a click. @param {SamplePicture} picture */
 function enlarge(picture) {
   const dialog = elementById("pictures", HTMLDialogElement);
   const open = make("button", {

@@ -1,5 +1,5 @@
 // @ts-check
-/** A bar of a round length in metres at the foot of the view. */
+/** A bar of a round length in metres at the bottom of the view. */
 
 const LONGEST_PX = 120;
 
@@ -46,7 +46,7 @@ export class ScaleBar {
   }
 }
 
-/** @param {number} most @returns {number} the largest of 1, 2 and 5 times a power of ten that is not above it */
+/** @param {number} most @returns {number} the largest 1, 2 or 5 times a power of ten that is at most this */
 export function roundLength(most) {
   const power = 10 ** Math.floor(Math.log10(most));
   return (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;

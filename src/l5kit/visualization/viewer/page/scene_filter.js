@@ -1,5 +1,5 @@
 // @ts-check
-/** The fields above the list of scenes that narrow it down. */
+/** Filter fields above the list of scenes. */
 
 import { make, setPressed } from "l5kit/dom";
 import { emptyFilter, TAG_OF_TURN, TURNS } from "l5kit/scene_table";
@@ -7,10 +7,10 @@ import { emptyFilter, TAG_OF_TURN, TURNS } from "l5kit/scene_table";
 /** @typedef {import("l5kit/scene_table").Filter} Filter */
 
 /**
- * Make the fields.
+ * Create the fields.
  * @param {import("l5kit/scene_table").SceneTable} table
  * @param {(filter: Filter) => void} onChange
- * @returns {{form: HTMLElement, showTags: () => void}} showTags: the kinds of tags are known now
+ * @returns {{form: HTMLElement, showTags: () => void}} showTags: called once the kinds of tags are known
  */
 export function createSceneFilter(table, onChange) {
   let filter = emptyFilter();
@@ -74,7 +74,7 @@ export function createSceneFilter(table, onChange) {
     tagGroup.append(...table.tags.kinds.map((kind) => tagButton(kind, () => filter, changed)));
     const known = new Set(table.tags.kinds.filter((kind) => kind.is_known).map(({ name }) => name));
     TURNS.forEach((turn, at) => {
-      turns[at].hidden = known.has(TAG_OF_TURN[turn]) && !filter.turns.has(turn); // the chip of the tag does it
+      turns[at].hidden = known.has(TAG_OF_TURN[turn]) && !filter.turns.has(turn); // the chip of the tag replaces it
     });
   };
   const form = make(
@@ -117,7 +117,7 @@ function tagButton(kind, getFilter, changed) {
   return chip;
 }
 
-/** @param {Filter} filter @returns {number} how many things are set */
+/** @param {Filter} filter @returns {number} number of active conditions */
 function countSet(filter) {
   const bounds = Object.values(filter.ranges).flatMap(({ min, max }) => [min, max]);
   return (

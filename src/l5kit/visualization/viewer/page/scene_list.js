@@ -1,5 +1,5 @@
 // @ts-check
-/** The list of scenes: only the rows in view are elements, so that its length does not matter. */
+/** The list of scenes; only the visible rows are elements, so that its length does not matter. */
 
 import { make, setText } from "l5kit/dom";
 import { count, counted } from "l5kit/format";
@@ -13,7 +13,7 @@ const ROW_PX = 28; // as --row in page.css
 const TAGGED_ROW_PX = 50; // as .tagged .list-row in page.css
 const SPARE_ROWS = 6; // above and below the view
 
-/** The list in its section of the page. */
+/** The scene list in its section of the page. */
 export class SceneList {
   /**
    * @param {HTMLElement} section
@@ -31,7 +31,7 @@ export class SceneList {
     this.listed = table.listed(this.filter, this.order);
     /** @type {number | null} */
     this.selected = null;
-    this.active = 0; // position within `listed` that the arrow keys move
+    this.active = 0; // position in `listed`, moved by the arrow keys
     this.pending = 0;
     this.countLine = make("p", { class: "list-count", role: "status", "data-testid": "scene-count" });
     this.heads = table.fields.map((field) => this.head(field));
@@ -93,13 +93,13 @@ export class SceneList {
     return head;
   }
 
-  /** @param {string} key the same column again turns the order round */
+  /** @param {string} key the current column again to reverse the order */
   sortBy(key) {
     this.order = { key, descending: this.order.key === key ? !this.order.descending : false };
     this.refresh();
   }
 
-  /** Show the tags that are known by now; whoever looks at the list stays where he is. */
+  /** Show the tags known so far, keeping the scroll position. */
   showTags() {
     const { tags } = this.table;
     this.filters.showTags();
@@ -117,7 +117,7 @@ export class SceneList {
     this.render();
   }
 
-  /** Tell how many scenes are listed, and how far the search for tags is. */
+  /** Show the number of listed scenes, and the progress of the search for tags. */
   tellCount() {
     const { numScenes, tags } = this.table;
     const all = counted(numScenes, "scene");
@@ -127,7 +127,7 @@ export class SceneList {
     setText(this.countLine, listed + (tags.error ? ` \u00b7 tags end: ${tags.error}` : searched));
   }
 
-  /** Make room for the scenes that are listed. */
+  /** Set the height for the listed scenes. */
   fit() {
     const { length } = this.listed;
     this.sizer.style.height = `${length * this.rowPx}px`;
@@ -135,7 +135,7 @@ export class SceneList {
     this.grid.setAttribute("aria-rowcount", String(length + 1));
   }
 
-  /** Filter and sort anew, and show the top. */
+  /** Filter and sort again, and scroll to the top. */
   refresh() {
     this.listed = this.table.listed(this.filter, this.order);
     const { key, descending } = this.order;
@@ -149,7 +149,7 @@ export class SceneList {
     this.render();
   }
 
-  /** @param {number | null} scene mark it as the one that is open, and scroll to it */
+  /** @param {number | null} scene the open scene, to be marked and scrolled to */
   select(scene) {
     this.selected = scene;
     const at = scene === null ? -1 : this.listed.indexOf(scene);
@@ -161,7 +161,7 @@ export class SceneList {
   }
 
   /**
-   * The scene listed before or after the open one.
+   * Return the scene listed before or after the open one.
    * @param {number} by 1 or -1
    * @returns {number | null} null at the ends
    */
@@ -171,7 +171,7 @@ export class SceneList {
     return this.listed[at + by] ?? null;
   }
 
-  /** Keep the heads above their columns, beside a scroll bar of any width. */
+  /** Align the heads with their columns, whatever the width of the scroll bar. */
   resized() {
     this.headRow.style.paddingRight = `${this.view.offsetWidth - this.view.clientWidth}px`;
     this.schedule();
@@ -184,7 +184,7 @@ export class SceneList {
     });
   }
 
-  /** Scroll just so far that the active row is in view. */
+  /** Scroll just enough to show the active row. */
   reveal() {
     const top = this.active * this.rowPx;
     const { scrollTop, clientHeight } = this.view;
@@ -192,7 +192,7 @@ export class SceneList {
     else if (top + this.rowPx > scrollTop + clientHeight) this.view.scrollTop = top + this.rowPx - clientHeight;
   }
 
-  /** Make the rows in view. A row element shows every n-th scene, so that scrolling writes only the new rows. */
+  /** Fill the visible rows. A row element shows every n-th scene, so that scrolling writes only the new rows. */
   render() {
     const room = Math.ceil(this.view.clientHeight / this.rowPx) + 2 * SPARE_ROWS;
     const number = Math.min(room, this.listed.length);
@@ -208,7 +208,7 @@ export class SceneList {
     else this.view.removeAttribute("aria-activedescendant");
   }
 
-  /** @param {HTMLElement} row @param {number} at position within `listed` */
+  /** @param {HTMLElement} row @param {number} at position in `listed` */
   fillRow(row, at) {
     const scene = this.listed[at];
     const error = this.table.error(scene);

@@ -1,11 +1,11 @@
 // @ts-check
-/** One scene as the panels ask for it: which row is which track in which frame, and series of a track. */
+/** One scene, with the queries of the panels: rows by track and frame, and series of a track. */
 
 import { EGO_TRACK, Tracks } from "l5kit/tracks";
 
 /** @typedef {import("l5kit/unpack").PackedScene} PackedScene */
 
-const FRAME_S = 0.1; // step of frames whose times say nothing
+const FRAME_S = 0.1; // step of frames without usable times
 
 /** A scene with F frames, N agent rows and T tracks. */
 export class SceneModel {
@@ -16,7 +16,7 @@ export class SceneModel {
     this.arrays = packed.arrays;
     this.numFrames = packed.facts.num_frames;
     this.trackIds = packed.facts.track_ids;
-    /** seconds since the first frame, never falling, (F,) */
+    /** seconds since the first frame, non-decreasing, (F,) */
     this.time_s = risingTimes(packed.arrays.time_s);
     /** frame of each agent row, (N,) */
     this.frameOfRow = framesOfRows(packed.arrays.agent_starts, packed.arrays.agent_track.length);
@@ -36,13 +36,13 @@ export class SceneModel {
     return rows.subarray(starts[track], starts[track + 1]);
   }
 
-  /** @param {number} frame @returns {[number, number]} first row and the row behind the last */
+  /** @param {number} frame @returns {[number, number]} first row and end */
   rowsIn(frame) {
     const starts = this.arrays.agent_starts;
     return [starts[frame], starts[frame + 1]];
   }
 
-  /** @param {number} track @param {number} frame @returns {number} row; -1 where the track is not in the frame */
+  /** @param {number} track @param {number} frame @returns {number} row; -1 if the track is not in the frame */
   rowOf(track, frame) {
     return this.tracks.rowAt(track, frame);
   }
@@ -76,7 +76,7 @@ export class SceneModel {
     return Math.hypot(agent[2 * row] - ego[2 * frame], agent[2 * row + 1] - ego[2 * frame + 1]);
   }
 
-  /** @returns {string[]} names of the classes that occur, the most frequent first */
+  /** @returns {string[]} names of the occurring classes, most frequent first */
   classes() {
     /** @type {Map<number, number>} */
     const counts = new Map();
@@ -85,7 +85,7 @@ export class SceneModel {
   }
 
   /**
-   * Speed and yaw of a track or the AV over all frames; null where it is not seen.
+   * Speed and yaw of a track or the AV over all frames; null if not seen.
    * @param {number} track
    * @returns {{speed: (number | null)[], yaw: (number | null)[]}} m/s and degrees (unwrapped), (F,) each
    */
@@ -113,7 +113,7 @@ function finite(value) {
 }
 
 /**
- * Angles without jumps of a whole turn, across gaps too.
+ * Unwrap angles, across gaps too.
  * @param {(number | null)[]} radians
  * @returns {(number | null)[]} degrees
  */
@@ -128,7 +128,7 @@ export function unwrappedDegrees(radians) {
 }
 
 /**
- * Times that playback can run along: they never fall, and stand for at least one real step.
+ * Make times usable for playback: non-decreasing, and constant for at most one real step.
  * @param {ArrayLike<number>} times seconds, (F,)
  * @returns {Float64Array}
  */

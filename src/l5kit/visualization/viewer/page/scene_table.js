@@ -1,5 +1,5 @@
 // @ts-check
-/** The scenes as columns: what a cell shows, which scenes pass the filter, in which order. No elements here. */
+/** The table of scenes: contents of cells, filters and orders, without elements. */
 
 import { quantity } from "l5kit/format";
 import { SceneTags } from "l5kit/scene_tags";
@@ -9,21 +9,21 @@ import { SceneTags } from "l5kit/scene_tags";
  * @typedef {object} Field one column of the list
  * @property {string} key
  * @property {string} head short, for the header
- * @property {string} unit below it; may be empty
- * @property {string} title the whole name with its unit
- * @property {number} [digits] after the point; numeric columns only
+ * @property {string} unit below the head; may be empty
+ * @property {string} title the full name with its unit
+ * @property {number} [digits] decimal places; numeric columns only
  */
 /**
  * @typedef {object} Filter
- * @property {string} text within the host, or in the scene number
- * @property {Set<string>} turns empty: all
- * @property {Set<string>} tags names; a scene has to have all of them
+ * @property {string} text contained in the host or in the scene number
+ * @property {Set<string>} turns empty for all
+ * @property {Set<string>} tags names; a scene must have all of them
  * @property {Record<string, {min: number | null, max: number | null}>} ranges by key of the field
  */
 
 export const TURNS = ["left", "straight", "right", "standing"];
 
-/** Tags that say the same as a turn, of some frames. @type {Record<string, string>} */
+/** Tags that correspond to a turn. @type {Record<string, string>} */
 export const TAG_OF_TURN = { left: "left_turn", right: "right_turn", standing: "standing" };
 
 /** @type {Field[]} */
@@ -37,19 +37,19 @@ export const FIELDS = [
   { key: "speed_mps", head: "Speed", unit: "m/s", title: "Average speed of the AV (m/s)", digits: 1 },
 ];
 
-/** Columns of a simulation. @type {Field[]} */
+/** Additional columns of a simulation. @type {Field[]} */
 export const DRIVEN_FIELDS = [
   { key: "scene", head: "Scene", unit: "", title: "Number of the scene", digits: 0 },
   { key: "score", head: "Score", unit: "", title: "Score of the drive, 0 to 1", digits: 2 },
   { key: "failed", head: "Failed", unit: "", title: "Metrics that are not met" },
 ];
 
-/** A filter that all scenes pass. @returns {Filter} */
+/** Return a filter that all scenes pass. @returns {Filter} */
 export function emptyFilter() {
   return { text: "", turns: new Set(), tags: new Set(), ranges: {} };
 }
 
-/** All scenes of a dataset, column by column. */
+/** All scenes of a dataset, by column. */
 export class SceneTable {
   /** @param {SceneColumns} columns @param {number} numScenes */
   constructor(columns, numScenes) {
@@ -58,24 +58,24 @@ export class SceneTable {
     this.isDriven = columns.score !== undefined;
     this.tags = new SceneTags();
     this.fields = this.isDriven ? DRIVEN_FIELDS : FIELDS;
-    /** the order to begin with: the lowest score first */
+    /** initial order: lowest score first */
     this.order = { key: this.isDriven ? "score" : "scene", descending: false };
     this.words = Array.from({ length: numScenes }, (_, scene) =>
       [columns.host?.[scene] ?? "", ...this.failures(scene)].join("\n").toLowerCase(),
     );
   }
 
-  /** @param {number} scene @returns {string[]} what failed in a drive, in few words */
+  /** @param {number} scene @returns {string[]} failures of the drive, in few words */
   failures(scene) {
     return this.columns.failed?.[scene] ?? [];
   }
 
-  /** @param {number} scene @returns {string | null} why the scene cannot be read; null where it can */
+  /** @param {number} scene @returns {string | null} why the scene cannot be read; null if it can */
   error(scene) {
     return this.columns.error?.[scene] ?? null;
   }
 
-  /** @param {number} scene @returns {string | null} what is wrong with a scene that can be read nevertheless */
+  /** @param {number} scene @returns {string | null} defect of a readable scene */
   doubt(scene) {
     return this.columns.doubt?.[scene] ?? null;
   }
@@ -83,14 +83,14 @@ export class SceneTable {
   /**
    * @param {number} scene
    * @param {string} key of a column
-   * @returns {string | number | null} null where it is not known
+   * @returns {string | number | null} null if unknown
    */
   value(scene, key) {
     const columns = /** @type {Record<string, (string | number | null)[] | undefined>} */ (this.columns);
     return columns[key]?.[scene] ?? null;
   }
 
-  /** @param {number} scene @param {string} key @returns {number} NaN where it is not known */
+  /** @param {number} scene @param {string} key @returns {number} NaN if unknown */
   number(scene, key) {
     if (key === "scene") return scene;
     if (key === "failed") return this.columns.failed?.[scene]?.length ?? NaN;
@@ -105,7 +105,7 @@ export class SceneTable {
     return quantity(this.number(scene, field.key), field.digits);
   }
 
-  /** @param {number} scene @returns {string} all of a scene, for the tooltip */
+  /** @param {number} scene @returns {string} all values of a scene, for the tooltip */
   summary(scene) {
     const error = this.error(scene);
     const host = this.columns.host?.[scene];
@@ -131,9 +131,9 @@ export class SceneTable {
   }
 
   /**
-   * The scenes to list.
+   * Return the scenes to list.
    * @param {Filter} filter
-   * @param {{key: string, descending: boolean}} order scenes without a value come last
+   * @param {{key: string, descending: boolean}} order scenes without a value are last
    * @returns {Uint32Array} scene numbers
    */
   listed(filter, order) {
@@ -167,7 +167,7 @@ export class SceneTable {
     return scenes.sort((a, b) => (rank[a] < rank[b] ? -1 : rank[a] > rank[b] ? 1 : a - b));
   }
 
-  /** @param {number} scene @param {string} key @param {number} sign @returns {number} infinity where it is not known */
+  /** @param {number} scene @param {string} key @param {number} sign @returns {number} infinity if unknown */
   rank(scene, key, sign) {
     const value = key === "turn" ? TURNS.indexOf(String(this.value(scene, "turn"))) : this.number(scene, key);
     if (Number.isNaN(value) || (key === "turn" && value < 0)) return Infinity;

@@ -1,21 +1,21 @@
 // @ts-check
-/** Tags of scenes: what happens in each and in which frames, as far as it has been found. No elements here. */
+/** Tags of scenes, with their frames, as far as they have been found, without elements. */
 
-/** @typedef {[number, number]} Event first frame, and the one behind the last */
+/** @typedef {[number, number]} Event first frame and end */
 /**
  * @typedef {object} TagKind
  * @property {string} name
- * @property {string} label as people read it
- * @property {boolean} is_known false where it needs a map and there is none
+ * @property {string} label for display
+ * @property {boolean} is_known false if it needs a map and there is none
  */
 /**
- * @typedef {object} TagPart what the server has found so far, or a part of it
+ * @typedef {object} TagPart results of the server so far, or a part of them
  * @property {TagKind[]} tags
- * @property {Record<string, Record<string, Event[]>>} scenes events by scene and tag; scenes without any are left out
- * @property {number} done how many scenes have been looked at
- * @property {string} error why it ended; empty where nothing is wrong
+ * @property {Record<string, Record<string, Event[]>>} scenes events by scene and tag; scenes without any are omitted
+ * @property {number} done number of finished scenes
+ * @property {string} error why the search stopped; empty for no error
  */
-/** @typedef {TagKind & {events: Event[]}} Tag a tag that a scene has */
+/** @typedef {TagKind & {events: Event[]}} Tag a tag of a scene */
 
 /** The tags of all scenes of a dataset. */
 export class SceneTags {
@@ -47,7 +47,7 @@ export class SceneTags {
     return Object.hasOwn(this.events.get(scene) ?? {}, name);
   }
 
-  /** @param {number} scene @returns {string} what a search looks through, in small letters */
+  /** @param {number} scene @returns {string} text for searches, in lower case */
   words(scene) {
     return this.of(scene)
       .flatMap(({ name, label }) => [label, name.replaceAll("_", " "), label.replaceAll("-", " ")])
@@ -55,16 +55,16 @@ export class SceneTags {
       .toLowerCase();
   }
 
-  /** @returns {string[]} labels of the tags that cannot be told */
+  /** @returns {string[]} labels of the tags that cannot be determined */
   unknown() {
     return this.kinds.filter((kind) => !kind.is_known).map((kind) => kind.label);
   }
 }
 
 /**
- * Where the next event begins, the first again after the last.
+ * Return the start of the next event, or of the first after the last.
  * @param {Event[]} events at least one
- * @param {number} frame that is shown; -1: none
+ * @param {number} frame the current frame; -1 for none
  * @returns {number}
  */
 export function nextStart(events, frame) {
@@ -72,8 +72,8 @@ export function nextStart(events, frame) {
 }
 
 /**
- * The tags of a source, asked for until all scenes have been looked at.
- * @param {(first: number) => Promise<TagPart>} ask what was found from a scene on
+ * Request the tags of a source until all scenes are finished.
+ * @param {(first: number) => Promise<TagPart>} ask results from a scene on
  * @param {number} numScenes
  * @param {(tags: SceneTags) => void} onMore
  * @param {(ms: number) => Promise<void>} wait

@@ -1,5 +1,5 @@
 // @ts-check
-/** The scenes of the dataset beside the player: their table and their list, once these are there. */
+/** The scenes of the dataset next to the player: their table and their list, once loaded. */
 
 import { byId, errorBox, make } from "l5kit/dom";
 import { createDrawer } from "l5kit/drawer";
@@ -7,11 +7,11 @@ import { messageOf } from "l5kit/format";
 import { SceneList } from "l5kit/scene_list";
 import { SceneTable } from "l5kit/scene_table";
 
-/** Table and list; without them the player works. */
+/** Table and list; the player works without them. */
 export class Scenes {
   /**
-   * @param {(scene: number) => void} onOpen a scene of the list was chosen
-   * @param {(scene: number, tag: import("l5kit/scene_tags").Tag) => void} onTag a tag of it was
+   * @param {(scene: number) => void} onOpen called when a scene of the list is chosen
+   * @param {(scene: number, tag: import("l5kit/scene_tags").Tag) => void} onTag called when a tag of a scene is chosen
    */
   constructor(onOpen, onTag) {
     this.onOpen = onOpen;
@@ -22,10 +22,10 @@ export class Scenes {
     this.list = null;
     /** @type {number | null} */
     this.selected = null;
-    this.closeDrawer = () => false; // true where one was open
+    this.closeDrawer = () => false; // true if it was open
   }
 
-  /** Show the list once it is there. @param {import("l5kit/source").Source} source @param {number} numScenes */
+  /** Show the list once it is loaded. @param {import("l5kit/source").Source} source @param {number} numScenes */
   async load(source, numScenes) {
     const section = byId("scenes");
     const { closeDrawer } = createDrawer({
@@ -54,31 +54,31 @@ export class Scenes {
     this.list.select(this.selected);
   }
 
-  /** @param {import("l5kit/scene_tags").SceneTags} tags those that are known by now */
+  /** @param {import("l5kit/scene_tags").SceneTags} tags the tags known so far */
   setTags(tags) {
     if (!this.table) return;
     this.table.tags = tags;
     this.list?.showTags();
   }
 
-  /** @returns {number[] | null} the scenes in the order of the list; null before it is there */
+  /** @returns {number[] | null} the scenes in the order of the list; null before it is loaded */
   listed() {
     return this.list && [...this.list.listed];
   }
 
-  /** Leave out the list, as in a file with one scene. */
+  /** Hide the list, as in a file with one scene. */
   hide() {
     byId("layout").dataset.list = "none";
     byId("scenes-toggle").hidden = true;
   }
 
-  /** @param {number} scene that is open now */
+  /** @param {number} scene the open scene */
   select(scene) {
     this.selected = scene;
     this.list?.select(scene);
   }
 
-  /** @param {number} by 1: open the next scene of the list, -1: the one before */
+  /** @param {number} by 1 for the next scene of the list, -1 for the previous one */
   openNeighbour(by) {
     const scene = this.list?.neighbour(by) ?? null;
     if (scene !== null) this.onOpen(scene);
@@ -86,13 +86,13 @@ export class Scenes {
 
   /**
    * @param {number} scene
-   * @returns {string | null} why it cannot be read; null where it can, or nothing is known yet
+   * @returns {string | null} why it cannot be read; null if it can, or if it is unknown yet
    */
   error(scene) {
     return this.table?.error(scene) ?? null;
   }
 
-  /** @param {number} scene @returns {string | null} what is wrong with a scene that can be read nevertheless */
+  /** @param {number} scene @returns {string | null} defect of a readable scene */
   doubt(scene) {
     return this.table?.doubt(scene) ?? null;
   }

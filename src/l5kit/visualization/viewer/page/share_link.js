@@ -1,5 +1,5 @@
 // @ts-check
-/** Copying of a link to what is shown. */
+/** Copying of a link to the current view. */
 
 import { notice } from "l5kit/notices";
 

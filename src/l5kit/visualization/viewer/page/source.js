@@ -1,5 +1,5 @@
 // @ts-check
-/** Where the page's data comes from: the server of `l5kit view`, or an exported file. */
+/** Data sources of the page: the server of `l5kit view`, or an exported file. */
 
 import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } from "l5kit/unpack";
 
@@ -11,7 +11,7 @@ import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } f
 /**
  * @typedef {object} Dataset
  * @property {string} name
- * @property {string} [path] left out in an exported file
+ * @property {string} [path] omitted in an exported file
  * @property {number} num_scenes
  * @property {number} num_frames
  * @property {number} num_agents
@@ -19,20 +19,20 @@ import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } f
  * @property {boolean} has_aerial
  * @property {string[]} sample_kinds
  * @property {string[]} notes
- * @property {Run | null} [run] null where it is no simulation
- * @property {string | null} [predictions] name of what is predicted over it; null where nothing is
+ * @property {Run | null} [run] null if it is not a simulation
+ * @property {string | null} [predictions] name of the predictions; null for none
  */
 /**
  * @typedef {object} Run a simulation
  * @property {string | null} planner
- * @property {string | null} agents who drove the others
+ * @property {string | null} agents drivers of the other agents
  * @property {number | null} score mean over the scenes
  * @property {Record<string, number | null> | null} metrics
  * @property {number | null} num_scored
  * @property {number} num_failed scenes that could not be driven to their end
  */
 /**
- * @typedef {object} SceneColumns one value a scene; null where it is not known
+ * @typedef {object} SceneColumns one value per scene; null if unknown
  * @property {(number | null)[]} [num_frames]
  * @property {(number | null)[]} [length_s]
  * @property {(number | null)[]} [agents_per_frame]
@@ -42,10 +42,10 @@ import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } f
  * @property {(string | null)[]} [turn]
  * @property {(string | null)[]} [host]
  * @property {(number | null)[]} [score] of a simulation; likewise the next two
- * @property {string[][]} [failed] metrics that are not met
+ * @property {string[][]} [failed] failed metrics
  * @property {(number | string)[]} [log_scene] the scene in its log
- * @property {Record<string, string>} [error] why a scene cannot be read, by its number
- * @property {Record<string, string>} [doubt] what is wrong with a scene that can be read, by its number
+ * @property {Record<string, string>} [error] why a scene cannot be read, by scene
+ * @property {Record<string, string>} [doubt] defects of readable scenes, by scene
  */
 /**
  * @typedef {object} Samples
@@ -57,21 +57,21 @@ import { unpackDrive, unpackLanes, unpackMap, unpackPredictions, unpackScene } f
 /**
  * @typedef {object} Source
  * @property {boolean} exported whether this is a file with one scene
- * @property {() => Promise<number | null>} onlyScene number of the scene of an exported file, else null
+ * @property {() => Promise<number | null>} onlyScene index of the scene of an exported file, else null
  * @property {() => Promise<Dataset>} dataset
  * @property {() => Promise<SceneColumns>} scenes
  * @property {(first: number) => Promise<import("l5kit/scene_tags").TagPart>} tags found so far, from a scene on
  * @property {(index: number) => Promise<PackedScene>} scene
- * @property {(index: number) => Promise<PackedDrive | null>} drive null where the dataset is no simulation
- * @property {(index: number) => Promise<PackedPredictions | null>} predictions null where there are none
+ * @property {(index: number) => Promise<PackedDrive | null>} drive null if the dataset is not a simulation
+ * @property {(index: number) => Promise<PackedPredictions | null>} predictions null for none
  * @property {() => Promise<PackedMap | null>} map
- * @property {() => Promise<PackedLanes>} lanes of this map, asked for when one is looked at
+ * @property {() => Promise<PackedLanes>} lanes of this map, loaded when one is selected
  * @property {(scene: number) => Promise<import("l5kit/aerial_view").Aerial>} aerial the aerial picture under a scene
  * @property {Samples | null} samples null in an exported file
  */
 
 /**
- * The source that this page has: the data within it, else the server that sent it.
+ * Open the source of this page: the data embedded in it, else the server that sent it.
  * @returns {Source}
  */
 export function openSource() {
@@ -142,7 +142,7 @@ function embeddedSource(data) {
     onlyScene: async () => data.scene_index,
     dataset: async () => data.dataset,
     scenes: async () => data.scenes,
-    tags: async () => ({ ...(data.tags ?? NO_TAGS), done: data.dataset.num_scenes }), // there is but one scene
+    tags: async () => ({ ...(data.tags ?? NO_TAGS), done: data.dataset.num_scenes }), // there is only one scene
     scene: async (index) => {
       const packed = await getScene();
       const held = packed.facts.scene_index;
@@ -167,9 +167,9 @@ function embeddedSource(data) {
 
 /**
  * @param {string} url
- * @param {AbortSignal} [signal] gives the question up
+ * @param {AbortSignal} [signal] to abort the request
  * @returns {Promise<Response>}
- * @throws {Error} with the server's text
+ * @throws {Error} with the text of the server
  */
 async function request(url, signal) {
   let response;
@@ -184,11 +184,11 @@ async function request(url, signal) {
 }
 
 /**
- * What is not JSON: a blob or a picture. JSON in its place is an error that the server foresaw, whatever its status.
+ * Request data other than JSON: a blob or a picture. A JSON response is an error from the server, whatever its status.
  * @param {string} url
- * @param {AbortSignal} [signal] gives the question up, which the server leaves out then
+ * @param {AbortSignal} [signal] to abort the request, which the server then skips
  * @returns {Promise<Response>}
- * @throws {Error} with the server's text
+ * @throws {Error} with the text of the server
  */
 export async function requestData(url, signal) {
   const response = await request(url, signal);
@@ -203,12 +203,12 @@ async function errorText(response) {
     const { error } = JSON.parse(body);
     if (typeof error === "string" && error) return error;
   } catch {
-    // Not JSON: the status says it.
+    // Not JSON: use the status.
   }
   return `the server answered ${response.status} ${response.statusText}`.trim();
 }
 
-/** @param {Record<string, string | null>} values @returns {string} "?a=b", without what is null */
+/** @param {Record<string, string | null>} values @returns {string} "?a=b", without null values */
 function query(values) {
   const given = Object.entries(values).filter(([, value]) => value !== null);
   if (!given.length) return "";

@@ -1,14 +1,14 @@
 // @ts-check
-/** What stands in the place of the player: the player, that a scene is loading, or what went wrong. */
+/** Content in place of the player: the player, a loading message, or an error. */
 
 import { byId, errorBox, make } from "l5kit/dom";
 
-const PATIENCE_MS = 150; // a scene that comes sooner shows no message
+const PATIENCE_MS = 150; // faster scenes show no message
 
-/** The middle of the page. */
+/** The centre of the page. */
 export class Stage {
   constructor() {
-    this.timer = 0; // of the message that a scene is loading
+    this.timer = 0; // of the loading message
   }
 
   /** @param {string} text such as "Loading scene 3" */

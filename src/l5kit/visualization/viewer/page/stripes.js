@@ -1,5 +1,5 @@
 // @ts-check
-/** The stripes of a crosswalk, which lie along the road: across the longer side of its outline. */
+/** The stripes of a crosswalk, parallel to the road: across the longest side of its outline. */
 
 const PERIOD_M = 1.0;
 const STRIPE_M = 0.5;
@@ -7,7 +7,7 @@ const MOST_STRIPES = 200;
 
 /**
  * @param {ArrayLike<number>} polygon x0, y0, x1, y1 ... in metres
- * @returns {number[][]} the stripes, each cut to the polygon; none of an outline without a longest side
+ * @returns {number[][]} the stripes, clipped to the polygon; none for a degenerate outline
  */
 export function stripesOf(polygon) {
   const [ux, uy] = longestSide(polygon);
@@ -30,7 +30,7 @@ export function stripesOf(polygon) {
 
 /**
  * @param {ArrayLike<number>} polygon
- * @returns {number[]} its direction as a unit vector, zeros where all points are one
+ * @returns {number[]} its direction as a unit vector, zeros if all points coincide
  */
 function longestSide(polygon) {
   let best = [0, 0, 0];
@@ -48,7 +48,7 @@ function longestSide(polygon) {
  * @param {number} ux
  * @param {number} uy
  * @param {number} least
- * @returns {number[]} where u.p >= least
+ * @returns {number[]} the part with u.p >= least
  */
 function clip(polygon, ux, uy, least) {
   const kept = [];

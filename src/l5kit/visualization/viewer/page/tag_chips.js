@@ -1,5 +1,5 @@
 // @ts-check
-/** Chips of the tags of a scene: a press goes to the frame in which it happens. */
+/** Chips of the tags of a scene; a press goes to the frame of the tag. */
 
 import { make, onPress } from "l5kit/dom";
 import { count } from "l5kit/format";
@@ -33,7 +33,7 @@ export function tagChip(tag, onGo) {
 }
 
 /**
- * Show the tags of the scene that is open.
+ * Show the tags of the open scene.
  * @param {HTMLElement} place
  * @param {Tag[]} tags
  * @param {(tag: Tag) => void} onGo

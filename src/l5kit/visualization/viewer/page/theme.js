@@ -1,5 +1,5 @@
 // @ts-check
-/** Light or dark: as the system says, until somebody presses the button. */
+/** Light or dark theme: that of the system, until the button is pressed. */
 
 import { byId } from "l5kit/dom";
 
@@ -9,7 +9,7 @@ const KEY = "l5kit-view-theme";
 
 /**
  * @param {(theme: Theme) => void} onChange
- * @returns {() => Theme} the theme now
+ * @returns {() => Theme} the current theme
  */
 export function createTheme(onChange) {
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -22,7 +22,7 @@ export function createTheme(onChange) {
   document.documentElement.dataset.theme = theme();
   system.addEventListener("change", apply);
   addEventListener("storage", () => {
-    chosen = stored(); // of another page, such as the one beside
+    chosen = stored(); // set by another page, such as the one next to it
     apply();
   });
   byId("theme").addEventListener("click", () => {
@@ -34,9 +34,9 @@ export function createTheme(onChange) {
 }
 
 /**
- * Be as the pages in frames are, whose buttons change the theme.
+ * Follow the theme of the pages in frames, whose buttons change it.
  * @param {(theme: Theme) => void} onChange
- * @returns {() => Theme} the theme now
+ * @returns {() => Theme} the current theme
  */
 export function followTheme(onChange) {
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -57,7 +57,7 @@ function stored() {
     const value = localStorage.getItem(KEY);
     return value === "light" || value === "dark" ? value : null;
   } catch {
-    return null; // storage may be forbidden, as for files
+    return null; // storage may be unavailable, as for files
   }
 }
 
@@ -66,6 +66,6 @@ function store(theme) {
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // Storage may be forbidden: the choice then lasts as long as the page.
+    // Storage may be unavailable: the choice then lasts as long as the page.
   }
 }

@@ -1,12 +1,12 @@
 // @ts-check
-/** The rows of agents by track, and the paths of tracks. */
+/** Rows of agents by track, and the paths of tracks. */
 
-/** The AV where the index of a track is expected. */
+/** Index that stands for the AV instead of a track. */
 export const EGO_TRACK = -1;
 
-const LONGEST_GAP = 5; // frames; a path is broken where its agent was not seen for longer
+const LONGEST_GAP = 5; // frames; a path is split where its agent was unseen for longer
 
-/** Where each track of a scene is in each frame. */
+/** Positions of the tracks of a scene by frame. */
 export class Tracks {
   /** @param {import("l5kit/unpack").PackedScene} scene */
   constructor({ facts, arrays }) {
@@ -27,7 +27,7 @@ export class Tracks {
     }
   }
 
-  /** @param {number} track @param {number} frame @returns {number} first place of the track at the frame or later */
+  /** @param {number} track @param {number} frame @returns {number} first index of the track at or after the frame */
   placeOf(track, frame) {
     let [low, high] = [this.starts[track], this.starts[track + 1]];
     while (low < high) {
@@ -38,7 +38,7 @@ export class Tracks {
     return low;
   }
 
-  /** @param {number} track @param {number} frame @returns {number} row of the agent, -1 where it is not in the frame */
+  /** @param {number} track @param {number} frame @returns {number} row of the agent, -1 if it is not in the frame */
   rowAt(track, frame) {
     const place = this.placeOf(track, frame);
     return place < this.starts[track + 1] && this.frames[place] === frame ? this.rows[place] : -1;
@@ -69,7 +69,7 @@ export class Tracks {
   }
 }
 
-/** Points that are not closer to each other than a distance; the last one is always kept. */
+/** Points with a minimum distance from each other; the last one is always kept. */
 export class Path {
   /** @param {number} spacing_m */
   constructor(spacing_m) {

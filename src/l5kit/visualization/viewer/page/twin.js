@@ -1,38 +1,38 @@
 // @ts-check
-/** Two pages of the viewer beside each other: the one in which somebody acts leads, the other shows the same. */
+/** Two viewer pages side by side: the page with the last user action leads, the other one follows. */
 
 /** @typedef {import("l5kit/viewer").Viewer} Viewer */
 /**
- * @typedef {object} Shown what a page shows, so that another one can show the same of its own dataset
- * @property {number | string} source the scene, by its number in the log
+ * @typedef {object} Shown state of a page, from which another one can show the same for its own dataset
+ * @property {number | string} source the scene, by its index in the log
  * @property {number} time_s since the first frame of the scene
  * @property {string} start_time_ns of that frame, since 1970, decimal
  * @property {boolean} playing
  * @property {number} speed
  * @property {boolean} loop
  * @property {boolean} follow whether the view follows the AV
- * @property {number} zoom CSS pixels a metre
- * @property {number} x middle of the view, metres, world
+ * @property {number} zoom CSS pixels per metre
+ * @property {number} x centre of the view, metres, world
  * @property {number} y
  */
-/** @typedef {{shown: Shown, turn?: number} | {asks: true}} Message turn: how often the lead has changed */
+/** @typedef {{shown: Shown, turn?: number} | {asks: true}} Message turn: number of changes of the lead */
 /** @typedef {import("l5kit/joined_curves").ToldDrive} ToldDrive */
-/** @typedef {{drive: ToldDrive | null}} DriveMessage to the page around, which has the curves of both */
-/** @typedef {{seek: number}} SeekMessage of the page around: seconds since the first frame */
+/** @typedef {{drive: ToldDrive | null}} DriveMessage to the parent page, which has the curves of both */
+/** @typedef {{seek: number}} SeekMessage from the parent page: seconds since the first frame */
 /**
- * @typedef {object} Sight how a page shows something
- * @property {() => Shown | null} shown null while nothing is
+ * @typedef {object} Sight interface of a page
+ * @property {() => Shown | null} shown null while nothing is shown
  * @property {(shown: Shown) => void} show
- * @property {() => void} lead its clock runs again
- * @property {() => ToldDrive | null} drive of the scene that is open
+ * @property {() => void} lead run its own clock again
+ * @property {() => ToldDrive | null} drive of the open scene
  * @property {(time_s: number) => void} seek
  */
 
 /** One of the two pages. */
 export class Twin {
   /**
-   * @param {boolean} leads whether it leads until somebody acts in the other one
-   * @param {(message: Message | DriveMessage) => void} send to the page around, and through it to the other one
+   * @param {boolean} leads whether it leads until the first action in the other page
+   * @param {(message: Message | DriveMessage) => void} send to the parent page, and through it to the other page
    * @param {Sight} sight
    */
   constructor(leads, send, sight) {
@@ -40,12 +40,12 @@ export class Twin {
     this.send = send;
     this.sight = sight;
     this.told = "";
-    this.turn = 0; // what was sent before the lead changed is not heard
+    this.turn = 0; // older messages are ignored
     /** @type {Shown | null} */
-    this.heard = null; // the latest, to be shown once a scene is open
+    this.heard = null; // the latest state, to be shown once a scene is open
   }
 
-  /** Somebody acts in this page. */
+  /** A user action in this page. */
   act() {
     if (this.leads) return;
     this.leads = true;
@@ -54,7 +54,7 @@ export class Twin {
     this.sight.lead();
   }
 
-  /** Something may be shown otherwise than before. */
+  /** Send the state, which may have changed. */
   tell() {
     const shown = this.leads ? this.sight.shown() : null;
     const text = JSON.stringify(shown);
@@ -71,7 +71,7 @@ export class Twin {
     else this.send({ asks: true });
   }
 
-  /** @param {Message | SeekMessage} message of the other page, or of the one around */
+  /** @param {Message | SeekMessage} message from the other page, or from the parent page */
   hear(message) {
     if ("seek" in message) {
       this.act();
@@ -89,11 +89,11 @@ export class Twin {
 }
 
 /**
- * The scene that another page shows, in this dataset.
- * @param {number | string} source number in the log
+ * Return the scene of this dataset that another page shows.
+ * @param {number | string} source index in the log
  * @param {number} numScenes
  * @param {(scene: number) => number | string} sourceOf
- * @returns {number | null} null where it is not there
+ * @returns {number | null} null if it is missing
  */
 export function sceneOfSource(source, numScenes, sourceOf) {
   for (let scene = 0; scene < numScenes; scene += 1) if (sourceOf(scene) === source) return scene;
@@ -101,8 +101,8 @@ export function sceneOfSource(source, numScenes, sourceOf) {
 }
 
 /**
- * The time in a scene at which it shows the moment that another page shows. The scene of a simulation may begin later than
- * that of its log; scenes of other days are shown from their first frames on.
+ * Return the time in a scene of the moment that another page shows. The scene of a simulation may start later than that of
+ * its log; scenes of different days are aligned at their first frames.
  * @param {{time_s: number, start_time_ns: string}} shown
  * @param {string} start_time_ns of this scene
  * @param {number} duration_s of this scene
@@ -114,9 +114,9 @@ export function timeInScene(shown, start_time_ns, duration_s) {
 }
 
 /**
- * Keep a page in step with the one beside it.
+ * Synchronise a page with the one next to it.
  * @param {Viewer} viewer
- * @returns {Twin | null} null where it stands alone
+ * @returns {Twin | null} null for a single page
  */
 export function joinTwin(viewer) {
   if (window.parent === window || !["l5kit-left", "l5kit-right"].includes(window.name)) return null;
@@ -131,9 +131,9 @@ export function joinTwin(viewer) {
   return twin;
 }
 
-const SAME_PLACE_M = 2000; // views that are farther from the AV of the other scene are not taken over
+const SAME_PLACE_M = 2000; // views farther from the AV of the other scene are not adopted
 
-/** How a page of the viewer shows something. @implements {Sight} */
+/** Interface of a viewer page. @implements {Sight} */
 class ViewerSight {
   /** @param {Viewer} viewer */
   constructor(viewer) {
@@ -141,12 +141,12 @@ class ViewerSight {
     this.missing = /** @type {number | string | null} */ (null);
   }
 
-  /** Whether it is known which scene of the log is which; the list of a simulation says so. */
+  /** Return whether the scenes of the log are known; for a simulation they are in the list. */
   isListed() {
     return !this.viewer.opened?.dataset.run || this.viewer.scenes.table !== null;
   }
 
-  /** @param {number} scene @returns {number | string} its number in the log */
+  /** @param {number} scene @returns {number | string} its index in the log */
   sourceOf(scene) {
     return this.viewer.scenes.table?.value(scene, "log_scene") ?? scene;
   }
@@ -166,7 +166,7 @@ class ViewerSight {
   /** @param {Shown} shown */
   show(shown) {
     const { viewer } = this;
-    if (!viewer.opened || !viewer.view.birdseye || !this.isListed()) return; // it is shown when a scene is open
+    if (!viewer.opened || !viewer.view.birdseye || !this.isListed()) return; // shown once a scene is open
     const scene = sceneOfSource(shown.source, viewer.opened.numScenes, (each) => this.sourceOf(each));
     if (scene === null) {
       if (this.missing !== shown.source) viewer.sayMissing(shown.source);
@@ -175,7 +175,7 @@ class ViewerSight {
     }
     this.missing = null;
     if (scene !== viewer.scene) {
-      void viewer.open(scene); // and then what was heard last
+      void viewer.open(scene); // and then apply the latest state
       return;
     }
     if (!viewer.model) return;
@@ -184,7 +184,7 @@ class ViewerSight {
     this.look(shown);
   }
 
-  /** @param {Shown} shown look where the other page looks */
+  /** @param {Shown} shown adopt the view of the other page */
   look({ follow, zoom, x, y }) {
     const { view } = this.viewer;
     if (!view.birdseye) return;

@@ -1,5 +1,5 @@
 // @ts-check
-/** Reading of the packed blobs: "L5KV", length of the header, header JSON, arrays. */
+/** Decoding of the packed blobs: "L5KV", length of the header, header JSON, arrays. */
 
 /** @typedef {Float64Array | Float32Array | Uint32Array | Uint16Array | Uint8Array | Int32Array} Column */
 /**
@@ -38,7 +38,7 @@
  * @property {Uint8Array} agent_in_mask (N,)
  * @property {Uint32Array} agent_reason index of the reason, (N,)
  * @property {Uint32Array} light_starts first light of each frame, (F+1,)
- * @property {Uint32Array} light_lanes number of the lane within the map, (K,)
+ * @property {Uint32Array} light_lanes index of the lane in the map, (K,)
  * @property {Uint8Array} light_colors index of the colour: green, yellow, red, (K,)
  */
 /**
@@ -49,80 +49,80 @@
  */
 /**
  * @typedef {object} MapArrays points P of lanes, points Q of crosswalks
- * @property {Uint32Array} lane_left_counts points of the left border, with which an outline begins, (num_lanes,)
+ * @property {Uint32Array} lane_left_counts points of the left border, the start of the outline, (num_lanes,)
  * @property {Uint32Array} lane_starts first point of each lane, (num_lanes+1,)
  * @property {Float32Array} lane_xy (P, 2)
  * @property {Uint32Array} crosswalk_starts (num_crosswalks+1,)
  * @property {Float32Array} crosswalk_xy (Q, 2)
  */
 /**
- * @typedef {object} Failure frames in which the AV fails in one way
+ * @typedef {object} Failure frames with one kind of failure of the AV
  * @property {string} kind
- * @property {string} name of the kind, for people
+ * @property {string} name of the kind, for display
  * @property {number} first_frame
  * @property {number} last_frame
- * @property {string | null} track_id decimal; with whom it collides
+ * @property {string | null} track_id decimal; the other road user of a collision
  */
 /**
  * @typedef {object} MetricValue
  * @property {string} name
- * @property {string} label for people
- * @property {string} sentence what it is
+ * @property {string} label for display
+ * @property {string} sentence description
  * @property {string} unit
- * @property {number} digits after the point
- * @property {number | null} value null where it does not apply
- * @property {boolean} failed whether it is not met
+ * @property {number} digits decimal places
+ * @property {number | null} value null if not applicable
+ * @property {boolean} failed whether the metric failed
  */
 /**
  * @typedef {object} Curve
  * @property {string} key
  * @property {string} name
- * @property {string} chip short, for the button that hides it
+ * @property {string} chip short name, for the button that hides it
  * @property {string} unit
- * @property {number} digits of values after the point
- * @property {string} axis what its range is
+ * @property {number} digits decimal places of values
+ * @property {string} axis name of its range
  * @property {string[]} kinds of failures that are marked on it
  */
 /**
  * @typedef {object} DriveFacts
  * @property {string} log name of the log
- * @property {number} log_scene number of the scene in it
+ * @property {number} log_scene index of the scene in the log
  * @property {number | null} score 0 to 1
  * @property {MetricValue[]} metrics
- * @property {Curve[]} curves whose values are arrays of their keys, (F,)
+ * @property {Curve[]} curves with values in the arrays of their keys, (F,)
  * @property {Failure[]} failures by first frame
  * @property {number[]} plan_times_s from the frame of the plan, (T,)
- * @property {boolean} has_log whether the log is there
+ * @property {boolean} has_log whether the log is available
  */
 /**
- * @typedef {object} DriveArrays the values of curves by their keys, and, of frames F, rows of ghosts G, poses of a plan T; NaN where there is none
- * @property {Float32Array} log_xy the AV of the log, (F, 2)
+ * @typedef {object} DriveArrays curves by key; and for frames F, rows of ghosts G, poses of a plan T; NaN for none
+ * @property {Float32Array} log_xy the logged AV, (F, 2)
  * @property {Float32Array} log_yaw radians, (F,)
  * @property {Float32Array} log_speed m/s, (F,)
  * @property {Uint32Array} ghost_starts first ghost of each frame, (F+1,)
- * @property {Float32Array} ghost_xy agents of the log that were moved, (G, 2)
+ * @property {Float32Array} ghost_xy logged poses of moved agents, (G, 2)
  * @property {Float32Array} ghost_yaw radians, (G,)
  * @property {Float32Array} ghost_extent length, width, height, (G, 3)
- * @property {Float32Array} plan_xy what was planned in each frame, (F, T, 2)
+ * @property {Float32Array} plan_xy plan in each frame, (F, T, 2)
  */
 /**
  * @typedef {object} LaneFacts
- * @property {number} num_lanes L, those of the map of the page, in its order
- * @property {string[]} ids of these, then of neighbours that this map does not have
+ * @property {number} num_lanes L, lanes of the map of the page, in its order
+ * @property {string[]} ids ids of these, then of neighbours that this map lacks
  */
 /**
- * @typedef {object} LaneArrays numbers of lanes are those of the ids
- * @property {Float32Array} limit_mps NaN where the map does not say, (L,)
+ * @typedef {object} LaneArrays lane indices refer to the ids
+ * @property {Float32Array} limit_mps NaN if unknown, (L,)
  * @property {Float32Array} length_m of the midline, (L,)
  * @property {Uint8Array} has_light whether a traffic light controls it, (L,)
- * @property {Int32Array} left where one may change to, -1 for none, (L,)
+ * @property {Int32Array} left target of a lane change, -1 for none, (L,)
  * @property {Int32Array} right likewise
  * @property {Uint32Array} ahead_starts first of the lanes ahead of each, (L+1,)
  * @property {Uint32Array} ahead
  * @property {Uint32Array} behind_starts likewise
  * @property {Uint32Array} behind
  */
-/** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes as `content_bytes.py` makes it */
+/** @typedef {{facts: LaneFacts, arrays: LaneArrays}} PackedLanes made by `content_bytes.py` */
 /**
  * @typedef {object} PredictionFacts
  * @property {string} name of the file
@@ -131,15 +131,15 @@
  * @property {number} num_lost predictions at times of the scene whose track is not in that frame
  */
 /**
- * @typedef {object} PredictionArrays frames F, predictions P, modes M, steps T; NaN where there is no mode
+ * @typedef {object} PredictionArrays frames F, predictions P, modes M, steps T; NaN for no mode
  * @property {Uint32Array} starts first prediction of each frame, (F+1,)
  * @property {Int32Array} agent_row of the scene, -1 for the AV, (P,)
  * @property {Float32Array} confidence (P, M)
- * @property {Float32Array} xy from the frame after that of the prediction on, (P, M, T, 2)
+ * @property {Float32Array} xy from the frame after the prediction on, (P, M, T, 2)
  */
-/** @typedef {{facts: PredictionFacts, arrays: PredictionArrays}} PackedPredictions as `prediction_matches.py` makes it */
-/** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive as `viewed_simulation.py` makes it */
-/** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene as `content_bytes.py` makes it */
+/** @typedef {{facts: PredictionFacts, arrays: PredictionArrays}} PackedPredictions made by `prediction_matches.py` */
+/** @typedef {{facts: DriveFacts, arrays: DriveArrays}} PackedDrive made by `viewed_simulation.py` */
+/** @typedef {{facts: SceneFacts, arrays: SceneArrays}} PackedScene made by `content_bytes.py` */
 /** @typedef {{facts: MapFacts, arrays: MapArrays}} PackedMap */
 
 const MAGIC = 0x564b354c; // "L5KV", little-endian
@@ -153,10 +153,10 @@ const KINDS = {
 };
 
 /**
- * The facts and arrays of a blob; the arrays are views of the buffer, nothing is copied.
+ * Decode the facts and arrays of a blob; the arrays are views of the buffer.
  * @param {ArrayBuffer} buffer
  * @returns {Packed}
- * @throws {Error} where the bytes are not such a blob, or are cut off
+ * @throws {Error} if the bytes are not such a blob, or are truncated
  */
 export function unpack(buffer) {
   if (buffer.byteLength < 8) throw new Error(`a packed blob has at least 8 bytes, got ${buffer.byteLength}`);
@@ -203,7 +203,7 @@ export function unpackMap(buffer) {
 
 /**
  * @param {ArrayBuffer} buffer
- * @param {number} start where the data starts
+ * @param {number} start start of the data
  * @param {{name: string, dtype: string, shape: number[], offset: number}} entry
  * @returns {Column}
  */

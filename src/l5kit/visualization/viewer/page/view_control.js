@@ -1,5 +1,5 @@
 // @ts-check
-/** The view of the player: whom it follows, how near it is and what is drawn, with the buttons for these. */
+/** The view of the player: followed track, scale and displayed layers, with their buttons. */
 
 import { byId, onPress, setPressed } from "l5kit/dom";
 import { EGO_TRACK } from "l5kit/tracks";
@@ -7,19 +7,19 @@ import { EGO_TRACK } from "l5kit/tracks";
 /** @typedef {import("l5kit/address").Following} Following */
 /** @typedef {import("l5kit/address").Place} Place */
 /** @typedef {import("l5kit/birdseye").Birdseye} Birdseye */
-/** @typedef {"labels" | "past" | "future" | "mask" | "ghosts" | "plan" | "predictions"} Drawn what can be left out of the picture */
+/** @typedef {"labels" | "past" | "future" | "mask" | "ghosts" | "plan" | "predictions"} Drawn optional layers of the view */
 
 const DRAWN = /** @type {const} */ (["labels", "past", "future", "mask", "ghosts", "plan", "predictions"]);
 const ZOOM_STEP = 1.25;
 
-/** Steers the picture, once there is one. */
+/** Controls the view, once it exists. */
 export class ViewControl {
   /**
    * @param {object} hooks
    * @param {() => boolean} hooks.isOpen whether a scene is shown
-   * @param {(ofTrack: boolean) => void} hooks.onFollowing ofTrack: the view follows the selected agent
-   * @param {() => void} hooks.onChange the address has another view
-   * @param {(track: number | null, point: {x: number, y: number}) => void} hooks.onPick an agent or the AV was clicked; null: neither
+   * @param {(ofTrack: boolean) => void} hooks.onFollowing called when following changes; ofTrack: the view follows the selected agent
+   * @param {() => void} hooks.onChange called when the view of the address has changed
+   * @param {(track: number | null, point: {x: number, y: number}) => void} hooks.onPick called on a click on an agent or the AV; null for neither
    */
   constructor({ isOpen, onFollowing, onChange, onPick }) {
     this.hooks = { isOpen, onFollowing, onChange, onPick };
@@ -41,7 +41,7 @@ export class ViewControl {
     this.wasShown = false; // whether a scene has been shown
   }
 
-  /** Let the buttons act. */
+  /** Connect the buttons. */
   wire() {
     onPress(byId("follow"), () => this.toggleFollow());
     onPress(byId("fit"), () => this.fit());
@@ -50,7 +50,7 @@ export class ViewControl {
     for (const name of DRAWN) onPress(byId(`option-${name}`), () => this.toggleDrawn([name]));
   }
 
-  /** @param {Birdseye} birdseye the picture, ready to draw */
+  /** @param {Birdseye} birdseye the view, ready to draw */
   attach(birdseye) {
     this.birdseye = birdseye;
     birdseye.setOptions({ follow: true, ...this.options });
@@ -59,7 +59,7 @@ export class ViewControl {
     birdseye.on("follow", () => this.showFollowing());
   }
 
-  /** @param {import("l5kit/unpack").PackedScene | null} scene nothing of it is selected */
+  /** @param {import("l5kit/unpack").PackedScene | null} scene a scene without a selection */
   setScene(scene) {
     this.track = null;
     this.birdseye?.setScene(scene);
@@ -73,7 +73,7 @@ export class ViewControl {
     if (this.following === "track") this.setFollowing("track");
   }
 
-  /** @param {Following} following "track" without a selected agent is "av" */
+  /** @param {Following} following "track" without a selected agent means "av" */
   setFollowing(following) {
     const ofAgent = this.track !== null && this.track !== EGO_TRACK;
     this.following = following === "track" && !ofAgent ? "av" : following;
@@ -81,7 +81,7 @@ export class ViewControl {
     this.showFollowing();
   }
 
-  /** Show on the buttons whom the view follows, and that it no longer does once it has been moved. */
+  /** Show on the buttons which track the view follows, or that it follows none after a move. */
   showFollowing() {
     if (!this.birdseye?.options.follow) this.following = "off";
     setPressed(byId("follow"), this.following === "av");
@@ -89,17 +89,17 @@ export class ViewControl {
     this.hooks.onChange();
   }
 
-  /** Follow the AV, or stay where the view is. */
+  /** Toggle following the AV. */
   toggleFollow() {
     if (this.hooks.isOpen()) this.setFollowing(this.following === "av" ? "off" : "av");
   }
 
-  /** Follow the selected agent, or the AV again. */
+  /** Toggle between following the selected agent and the AV. */
   toggleFollowTrack() {
     this.setFollowing(this.following === "track" ? "av" : "track");
   }
 
-  /** @param {Drawn[]} names shown or left out, all as the first */
+  /** @param {Drawn[]} names to show or hide, all like the first */
   toggleDrawn(names) {
     const on = !this.options[names[0]];
     for (const name of names) {
@@ -109,7 +109,7 @@ export class ViewControl {
     this.birdseye?.setOptions({ ...this.options });
   }
 
-  /** Look at a place of the world, and stay there. @param {number} x metres @param {number} y */
+  /** Look at a world position, without following. @param {number} x metres @param {number} y */
   lookAt(x, y) {
     if (!this.birdseye) return;
     this.setFollowing("off");
@@ -125,7 +125,7 @@ export class ViewControl {
     this.zoom(1 / ZOOM_STEP);
   }
 
-  /** @param {number} factor above 1: nearer */
+  /** @param {number} factor above 1 to zoom in */
   zoom(factor) {
     if (!this.birdseye || !this.hooks.isOpen()) return;
     const { x, y, scale } = this.birdseye.camera;
@@ -133,7 +133,7 @@ export class ViewControl {
     this.hooks.onChange();
   }
 
-  /** Show the first view. */
+  /** Show the initial view. */
   fit() {
     if (!this.birdseye || !this.hooks.isOpen()) return;
     this.birdseye.fit();
@@ -141,10 +141,10 @@ export class ViewControl {
   }
 
   /**
-   * Look where an address says.
+   * Apply the view of an address.
    * @param {Place} place
-   * @param {boolean} fresh the scene has just been opened, the view is still that of another
-   * @returns {string[]} what cannot be
+   * @param {boolean} fresh whether the scene has just been opened, with the view of another one
+   * @returns {string[]} problems
    */
   apply({ follow, x, y, zoom }, fresh) {
     if (!this.birdseye) return [];
@@ -159,7 +159,7 @@ export class ViewControl {
     return placed || (x === undefined && y === undefined) ? [] : ["x without y, or y without x"];
   }
 
-  /** @returns {Place} the view alone; its middle only where it follows nobody */
+  /** @returns {Place} only the view; its centre only if it follows nothing */
   place() {
     if (!this.birdseye) return {};
     const { x, y, scale } = this.birdseye.camera;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The scene that is open, frame and track of it: joins source, list, clock, picture, panels and address. */
+/** The open scene with its frame and track: connects source, list, clock, view, panels and address. */
 
 import { AV, createAddress, parseAddress } from "l5kit/address";
 import { AerialView } from "l5kit/aerial_view";
@@ -31,7 +31,7 @@ import { ViewControl } from "l5kit/view_control";
 /** @typedef {import("l5kit/address").Place} Place */
 /** @typedef {import("l5kit/source").Dataset} Dataset */
 
-const LIST_PATIENCE_MS = 400; // the list knows which scenes are damaged; a slow one is not waited for
+const LIST_PATIENCE_MS = 400; // the list knows the damaged scenes; a slow list is not waited for
 
 /** The state of the page. */
 export class Viewer {
@@ -46,12 +46,12 @@ export class Viewer {
     /** @type {number | null} */
     this.track = null;
     /** @type {AerialView | null} */
-    this.aerial = null; // null where the dataset has none
+    this.aerial = null; // null if the dataset has none
     /** @type {LaneView | null} */
     this.lanes = null;
     /** @type {RulerView | null} */
     this.ruler = null;
-    this.opening = 0; // counts scenes asked for; an answer to an older question is dropped
+    this.opening = 0; // number of requested scenes; answers to older requests are dropped
     this.stage = new Stage();
     this.theme = createTheme((theme) => this.themeChanged(theme));
     this.playback = new Playback({ onFrame: () => this.frameChanged(), onState: () => this.stateChanged() });
@@ -78,7 +78,7 @@ export class Viewer {
     byId("layout").dataset.beside = String(this.twin !== null);
   }
 
-  /** Load the dataset and show what the address asks for. */
+  /** Load the dataset and show what the address requests. */
   async start() {
     this.stage.showLoading("Loading the dataset");
     this.wire();
@@ -110,13 +110,13 @@ export class Viewer {
     });
     const map = this.loadMap(birdseye, dataset);
     const patience = new Promise((resolve) => setTimeout(resolve, LIST_PATIENCE_MS));
-    await (dataset.run ? list : Promise.race([list, patience])); // the list says which drive is the worst
+    await (dataset.run ? list : Promise.race([list, patience])); // the list knows the worst drive
     await this.openFirst(this.opened);
     await Promise.all([map, list]);
     void this.loadTags(dataset.num_scenes);
   }
 
-  /** Show what happens in the scenes as it is found. @param {number} numScenes */
+  /** Show the tags of the scenes as they are found. @param {number} numScenes */
   async loadTags(numScenes) {
     const wait = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(() => resolve(undefined), ms));
     const onMore = (/** @type {SceneTags} */ tags) => {
@@ -131,7 +131,7 @@ export class Viewer {
     }
   }
 
-  /** Show the tags of the scene that is open. */
+  /** Show the tags of the open scene. */
   showTags() {
     const { scene } = this;
     showTags(byId("scene-tags"), scene === null ? [] : this.tags.of(scene), (tag) => {
@@ -139,7 +139,7 @@ export class Viewer {
     });
   }
 
-  /** @param {number} scene @param {import("l5kit/scene_tags").Tag} tag go to where it happens, again: to the next */
+  /** @param {number} scene @param {import("l5kit/scene_tags").Tag} tag tag whose next event to go to */
   goToTag(scene, { events }) {
     const frame = nextStart(events, scene === this.scene && this.model ? this.playback.frame : -1);
     if (scene !== this.scene) void this.open(scene, { place: { frame }, history: true });
@@ -149,7 +149,7 @@ export class Viewer {
     }
   }
 
-  /** Let buttons act. */
+  /** Connect the buttons. */
   wire() {
     this.view.wire();
     onPress(byId("copy-link"), () => void copyLink(this.address.link()));
@@ -190,7 +190,7 @@ export class Viewer {
     else await this.open(first.scene, { place, problems: [...problems, ...first.problems] });
   }
 
-  /** @param {number} scene as a step that can be gone back; nothing happens where it is the one that is open */
+  /** @param {number} scene opened as a step of the history, unless it is open already */
   openOther(scene) {
     if (scene !== this.scene) void this.open(scene, { history: true });
   }
@@ -198,7 +198,7 @@ export class Viewer {
   /**
    * Show another scene.
    * @param {number} scene
-   * @param {{place?: Place, problems?: string[], history?: boolean}} [how] history: the step can be gone back
+   * @param {{place?: Place, problems?: string[], history?: boolean}} [how] history: whether to add a step to the history
    */
   async open(scene, { place = {}, problems = [], history = false } = {}) {
     const turn = ++this.opening;
@@ -240,7 +240,7 @@ export class Viewer {
     this.twin?.opened();
   }
 
-  /** @param {number} scene @returns {Promise<import("l5kit/unpack").PackedDrive | null>} null where there is none */
+  /** @param {number} scene @returns {Promise<import("l5kit/unpack").PackedDrive | null>} null for none */
   async loadDrive(scene) {
     try {
       return await this.source.drive(scene);
@@ -275,7 +275,7 @@ export class Viewer {
     this.frameChanged();
   }
 
-  /** Nothing to show in the panels, as for a damaged scene. */
+  /** Clear the panels, as for a damaged scene. */
   clearScene() {
     this.model = null;
     this.track = null;
@@ -286,11 +286,11 @@ export class Viewer {
   }
 
   /**
-   * Go to a place within the scene that is open.
+   * Go to a place in the open scene.
    * @param {Place} place
    * @param {SceneModel} model of this scene
-   * @param {{fresh?: boolean}} [how] fresh: the scene has just been opened, the view is still that of another
-   * @returns {string[]} what does not exist here
+   * @param {{fresh?: boolean}} [how] fresh: whether the scene has just been opened, with the view of another one
+   * @returns {string[]} problems
    */
   goTo(place, model, { fresh = false } = {}) {
     const { frame, track, problems } = placeInScene(place, model);
@@ -319,7 +319,7 @@ export class Viewer {
     this.address.update();
   }
 
-  /** @returns {Place | null} what is shown */
+  /** @returns {Place | null} the displayed place */
   place() {
     if (this.scene === null) return null;
     if (!this.model) return { scene: this.scene };
@@ -336,7 +336,7 @@ export class Viewer {
   }
 
   /**
-   * A click in the picture: on an agent or the AV, else on a lane, else on nothing.
+   * Handle a click in the view: on an agent or the AV, else on a lane, else on nothing.
    * @param {number | null} track index, EGO_TRACK or null
    * @param {{x: number, y: number}} point CSS pixels
    */
@@ -374,7 +374,7 @@ export class Viewer {
     this.twin?.tell();
   }
 
-  /** @param {number | string} scene of the log, which the page beside shows */
+  /** @param {number | string} scene of the log, shown by the page next to it */
   sayMissing(scene) {
     notice(`Scene ${scene}, which is shown beside, is not in this dataset.`);
   }
