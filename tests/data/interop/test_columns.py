@@ -442,7 +442,7 @@ def edited(out, name, **changes):
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
-        (lambda out: edited(out, "zarr.json", attributes={}), DatasetFormatError, "no dataset: those are of zarr 2"),
+        (lambda out: edited(out, "zarr.json", attributes={}), DatasetFormatError, "not a dataset: datasets use zarr 2"),
         (
             lambda out: edited(out, "zarr.json", attributes={"l5kit_layout": {"name": "columns", "version": 9}}),
             DatasetFormatError,
