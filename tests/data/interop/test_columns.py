@@ -329,7 +329,7 @@ def test_an_export_that_was_killed_goes_on_with_the_shards_that_it_has(
     assert len(firsts) - 1 - num_begun == shards - num_begun > 0
     with (
         open_job(tmp_path / "job", {}) as job,
-        pytest.raises(InvalidArgumentError, match=r"begun with another export: .*sharded"),
+        pytest.raises(InvalidArgumentError, match=r"started with another export: .*sharded"),
     ):
         export_columns(odd, tmp_path / "other", sharded=not sharded, workers=KeptWorkers(1, job))
 

@@ -176,7 +176,7 @@ def test_files_of_others_are_kept(tmp_path):
 
     with pytest.raises(FileExistsError, match="replace it"):
         export_lanelet2(lights, tmp_path / "map.osm")
-    with pytest.raises(InvalidArgumentError, match="not of l5kit"):
+    with pytest.raises(InvalidArgumentError, match="not written by l5kit"):
         export_lanelet2(lights, tmp_path / "map.osm", overwrite=True)
     export_lanelet2(lights, tmp_path / "own.osm")
     export_lanelet2(lights, tmp_path / "own.osm", overwrite=True)

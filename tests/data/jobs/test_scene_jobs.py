@@ -195,7 +195,7 @@ def test_a_worker_that_is_killed_says_which_scenes_it_had_and_what_to_do(process
     message = str(caught.value)
     assert "worker process 'l5kit worker" in message
     assert "was killed by signal 9 (SIGKILL), and had scenes 4 to 5;" in message
-    assert "take fewer workers" in message
+    assert "use fewer workers" in message
     assert list(map_scenes(squares, range(3), processes, block_size=3)) == [[0, 1, 4]]  # with a new worker
 
 
@@ -220,7 +220,7 @@ def test_a_pool_of_another_kind_that_breaks_says_which_scenes_may_be_at_fault():
         # The pool may break before the block after the deadly one was handed over, which is then not at risk.
         with pytest.raises(WorkerDiedError, match=r"had some of scenes 2 to [35] ") as caught:
             list(map_scenes(DiesAt(2), range(12), pool, block_size=2))
-        assert "take fewer workers" in str(caught.value)
+        assert "use fewer workers" in str(caught.value)
 
 
 @pytest.mark.process
@@ -232,7 +232,7 @@ def test_a_script_without_a_main_guard_is_told_of_it(tmp_path):
     )
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 1
-    assert "must do so under if __name__ == '__main__':" in run.stderr
+    assert "must start processes under if __name__ == '__main__':" in run.stderr
 
 
 @pytest.mark.process
@@ -255,7 +255,7 @@ def test_what_cannot_be_sent_is_carried_out_here_and_that_is_said(processes):
 @pytest.mark.process
 def test_what_is_too_large_to_be_sent_along_is_carried_out_here(processes, monkeypatch):
     monkeypatch.setattr(scene_jobs, "_MOST_BYTES_SENT", 10)
-    with pytest.warns(RuntimeWarning, match="FailsAt cannot be sent with what it works on .it takes 0 MB"):
+    with pytest.warns(RuntimeWarning, match="FailsAt and its data cannot be sent to its workers .it takes 0 MB"):
         assert sum(map_scenes(FailsAt(()), range(23), processes)) == 23
 
 
