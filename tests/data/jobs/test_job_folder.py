@@ -205,7 +205,7 @@ def test_a_pass_that_has_forgotten_its_blocks_takes_no_part_of_other_blocks(tmp_
     squares_of(Counts([]), tmp_path / "job", block_size=4)
     (tmp_path / "job" / "0-scene" / "stage.json").write_text(content)
     again = Counts([])
-    with pytest.warns(RuntimeWarning, match=r"000000000 is damaged: it is another part: scenes is 4 and not 2"):
+    with pytest.warns(RuntimeWarning, match=r"000000000 is damaged: it is another part: scenes is 4 instead of 2"):
         assert squares_of(again, tmp_path / "job", block_size=2) == [scene * scene for scene in range(10)]
 
 
@@ -214,7 +214,7 @@ def test_a_size_of_blocks_that_is_none_is_told(tmp_path, size):
     squares_of(Counts([]), tmp_path / "job")
     stage = tmp_path / "job" / "0-scene" / "stage.json"
     stage.write_text(json.dumps(json.loads(stage.read_text()) | {"block_size": size}))
-    with pytest.raises(InvalidArgumentError, match=r"block_size of 0-scene/stage\.json must be an integer of at least 1"):
+    with pytest.raises(InvalidArgumentError, match=r"of 0-scene/stage\.json must be an integer of at least 1"):
         squares_of(Counts([]), tmp_path / "job")
 
 

@@ -476,7 +476,7 @@ def test_the_network_has_a_lane_beside_a_light_of_the_same_id(tmp_path, lane_is_
     light = type(fragment.elements[0]).FromString(alone["T"].SerializeToString())
     light.id.id = b"B"
     lights_and_map = [light, *fragment.elements] if lane_is_last else [*fragment.elements, light]
-    with pytest.warns(RuntimeWarning, match="'B' for one"):
+    with pytest.warns(RuntimeWarning, match="for example 'B'"):
         found = write(tmp_path / "twins.pb", MapFragment(elements=lights_and_map))
     questions = (
         *("get_lanes_ahead", "get_lanes_behind", "get_lane_left", "get_lane_right", "get_lane_speed_limit"),
