@@ -347,7 +347,7 @@ def test_errors_keep_secrets(server, tmp_path):
     [
         (b"<!DOCTYPE html><p>Log in", "a web page, which may require a login"),
         (b"something", "must be an archive .* and is neither"),
-        (b"\x04\x22\x4d\x18", "packed with lz4"),
+        (b"\x04\x22\x4d\x18", "compressed with lz4"),
     ],
 )
 def test_what_is_no_dataset_is_not_kept(server, tmp_path, content, told):

@@ -220,7 +220,7 @@ def test_a_size_that_only_the_caller_knows_is_checked(fetch, content, retries):
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"), [(401, "yours"), (403, "get a new one"), (404, "spelling"), (410, "gone"), (402, "check")]
+    ("code", "advice"), [(401, "personal"), (403, "get a new one"), (404, "spelling"), (410, "removed"), (402, "check")]
 )
 def test_what_does_not_pass_is_not_tried_again(fetch, server, waits, code, advice):
     with pytest.raises(DownloadError, match=rf"FILE: the server answers {code} .*{advice}"):

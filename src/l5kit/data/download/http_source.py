@@ -97,7 +97,7 @@ class HttpSource:
         encoding = (headers.get("Content-Encoding") or "identity").strip().lower()
         is_the_file = encoding in _GZIP and self.name.lower().endswith(_GZIPPED)  # some servers declare it this way
         if encoding != "identity" and not is_the_file:
-            raise WrongReplyError(f"{self.name}: the server sends the file encoded as {encoding!r}, which was not requested")
+            raise WrongReplyError(f"{self.name}: the file is encoded as {encoding!r}, but was requested unencoded")
         # servers may omit the length, or send something that is not a number
         text = headers.get("Content-Length")
         length = int(text) if text is not None and text.strip().isdecimal() else None
