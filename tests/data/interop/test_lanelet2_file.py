@@ -165,7 +165,7 @@ def test_ids_are_any_text_that_xml_can_hold(tmp_path):
 
     builder.add_lane("bell \a", *lane_lines_m(4.0))
     builder.save(tmp_path / "bell.pb")
-    with pytest.raises(UnsupportedValueError, match="which XML cannot hold"):
+    with pytest.raises(UnsupportedValueError, match="which XML does not allow"):
         export_lanelet2(MapAPI(str(tmp_path / "bell.pb"), WORLD_TO_ECEF), tmp_path / "bell.osm")
     assert not (tmp_path / "bell.osm").exists()
 
