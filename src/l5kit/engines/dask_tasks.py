@@ -14,7 +14,7 @@ from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
 _TRIMMING: Final = "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_"
-_DASKS_OWN: Final = 65536
+_DASK_DEFAULT: Final = 65536
 
 
 class DaskTasks(ClusterTasks):
@@ -53,7 +53,7 @@ class DaskTasks(ClusterTasks):
             # variables for its workers in the environment of this process. Settings of the user are kept.
             cluster: Any = address
             if address is None:
-                is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
+                is_own = dask.config.get(_TRIMMING, None) == _DASK_DEFAULT
                 with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
                     cluster = self._distributed.LocalCluster(
                         n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None

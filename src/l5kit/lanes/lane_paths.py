@@ -205,9 +205,9 @@ def make_path_of_lanes(
 ) -> LanePaths:
     """Return the path of one track along given lanes, such as those of :meth:`l5kit.data.map.api.MapAPI.find_route`.
 
-    Unlike paths of :func:`make_lane_paths`, it ends at the given point. A lane that does not follow the previous one is
-    reached by a lane change, a bend of 20 m. Changes are spread evenly over the distance driven on neighbouring lanes;
-    if less than 20 m remain before the end, the path ends next to the centre line.
+    It is built like the paths of :func:`make_lane_paths`, but ends at the given point. A lane that does not follow the
+    previous one is reached by a lane change, a bend of 20 m. Changes are spread evenly over the distance driven on
+    neighbouring lanes; if less than 20 m remain before the end, the path ends next to the centre line.
 
     Args:
         lanes: Rows of the lanes in driving order, int64 (Q,), at least one; a lane may occur twice.

@@ -21,7 +21,7 @@ MOST_PIECES = 400
 """Largest number of lane pieces of a path; longer paths end there."""
 
 _SAMPLE_STEP_M = 2.0
-_LONGEST_DOUBT_M = 30.0
+_FORK_M = 30.0
 _CHANGE_AHEAD_M = 0.5 * CHANGE_M
 _MOST_BETWEEN, _MOST_REACHED = 12, 256
 
@@ -65,16 +65,16 @@ def write_logged_pieces(
             continue
         if count == 0:
             arc_m = arc_on_lane(lanes, lane, positions_m[row])[0]
-            count = _add(pieces, spans_m, count, lane, 0, arc_m, lanes)
+            count = _append_piece(pieces, spans_m, count, lane, 0, arc_m, lanes)
         else:
-            count = _go_on(pieces, spans_m, count, lane, positions_m[row], lanes)
+            count = _append_next_lane(pieces, spans_m, count, lane, positions_m[row], lanes)
         if count > MOST_PIECES - 2 - _MOST_BETWEEN:
             break
     return count
 
 
 @kernel_jit
-def _add(
+def _append_piece(
     pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, is_change: int, arc_m: float, lanes: LaneArrays
 ) -> int:
     """Append a piece from an arc length to the end of its lane, and return the new number of pieces."""
@@ -84,18 +84,18 @@ def _add(
 
 
 @kernel_jit
-def _go_on(
+def _append_next_lane(
     pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, point_m: Float64Array, lanes: LaneArrays
 ) -> int:
     """Append the next lane of a track, and return the new number of pieces."""
     before = pieces[count - 1, 0]
     if is_ahead(lanes, before, lane):
-        return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+        return _append_piece(pieces, spans_m, count, lane, 0, 0.0, lanes)
     # the lane of a fork was chosen by mistake, as the track now shows
     arc_m = arc_on_lane(lanes, before, point_m)[0]
-    if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _LONGEST_DOUBT_M:
+    if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _FORK_M:
         if is_ahead(lanes, pieces[count - 2, 0], lane):
-            return _add(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
+            return _append_piece(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
         if lane == pieces[count - 2, 0]:
             return count - 1
     # insert skipped lanes; if there are none, a lane nearby is a lane change, and a distant one ends the log
@@ -103,13 +103,13 @@ def _go_on(
     is_far = math.hypot(point_m[0] - x, point_m[1] - y) > CHANGE_M
     between = _lanes_between(lanes, before, lane, _MOST_BETWEEN if is_far else 1)
     for other in between:
-        count = _add(pieces, spans_m, count, other, 0, 0.0, lanes)
+        count = _append_piece(pieces, spans_m, count, other, 0, 0.0, lanes)
     if len(between) > 0:
-        return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+        return _append_piece(pieces, spans_m, count, lane, 0, 0.0, lanes)
     if is_far:
         return count
     spans_m[count - 1, 1] = max(arc_m - _CHANGE_AHEAD_M, spans_m[count - 1, 0])
-    return _add(pieces, spans_m, count, lane, 1, -1.0, lanes)
+    return _append_piece(pieces, spans_m, count, lane, 1, -1.0, lanes)
 
 
 @kernel_jit
@@ -163,7 +163,7 @@ def write_pieces_ahead(
         lane = straightest_ahead(lanes, pieces[count - 1, 0])
         if lane < 0:
             return count
-        count = _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+        count = _append_piece(pieces, spans_m, count, lane, 0, 0.0, lanes)
 
 
 @kernel_jit

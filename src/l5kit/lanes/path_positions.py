@@ -20,7 +20,7 @@ FADE_M = 20.0
 """Distance over which a vehicle next to its path merges onto it."""
 
 _BACK_M, _ON_M = 10.0, 40.0
-_STEEPEST = 1.0
+_MAX_SLOPE = 1.0
 _SAME_LINE_M, _SAME_WAY = 0.25, 0.5
 _NEVER = -2
 
@@ -137,7 +137,7 @@ def find_on_path(
     line_x, line_y, along_x, along_y = line_at(points_m, arc_m)
     # a vehicle across its path enters it like one at 45 degrees
     turn = wrap_angle(yaw - math.atan2(along_y, along_x))
-    slope = _STEEPEST if turn > 0 else -_STEEPEST
+    slope = _MAX_SLOPE if turn > 0 else -_MAX_SLOPE
     if abs(turn) < math.pi / 4:
         slope = math.tan(turn)
     return arc_m, (y - line_y) * along_x - (x - line_x) * along_y, slope

@@ -162,7 +162,7 @@ def lights_of_scenes(colors: LaneColors) -> SceneLights:
 
 
 def lights_of_map(lights: LaneLights | None) -> SceneLights:
-    """Return all lanes of a map with lights, switched off, as those of a single frame and scene; none for no lights."""
+    """Return all lanes of a map with lights, switched off, for a single frame and scene; no lanes for None."""
     lanes = np.zeros(0, np.int64) if lights is None else np.unique(lights.lane_rows)
     bounds = np.array([0, len(lanes)], np.int64)
     return SceneLights(bounds, np.zeros(len(lanes), np.int8), bounds, lanes)

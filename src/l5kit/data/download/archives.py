@@ -36,12 +36,12 @@ _COMPRESSED: dict[bytes, Callable[[IO[bytes]], "_Bytes"]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
-_FOREIGN = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
+_UNSUPPORTED = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _MAX_PART_BYTES = 255
 _MAX_PARTS = 64
-_BESIDE_THE_POINT = re.compile(r"(.*/)?(__MACOSX(/.*)?|\._[^/]*|\.DS_Store)", re.DOTALL)
+_CLUTTER = re.compile(r"(.*/)?(__MACOSX(/.*)?|\._[^/]*|\.DS_Store)", re.DOTALL)
 """Files that macOS adds to archives."""
 
 _BROKEN = (
@@ -79,7 +79,7 @@ class EntryNames:
         Raises:
             DownloadError: The name is refused.
         """
-        if _BESIDE_THE_POINT.fullmatch(name.rstrip("/")):
+        if _CLUTTER.fullmatch(name.rstrip("/")):
             return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
 
@@ -139,7 +139,7 @@ def archive_kind(path: Path, *, called: str) -> str | None:
         return "zip"
     if any(head.startswith(magic) for magic in _COMPRESSED):
         return "packed tar"
-    for magic, kind in _FOREIGN.items():
+    for magic, kind in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise DownloadError(
                 f"{called} is compressed with {kind}; unpack it with a suitable tool and give the folder as the address"

@@ -220,7 +220,7 @@ class _Download:
                     )
         else:
             require_digest(file, address.expected, called=address.name)
-        with _gone_if_refused(file if own in file.parents else None):
+        with _removed_if_useless(file if own in file.parents else None):
             if not file.name.endswith(_ZIPPED) and archive_kind(file, called=address.name) is not None:
                 return self._unpack(file, own / "unpacked", address.name)
             # a single file that is not part of a dataset may be the login page of a server
@@ -258,7 +258,7 @@ class _Download:
         ]
         unpacked = []
         for number, archive in enumerate(archives):
-            with _gone_if_refused(archive):
+            with _removed_if_useless(archive):
                 unpacked.append(self._unpack(archive, own / f"unpacked-{number}", archive.name))
         return [FoundParts(files, address.file_name, without=frozenset(archives)), *unpacked]
 
@@ -313,7 +313,7 @@ class _Download:
 
 
 @contextmanager
-def _gone_if_refused(file: Path | None) -> Iterator[None]:
+def _removed_if_useless(file: Path | None) -> Iterator[None]:
     """Remove a file that turns out to be useless, so that the next call does not reuse it; not if the disk is full."""
     try:
         yield

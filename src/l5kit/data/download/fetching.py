@@ -178,7 +178,7 @@ class _FileFetch:
         while True:
             try:
                 # an earlier call may have left a complete file, of which only the digest is checked
-                if self.part.size is None or self.part.num_bytes != self.part.size or not self._may_go_on():
+                if self.part.size is None or self.part.num_bytes != self.part.size or not self._can_resume():
                     self._take_reply()
                 self.part.flush()
                 try:
@@ -199,13 +199,13 @@ class _FileFetch:
                     self.part.start(None, None)
                 retries.wait(num_failed, error)
 
-    def _may_go_on(self) -> bool:
+    def _can_resume(self) -> bool:
         """Return whether bytes of another reply may be appended."""
         return self.part.num_bytes > 0 and (self.part.validator is not None or self.expected.sha256 is not None)
 
     def _take_reply(self) -> None:
         """Send one request, and store its reply."""
-        overlap = min(self.part.num_bytes, _OVERLAP_BYTES) if self._may_go_on() else 0
+        overlap = min(self.part.num_bytes, _OVERLAP_BYTES) if self._can_resume() else 0
         start, name = self.part.num_bytes - overlap if overlap else 0, self.source.name
         with self.source.open_from(start, self.part.validator) as reply:
             self._begin(reply, start)

@@ -100,7 +100,7 @@ def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
     rows = [_row(row, _LANE, features, outline_m) for row, (features, _, outline_m) in enumerate(lanes)]
     rows += [_row(row, _LANE_GROUP, features, outline_m) for row, (_, features, outline_m) in enumerate(lanes)]
     for row, polygon_m in enumerate(semantic_map.arrays.polygons()):
-        outline_m = _closed(_flat(polygon_m))
+        outline_m = _closed(_at_height_0(polygon_m))
         if len(outline_m) > 3:
             rows.append(_row(row, _CROSSWALK, {"outline": outline_m}, outline_m))
 
@@ -110,7 +110,7 @@ def write_map(file: Path, semantic_map: MapAPI, areas: list[Area]) -> None:
         layer = _LAYER_OF_AREA.get(area.kind)
         if layer is None:
             continue
-        outline_m = _closed(_flat(area.outline_m))
+        outline_m = _closed(_at_height_0(area.outline_m))
         bump = {"speed_bump_type": _UNKNOWN_BUMP} if area.kind == "speed_bump" else {}
         rows.append(_row(counts[layer], layer, {"outline": outline_m, **bump}, outline_m))
         counts[layer] += 1
@@ -130,7 +130,7 @@ def _row(object_id: int, layer: int, features: JsonObject, outline_m: Float64Arr
 def _lane_of(semantic_map: MapAPI, row: int) -> tuple[JsonObject, JsonObject, Float64Array]:
     """Return the features of a lane and of its group, and the outline of both."""
     arrays, network = semantic_map.arrays, semantic_map.network
-    left_m, right_m = _flat(arrays.left_line(row)), _flat(arrays.right_line(row))
+    left_m, right_m = _at_height_0(arrays.left_line(row)), _at_height_0(arrays.right_line(row))
     outline_m = _closed(np.concatenate([left_m, right_m[::-1]]))
     limit_mps = float(network.speed_limits_mps[row])
 
@@ -161,7 +161,7 @@ def _lane_of(semantic_map: MapAPI, row: int) -> tuple[JsonObject, JsonObject, Fl
     return features, shared | {"lane_ids": [row], "intersection_id": None}, outline_m
 
 
-def _flat(line_m: Float64Array) -> Float64Array:
+def _at_height_0(line_m: Float64Array) -> Float64Array:
     """Return a line with height 0."""
     return np.concatenate([line_m[:, :2], np.zeros((len(line_m), 1))], axis=1)
 

@@ -21,7 +21,7 @@ _METADATA: Final = r"\.z(?:group|attrs|array|metadata)"
 LOG_FILES: Final = rf"(?:{_METADATA}|(?:{'|'.join(ARRAYS)}|agents_mask(?:/[^/]+)?)/(?:{_METADATA}|\d+(?:\.\d+)*))"
 """Pattern of the paths in a log: metadata and chunks of its arrays, and of masks stored in it."""
 
-_OF_SYSTEMS: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_SYSTEM_FILES: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that operating systems leave in folders; they may be removed."""
 
 _HEAD_BYTES: Final = 2**16
@@ -60,7 +60,7 @@ def files_in(folder: Path, within: str = "") -> Iterator[str]:
         links = [name for name in names if (root / name).is_symlink()]
         names[:] = sorted(name for name in names if name not in links and not is_scratch(root / name))
         for name in sorted([*files, *links]):
-            if name not in _OF_SYSTEMS:
+            if name not in _SYSTEM_FILES:
                 yield (root / name).relative_to(folder).as_posix()
 
 

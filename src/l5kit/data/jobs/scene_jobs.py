@@ -122,7 +122,7 @@ def map_scenes(
     # threads share the function, processes get it pickled if possible; a single block needs no thread
     runner, owned = None, None
     if isinstance(carriers, Executor):
-        sent: Callable[..., Result] | None = call if isinstance(carriers, ThreadPoolExecutor) else _as_sent(call)
+        sent: Callable[..., Result] | None = call if isinstance(carriers, ThreadPoolExecutor) else _as_sendable(call)
         runner = carriers if sent is not None else None
         call = sent or call
     elif num_workers > 1 and len(blocks) > 1:
@@ -193,7 +193,7 @@ class SceneResults(Iterator[Result]):
         self._num_taken = self._num_reported = 0
         self._pending: deque[tuple[Int64Array, Future[Result] | None]] = deque()
         for _ in range(num_ahead):
-            self._hand_over_next()
+            self._submit_next()
 
     def __next__(self) -> Result:
         """Return the next result; progress is reported up to the previous one.
@@ -205,7 +205,7 @@ class SceneResults(Iterator[Result]):
             # a request for the next result means that the previous one was processed
             if self._num_taken > self._num_reported:
                 self._num_reported = self._num_taken
-                self._hand_over_next()
+                self._submit_next()
                 if self._progress is not None:
                     self._progress(self._num_reported, self._num_scenes)
             if not self._pending:
@@ -219,7 +219,7 @@ class SceneResults(Iterator[Result]):
                 try:
                     result = future.result()
                 except BrokenExecutor as error:
-                    raise WorkerDiedError(f"{self._who_was_hit(error)}; {_ADVICE}") from error
+                    raise WorkerDiedError(f"{self._describe_victims(error)}; {_ADVICE}") from error
             if self._kept is not None:
                 result = self._kept.stage.read(block, self._kept.folder)
             self._pending.popleft()
@@ -250,7 +250,7 @@ class SceneResults(Iterator[Result]):
             if future is not None:
                 future.cancel()
 
-    def _hand_over_next(self) -> None:
+    def _submit_next(self) -> None:
         """Submit the next block: with a completed future if its part is kept, without a future to run it here."""
         for block in self._left:
             future: Future[Any] | None = None
@@ -270,7 +270,7 @@ class SceneResults(Iterator[Result]):
     def _arguments(self, block: Int64Array) -> tuple[object, ...]:
         return (block,) if self._brief is None else (block, self._brief(block))
 
-    def _who_was_hit(self, error: BrokenExecutor) -> str:
+    def _describe_victims(self, error: BrokenExecutor) -> str:
         """Return which worker died and which blocks it may have had: only its own if the error is of one worker."""
         if isinstance(error, WorkerDiedError):
             return f"{error}, and had {_named(self._unit, self._pending[0][0])}"
@@ -342,20 +342,20 @@ class _NamingCall(Generic[Result]):
 
     def __call__(self, block: Int64Array, *brief: object) -> Any:
         if self.stage is None:
-            return self._carry_out(block, *brief)
+            return self._run(block, *brief)
 
         # files of a block are written to the folder of its part, and moved when it is complete
         def carry_out(folder: Path) -> Result:
             if not isinstance(self.function, WritesFiles):
-                return self._carry_out(block, *brief)
+                return self._run(block, *brief)
             function: Any = replace(self.function, folder=folder)
             there: _NamingCall[Result] = _NamingCall(function, self.unit)
-            return there._carry_out(block, *brief)
+            return there._run(block, *brief)
 
         self.stage.write(block, carry_out)
         return None  # the result is read from the part
 
-    def _carry_out(self, block: Int64Array, *brief: object) -> Result:
+    def _run(self, block: Int64Array, *brief: object) -> Result:
         try:
             return self.function(block, *brief)
         except (Exception, SystemExit) as error:  # user code may call sys.exit()
@@ -389,7 +389,7 @@ def _named(unit: str, indices: Int64Array) -> str:
     return f"{unit}s {indices.min()} to {indices.max()}"
 
 
-def _as_sent(call: Any) -> "_SentCall[Result] | None":
+def _as_sendable(call: Any) -> "_SentCall[Result] | None":
     """Return a call that another process can run; None, after a warning, if that is impossible."""
     try:
         payload = pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)

@@ -19,7 +19,7 @@ from l5kit.errors import InvalidArgumentError
 GREATEST_LATITUDE_E7 = 900_000_000
 """A pole, in 1e-7 degrees; beyond it the formulas would give a point on its other side."""
 
-_EQUALLY = 0.0
+_EQUAL_SPACING = 0.0
 """Special step of a resampled line: equally spaced points, both ends included."""
 
 
@@ -44,7 +44,7 @@ def decode_lines(
     _decode_deltas(data, line_runs, local_m, offsets)
     if offsets.min() < 0:
         return np.zeros((0, 3)), offsets, np.zeros((0, 2, 2))
-    world_m, bounds_m = _leave_frames(local_m[: offsets[-1]], offsets, origins_e7, ecef_to_world)
+    world_m, bounds_m = _to_world(local_m[: offsets[-1]], offsets, origins_e7, ecef_to_world)
     return world_m, offsets, bounds_m
 
 
@@ -69,10 +69,10 @@ def world_from_local(
         raise InvalidArgumentError(
             f"a frame has its origin at latitude {origins_e7[beyond[0], 0] / 1e7}; allowed are -90 to 90 degrees"
         )
-    return _leave_frames(local_m, offsets, origins_e7, ecef_to_world)[0]
+    return _to_world(local_m, offsets, origins_e7, ecef_to_world)[0]
 
 
-def _leave_frames(
+def _to_world(
     local_m: Float64Array, offsets: Int64Array, origins_e7: Int64Array, ecef_to_world: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
     """Return the result of :func:`world_from_local`, and the bounds of each line, float64 (n, 2, 2)."""
@@ -101,7 +101,7 @@ def resample_lines(points: Float64Array, starts: Int64Array, ends: Int64Array, n
     """
     points, lengths_m = as_kernel_array(points, np.float64), np.empty(int((ends - starts).max(initial=0)))
     resampled = np.empty((len(starts), num_points, points.shape[1]))
-    _resample(points, starts, ends, _EQUALLY, lengths_m, resampled)
+    _resample(points, starts, ends, _EQUAL_SPACING, lengths_m, resampled)
     return resampled
 
 
@@ -120,7 +120,7 @@ def resample_every(line: Float64Array, step_m: float, *, max_points: int) -> Flo
     """
     line, lengths_m = as_kernel_array(line, np.float64), np.empty(len(line))
     starts, ends = np.array([[0], [len(line)]])
-    _resample(line, starts, ends, _EQUALLY, lengths_m, np.empty((1, 0, line.shape[1])))
+    _resample(line, starts, ends, _EQUAL_SPACING, lengths_m, np.empty((1, 0, line.shape[1])))
     length_m = float(lengths_m[-1])
     if not length_m / step_m <= max_points:
         raise InvalidArgumentError(
@@ -221,8 +221,8 @@ def _resample(
 ) -> None:
     """Write (n, m, d) points of lines at arc lengths 0, step, 2 step, ..., by linear interpolation.
 
-    A step of :data:`_EQUALLY` stands for the length of each line divided by m - 1. On return ``lengths_m``, which is as
-    long as the longest line, holds the arc length up to each point of the last line.
+    A step of :data:`_EQUAL_SPACING` stands for the length of each line divided by m - 1. On return ``lengths_m``, which
+    is as long as the longest line, holds the arc length up to each point of the last line.
     """
     for line in range(len(starts)):
         start, last = starts[line], ends[line] - starts[line] - 1
@@ -233,7 +233,7 @@ def _resample(
                 difference = points[start + j, axis] - points[start + j - 1, axis]
                 squared += difference * difference
             lengths_m[j] = lengths_m[j - 1] + np.sqrt(squared)
-        step = lengths_m[last] / (resampled.shape[1] - 1) if step_m == _EQUALLY else step_m
+        step = lengths_m[last] / (resampled.shape[1] - 1) if step_m == _EQUAL_SPACING else step_m
         j = 0
         for i in range(resampled.shape[1]):
             position = i * step
@@ -247,6 +247,6 @@ def _resample(
                     value = slope * (position - lengths_m[j]) + value
                 resampled[line, i, axis] = value
         # make the last point the exact end of the line, which accumulated steps may miss slightly
-        if step_m == _EQUALLY and resampled.shape[1] > 0:
+        if step_m == _EQUAL_SPACING and resampled.shape[1] > 0:
             for axis in range(points.shape[1]):
                 resampled[line, -1, axis] = points[start + last, axis]

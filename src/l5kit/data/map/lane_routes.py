@@ -148,7 +148,7 @@ class LaneRouter:
         starts = self._lanes_at("start", start_m, heading_rad=heading_rad, reach_m=reach_m)
         ends = self._lanes_at("goal", goal_m, reach_m=reach_m)
         goals = {lane: self._lines.project_point(lane, goal_m)[0] for lane in ends}
-        entries = self._enter(starts, start_m)
+        entries = self._find_entries(starts, start_m)
 
         # Routes to a goal further ahead on a start lane; all others go through the start of the goal's lane.
         routes = [
@@ -206,7 +206,7 @@ class LaneRouter:
         chosen: list[int] = rows[areas_m <= areas_m.min() + _SAME_PLACE_M].tolist()
         return chosen
 
-    def _enter(self, starts: list[int], start_m: Float64Array) -> dict[int, _Entry]:
+    def _find_entries(self, starts: list[int], start_m: Float64Array) -> dict[int, _Entry]:
         """Return the lanes at the start, and those reached from there by lane changes alone."""
         entries = {lane: _Entry(0.0, self._lines.project_point(lane, start_m)[0], [lane]) for lane in starts}
         open_lanes = list(starts)

@@ -135,7 +135,7 @@ class _Fields:
         """Return the fields that hold a packed list of numbers, out of three consecutive field numbers.
 
         Raises:
-            _UnusualFormError: A list is not packed, split into pieces, or not in the order of field numbers.
+            _UnusualFormError: A list is not packed, is split into pieces, or is not in the order of field numbers.
         """
         is_list = (self.field_ids >= first_number) & (self.field_ids < first_number + 3)
         packed = self._where(is_list & ((self.wire_types == _BYTES) | (self.wire_types == _VARINT)))

@@ -35,7 +35,7 @@ _HEADER_NUM_BYTES = 16
 _STORED_NUM_BYTES = slice(12, 16)
 """Position in the header of the size of the chunk in bytes, little-endian."""
 
-_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
+_NONBLOCKING = getattr(os, "O_NONBLOCK", 0)
 """With this flag, opening a pipe in place of a file does not block until somebody writes to it."""
 
 
@@ -121,9 +121,9 @@ class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
             ValueError: The chunk is truncated.
         """
         chunk = ensure_contiguous_ndarray(buf).view(np.uint8)
-        said = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
-        if len(chunk) < max(said, _HEADER_NUM_BYTES):
-            raise ValueError(f"it has {len(chunk)} bytes, but should have {max(said, _HEADER_NUM_BYTES)}")
+        declared = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
+        if len(chunk) < max(declared, _HEADER_NUM_BYTES):
+            raise ValueError(f"it has {len(chunk)} bytes, but should have {max(declared, _HEADER_NUM_BYTES)}")
         decoded: bytes | NumericArray = super().decode(buf, out)
         return decoded
 
@@ -164,7 +164,7 @@ def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     key = metadata.dimension_separator.join([str(index)] + ["0"] * (array.ndim - 1))
     file_path = store.root / array.store_path.path / key
     try:
-        with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NOT_WAITING)) as file:
+        with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NONBLOCKING)) as file:
             return decode_file(array, file.read())
     except Exception:  # any error of file system or codec for a damaged file: zarr fails the same way, with a message
         require_regular_file(file_path, called="chunk file")  # zarr would block on a pipe

@@ -1,7 +1,7 @@
 """Consolidated metadata: copies of the metadata of all arrays in one file, which saves requests to a service.
 
-Only writers can keep the copies up to date. Writers here delete them before they change the metadata, and they are read
-only for stores that need a request per file.
+Only writers can keep the copies up to date. Writers here delete them before they change the metadata, and only stores
+that need a request per file read them.
 """
 
 import json

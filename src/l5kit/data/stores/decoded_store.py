@@ -189,7 +189,7 @@ def build_store(
         return mapped[0], False
     with hold_lock(lock_of(target.parent)) as problem:
         if problem:
-            raise OSError(_cannot(source, target, f"the folder cannot be written to: {problem}"))
+            raise OSError(_failure_text(source, target, f"the folder cannot be written to: {problem}"))
         mapped = map_store(source, folder)
         if mapped is not None:
             return mapped[0], False
@@ -199,7 +199,7 @@ def build_store(
             raise
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-            raise OSError(_cannot(source, target, reason)) from error
+            raise OSError(_failure_text(source, target, reason)) from error
 
 
 def lock_of(folder: Path) -> Path:
@@ -242,7 +242,7 @@ def _folder_of(source: DecodedSource, folder: str | os.PathLike[str] | None) -> 
     return store_folder(source.location, folder) / source.digest[:32]
 
 
-def _cannot(source: DecodedSource, target: Path, reason: str) -> str:
+def _failure_text(source: DecodedSource, target: Path, reason: str) -> str:
     return (
         f"the decoded files of {source.location!r} ({source.num_bytes / 1e6:,.0f} MB) cannot be kept in "
         f"{target.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one "

@@ -17,7 +17,7 @@ FileSystem: TypeAlias = Any
 FileInfo: TypeAlias = dict[str, Any]
 """Facts about a file from such a file system: ``name``, ``size``, ``type``, and others specific to it."""
 
-_OF_FSSPEC = frozenset({"fsspec.asyn", "fsspec.spec"})
+_FSSPEC_MODULES = frozenset({"fsspec.asyn", "fsspec.spec"})
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,13 @@ def find_files(file_system: FileSystem, root: str) -> dict[str, FileInfo]:
         Exception: A folder cannot be listed; the type depends on the file system.
     """
     find = getattr(type(file_system), "_find", None) or type(file_system).find
-    if find.__module__ not in _OF_FSSPEC:  # buckets list all their files in one request
+    if find.__module__ not in _FSSPEC_MODULES:  # buckets list all their files in one request
         return dict(file_system.find(root, detail=True))
     try:
         listed = file_system.ls(root, detail=True)
     except FileNotFoundError:
         listed = []
-    infos = {info["name"]: info for info in _below(file_system, root, listed)}
+    infos = {info["name"]: info for info in _walk(file_system, root, listed)}
     return infos or ({root: file_system.info(root)} if file_system.isfile(root) else {})
 
 
@@ -139,7 +139,7 @@ def path_on_server(file_system: FileSystem, path: str) -> str:
     return quote(path) if is_web(file_system) else path
 
 
-def _below(file_system: FileSystem, folder: str, listed: list[FileInfo]) -> Iterator[FileInfo]:
+def _walk(file_system: FileSystem, folder: str, listed: list[FileInfo]) -> Iterator[FileInfo]:
     """Yield the files of a folder and its subfolders; fsspec's own walk skips folders that it fails to list."""
     for info in listed:
         name = str(info["name"])
@@ -149,4 +149,4 @@ def _below(file_system: FileSystem, folder: str, listed: list[FileInfo]) -> Iter
             yield info
         elif name.rstrip("/") != folder.rstrip("/"):
             inner = name.rstrip("/")
-            yield from _below(file_system, inner, file_system.ls(inner, detail=True))
+            yield from _walk(file_system, inner, file_system.ls(inner, detail=True))

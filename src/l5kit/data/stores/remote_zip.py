@@ -92,7 +92,7 @@ class ZipEnd:
         # the end record has the position of the directory; only a comment may follow it
         position = tail.rfind(_END_MARK)
         if position < 0 or len(tail) - position < struct.calcsize(_END_FORMAT):
-            raise _no_zip(url)
+            raise _not_a_zip(url)
         _, _, _, _, _, num_bytes, start, _ = struct.unpack_from(_END_FORMAT, tail, position)
         records = 0
         locator = position - struct.calcsize(_LOCATOR64_FORMAT)
@@ -120,7 +120,7 @@ def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
         with zipfile.ZipFile(_TailFile(tail, end.size)) as archive:
             infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError) as error:
-        raise _no_zip(url) from error
+        raise _not_a_zip(url) from error
     # a header may be longer than the directory says, but a file ends before the next one starts
     starts = [info.header_offset for info in infos] + [end.start]
     members = {}
@@ -168,7 +168,7 @@ class _TailFile(io.RawIOBase):
         return content
 
 
-def _no_zip(url: str) -> CorruptedDataError:
+def _not_a_zip(url: str) -> CorruptedDataError:
     return CorruptedDataError(
         f"{url} is not a readable zip file: its end has no directory; check the URL, and that the file is whole"
     )
@@ -238,13 +238,13 @@ class RemoteZipStore(Store):
         if tail is None:
             raise DatasetNotFoundError(f"no dataset at {self.url!r}: there is no such file; check the URL")
         if len(tail) > TAIL_NUM_BYTES:
-            raise self._without_ranges()
+            raise self._no_range_requests()
         end = ZipEnd.of(tail, url=self.url)
         start = end.size - len(tail)
         if end.start < start:
             missing = await self.files.read(self.path, end.start, start)
             if missing is None or len(missing) != start - end.start:
-                raise self._without_ranges()
+                raise self._no_range_requests()
             tail = missing + tail
         # digest of the directory only, without other bytes read with it: it contains a checksum of each file
         digest = hashlib.sha256(tail[-(end.size - end.start) :]).hexdigest()
@@ -255,7 +255,7 @@ class RemoteZipStore(Store):
         self._digest = digest
         return read_members(end, tail, url=self.url)
 
-    def _without_ranges(self) -> InvalidArgumentError:
+    def _no_range_requests(self) -> InvalidArgumentError:
         return InvalidArgumentError(
             f"cannot read {self.url!r} piece by piece: the service does not support range requests; "
             "copy the zip file to this machine, or put the dataset there as a folder"
@@ -323,17 +323,17 @@ class RemoteZipStore(Store):
         Raises:
             ReadOnlyDatasetError: Always.
         """
-        raise self._is_for_reading(key, value)
+        raise self._read_only_error(key, value)
 
     async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, object]]) -> None:
         """Refuse to write; see :meth:`set`. Needed only by zarr 3.1.0."""
-        raise self._is_for_reading(next((key for key, *_ in key_start_values), ""))
+        raise self._read_only_error(next((key for key, *_ in key_start_values), ""))
 
     async def delete(self, key: str) -> None:
         """Refuse to remove a file; see :meth:`set`."""
-        raise self._is_for_reading(key)
+        raise self._read_only_error(key)
 
-    def _is_for_reading(self, key: str, value: Buffer | None = None) -> ReadOnlyDatasetError:
+    def _read_only_error(self, key: str, value: Buffer | None = None) -> ReadOnlyDatasetError:
         size = "" if value is None else f" ({len(value)} bytes)"
         return ReadOnlyDatasetError(f"{key!r}{size} cannot be changed in {self.url}: a zip file is written whole")
 

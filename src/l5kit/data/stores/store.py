@@ -134,7 +134,7 @@ def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess 
     whole = os.path.abspath(path)  # valid in processes with another working directory
     if os.path.isfile(path):
         if writable:
-            raise _for_reading(whole)
+            raise _read_only_error(whole)
         try:
             store = ZipStore(whole, mode="r")
             store._sync_open()
@@ -235,11 +235,11 @@ def _open_url(url: str, remote: RemoteAccess, *, writable: bool) -> Store:
     if not is_remote_zip(url):
         return RemoteStore.at(url, reading, remote.storage_options, read_only=not writable)
     if writable:
-        raise _for_reading(url)
+        raise _read_only_error(url)
     return RemoteZipStore.at(url, reading, remote.storage_options)
 
 
-def _for_reading(path: str) -> InvalidArgumentError:
+def _read_only_error(path: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"cannot open {path!r} for writing: a zip file is read and written whole. "
         "Copy it with save() to a folder, or open it with mode='r'."
