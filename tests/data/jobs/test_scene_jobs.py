@@ -208,7 +208,7 @@ def test_code_that_ends_its_process_is_named_as_what_may_be_at_fault():
             list(map_scenes(exits, [3, 1], workers, block_size=2))
         assert workers.submit(abs, -3).result() == 3
     message = str(caught.value)
-    assert "ended with exit code 0, and had scene 2; code that it ran may have ended it" in message
+    assert "ended with exit code 0, and had scene 2; the code that it ran may have ended it" in message
     assert "(--workers 1)" in message
     assert "__main__" not in message
     assert (ended.value.code, ended.value.__notes__) == (0, ["in scene 1"])
@@ -247,7 +247,7 @@ def test_the_death_of_a_worker_without_a_task_fails_no_task():
 
 @pytest.mark.process
 def test_what_cannot_be_sent_is_carried_out_here_and_that_is_said(processes):
-    with pytest.warns(RuntimeWarning, match="one after the other in this process.*HoldsALock cannot be sent"):
+    with pytest.warns(RuntimeWarning, match="one after the other in this process.*HoldsALock and its data cannot be sent"):
         parts = list(map_scenes(HoldsALock(a_lock()), range(23), processes))
     assert [square for part in parts for square in part] == SQUARES
 
