@@ -179,7 +179,7 @@ def damage_some(folder, rng):
         (path.parent / "more.txt").write_text("more")
 
 
-@pytest.mark.filterwarnings("ignore:.*is made again:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*is rebuilt:RuntimeWarning")
 def test_a_job_folder_that_is_damaged_at_random_gives_the_same_or_is_refused(tmp_path):
     squares_of(Counts([]), tmp_path / "whole")
     refused = 0
