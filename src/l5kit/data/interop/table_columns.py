@@ -206,9 +206,7 @@ def choose_columns(
     if wanted is None:
         return [column for columns in of_fields.values() for column in columns]
     if isinstance(wanted, str):
-        raise InvalidArgumentError(
-            f"columns must be a list of names, got the single name {wanted!r}; put it into a list"
-        )
+        raise InvalidArgumentError(f"columns must be a list of names, got the single {wanted!r}; put it into a list")
     # a name is that of a field, which stands for all its columns, or of a single column
     single = {column.name: [column] for columns in of_fields.values() for column in columns}
     unknown = [name for name in wanted if name not in of_fields and name not in single]
