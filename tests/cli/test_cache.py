@@ -111,7 +111,7 @@ def assert_one_error(done, text):
 
 
 def test_what_cannot_be_decoded_is_an_error_in_one_line(l5kit, city_copy, tmp_path):
-    assert_one_error(l5kit("cache", tmp_path / "nothing"), "check it for spelling")
+    assert_one_error(l5kit("cache", tmp_path / "nothing"), "check the spelling")
     (tmp_path / "file").touch()
     assert_one_error(l5kit("cache", city_copy, "--folder", tmp_path / "file"), "--folder of l5kit cache")
     (zarr_of(city_copy) / "agents" / "0").write_bytes(b"damaged")

@@ -95,7 +95,7 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(l5kit, folder,
     out = tmp_path / "a.safetensors"
     out.write_text("mine")
     call = ("checkpoint", "convert", folder / "script.pt", out)
-    for options, told in (((), "--overwrite"), (("--overwrite",), "is not of l5kit, so it is not replaced")):
+    for options, told in (((), "--overwrite"), (("--overwrite",), "was not written by l5kit, so it is not replaced")):
         refused = l5kit(*call, *options)
         assert (refused.exit_code, refused.stdout, out.read_text()) == (1, "", "mine")
         assert told in refused.stderr

@@ -25,7 +25,7 @@ def test_commands_take_scenes_of_many_maps(folders, tmp_path, l5kit):
     assert l5kit("validate", tmp_path / "resampled").exit_code == 0
     refused = l5kit("export", folders["apart"], tmp_path / "py123d", "--layout", "py123d")
     assert refused.exit_code == 1
-    assert "takes one map for all scenes" in refused.stderr
+    assert "needs one map for all scenes" in refused.stderr
 
 
 def test_validate_names_the_map_that_is_wrong(folders, tmp_path, l5kit):

@@ -158,7 +158,7 @@ def test_a_file_is_replaced_only_where_it_is_of_l5kit(l5kit, city, tmp_path, nam
     (tmp_path / name).write_bytes(b"years of work")
     refused = l5kit(*call)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "is not of l5kit" in refused.stderr
+    assert "was not written by l5kit" in refused.stderr
     assert (tmp_path / name).read_bytes() == b"years of work"
     (tmp_path / name).write_bytes(b"")
     for _ in range(2):
@@ -205,5 +205,5 @@ def test_a_link_is_not_replaced(tmp_path, l5kit, city):
 
 def test_the_error_of_a_file_names_the_argument(tmp_path):
     (tmp_path / "x.png").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match=r"--out is '.*x\.png', which is there and is not of l5kit"):
+    with pytest.raises(InvalidArgumentError, match=r"--out is '.*x\.png', which was not written by l5kit"):
         require_own_file(tmp_path / "x.png", argument="--out")

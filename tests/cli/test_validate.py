@@ -59,7 +59,7 @@ def test_parts_of_a_log_that_has_changed_since_are_not_taken(l5kit, city_copy, t
     chunk.write_bytes(chunk.read_bytes() + b"more")
     refused = l5kit(*checked)
     assert refused.exit_code == 1
-    assert "which is of another job: data differ" in refused.stderr
+    assert "which belongs to another job: data differ" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def empty_files(file):
 @pytest.mark.parametrize(
     ("name", "damage", "told"),
     [
-        ("plans.npz", cut, r"plans\.npz has .* bytes, and .* were written"),
+        ("plans.npz", cut, r"plans\.npz has .* bytes, but .* were written"),
         ("simulated.zarr/agents", shutil.rmtree, r"simulated\.zarr/agents/\S+ is missing"),
         ("simulated.zarr/frames/0", cut, r"simulated\.zarr/frames/0 has .* bytes"),
         ("frames.csv", os.unlink, r"frames\.csv is missing"),

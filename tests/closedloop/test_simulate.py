@@ -394,7 +394,7 @@ def test_a_simulation_is_replaced_when_asked_for_and_nothing_else_is(mixed_city,
     assert [row["scene"] for row in simulate(mixed_city, tmp_path, options=second).scenes()] == [4]
     (tmp_path / "notes.txt").write_text("mine")
     before = digests_of(tmp_path)
-    with pytest.raises(InvalidArgumentError, match=r"holds 'notes\.txt' beside a simulation"):
+    with pytest.raises(InvalidArgumentError, match=r"holds 'notes\.txt' in addition to a simulation"):
         simulate(mixed_city, tmp_path, planner="standing", options=first)
     assert digests_of(tmp_path) == before
 

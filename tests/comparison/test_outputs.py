@@ -130,7 +130,7 @@ def test_a_folder_of_others_is_left_alone(comparison, tmp_path):
     write_comparison(comparison, folder, overwrite=True)
     assert (folder / "comparison.csv").read_bytes() == before
     (folder / "mine.txt").write_text("kept")
-    with pytest.raises(InvalidArgumentError, match=r"holds 'mine.txt' beside a comparison"):
+    with pytest.raises(InvalidArgumentError, match=r"holds 'mine.txt' in addition to a comparison"):
         write_comparison(comparison, folder, overwrite=True)
     other = tmp_path / "other"
     other.mkdir()

@@ -98,14 +98,14 @@ def test_workers_with_another_version_are_refused(workers, monkeypatch):
     for name in ("ray_tasks", "dask_tasks"):
         module = pytest.importorskip(f"l5kit.engines.{name}")
         monkeypatch.setattr(module, "__version__", "1.0.0")
-    with pytest.raises(EngineError, match=r"has l5kit .*, and the one that asks has 1\.0\.0"):
+    with pytest.raises(EngineError, match=r"has l5kit .*, but the caller has 1\.0\.0"):
         list(map_scenes(squares, range(3), workers))
 
 
 @pytest.mark.parametrize("engine", ["threads", "processes", Engine.PROCESSES])
 def test_a_machine_has_no_address(engine):
     with (
-        pytest.raises(InvalidArgumentError, match=f"address is 'tcp://head:1', but engine '{engine}' has none"),
+        pytest.raises(InvalidArgumentError, match=f"address is 'tcp://head:1', but engine '{engine}' has no"),
         open_workers(engine, address="tcp://head:1"),
     ):
         pass
@@ -126,7 +126,7 @@ def test_engines_have_names():
 
 def test_a_version_is_asked_for_in_each_task():
     answered = cluster_tasks.answer_of_version("0.1", squares, (np.arange(3),), {})
-    with pytest.raises(EngineError, match=r"the one that asks has 0\.1"):
+    with pytest.raises(EngineError, match=r"the caller has 0\.1"):
         cluster_tasks.result_of(answered)
 
 

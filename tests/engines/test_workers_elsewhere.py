@@ -125,7 +125,7 @@ def test_a_folder_that_workers_do_not_see_is_named_and_not_made(source, tmp_path
     if kind != "columns":
         pytest.importorskip("pyarrow")
     before = sorted(path.name for path in Path().iterdir())
-    with pytest.raises(EngineError, match=r"a worker is to write into '.*out.*', and does not find it"):
+    with pytest.raises(EngineError, match=r"a worker cannot find the folder '.*out.*' for its output"):
         EXPORTS[kind](ChunkedDataset(source).open(), "out", workers=Elsewhere(tmp_path / "elsewhere", ".out.*"))
     assert sorted(path.name for path in Path().iterdir()) == before
 
@@ -139,6 +139,6 @@ def test_an_import_is_told_that_workers_do_not_see_its_folder(source, tmp_path):
     import_dataset(open_reader("argoverse2", "av2"), "plain")
     import_dataset(open_reader("argoverse2", "av2"), "sent", workers=Elsewhere(tmp_path / "elsewhere"))
     assert files_in(Path("sent")) == files_in(Path("plain"))
-    with pytest.raises(EngineError, match=r"out\.parts', and does not find it; name a folder"):
+    with pytest.raises(EngineError, match=r"out\.parts' for its output; name a folder"):
         import_dataset(open_reader("argoverse2", "av2"), "out", workers=Elsewhere(tmp_path / "elsewhere", "out.parts"))
     assert not Path("out").exists()

@@ -129,7 +129,7 @@ def test_parked_tracks_stay_within_a_metre():
 
 
 def test_poses_that_are_not_finite(road):
-    with pytest.raises(InvalidArgumentError, match="1 rows are not finite, row 3"):
+    with pytest.raises(InvalidArgumentError, match="1 rows are not finite, for example row 3"):
         make_lane_paths(tracks_along([[0, 0], [1, 0], [2, 0], [np.nan, 0]], yaws=np.zeros(4)), road)
 
 

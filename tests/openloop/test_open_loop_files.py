@@ -56,7 +56,7 @@ def test_an_evaluation_is_replaced_only_if_asked_for_and_nothing_else_is(planner
     assert files_of(tmp_path) == ["receipt.json", "samples.csv", "scores.csv", "scores.json"]
     assert json.loads((tmp_path / "scores.json").read_text())["num_samples"] == 2
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match=r"holds 'notes\.txt' beside an evaluation"):
+    with pytest.raises(InvalidArgumentError, match=r"holds 'notes\.txt' in addition to an evaluation"):
         evaluate(planner, tmp_path, data_folder=city, options=fewer)
     assert json.loads((tmp_path / "scores.json").read_text())["num_samples"] == 2
 

@@ -188,10 +188,10 @@ def test_places_are_on_the_map_around_them_or_on_the_nearest(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param("[]", "is no index of maps", id="no index"),
+        pytest.param("[]", "is not an index of maps", id="no index"),
         pytest.param('{"format": "maps", "version": 1, "maps": []}', "is 'maps' of version 1", id="another format"),
         pytest.param('{"format": "l5kit maps", "version": 2, "maps": []}', "of version 2", id="another version"),
-        pytest.param('{"format": "l5kit maps", "version": 1, "maps": []}', "must have maps", id="no map"),
+        pytest.param('{"format": "l5kit maps", "version": 1, "maps": []}', "must list maps", id="no map"),
     ],
 )
 def test_files_that_are_no_index_are_refused(tmp_path, content, problem):
@@ -210,7 +210,7 @@ def test_maps_that_meet_or_lie_outside_are_refused(tmp_path):
     content = json.loads(path.read_text())
     content["maps"] = [content["maps"][0] | {"file": "../other.pb"}]
     path.write_text(json.dumps(content))
-    with pytest.raises(CorruptedDataError, match="map 'm0' lies outside of it"):
+    with pytest.raises(CorruptedDataError, match="map 'm0' is outside its folder"):
         MapIndex.read(path)
 
 

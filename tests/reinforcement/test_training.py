@@ -188,7 +188,7 @@ def test_a_folder_takes_one_training_at_a_time(train, tmp_path):
     done, _ = train(total_steps=32)
     with (
         RunFolder(tmp_path / "out").claimed(),
-        pytest.raises(InvalidArgumentError, match="to which another process writes a training now"),
+        pytest.raises(InvalidArgumentError, match="to which another process is writing a training"),
     ):
         train(resume=True, total_steps=64)
     longer, _ = train(resume=True, total_steps=64)
@@ -201,7 +201,7 @@ def test_a_training_does_not_go_on_with_other_data(train, city, tmp_path):
     other = edit_dataset(city, tmp_path / "other", FewerAgents(share=0.5)).path
     cfg = driver_config(tmp_path, total_steps=64)
     for folders in ({"data_folder": other}, {"data_folder": city, "eval_data_folder": other}):
-        with pytest.raises(InvalidArgumentError, match=r"data has the digest \w+, but that of the training"):
+        with pytest.raises(InvalidArgumentError, match=r"data has the digest \w+, but the training"):
             train_driver(cfg, done.folder, **folders, resume=True)
     assert (done.folder / "receipt.json").is_file()
     assert train(resume=True, total_steps=64)[0].num_steps == 64

@@ -126,7 +126,7 @@ def test_a_training_does_not_go_on_with_other_data(city, tmp_path):
     cfg["train_params"]["max_num_steps"] = 4
     other = edit_dataset(city, tmp_path / "other", FewerAgents(share=0.5)).path
     with pytest.raises(
-        InvalidArgumentError, match=r"data has the digest \w+, but that of the training that is to go on"
+        InvalidArgumentError, match=r"data has the digest \w+, but the training to be resumed used"
     ):
         run(cfg, tmp_path / "out", other, resume=True)
     assert sorted(run(cfg, tmp_path / "out", city, resume=True)[0]) == [2, 3]
@@ -326,7 +326,7 @@ def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
     with hold_folder(folder, may_make=True):
         for start in (train, partial(sweep, values={"train_params.seed": [1]})):
             for resume in (False, True):
-                with pytest.raises(InvalidArgumentError, match=r"out', to which another process writes a training now"):
+                with pytest.raises(InvalidArgumentError, match=r"out', to which another process is writing a training"):
                     start(cfg, folder, resume=resume)
         assert [path.name for path in folder.iterdir()] == [LOCK_FILE]
     with hold_folder(folder, may_make=False):

@@ -1,4 +1,4 @@
-"""Engines: what carries out jobs over scenes on machines that people already have, Ray and Dask beside processes."""
+"""Engines that run jobs over scenes: threads and processes of this machine, and clusters of Ray or Dask."""
 
 from l5kit.engines.opening import ENGINES, open_workers
 

@@ -1,4 +1,4 @@
-"""Dask as an executor: tasks go to the scheduler of ``distributed``, one that is there or one on this machine."""
+"""Executor on Dask: tasks are sent to a scheduler of ``distributed``, an existing one or one on this machine."""
 
 import json
 import os
@@ -14,25 +14,25 @@ from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
 _TRIMMING: Final = "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_"
-_DASKS_OWN: Final = 65536
+_DASK_DEFAULT: Final = 65536
 
 
 class DaskTasks(ClusterTasks):
-    """Tasks that Dask carries out, each on one thread of a worker.
+    """Tasks run by Dask, each on one thread of a worker.
 
-    Functions and results go through Dask, scenes do not: workers open a log themselves, so that its files must lie
-    where all machines find them. A task whose worker dies goes to another, as often as the scheduler allows
+    Functions and results are sent through Dask, scenes are not: workers open a log themselves, so its files must be
+    accessible on all machines. A task whose worker dies is moved to another one, as often as the scheduler allows
     (``distributed.scheduler.allowed-failures``, 3).
 
     Args:
-        address: Of the scheduler, such as ``tcp://head:8786``, or a file that it has written; None for workers on this
-            machine that end with the executor.
-        num_workers: Tasks at the same time; 0 for as many as the workers have threads.
+        address: Address of the scheduler, such as ``tcp://head:8786``, or a file written by it; None for workers on
+            this machine, which end with the executor.
+        num_workers: Tasks at the same time; 0 for the number of threads of all workers.
 
     Raises:
         MissingDependencyError: ``distributed`` is not installed.
         InvalidArgumentError: ``num_workers`` is negative.
-        EngineError: No scheduler answers at the address, or it has no worker.
+        EngineError: No scheduler answers at the address, or it has no workers.
     """
 
     def __init__(self, address: str | None = None, num_workers: int = 0) -> None:
@@ -48,20 +48,20 @@ class DaskTasks(ClusterTasks):
             raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
 
         with ExitStack() as opened:
-            # Workers on this machine keep memory that they freed, as other processes do: Dask has them hand it back at
-            # once, so that each large array costs the system as much again as the work on it. And it leaves the
-            # variables for its workers in the environment of this process. What a user has set stays.
+            # Let workers on this machine keep freed memory, as other processes do: by default Dask makes them return it
+            # at once, so that each large array costs as much system time again as the work on it. Dask also leaves
+            # variables for its workers in the environment of this process. Settings of the user are kept.
             cluster: Any = address
             if address is None:
-                is_own = dask.config.get(_TRIMMING, None) == _DASKS_OWN
+                is_own = dask.config.get(_TRIMMING, None) == _DASK_DEFAULT
                 with _same_environment(), dask.config.set({_TRIMMING: None} if is_own else {}):
                     cluster = self._distributed.LocalCluster(
                         n_workers=num_workers or None, threads_per_worker=1, processes=True, dashboard_address=None
                     )
                 opened.callback(cluster.close)
 
-            # Of a scheduler elsewhere something must answer before Dask is told of it: a client of its own waits
-            # forever for a file with the address, and for a minute at the end for an address that is none.
+            # Check that the address of a remote scheduler accepts connections before starting a client, which would
+            # wait forever for a file with the address, and for a minute on exit with a wrong address.
             try:
                 if address is not None:
                     if address.endswith(".json"):
@@ -81,7 +81,7 @@ class DaskTasks(ClusterTasks):
                 ) from error
             num_available = sum(self._client.nthreads().values())
             super().__init__(num_workers or num_available, has_all=num_workers in (0, num_available))
-            self._opened = opened.pop_all()  # which an error before this point has closed
+            self._opened = opened.pop_all()  # closed by any error before this point
 
     def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         key = f"l5kit-{uuid.uuid4().hex}"
@@ -118,10 +118,10 @@ def _same_environment() -> Iterator[None]:
 
 
 def _address_in(text: str) -> str:
-    """Return the address in what a scheduler has written.
+    """Return the address in a file written by a scheduler.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no address.
     """
     content = json.loads(text)
     if not isinstance(content, dict) or not isinstance(content.get("address"), str):

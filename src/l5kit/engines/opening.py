@@ -1,4 +1,4 @@
-"""Opening of engines by name: threads and processes of this machine, Ray, Dask."""
+"""Opening of engines by name: threads, processes, Ray or Dask."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,23 +10,23 @@ from l5kit.data.jobs.worker_processes import WorkerProcesses
 from l5kit.errors import InvalidArgumentError
 
 ENGINES: Final = ("threads", "processes", "ray", "dask")
-"""Names of engines; ``threads`` share what they decode, the others have a memory of their own."""
+"""Names of engines; ``threads`` share decoded data, the others have separate memory."""
 
 
 @contextmanager
 def open_workers(
     engine: str = "threads", *, address: str | None = None, num_workers: int | None = None
 ) -> Iterator[Workers]:
-    """Hand out what carries out a job over scenes; it ends with the block.
+    """Provide workers for jobs over scenes; they are released at the end of the block.
 
     Args:
         engine: One of :data:`ENGINES`.
-        address: Where the cluster of Ray or Dask is; None for one on this machine.
-        num_workers: How many work at the same time; 0 for one on each core of this machine or of the cluster, None for
-            1 on this machine and all of a cluster.
+        address: Address of the Ray or Dask cluster; None for one on this machine.
+        num_workers: Tasks at the same time; 0 for one per core of this machine or of the cluster, None for 1 on this
+            machine and all of a cluster.
 
     Raises:
-        InvalidArgumentError: There is no such engine, an address is given for none that has one, or a number is
+        InvalidArgumentError: There is no such engine, an address is given for an engine without one, or a number is
             negative.
         MissingDependencyError: The engine is not installed.
         EngineError: No cluster answers at the address.
@@ -36,7 +36,9 @@ def open_workers(
             f"engine is {engine!r}{did_you_mean(engine, ENGINES)}; allowed are {', '.join(ENGINES)}"
         )
     if engine in ("threads", "processes") and address is not None:
-        raise InvalidArgumentError(f"address is {address!r}, but engine {str(engine)!r} has none; take ray or dask")
+        raise InvalidArgumentError(
+            f"address is {address!r}, but engine {str(engine)!r} has no address; use ray or dask"
+        )
     if num_workers is not None and num_workers < 0:
         raise InvalidArgumentError(f"num_workers must be at least 0, got {num_workers}")
     if engine == "threads":

@@ -1,4 +1,4 @@
-"""Ray as an executor: tasks are remote functions of a cluster that is there, or of one on this machine."""
+"""Executor on Ray: tasks are remote functions on an existing cluster, or on one on this machine."""
 
 import os
 import re
@@ -12,34 +12,34 @@ from l5kit.engines.cluster_tasks import ClusterTasks, answer_of_version, await_p
 from l5kit.errors import EngineError, InvalidArgumentError, MissingDependencyError, WorkerDiedError, install_command
 
 _ATTEMPTS: Final = 3
-"""How often a task is handed over whose worker dies."""
+"""Number of submissions of a task whose worker dies."""
 
 _HOST_AND_PORT: Final = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d{1,5})")
 _TOKEN_FILE: Final = Path("~/.ray/auth_token")
 
 
 class RayTasks(ClusterTasks):
-    """Tasks that Ray carries out, each on one processor of the cluster.
+    """Tasks run by Ray, each on one CPU of the cluster.
 
-    Functions and results go through Ray, scenes do not: workers open a log themselves, so that its files must lie
-    where all machines find them. A task whose worker dies goes to another, three times in all.
+    Functions and results are sent through Ray, scenes are not: workers open a log themselves, so its files must be
+    accessible on all machines. A task whose worker dies is moved to another one, three times in all.
 
     Args:
-        address: Of the cluster, such as ``auto`` or ``ray://head:10001``; None for that in ``RAY_ADDRESS``, or else
-            for a cluster on this machine that ends with the executor. Where Ray is connected already, that is used,
-            and stays.
-        num_workers: Tasks at the same time; 0 for as many as the cluster has processors.
+        address: Address of the cluster, such as ``auto`` or ``ray://head:10001``; None for that in ``RAY_ADDRESS``, or
+            else for a cluster on this machine that ends with the executor. An existing connection of Ray is used, and
+            kept.
+        num_workers: Tasks at the same time; 0 for the number of CPUs of the cluster.
 
     Raises:
         MissingDependencyError: Ray is not installed.
-        InvalidArgumentError: ``num_workers`` is negative, or the cluster has no processors.
+        InvalidArgumentError: ``num_workers`` is negative, or the cluster has no CPUs.
         EngineError: No cluster answers at the address.
     """
 
     def __init__(self, address: str | None = None, num_workers: int = 0) -> None:
-        # A cluster that is started where a token is asks for it, and the token is left by any cluster that a program
-        # started on its machine; but a program shows it only if it is told so. Ray reads the variable when it is
-        # imported; where a program has done that, it is left as it is.
+        # A cluster started on a machine with a token requires it, and any cluster started by a program leaves one
+        # there; but clients send it only if told to. Ray reads the variable on import; if the program has already
+        # imported Ray, it is not changed.
         has_token = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
         if "ray" not in sys.modules and (has_token or _TOKEN_FILE.expanduser().is_file()):
             os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -56,10 +56,10 @@ class RayTasks(ClusterTasks):
             target = address or os.environ.get("RAY_ADDRESS") or "local"
             options: dict[str, object] = {}
             if target == "local":
-                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody unasked
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry unless requested
                 options = {"num_cpus": num_workers or None, "include_dashboard": False}
             try:
-                # something must listen at a port, as Ray itself tries for minutes
+                # check the port first, as Ray itself retries for minutes
                 if match := _HOST_AND_PORT.fullmatch(target):
                     await_port(match["host"], int(match["port"]))
                 self._ray.init(target, log_to_driver=False, logging_level="ERROR", **options)
@@ -72,20 +72,18 @@ class RayTasks(ClusterTasks):
                 ) from error
         elif address is not None and address not in ("auto", "local", self._ray.get_runtime_context().gcs_address):
             raise InvalidArgumentError(
-                f"address is {address!r}, but this process is connected with Ray at "
+                f"address is {address!r}, but this process is already connected to Ray at "
                 f"{self._ray.get_runtime_context().gcs_address!r}; leave address out, or call ray.shutdown() first"
             )
         num_available = int(self._ray.cluster_resources().get("CPU", 0))
         if num_available == 0 and num_workers == 0:
-            raise InvalidArgumentError(
-                "num_workers is 0, and the Ray cluster has no processors; add nodes, or say how many"
-            )
+            raise InvalidArgumentError("num_workers is 0, but the Ray cluster has no CPUs; add nodes, or give a number")
         super().__init__(num_workers or num_available, attempts=_ATTEMPTS, has_all=num_workers in (0, num_available))
         self._remote = self._ray.remote(max_retries=0, num_cpus=1)(answer_of_version)
         self._sent: tuple[Any, Any] = (None, None)
 
     def _hand_over(self, fn: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        if self._sent[0] is not fn:  # a job is sent once, not with each of its blocks
+        if self._sent[0] is not fn:  # send a job once, not with each block
             self._sent = (fn, self._ray.put(fn))
         return self._remote.remote(__version__, self._sent[1], args, kwargs)
 
@@ -94,7 +92,7 @@ class RayTasks(ClusterTasks):
         try:
             answered: bytes = self._ray.get(task)
         except errors.RayTaskError:
-            raise  # of what a worker could not even begin
+            raise  # the worker could not start the task
         except errors.RayError as error:
             raise WorkerDiedError(f"a worker of Ray died each of {_ATTEMPTS} times ({type(error).__name__})") from error
         return answered

@@ -1,4 +1,4 @@
-"""Lanes of a map: their order and areas, paths along them, places on paths, and their lights."""
+"""Lanes of a map: areas and successors, paths and routes along them, positions on paths, and traffic lights."""
 
 import lazy_loader
 

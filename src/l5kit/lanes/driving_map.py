@@ -1,4 +1,4 @@
-"""Lanes, their order and the drivable surface of a map as arrays: what scores of driving ask a map for."""
+"""Lanes, their successors and the drivable surface of a map as arrays, for driving scores."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,29 +26,29 @@ from l5kit.lanes.road_surface import (
 )
 
 FARTHEST_LANE_M = 2.0
-"""A vehicle whose centre is farther than this from all lanes is on none."""
+"""A vehicle whose centre is farther than this from all lanes is on no lane."""
 
 
 @dataclass(frozen=True, eq=False)
 class DrivingMap(ReadOnlyArrays):
-    """L lanes and the A areas that one may drive on, the first L of which are those of the lanes.
+    """L lanes and A drivable areas, the first L of which are those of the lanes.
 
     Attributes:
         centre_lines_m: World x and y along the middle of each lane, P points, float64 (L, P, 2).
-        arc_lengths_m: Length of the centre line up to each point, float64 (L, P).
+        arc_lengths_m: Arc length of the centre line up to each point, float64 (L, P).
         area_points_m: Corners of all areas as closed polygons, world x and y, float64 (any, 2).
-        area_starts: First of the corners of each area and the end of the last one, int64 (A + 1,). Behind the lanes
-            come crosswalks, junctions, and the drivable areas of the map.
+        area_starts: Start of each area in ``area_points_m``, and the end of the last one, int64 (A + 1,). Lanes are
+            followed by crosswalks, junctions, and the drivable areas of the map.
         grid: Finds the areas near points; its radius is :data:`REACH_M`.
-        ahead_starts: First of the ``ahead_rows`` of each lane and the end of the last one, int64 (L + 1,).
+        ahead_starts: Start of each lane in ``ahead_rows``, and the end of the last one, int64 (L + 1,).
         ahead_rows: The lanes that follow each lane without a lane change, int64.
-        parents: Number of the road segment or junction of each lane; one of its own where the map has none, int64 (L,).
-        is_in_junction: Which lanes are part of a junction, bool (L,).
-        has_line_at_start: Which lanes have the stop line of their light where they begin: those of junctions, and those
-            whose light stands nearer to their first point than to their last; the others have it at their end, bool
-            (L,).
-        speed_limits_mps: NaN where the map does not say, float64 (L,). A lane of a junction has the largest known
-            limit of the lanes before and after the junction.
+        parents: Index of the road segment or junction of each lane, a separate one if the map has none, int64 (L,).
+        is_in_junction: Whether each lane is part of a junction, bool (L,).
+        has_line_at_start: Whether the stop line for the light of each lane is at its start, bool (L,): for lanes of
+            junctions, and for lanes whose light is nearer to their first point than to their last; it is at the end of
+            all others.
+        speed_limits_mps: NaN if unknown, float64 (L,). A lane of a junction has the largest known limit of the lanes
+            before and after the junction.
 
     Raises:
         InvalidArgumentError: The shapes do not fit, an area has no corners or a centre line fewer than two points.
@@ -92,7 +92,7 @@ class DrivingMap(ReadOnlyArrays):
 
     @cached_property
     def surface(self) -> RoadSurface:
-        """The drivable surface as kernels take it."""
+        """The drivable surface in the form that kernels use."""
         ahead = self.ahead_starts, self.ahead_rows
         return RoadSurface(self.grid.arrays, self.area_points_m, self.area_starts, self.is_in_junction, ahead)
 
@@ -103,24 +103,24 @@ class DrivingMap(ReadOnlyArrays):
 
     @cached_property
     def most_lanes_of_corners(self) -> int:
-        """How many lanes can hold four points anywhere, or follow those, at most, each as often as it is found."""
+        """Upper bound for the number of lanes, with repetitions, that contain any of four points or follow those."""
         weights = np.zeros(len(self.grid.bounds_m), np.int64)
         weights[: self.num_lanes] = 1 + np.diff(self.ahead_starts)
         num_before = np.concatenate([[0], np.cumsum(weights[self.grid.cell_rows])])
         return 4 * int(np.diff(num_before[self.grid.cell_starts]).max(initial=0))
 
     def ahead_of(self, lane: int) -> Int64Array:
-        """Return the lanes that follow a lane, a read-only view."""
+        """Return the lanes that follow a lane, as a read-only view."""
         return self.ahead_rows[self.ahead_starts[lane] : self.ahead_starts[lane + 1]]
 
     def lanes_at(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the lanes that hold points.
+        """Return the lanes that contain points.
 
         Args:
             points_m: World x and y, (B, 2).
 
         Returns:
-            The lanes of each point, ascending, one point after the other, and where those of each start, (B + 1,).
+            The lanes of each point, ascending, point by point, and the start of each point's lanes, (B + 1,).
         """
         points_m = _as_points(points_m)
         rows = np.empty(self.grid.most_in_cell * len(points_m), np.int64)
@@ -129,14 +129,14 @@ class DrivingMap(ReadOnlyArrays):
         return rows[: starts[-1]], starts
 
     def distances_to_surface_m(self, points_m: Float64Array) -> Float64Array:
-        """Return how far points (B, 2) are from the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
+        """Return distances of points (B, 2) to the drivable surface, 0 on it, infinite from half a metre on, (B,)."""
         distances_m: Float64Array = self.distances_of_tracks_m(points_m[None])[0]
         return distances_m
 
     def distances_of_tracks_m(self, tracks_m: Float64Array) -> Float64Array:
-        """Return how far points that follow each other are from the drivable surface.
+        """Return the distances of moving points to the drivable surface.
 
-        The area that holds the point before is tried first, which is the right one for most steps of vehicles.
+        The area that contained the point in the previous step is tried first, which is usually the right one.
 
         Args:
             tracks_m: World x and y of K points in T steps, (K, T, 2).
@@ -149,11 +149,11 @@ class DrivingMap(ReadOnlyArrays):
         return distances_m
 
     def hold_tracks(self, tracks_m: Float64Array, is_wanted: BoolArray, kinds: Int64Array) -> BoolArray:
-        """Return whether some lanes hold points that follow each other.
+        """Return whether some lanes contain moving points.
 
         Args:
             tracks_m: World x and y of K points in T steps, (K, T, 2).
-            is_wanted: Which lanes count, for N kinds of points, (N, L).
+            is_wanted: Whether each lane counts, for N kinds of points, (N, L).
             kinds: The kind of each point, (K,).
 
         Returns:
@@ -165,22 +165,22 @@ class DrivingMap(ReadOnlyArrays):
         return is_held
 
     def arcs_on_lanes_m(self, points_m: Float64Array, lanes: Int64Array) -> Float64Array:
-        """Return the length of the centre lines of lanes up to the place nearest to points.
+        """Return the arc lengths on the centre lines of lanes nearest to points.
 
         Args:
             points_m: World x and y, (B, 2).
             lanes: The lane of each point, -1 for none, (B,).
 
         Returns:
-            Metres, NaN for no lane, (B,).
+            Metres, NaN without a lane, (B,).
 
         Raises:
-            InvalidArgumentError: There is no such lane, or not one for each point.
+            InvalidArgumentError: A lane does not exist, or there is not exactly one for each point.
         """
         if lanes.shape != (len(points_m),) or lanes.max(initial=-1) >= self.num_lanes:
             raise InvalidArgumentError(
                 f"lanes must be {len(points_m)} rows below {self.num_lanes}, got shape {lanes.shape} and rows up to "
-                f"{lanes.max(initial=-1)}; are they those of another map?"
+                f"{lanes.max(initial=-1)}; are they from another map?"
             )
         positions_m = np.full(len(points_m), np.nan)
         project_on_lanes(_as_points(points_m), lanes, self.centre_lines_m, self.arc_lengths_m, positions_m)
@@ -188,10 +188,10 @@ class DrivingMap(ReadOnlyArrays):
 
 
 def build_driving_map(map_api: MapAPI) -> DrivingMap:
-    """Return what scores need of a map; build it once and keep it.
+    """Return the driving map of a map; build it once and keep it.
 
-    The format has no area of a junction: it is the convex hull of the lanes of the junction here. Drivable areas that
-    the map tells, as imports keep them, add to what one may drive on.
+    The map format has no areas of junctions: the convex hull of a junction's lanes is used. Drivable areas stored in
+    the map, as by imports, are included.
 
     Args:
         map_api: The map. All its messages are read.
@@ -200,7 +200,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     num_lanes = arrays.num_lanes
     lanes = [np.concatenate([arrays.left_line(row), arrays.right_line(row)[::-1]])[:, :2] for row in range(num_lanes)]
 
-    # segments and junctions by number; a lane that names none is one by itself
+    # index segments and junctions; a lane without a parent gets its own index
     number_of: dict[str, int] = {}
     indices = []
     for row, lane_id in enumerate(arrays.lane_ids.to_list()):
@@ -209,7 +209,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
         indices.append(number_of.setdefault(name, len(number_of)))
     parents, is_in_junction = np.array(indices, np.int64), network.is_in_junction[:num_lanes]
 
-    # the lanes of each junction, and the convex hull of their points, for OpenCV as float32 around their mean
+    # convex hull of the lanes of each junction; OpenCV needs float32, so center the points first
     in_junctions = np.flatnonzero(is_in_junction)
     order = in_junctions[np.argsort(parents[in_junctions], kind="stable")]
     breaks = np.flatnonzero(np.diff(parents[order])) + 1
@@ -224,7 +224,7 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
     centre_lines = CentreLines.of_map(arrays)
     ahead = [[lane for lane in network.ahead_of(row).tolist() if lane < num_lanes] for row in range(num_lanes)]
 
-    # limits of all lanes of the network, for scores: lanes of junctions have the largest of before and after
+    # limits of all lanes of the network: lanes of junctions get the largest limit before and after
     limits_mps, is_inside = network.speed_limits_mps.copy(), network.is_in_junction.tolist()
     all_ahead = [network.ahead_of(row).tolist() for row in range(len(network))]
     all_behind = [network.behind_of(row).tolist() for row in range(len(network))]
@@ -248,14 +248,14 @@ def build_driving_map(map_api: MapAPI) -> DrivingMap:
 
 
 def _as_points(points_m: Float64Array) -> Float64Array:
-    """Return points in the one layout that kernels are compiled for."""
+    """Return points in the memory layout for which kernels are compiled."""
     view = np.ascontiguousarray(points_m, dtype=np.float64).view()
     view.setflags(write=False)
     return view
 
 
 def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
-    """Return which lanes have a light that stands nearer to their start than to their end, (L,).
+    """Return whether each lane has a light that is nearer to its start than to its end, (L,).
 
     Args:
         map_api: The map.
@@ -263,8 +263,8 @@ def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
     """
     is_near_start = np.zeros(len(ends_m), np.bool_)
     controls = map_api.arrays.controls
-    # The format does not say where vehicles wait. Who leaves a lane has the light ahead, at the end or behind it; in
-    # other datasets lights hold who enters a lane, and stand where that begins.
+    # The format does not say where vehicles wait. If a light controls leaving a lane, it is ahead, at or behind the end
+    # of the lane; in other datasets lights control entering a lane, and are at its start.
     for control in np.flatnonzero(controls.kinds == TrafficControlElement.TRAFFIC_LIGHT_FIELD_NUMBER).tolist():
         light = map_api[controls.ids[control]].element.traffic_control_element
         deltas = light.points_x_deltas_cm, light.points_y_deltas_cm, light.points_z_deltas_cm
@@ -280,16 +280,16 @@ def _find_lit_starts(map_api: MapAPI, ends_m: Float64Array) -> BoolArray:
 def project_onward(
     line: Float64Array, lengths_m: Float64Array, point: Float64Array, before_m: float, reach_m: float
 ) -> float:
-    """Return the length of a line (P, 2) up to the place nearest to a point, no farther than a reach from one before.
+    """Return the arc length of a line (P, 2) nearest to a point, within a reach of a previous arc length.
 
-    A line may lie over itself, as laps of a roundabout do: the nearest of all its places may be that of another lap.
+    A line may overlap itself, as laps of a roundabout do: its nearest point overall may belong to another lap.
 
     Args:
         line: Its points.
-        lengths_m: The length up to each point, rising, (P,).
+        lengths_m: Arc length up to each point, ascending, (P,).
         point: World x and y.
-        before_m: The place before; NaN for none, and the whole line is looked at.
-        reach_m: How far along the line from there is looked, at least 0.
+        before_m: Previous arc length; NaN for none, to search the whole line.
+        reach_m: Distance along the line to search from there, at least 0.
     """
     first, stop = 0, len(line)
     if before_m >= lengths_m[0] - reach_m and before_m <= lengths_m[-1] + reach_m:
@@ -305,14 +305,14 @@ def project_onward(
 
 @kernel_jit
 def _find_lanes(surface: RoadSurface, points_m: Float64Array, rows: Int64Array, starts: Int64Array) -> None:
-    """Write the lanes that hold points, one point after the other, and where those of each start."""
+    """Write the lanes that contain points, point by point, and the start of each point's lanes."""
     for point in range(len(points_m)):
         starts[point + 1] = starts[point] + write_lanes_at(surface, points_m[point], rows[starts[point] :])
 
 
 @kernel_jit
 def _measure_tracks(surface: RoadSurface, tracks_m: Float64Array, distances_m: Float64Array) -> None:
-    """Write how far points of tracks (K, T, 2) are from the surface; one is rarely far from the one before."""
+    """Write the distances of tracks (K, T, 2) to the surface, starting each search with the previous area."""
     for track in range(len(tracks_m)):
         area = -1
         for step in range(tracks_m.shape[1]):
@@ -323,7 +323,7 @@ def _measure_tracks(surface: RoadSurface, tracks_m: Float64Array, distances_m: F
 def _mark_in_lanes(
     surface: RoadSurface, tracks_m: Float64Array, is_wanted: BoolArray, kinds: Int64Array, is_held: BoolArray
 ) -> None:
-    """Mark the points of tracks (K, T, 2) that a wanted lane holds."""
+    """Mark the points of tracks (K, T, 2) that a wanted lane contains."""
     for track in range(len(tracks_m)):
         lane = -1
         for step in range(tracks_m.shape[1]):

@@ -1,4 +1,4 @@
-"""Lanes that vehicles drive on: of the lanes around a pose the one that is driven, and where on it that is."""
+"""Lane choice: the lane that a vehicle with a given pose drives on, and arc lengths on lanes."""
 
 import math
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from l5kit.lanes.driving_map import FARTHEST_LANE_M, DrivingMap
 
 
 class LaneArrays(NamedTuple):
-    """Some of the fields of :class:`~l5kit.lanes.driving_map.DrivingMap`, as kernels take them."""
+    """Some of the fields of :class:`~l5kit.lanes.driving_map.DrivingMap`, for kernels."""
 
     centre_lines_m: Float64Array
     arc_lengths_m: Float64Array
@@ -26,13 +26,13 @@ class LaneArrays(NamedTuple):
 
 
 def lane_arrays(driving_map: DrivingMap) -> LaneArrays:
-    """Return the lanes of a map as kernels take them."""
+    """Return the lanes of a map in the form that kernels use."""
     return LaneArrays(**{name: getattr(driving_map, name) for name in LaneArrays._fields})
 
 
 @kernel_jit
 def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
-    """Return whether a lane follows another without a lane change."""
+    """Return whether lane ``other`` follows ``lane`` without a lane change."""
     starts, rows = lanes.ahead_starts, lanes.ahead_rows
     is_present = False
     for slot in range(starts[lane], starts[lane + 1]):
@@ -42,39 +42,40 @@ def is_ahead(lanes: LaneArrays, lane: int, other: int) -> bool:
 
 @kernel_jit
 def arc_on_lane(lanes: LaneArrays, lane: int, point_m: Float64Array) -> tuple[float, float]:
-    """Return the length of a centre line up to the place nearest to a point, and the heading of the line there."""
+    """Return the arc length of a centre line nearest to a point, and the heading of the line there."""
     position_m, heading_rad = arc_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], point_m)
     return position_m, heading_rad
 
 
 @kernel_jit
 def point_on_lane(lanes: LaneArrays, lane: int, arc_m: float) -> tuple[float, float]:
-    """Return world x and y of the place on a centre line at a length, which may lie a little outside of the line."""
+    """Return world x and y of a centre line at an arc length, which may lie slightly outside of the line."""
     x, y = point_on_line(lanes.centre_lines_m[lane], lanes.arc_lengths_m[lane], arc_m)
     return x, y
 
 
 @kernel_jit
 def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float64Array, yaw_rad: float) -> int:
-    """Return the lane that a vehicle at a pose is on, -1 for none; ``before`` is the one it was on, or -1.
+    """Return the lane that a vehicle with a given pose is on, -1 for none; ``before`` is its previous lane, or -1.
 
-    Of the lanes that hold the centre it is the one that it was on, or one that follows that, or the one whose heading
-    is most like its own, or the first of the map. Where none holds the centre it is the nearest one. Lanes farther than
-    :data:`FARTHEST_LANE_M` or turned by more than :data:`LARGEST_TURN_RAD` do not count.
+    Among the lanes that contain its centre, the order of preference is: the previous lane, a lane that follows it, the
+    lane with the most similar heading, the first lane of the map. If no lane contains the centre, the nearest one is
+    used. Lanes farther than :data:`FARTHEST_LANE_M`, or whose heading differs by more than :data:`LARGEST_TURN_RAD`,
+    are excluded.
     """
     bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = grid
     x, y = point_m[0], point_m[1]
     cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
     if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
         return -1
-    # areas are cut out here, as functions for GPUs cannot return a part of an array
+    # slice the areas here, as GPU functions cannot return a part of an array
     starts, points_m = lanes.area_starts, lanes.area_points_m
     if before >= 0 and is_inside_polygon(points_m[starts[before] : starts[before + 1]], point_m):
         turn = turn_between(arc_on_lane(lanes, before, point_m)[1], yaw_rad)
         if turn <= LARGEST_TURN_RAD:
             return before
     cell = np.int64(cell_x) * num_cells[1] + np.int64(cell_y)
-    # lanes that follow the one before it, then those that hold the centre, then those near by
+    # rank successors of the previous lane first, then lanes that contain the centre, then lanes nearby
     best, best_rank, best_far_m, best_turn = -1, 9, np.inf, np.inf
     for slot in range(cell_starts[cell], cell_starts[cell + 1]):
         lane = cell_rows[slot]
@@ -96,7 +97,7 @@ def choose_lane(lanes: LaneArrays, grid: GridArrays, before: int, point_m: Float
 
 @kernel_jit
 def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
-    """Return the lane ahead after which the heading has changed least, the first of the map among equals, or -1."""
+    """Return the successor with the smallest change of heading, the first of the map in a tie, or -1."""
     best, best_turn = -1, np.inf
     heading = _last_heading(lanes, lane)
     for slot in range(lanes.ahead_starts[lane], lanes.ahead_starts[lane + 1]):
@@ -110,17 +111,17 @@ def straightest_ahead(lanes: LaneArrays, lane: int) -> int:
 
 @kernel_jit
 def _last_heading(lanes: LaneArrays, lane: int) -> float:
-    """Return the heading of the end of a centre line."""
+    """Return the heading at the end of a centre line."""
     line = lanes.centre_lines_m[lane]
     return math.atan2(line[-1, 1] - line[-2, 1], line[-1, 0] - line[-2, 0])
 
 
 def find_lanes_of_track(driving_map: DrivingMap, positions_m: Float64Array, yaws_rad: Float64Array) -> Int64Array:
-    """Return the lane that a vehicle is on in each of its poses, by the rule of :func:`choose_lane`, -1 for none.
+    """Return the lane that a vehicle is on in each of its poses, by :func:`choose_lane`, -1 for none.
 
     Args:
         driving_map: The map.
-        positions_m: World x and y of its centre, one pose after the other, float64 (F, 2).
+        positions_m: World x and y of its centre in successive poses, float64 (F, 2).
         yaws_rad: World headings, float64 (F,).
 
     Returns:

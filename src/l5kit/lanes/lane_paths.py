@@ -1,4 +1,4 @@
-"""Paths along lanes: of tracks as they drove, straight ahead for vehicles on no lane, and how fast to drive them."""
+"""Paths along lanes: of logged tracks, along given lanes, or straight ahead off lanes, with limits and speeds."""
 
 import itertools
 import math
@@ -24,10 +24,10 @@ from l5kit.lanes.lane_choice import (
 from l5kit.lanes.lane_sequences import MOST_PIECES, mark_moving, write_logged_pieces, write_pieces_ahead
 
 PATH_STEP_M = 2.0
-"""Distance between two points of a path, metres."""
+"""Distance between consecutive points of a path, metres."""
 
 UNKNOWN_LIMIT_MPS = 10.0
-"""Speed limit of lanes of which the map does not say it."""
+"""Speed limit of lanes without one in the map."""
 
 _MARGIN_M = 150.0
 _MOST_RAW_POINTS = 64 * MOST_PIECES
@@ -38,13 +38,13 @@ _STRAIGHT_M = 50.0
 
 @dataclass(frozen=True, eq=False)
 class TrackPoses(ReadOnlyArrays):
-    """Logged poses of N tracks, one track after the other, each in the order of its frames.
+    """Logged poses of N tracks, track by track, each in the order of its frames.
 
     Attributes:
-        starts: First row of each track and the end of the last one, int64 (N + 1,).
+        starts: Start of each track, and the end of the last one, int64 (N + 1,).
         positions_m: World x and y of the centres, float64 (M, 2).
         yaws_rad: World headings, float64 (M,).
-        durations_s: How long each may be driven, from which the length of its path follows, float64 (N,).
+        durations_s: Time for which each may be driven, which determines the length of its path, float64 (N,).
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -62,12 +62,12 @@ class TrackPoses(ReadOnlyArrays):
 
     @property
     def arrays(self) -> "TrackArrays":
-        """The fields, as kernels take them."""
+        """The fields in the form that kernels use."""
         return TrackArrays(**{name: getattr(self, name) for name in TrackArrays._fields})
 
 
 class TrackArrays(NamedTuple):
-    """The fields of :class:`TrackPoses`, as kernels take them."""
+    """The fields of :class:`TrackPoses`, for kernels."""
 
     starts: Int64Array
     positions_m: Float64Array
@@ -76,7 +76,7 @@ class TrackArrays(NamedTuple):
 
 
 class PathArrays(NamedTuple):
-    """The fields of :class:`LanePaths`, as kernels take them."""
+    """The fields of :class:`LanePaths`, for kernels."""
 
     starts: Int64Array
     points_m: Float64Array
@@ -89,30 +89,30 @@ class PathArrays(NamedTuple):
 
 
 class HasPieces(Protocol):
-    """Arrays of paths that have the fields of their pieces, as :class:`PathArrays` have them."""
+    """Arrays of paths with the fields of their pieces, like :class:`PathArrays`."""
 
     @property
     def piece_starts(self) -> Int64Array:
-        """First of the pieces of each path and the end of the last one."""
+        """Start of each path in the pieces, and the end of the last one."""
 
     @property
     def piece_arcs_m(self) -> Float64Array:
-        """Length of the path at which each piece begins."""
+        """Arc length of the path at which each piece begins."""
 
 
 @dataclass(frozen=True, eq=False)
 class LanePaths(ReadOnlyArrays):
-    """The paths of N tracks; a track whose first row is on no lane has none.
+    """The paths of N tracks; a track whose first row is on no lane has no path.
 
     Attributes:
-        starts: First of the points of each path and the end of the last one, int64 (N + 1,).
-        points_m: World x and y, 2 m apart along the path; behind its end comes one more point, float64 (P, 2).
+        starts: Start of each path in the points, and the end of the last one, int64 (N + 1,).
+        points_m: World x and y, 2 m apart along the path, with one more point after its end, float64 (P, 2).
         lengths_m: Length of each path, 0 for none, float64 (N,).
-        piece_starts: First of the pieces of each path and the end of the last one, int64 (N + 1,).
-        piece_arcs_m: Length of the path at which each piece begins, float64 (Q,).
+        piece_starts: Start of each path in the pieces, and the end of the last one, int64 (N + 1,).
+        piece_arcs_m: Arc length of the path at which each piece begins, float64 (Q,).
         piece_lanes: Lane of each piece, int64 (Q,).
-        line_lanes: Lanes whose red light stops before the piece, -1 for none, int64 (Q, 2): the lane before, if its
-            stop line is at its end, and the lane itself, if that is at its start
+        line_lanes: Lanes whose red light has its stop line at the start of the piece, -1 for none, int64 (Q, 2): the
+            previous lane, if its stop line is at its end, and the lane itself, if its stop line is at its start
             (:attr:`~l5kit.lanes.driving_map.DrivingMap.has_line_at_start`).
         piece_limits_mps: Speed limit of each piece, float64 (Q,).
 
@@ -142,46 +142,46 @@ class LanePaths(ReadOnlyArrays):
 
     @property
     def arrays(self) -> PathArrays:
-        """The fields, as kernels take them."""
+        """The fields in the form that kernels use."""
         return PathArrays(**{name: getattr(self, name) for name in PathArrays._fields})
 
     @property
     def has_path(self) -> BoolArray:
-        """Which tracks have a path, (N,)."""
+        """Whether each track has a path, (N,)."""
         has_path: BoolArray = np.diff(self.starts) > 0
         return has_path
 
     def points_of(self, track: int) -> Float64Array:
-        """Return the points of a path, a read-only view, (p, 2)."""
+        """Return the points of a path, as a read-only view, (p, 2)."""
         return self.points_m[self.starts[track] : self.starts[track + 1]]
 
     def lanes_of(self, track: int) -> Int64Array:
-        """Return the lanes of a path, a read-only view, (q,)."""
+        """Return the lanes of a path, as a read-only view, (q,)."""
         return self.piece_lanes[self.piece_starts[track] : self.piece_starts[track + 1]]
 
 
 def make_lane_paths(
     tracks: TrackPoses, driving_map: DrivingMap, *, unknown_limit_mps: float = UNKNOWN_LIMIT_MPS
 ) -> LanePaths:
-    """Return the paths of tracks: the lanes of their log, then at each fork the one after which the heading is closest.
+    """Return the paths of tracks: their logged lanes, continued at each fork by the lane with the least turn.
 
-    A path begins where the first row of its track is nearest to the centre line of its lane. It ends 150 m behind the
-    place that a vehicle at the speed limits reaches, or where no lane goes on. A lane change is a bend of 20 m that
-    begins 10 m before the row that is in the other lane.
+    A path begins at the point of the centre line nearest to the first row of its track. It ends 150 m after the point
+    that a vehicle driving at the speed limits reaches, or where no lane follows. A lane change is a bend of 20 m that
+    begins 10 m before the row in the other lane.
 
     Args:
         tracks: N tracks.
         driving_map: The lanes.
-        unknown_limit_mps: Limit where the map does not say one, above 0.
+        unknown_limit_mps: Limit for lanes without one in the map, above 0.
 
     Raises:
-        InvalidArgumentError: A pose is not finite, or the limit not above 0.
+        InvalidArgumentError: A pose is not finite, or the limit is not above 0.
     """
     is_broken = ~(np.isfinite(tracks.positions_m).all(axis=1) & np.isfinite(tracks.yaws_rad))
     if is_broken.any():
         raise InvalidArgumentError(
-            f"TrackPoses: {int(is_broken.sum())} rows are not finite, row {int(np.argmax(is_broken))} for one; leave "
-            "such tracks out"
+            f"TrackPoses: {int(is_broken.sum())} rows are not finite, for example row {int(np.argmax(is_broken))}; "
+            "exclude such tracks"
         )
     known_mps = known_limits(driving_map, unknown_limit_mps)
     points_m, piece_arcs_m, piece_lanes, has_line, starts, piece_starts, lengths_m = _make_paths(
@@ -205,20 +205,20 @@ def make_path_of_lanes(
 ) -> LanePaths:
     """Return the path of one track along given lanes, such as those of :meth:`l5kit.data.map.api.MapAPI.find_route`.
 
-    It is made as those of :func:`make_lane_paths`, but ends at the given end. A lane that does not follow the one
-    before is reached by a lane change, a bend of 20 m. Changes are spread evenly over what is driven of lanes beside
-    each other; where that is less than 20 m before the end, the path ends beside the centre line.
+    It is built like the paths of :func:`make_lane_paths`, but ends at the given point. A lane that does not follow the
+    previous one is reached by a lane change, a bend of 20 m. Changes are spread evenly over the distance driven on
+    neighbouring lanes; if less than 20 m remain before the end, the path ends next to the centre line.
 
     Args:
-        lanes: Rows of the lanes in the order in which they are driven, int64 (Q,), at least one; one may come twice.
+        lanes: Rows of the lanes in driving order, int64 (Q,), at least one; a lane may occur twice.
         driving_map: The lanes of the map.
-        start_m: Length of the first centre line at which the path starts.
-        end_m: Length of the last centre line at which it ends; None for its whole length.
-        unknown_limit_mps: Limit where the map does not say one, above 0.
+        start_m: Arc length on the first centre line at which the path starts.
+        end_m: Arc length on the last centre line at which it ends; None for its end.
+        unknown_limit_mps: Limit for lanes without one in the map, above 0.
 
     Raises:
-        InvalidArgumentError: There is no lane or no such lane, a length is outside of its centre line, the end lies
-            before the start on a single lane, or the limit is not above 0.
+        InvalidArgumentError: There are no lanes or no such lane, an arc length is outside of its centre line, the end
+            is before the start on a single lane, or the limit is not above 0.
     """
     known_mps = known_limits(driving_map, unknown_limit_mps)
     rows = np.ascontiguousarray(lanes, np.int64)
@@ -238,7 +238,7 @@ def make_path_of_lanes(
     is_change = ~np.array([True, *follows])
     spans_m = lines.spans_of(rows, is_change=is_change, start_m=start_m, end_m=stop_m)
 
-    # each piece adds its centre line, and a point every 2 m of a bend
+    # each piece adds the points of its centre line, and a point every 2 m of a bend
     arrays = lane_arrays(driving_map)
     raw, begins_m = np.empty(((len(rows) + 1) * (arrays.arc_lengths_m.shape[1] + 16), 3)), np.empty(len(rows))
     pieces = np.stack([rows, is_change], axis=1)
@@ -260,14 +260,14 @@ def make_path_of_lanes(
 
 
 def find_moving_tracks(tracks: TrackPoses) -> BoolArray:
-    """Return which tracks come 1 m or more away from their first row, (N,); the others are parked."""
+    """Return whether each track moves at least 1 m away from its first row, (N,); otherwise it is parked."""
     is_moving = np.zeros(len(tracks.durations_s), np.bool_)
     mark_moving(tracks.positions_m, tracks.starts, _PARKED_M, is_moving)
     return is_moving
 
 
 def known_limits(driving_map: DrivingMap, unknown_limit_mps: float) -> Float64Array:
-    """Return the speed limits of all lanes, with one in place of those that the map does not say, (L,)."""
+    """Return the speed limits of all lanes, with a default for unknown ones, (L,)."""
     if not unknown_limit_mps > 0:
         raise InvalidArgumentError(f"unknown_limit_mps is {unknown_limit_mps}; pass metres per second above 0")
     known_mps: Float64Array = np.where(
@@ -277,7 +277,7 @@ def known_limits(driving_map: DrivingMap, unknown_limit_mps: float) -> Float64Ar
 
 
 def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_start: BoolArray) -> Int64Array:
-    """Return whose lights stop before pieces, (Q, 2); ``has_line`` are those that begin with their lane."""
+    """Return the lanes with stop lines before pieces, (Q, 2); ``has_line`` marks pieces at the start of a lane."""
     before = np.roll(piece_lanes, 1)
     is_held = np.stack([has_line & ~has_line_at_start[before], has_line & has_line_at_start[piece_lanes]], axis=-1)
     line_lanes: Int64Array = np.where(is_held, np.stack([before, piece_lanes], axis=-1), -1)
@@ -286,13 +286,13 @@ def _lanes_of_lines(piece_lanes: Int64Array, has_line: BoolArray, has_line_at_st
 
 @kernel_jit
 def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
-    """Return the piece of a path that holds a place, looked for from an earlier one of its pieces on.
+    """Return the piece of a path that contains an arc length, searching forward from an earlier piece.
 
     Args:
         paths: All paths.
         track: The path.
-        piece: Where to begin.
-        arc_m: Length of the path up to the place.
+        piece: Piece at which the search starts.
+        arc_m: The arc length.
     """
     last = paths.piece_starts[track + 1] - 1
     while piece < last and paths.piece_arcs_m[piece + 1] <= arc_m:
@@ -302,7 +302,7 @@ def piece_at(paths: HasPieces, track: int, piece: int, arc_m: float) -> int:
 
 @kernel_jit
 def index_along(arc_m: float, last: int) -> int:
-    """Return the point of a path before a length of it, 0 to ``last``; 0 for what is no number."""
+    """Return the index of the point of a path at or before an arc length, 0 to ``last``; 0 for NaN."""
     position = arc_m / PATH_STEP_M
     if not position > 0.0:
         return 0
@@ -316,7 +316,7 @@ def _make_paths(
     grid: GridArrays,
     limits_mps: Float64Array,
 ) -> tuple[Float64Array, Float64Array, Int64Array, BoolArray, Int64Array, Int64Array, Float64Array]:
-    """Return points, arcs and lanes of pieces, which of them begin with their lane, the starts of both, and lengths."""
+    """Return points, arcs and lanes of pieces, whether they begin with their lane, starts of both, and lengths."""
     row_starts, positions_m, yaws_rad, durations_s = tracks
     size = len(durations_s)
     starts, piece_starts, lengths_m = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size)
@@ -333,7 +333,7 @@ def _make_paths(
             num_raw, count = _write_raw_points(pieces, spans_m, count, lanes, raw, begins_m)
             lengths_m[track] = min(raw[num_raw - 1, 2], _MOST_POINTS * PATH_STEP_M)
             num_points = index_along(lengths_m[track], _MOST_POINTS) + 2
-        # arrays at least double where they grow, so that all tracks together are copied few times
+        # growing at least doubles the arrays, which limits the number of copies
         start, piece_start = starts[track], piece_starts[track]
         if start + num_points > len(points_m):
             points_m = np.concatenate((points_m[:start], np.empty((2 * (start + num_points), 2))))
@@ -356,14 +356,14 @@ def _make_paths(
 def points_ahead(
     lanes: LaneArrays, limits_mps: Float64Array, lane: int, point_m: Float64Array, length_m: float
 ) -> Float64Array:
-    """Return the points of a path that begins on a lane and goes on along the straightest ones, 2 m apart, (p, 2).
+    """Return the points of a path that starts on a lane and continues along the straightest ones, 2 m apart, (p, 2).
 
     Args:
-        lanes: Of the map.
+        lanes: Lanes of the map.
         limits_mps: Speed limits of all lanes.
-        lane: Where it begins.
-        point_m: World x and y, beside which it begins.
-        length_m: How long it is at least, where lanes go on.
+        lane: First lane.
+        point_m: World x and y; the path starts at the nearest point of the lane.
+        length_m: Minimum length, if enough lanes follow.
     """
     pieces, spans_m = np.zeros((MOST_PIECES, 2), np.int64), np.zeros((MOST_PIECES, 2))
     raw, begins_m = np.empty((_MOST_RAW_POINTS, 3)), np.empty(MOST_PIECES)
@@ -385,10 +385,10 @@ def _write_raw_points(
     raw: Float64Array,
     begins_m: Float64Array,
 ) -> tuple[int, int]:
-    """Write x, y and length so far of a path with the points of its centre lines, and where its pieces begin.
+    """Write x, y and arc length of a path with the points of its centre lines, and where its pieces begin.
 
     Returns:
-        The numbers of points and of pieces for which there was room.
+        The numbers of written points and pieces, limited by the available space.
     """
     num_raw, shift_x, shift_y, bent_m = 0, 0.0, 0.0, CHANGE_M
     end_m = np.zeros(2)
@@ -396,7 +396,7 @@ def _write_raw_points(
         lane = pieces[piece, 0]
         if num_raw + lanes.arc_lengths_m.shape[1] + 16 > len(raw):
             return num_raw, piece
-        # a change begins beside where the path is; the difference fades along the bend, also in the pieces that follow
+        # a lane change starts at the current position; the offset fades along the bend, also in the following pieces
         if pieces[piece, 1]:
             spans_m[piece, 0] = min(arc_on_lane(lanes, lane, end_m)[0], spans_m[piece, 1])
             x, y = point_on_lane(lanes, lane, spans_m[piece, 0])
@@ -424,7 +424,7 @@ def _write_raw_points(
 
 @kernel_jit
 def _add_point(raw: Float64Array, num_raw: int, x: float, y: float) -> int:
-    """Put a point behind others where it is not the last one again, and return the new number."""
+    """Append a point unless it repeats the last one, and return the new number of points."""
     length_m = 0.0
     if num_raw:
         step_m = np.sqrt((x - raw[num_raw - 1, 0]) ** 2 + (y - raw[num_raw - 1, 1]) ** 2)
@@ -437,7 +437,7 @@ def _add_point(raw: Float64Array, num_raw: int, x: float, y: float) -> int:
 
 @kernel_jit
 def _write_even_points(raw: Float64Array, points_m: Float64Array) -> None:
-    """Write points 2 m apart along a line of x, y and lengths; what lies behind its end is on the last edge."""
+    """Write points 2 m apart along a line of x, y and arc length, extrapolating the last edge after its end."""
     edge = 0
     for point in range(len(points_m)):
         arc_m = point * PATH_STEP_M
@@ -451,7 +451,7 @@ def _write_even_points(raw: Float64Array, points_m: Float64Array) -> None:
 
 
 def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) -> LanePaths:
-    """Return paths straight ahead of the first rows of tracks, 50 m long, for vehicles on no lane.
+    """Return paths straight ahead from the first rows of tracks, 50 m long, for vehicles on no lane.
 
     Args:
         tracks: N tracks, each with at least one row.
@@ -475,7 +475,7 @@ def straight_paths(tracks: TrackPoses, *, limit_mps: float = UNKNOWN_LIMIT_MPS) 
 
 
 def join_paths(first: LanePaths, second: LanePaths) -> LanePaths:
-    """Return the paths of some tracks and, behind them, those of others."""
+    """Return the paths of some tracks, followed by those of others."""
     rows = ("points_m", "lengths_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
     joined = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in rows}
     for name in ("starts", "piece_starts"):
@@ -485,7 +485,7 @@ def join_paths(first: LanePaths, second: LanePaths) -> LanePaths:
 
 
 def filled_paths(paths: LanePaths, others: LanePaths) -> LanePaths:
-    """Return paths of N tracks with those of ``others`` (N paths) for the tracks that have none."""
+    """Return the paths of N tracks, with tracks that have none filled from ``others`` (N paths)."""
     is_own = paths.has_path
     parts, names = (paths, others), ("points_m", "piece_arcs_m", "piece_lanes", "line_lanes", "piece_limits_mps")
     arrays: dict[str, NumericArray] = {"lengths_m": np.where(is_own, paths.lengths_m, others.lengths_m)}
@@ -507,17 +507,17 @@ def filled_paths(paths: LanePaths, others: LanePaths) -> LanePaths:
 def write_highest_speeds(
     paths: PathArrays, lateral_mps2: float, braking_mps2: float, has_limits: bool, speeds_mps: Float64Array
 ) -> None:
-    """Write how fast a vehicle may be at each point of all paths, (P,).
+    """Write the highest speed of a vehicle at each point of all paths, (P,).
 
-    That is the speed with which it has some acceleration across in a bend, or the limit where limits count; before a
-    slower place it is that from which one gets there by braking.
+    It is limited by the lateral acceleration in bends and, optionally, by the speed limit; before a slower point, also
+    by the deceleration needed to reach it.
 
     Args:
         paths: All paths.
-        lateral_mps2: Acceleration across, above 0.
-        braking_mps2: How hard is braked before a slower place, above 0.
-        has_limits: Whether speed limits count.
-        speeds_mps: Takes the speeds, infinite where nothing ahead makes slower.
+        lateral_mps2: Lateral acceleration, above 0.
+        braking_mps2: Deceleration before slower points, above 0.
+        has_limits: Whether speed limits apply.
+        speeds_mps: Output for the speeds, infinite if nothing ahead limits them.
     """
     starts, points_m = paths.starts, paths.points_m
     for track in range(len(starts) - 1):
@@ -529,7 +529,7 @@ def write_highest_speeds(
             speeds_mps[point] = speed_in_bend(points_m[first:stop], point - first, lateral_mps2)
             if has_limits:
                 speeds_mps[point] = min(paths.piece_limits_mps[piece], speeds_mps[point])
-        # back from the end: v^2 = v_after^2 + 2 b s
+        # backward pass: v^2 = v_after^2 + 2 b s
         for point in range(stop - 2, first - 1, -1):
             after = speeds_mps[point + 1]
             before = math.sqrt(after * after + 2 * braking_mps2 * PATH_STEP_M)
@@ -538,13 +538,13 @@ def write_highest_speeds(
 
 @kernel_jit
 def speed_in_bend(points_m: Float64Array, point: int, lateral_mps2: float) -> float:
-    """Return how fast a vehicle may be at a point of a line, by how the line turns over 8 m around it."""
+    """Return the highest speed at a point of a line, from the turn of the line over 8 m around it."""
     before, after = max(point - 2, 0), min(point + 2, len(points_m) - 1)
     if before == point or after == point:
         return np.inf
     x, y = points_m[point, 0] - points_m[before, 0], points_m[point, 1] - points_m[before, 1]
     next_x, next_y = points_m[after, 0] - points_m[point, 0], points_m[after, 1] - points_m[point, 1]
     turn = abs(math.atan2(x * next_y - y * next_x, x * next_x + y * next_y))
-    # v^2 k is the acceleration across; the middles of the two chords are half of the whole length apart
+    # lateral acceleration is v^2 k; the midpoints of the two chords are half of the total length apart
     curvature = turn / (0.5 * (after - before) * PATH_STEP_M)
     return math.sqrt(lateral_mps2 / curvature) if curvature > 1e-6 else np.inf

@@ -1,4 +1,4 @@
-"""Lanes one after the other that tracks drive: those of the log as far as it goes, then the straightest ones ahead."""
+"""Sequences of lanes driven by tracks: logged lanes first, then the straightest lanes ahead."""
 
 import math
 
@@ -18,10 +18,10 @@ from l5kit.lanes.lane_choice import (
 )
 
 MOST_PIECES = 400
-"""Pieces of lanes of a path at most; longer paths end there."""
+"""Largest number of lane pieces of a path; longer paths end there."""
 
 _SAMPLE_STEP_M = 2.0
-_LONGEST_DOUBT_M = 30.0
+_FORK_M = 30.0
 _CHANGE_AHEAD_M = 0.5 * CHANGE_M
 _MOST_BETWEEN, _MOST_REACHED = 12, 256
 
@@ -35,20 +35,20 @@ def write_logged_pieces(
     pieces: Int64Array,
     spans_m: Float64Array,
 ) -> int:
-    """Write the lanes that a track drove, and return how many; 0 where its first row is on no lane.
+    """Write the lanes that a track drove, and return their number; 0 if its first row is on no lane.
 
-    Rows are looked at every 2 m. A lane of a fork that is left for another lane of the same fork within 30 m was none:
-    the other one takes its place. A lane that was jumped over is put in. Else a lane beside is a lane change. A lane
-    farther away than a change is long, as where a track was lost for seconds and is found again, is reached along the
-    lanes between, at most 12; where these do not lead there, the path goes on as if the log had ended.
+    Rows are evaluated every 2 m. A lane of a fork that is left within 30 m for another lane of the fork was chosen by
+    mistake, and is replaced by the other one. A skipped lane is inserted. Otherwise a neighbouring lane is a lane
+    change. A lane farther away than the length of a lane change, such as after a track was lost for seconds, is reached
+    along at most 12 lanes in between; if they do not lead there, the path continues as if the log had ended.
 
     Args:
         positions_m: Rows of the track, (F, 2).
-        yaws_rad: (F,).
-        lanes: Of the map.
-        grid: Of the map.
-        pieces: Takes the lane of each piece, and 1 where it begins with a lane change, (MOST_PIECES, 2).
-        spans_m: Takes start and end of each piece on its centre line, (MOST_PIECES, 2).
+        yaws_rad: World headings, (F,).
+        lanes: Lanes of the map.
+        grid: Grid of the lanes.
+        pieces: Output: the lane of each piece, and 1 if it begins with a lane change, (MOST_PIECES, 2).
+        spans_m: Output: start and end of each piece on its centre line, (MOST_PIECES, 2).
     """
     count, last = 0, -1
     for row in range(len(yaws_rad)):
@@ -65,62 +65,62 @@ def write_logged_pieces(
             continue
         if count == 0:
             arc_m = arc_on_lane(lanes, lane, positions_m[row])[0]
-            count = _add(pieces, spans_m, count, lane, 0, arc_m, lanes)
+            count = _append_piece(pieces, spans_m, count, lane, 0, arc_m, lanes)
         else:
-            count = _go_on(pieces, spans_m, count, lane, positions_m[row], lanes)
+            count = _append_next_lane(pieces, spans_m, count, lane, positions_m[row], lanes)
         if count > MOST_PIECES - 2 - _MOST_BETWEEN:
             break
     return count
 
 
 @kernel_jit
-def _add(
+def _append_piece(
     pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, is_change: int, arc_m: float, lanes: LaneArrays
 ) -> int:
-    """Put a piece from a place to the end of its lane behind the others, and return their new number."""
+    """Append a piece from an arc length to the end of its lane, and return the new number of pieces."""
     pieces[count, 0], pieces[count, 1] = lane, is_change
     spans_m[count, 0], spans_m[count, 1] = arc_m, lanes.arc_lengths_m[lane, -1]
     return count + 1
 
 
 @kernel_jit
-def _go_on(
+def _append_next_lane(
     pieces: Int64Array, spans_m: Float64Array, count: int, lane: int, point_m: Float64Array, lanes: LaneArrays
 ) -> int:
-    """Add the lane in which a track is next, and return the new number of pieces."""
+    """Append the next lane of a track, and return the new number of pieces."""
     before = pieces[count - 1, 0]
     if is_ahead(lanes, before, lane):
-        return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
-    # a lane of a fork that was taken for the right one, until the track shows otherwise
+        return _append_piece(pieces, spans_m, count, lane, 0, 0.0, lanes)
+    # the lane of a fork was chosen by mistake, as the track now shows
     arc_m = arc_on_lane(lanes, before, point_m)[0]
-    if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _LONGEST_DOUBT_M:
+    if count >= 2 and pieces[count - 1, 1] == 0 and arc_m < _FORK_M:
         if is_ahead(lanes, pieces[count - 2, 0], lane):
-            return _add(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
+            return _append_piece(pieces, spans_m, count - 1, lane, 0, 0.0, lanes)
         if lane == pieces[count - 2, 0]:
             return count - 1
-    # lanes that were jumped over; where none lead there, one beside is a lane change, and one farther away the end
+    # insert skipped lanes; if there are none, a lane nearby is a lane change, and a distant one ends the log
     x, y = point_on_lane(lanes, before, arc_m)
     is_far = math.hypot(point_m[0] - x, point_m[1] - y) > CHANGE_M
     between = _lanes_between(lanes, before, lane, _MOST_BETWEEN if is_far else 1)
     for other in between:
-        count = _add(pieces, spans_m, count, other, 0, 0.0, lanes)
+        count = _append_piece(pieces, spans_m, count, other, 0, 0.0, lanes)
     if len(between) > 0:
-        return _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+        return _append_piece(pieces, spans_m, count, lane, 0, 0.0, lanes)
     if is_far:
         return count
     spans_m[count - 1, 1] = max(arc_m - _CHANGE_AHEAD_M, spans_m[count - 1, 0])
-    return _add(pieces, spans_m, count, lane, 1, -1.0, lanes)
+    return _append_piece(pieces, spans_m, count, lane, 1, -1.0, lanes)
 
 
 @kernel_jit
 def _lanes_between(lanes: LaneArrays, before: int, lane: int, most: int) -> Int64Array:
-    """Return the fewest lanes that lead from one lane to another, in their order, 1 to ``most``; empty where none do.
+    """Return the fewest lanes that lead from one lane to another, in order, 1 to ``most``; empty if there are none.
 
-    Of several ways with as few lanes it is the first in the order of the map.
+    In a tie, the first in map order is used.
     """
     reached, parents = np.empty(_MOST_REACHED, np.int64), np.empty(_MOST_REACHED, np.int64)
     depths = np.zeros(_MOST_REACHED, np.int64)
-    # breadth first, so that what reaches the lane first has the fewest lanes between
+    # breadth-first search, so that the first hit has the fewest lanes in between
     reached[0], parents[0], count, position = before, -1, 1, 0
     while position < count and depths[position] <= most:
         if position > 0 and is_ahead(lanes, reached[position], lane):
@@ -147,10 +147,10 @@ def write_pieces_ahead(
     duration_s: float,
     margin_m: float,
 ) -> int:
-    """Add the straightest lanes until a vehicle at the limits cannot reach the end, and return the number of pieces."""
+    """Append the straightest lanes until a vehicle at the limits cannot reach the end; return the number of pieces."""
     left_s, left_m, piece = duration_s, margin_m, 0
     while True:
-        # pieces use up the time at their limits first, and behind that the margin
+        # pieces first use up the time at their limits, then the margin
         while piece < count:
             length_m = max(spans_m[piece, 1] - max(spans_m[piece, 0], 0.0), 0.0)
             limit_mps = limits_mps[pieces[piece, 0]]
@@ -163,12 +163,12 @@ def write_pieces_ahead(
         lane = straightest_ahead(lanes, pieces[count - 1, 0])
         if lane < 0:
             return count
-        count = _add(pieces, spans_m, count, lane, 0, 0.0, lanes)
+        count = _append_piece(pieces, spans_m, count, lane, 0, 0.0, lanes)
 
 
 @kernel_jit
 def mark_moving(positions_m: Float64Array, starts: Int64Array, least_m: float, is_moving: BoolArray) -> None:
-    """Mark the tracks that come as far as a distance from their first row."""
+    """Mark the tracks that reach a minimum distance from their first row."""
     for track in range(len(starts) - 1):
         first = starts[track]
         for row in range(first + 1, starts[track + 1]):

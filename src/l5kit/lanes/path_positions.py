@@ -1,7 +1,7 @@
-"""Places on paths: the pose at a length of a path, where a vehicle is on it, and vehicles followed along routes.
+"""Positions on paths: poses at arc lengths, projection of vehicles onto paths, and tracking along routes.
 
-A vehicle that comes onto a path keeps its distance from the line and its heading at first. Both fade over 20 m along a
-cubic curve whose ends have the heading of the vehicle and that of the path, so that nothing jumps to the side.
+A vehicle that enters a path initially keeps its offset from the line and its heading. Both fade over 20 m along a cubic
+curve that starts with the heading of the vehicle and ends with that of the path, so nothing jumps sideways.
 """
 
 import math
@@ -17,23 +17,23 @@ from l5kit.geometry.relative_pose import wrap_angle
 from l5kit.lanes.lane_paths import PATH_STEP_M, index_along
 
 FADE_M = 20.0
-"""Length along which a vehicle that is beside its path comes onto it."""
+"""Distance over which a vehicle next to its path merges onto it."""
 
 _BACK_M, _ON_M = 10.0, 40.0
-_STEEPEST = 1.0
+_MAX_SLOPE = 1.0
 _SAME_LINE_M, _SAME_WAY = 0.25, 0.5
 _NEVER = -2
 
 
 @kernel_jit
 def offset_at(driven_m: float, offset_m: float, slope: float, fade_m: float = FADE_M) -> tuple[float, float]:
-    """Return how far a vehicle is to the left of its path, and the change of that per metre, after some metres.
+    """Return the offset of a vehicle to the left of its path, and its derivative, after a driven distance.
 
-    Both fade along ``fade_m``.
+    Both fade over ``fade_m``.
     """
     if driven_m >= fade_m:
         return 0.0, 0.0
-    # the cubic of Hermite with offset and slope at its begin, 0 and 0 at its end; and its derivative
+    # cubic Hermite polynomial with offset and slope at its start, 0 and 0 at its end; and its derivative
     part = max(driven_m, 0.0) / fade_m
     left = 1.0 - part
     distance_m = (offset_m * (1.0 + 2.0 * part) + slope * fade_m * part) * left * left
@@ -43,12 +43,12 @@ def offset_at(driven_m: float, offset_m: float, slope: float, fade_m: float = FA
 
 @kernel_jit
 def line_at(points_m: Float64Array, arc_m: float) -> tuple[float, float, float, float]:
-    """Return world x and y of a path at a length, and the unit vector along it, which turns evenly between points."""
+    """Return world x and y of a path at an arc length, and its unit tangent, which turns evenly between points."""
     edge = index_along(arc_m, len(points_m) - 2)
     part = arc_m / PATH_STEP_M - edge
     before, after = max(edge - 1, 0), min(edge + 2, len(points_m) - 1)
     step_x, step_y = points_m[edge + 1, 0] - points_m[edge, 0], points_m[edge + 1, 1] - points_m[edge, 1]
-    # the direction at a point is from the one before to the one behind it; on an edge that of its ends, by their share
+    # the tangent at a point is from the previous to the next point; on an edge it is interpolated between both ends
     weight = min(max(part, 0.0), 1.0)
     along_x = (1 - weight) * (points_m[edge + 1, 0] - points_m[before, 0])
     along_x += weight * (points_m[after, 0] - points_m[edge, 0])
@@ -66,9 +66,9 @@ def pose_at(
 
     Args:
         points_m: The path, (p, 2).
-        arc_m: Where it is.
-        entry_m: Where it came onto the path.
-        offset_m: How far it was to the left there.
+        arc_m: Current arc length.
+        entry_m: Arc length at which it entered the path.
+        offset_m: Its offset to the left there.
         slope: Tangent of the angle between its heading and the path there.
     """
     x, y, along_x, along_y = line_at(points_m, arc_m)
@@ -78,9 +78,9 @@ def pose_at(
 
 @kernel_jit
 def points_around(arc_m: float, num_points: int) -> tuple[int, int]:
-    """Return first and end of the points of a path among which a vehicle is looked for that was at a length of it.
+    """Return start and end of the points of a path to search for a vehicle that was at an arc length.
 
-    They lie from 10 m behind to 40 m ahead of there, so that a path that comes by the same place twice does not matter.
+    They range from 10 m behind to 40 m ahead of it, so that paths may pass the same location twice.
     """
     return index_along(arc_m - _BACK_M, num_points - 1), index_along(arc_m + _ON_M, num_points - 1) + 1
 
@@ -96,14 +96,14 @@ def _squared_m(point_m: Float64Array, x: float, y: float) -> float:
 def find_on_path(
     points_m: Float64Array, first: int, stop: int, pose: tuple[float, float, float]
 ) -> tuple[float, float, float]:
-    """Return where on a path a pose is: the length of the path up to there, and offset and slope as in :func:`pose_at`.
+    """Return the position of a pose on a path: arc length, and offset and slope as in :func:`pose_at`.
 
-    Where the points lie over themselves, as the laps of a roundabout do, it is the first of the places there.
+    If the path overlaps itself, as in laps of a roundabout, the first of the overlapping positions is returned.
 
     Args:
         points_m: The path, (p, 2).
-        first: First of the points that are looked at.
-        stop: End of these points, not included.
+        first: First of the points to search.
+        stop: End of the points to search, exclusive.
         pose: World x, y and yaw.
     """
     x, y, yaw = pose
@@ -112,8 +112,8 @@ def find_on_path(
         far_m2 = _squared_m(points_m[point], x, y)
         if far_m2 < nearest_m2:
             nearest, nearest_m2 = point, far_m2
-    # points of laps do not coincide: an earlier one is as good if it is nearest around, at most half a step farther,
-    # and the path there goes the same way and is as far aside, up to rounded bends
+    # Points of laps do not coincide: accept an earlier local minimum that is at most half a step farther, if the path
+    # there has the same direction and offset, up to rounded bends.
     most_m2 = (math.sqrt(nearest_m2) + PATH_STEP_M / 2) ** 2
     line_x, line_y, along_x, along_y = line_at(points_m, nearest * PATH_STEP_M)
     aside_m = (y - line_y) * along_x - (x - line_x) * along_y
@@ -127,7 +127,7 @@ def find_on_path(
         if other_x * along_x + other_y * along_y > _SAME_WAY and abs(other_m - aside_m) < _SAME_LINE_M:
             nearest = point
             break
-    # steps along the direction of the path until the rest is across it, as that direction turns evenly
+    # iterate along the path direction, which turns evenly, until the remaining distance is perpendicular
     arc_m = nearest * PATH_STEP_M
     end_m = (len(points_m) - 1) * PATH_STEP_M
     for _ in range(6):
@@ -135,20 +135,20 @@ def find_on_path(
         step_m = (x - line_x) * along_x + (y - line_y) * along_y
         arc_m = min(max(arc_m + step_m, -FADE_M), end_m)
     line_x, line_y, along_x, along_y = line_at(points_m, arc_m)
-    # a vehicle across its path comes onto it as one turned by 45 degrees
+    # a vehicle across its path enters it like one at 45 degrees
     turn = wrap_angle(yaw - math.atan2(along_y, along_x))
-    slope = _STEEPEST if turn > 0 else -_STEEPEST
+    slope = _MAX_SLOPE if turn > 0 else -_MAX_SLOPE
     if abs(turn) < math.pi / 4:
         slope = math.tan(turn)
     return arc_m, (y - line_y) * along_x - (x - line_x) * along_y, slope
 
 
 class HasPoints(Protocol):
-    """Arrays of lines of points."""
+    """Arrays of polylines."""
 
     @property
     def starts(self) -> Int64Array:
-        """First of the points of each line and the end of the last one."""
+        """Start of each line in the points, and the end of the last one."""
 
     @property
     def points_m(self) -> Float64Array:
@@ -156,7 +156,7 @@ class HasPoints(Protocol):
 
 
 class FollowedPlaces:
-    """Places on routes of N vehicles that drive, each looked for around where it was in the frame before.
+    """Tracked positions on routes of N vehicles, each searched around its position in the previous frame.
 
     Args:
         size: N.
@@ -169,7 +169,7 @@ class FollowedPlaces:
         self._positions_before: Float64Array = np.zeros((size, 3))
 
     def forget(self, slot: int) -> None:
-        """Begin anew with one of the vehicles."""
+        """Reset one of the vehicles."""
         self._frames[slot] = _NEVER
 
     def follow(
@@ -182,19 +182,19 @@ class FollowedPlaces:
         poses: Float64Array,
         first_arcs_m: Float64Array,
     ) -> Float64Array:
-        """Return where vehicles are on their routes, (K, 3), as :func:`follow_routes` writes it.
+        """Return the positions of vehicles on their routes, (K, 3), as written by :func:`follow_routes`.
 
-        One that was asked for in an earlier frame is looked for around where it was then, as far ahead as it may have
-        come in the frames since. Asked again in a frame, the answer is the same.
+        A vehicle from an earlier frame is searched around its position then, as far ahead as it may have driven since.
+        Repeated calls for a frame give the same result.
 
         Args:
             paths: All paths.
-            routes: The path of each, -1 for none, (K,).
-            slots: Which of the N vehicles they are, (K,).
+            routes: The path of each vehicle, -1 for none, (K,).
+            slots: Index of each among the N vehicles, (K,).
             frames: The current frame of each, (K,).
-            poses: World x, y and yaw, and more, (K, 3 or more).
-            first_arcs_m: Length of the path up to about where each is, around which those are looked for that are asked
-                for the first time, (K,).
+            poses: World x, y, yaw, and optionally more, (K, 3 or more).
+            first_arcs_m: Approximate arc length of each, around which a vehicle without an earlier position is
+                searched, (K,).
         """
         is_again = self._frames[slots] == frames
         frames_before = np.where(is_again, self._frames_before[slots], self._frames[slots])
@@ -203,7 +203,7 @@ class FollowedPlaces:
         positions = before.copy()
         positions[is_first, 0] = first_arcs_m[is_first]
 
-        # a reach for each frame since, as a longer one would find the next lap
+        # one search per elapsed frame, as a longer reach could find the next lap
         num_reaches = np.where(is_first, 1, frames - frames_before)
         for reach in range(int(num_reaches.max(initial=0))):
             rows = np.flatnonzero(num_reaches > reach)
@@ -216,21 +216,20 @@ class FollowedPlaces:
 
 
 def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, positions: Float64Array) -> None:
-    """Write where K vehicles are on their routes.
+    """Write the positions of K vehicles on their routes.
 
-    They are looked for from 10 m behind their last position to 40 m ahead of it, so that a route that comes by the same
-    place twice does not matter. Each row depends on nothing but itself.
+    They are searched from 10 m behind to 40 m ahead of their last position, so that routes may pass the same location
+    twice. Each row depends only on itself.
 
     Args:
         paths: All paths, such as :class:`l5kit.lanes.lane_paths.LanePaths`.
         routes: The path of each vehicle, -1 for none, int64 (K,).
-        poses: World x, y and yaw, and more, metres and radians, float64 (K, 3 or more).
-        positions: The last positions, which are changed: length of the path up to the vehicle, how far it is to the
-            left of the path, metres, and its heading minus that of the path, radians in [-pi, pi), float64 (K, 3).
-            Zeros for vehicles without a path.
+        poses: World x, y, yaw, and optionally more, metres and radians, float64 (K, 3 or more).
+        positions: The last positions, updated in place: arc length of the path, offset to the left of the path, metres,
+            and heading relative to the path, radians in [-pi, pi), float64 (K, 3). Zeros for vehicles without a path.
 
     Raises:
-        InvalidArgumentError: The shapes do not fit, or ``positions`` is no float64 array that lies in one piece.
+        InvalidArgumentError: The shapes do not fit, or ``positions`` is not a contiguous float64 array.
     """
     size = len(routes)
     is_fitting = len(poses) == size and poses.ndim == 2 and poses.shape[1] >= 3
@@ -241,7 +240,7 @@ def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, pos
         )
     if positions.dtype != np.float64 or not positions.flags.c_contiguous:
         raise InvalidArgumentError(
-            f"positions must be float64 and lie in one piece, got {positions.dtype} with strides {positions.strides}; "
+            f"positions must be float64 and contiguous, got {positions.dtype} with strides {positions.strides}; "
             "pass a whole array"
         )
     starts, points_m = as_read_only(paths.starts), as_read_only(paths.points_m)
@@ -253,7 +252,7 @@ def follow_routes(paths: HasPoints, routes: Int64Array, poses: Float64Array, pos
 def _follow(
     starts: Int64Array, points_m: Float64Array, routes: Int64Array, poses: Float64Array, positions: Float64Array
 ) -> None:
-    """Write what :func:`follow_routes` says."""
+    """Write the result of :func:`follow_routes`."""
     for vehicle in range(len(routes)):
         follow_route(starts, points_m, routes[vehicle], poses[vehicle], False, positions[vehicle])
 
@@ -262,15 +261,15 @@ def _follow(
 def follow_route(
     starts: Int64Array, points_m: Float64Array, route: int, pose: Float64Array, is_new: bool, position: Float64Array
 ) -> None:
-    """Write where one vehicle is on its route; see :func:`follow_routes`.
+    """Write the position of one vehicle on its route; see :func:`follow_routes`.
 
     Args:
-        starts: First of the points of each path and the end of the last one.
+        starts: Start of each path in the points, and the end of the last one.
         points_m: The points of all paths.
         route: The path of the vehicle, -1 for none.
-        pose: World x, y and yaw, and more, (3 or more,).
-        is_new: Whether its last place does not count.
-        position: The last place, which is changed, (3,).
+        pose: World x, y, yaw, and optionally more, (3 or more,).
+        is_new: Whether to ignore its last position.
+        position: The last position, updated in place, (3,).
     """
     if route < 0 or starts[route + 1] - starts[route] < 2:
         position[0], position[1], position[2] = 0.0, 0.0, 0.0
@@ -291,15 +290,15 @@ def follow_route(
 def follow_tracks(
     starts: Int64Array, points_m: Float64Array, row_starts: Int64Array, poses: Float64Array
 ) -> Float64Array:
-    """Return the length of its path up to each of N tracks in each of its rows, (R,).
+    """Return the arc length of each of N tracks on its path in each of its rows, (R,).
 
-    Each row is looked for around the one before, the first one on the whole path; one that is not finite stays where
-    the one before was.
+    Each row is searched around the previous one, the first row on the whole path; a row that is not finite keeps the
+    previous arc length.
 
     Args:
-        starts: First of the points of the path of each track, and the end of the last one, (N + 1,).
+        starts: Start of the path of each track in the points, and the end of the last one, (N + 1,).
         points_m: The points of all paths.
-        row_starts: First row of each track and the end of the last one, (N + 1,).
+        row_starts: Start of each track in the rows, and the end of the last one, (N + 1,).
         poses: World x, y and yaw of all rows, (R, 3).
     """
     arcs_m, position = np.zeros(len(poses)), np.zeros(3)

@@ -1,4 +1,4 @@
-"""Lights of lanes in all frames of scenes: which lanes are red or yellow, as rows that the steps of drivers read."""
+"""Traffic lights of lanes in all frames of scenes: red and yellow lanes, in the form used by steps of drivers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ RED = LIGHT_COLORS.index("RED") + 1
 """Rank of a red light."""
 
 LINE_SLACK_M = 0.5
-"""How far beyond a red line the front of a vehicle may stand for which the line still counts, metres."""
+"""Distance by which the front of a vehicle may be past a red stop line that still counts, metres."""
 
 
 @dataclass(frozen=True, eq=False)
 class LaneColors(ReadOnlyArrays):
-    """The lanes that are yellow or red in the F frames of S scenes, one scene after the other.
+    """The yellow or red lanes in the F frames of S scenes, scene by scene.
 
     Attributes:
-        scene_starts: First frame of each scene and the end of the last one, int64 (S + 1,).
-        starts: First row of each frame and the end of the last one, int64 (F + 1,).
+        scene_starts: Start of each scene in the frames, and the end of the last one, int64 (S + 1,).
+        starts: Start of each frame in the rows, and the end of the last one, int64 (F + 1,).
         lanes: Lane of each row, int64 (M,).
-        ranks: :data:`YELLOW` or :data:`RED`; of several rows of a lane the highest counts, int64 (M,).
+        ranks: :data:`YELLOW` or :data:`RED`; if a lane has several rows, the highest counts, int64 (M,).
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -51,15 +51,15 @@ class LaneColors(ReadOnlyArrays):
         require_starts(self, "scene_starts", num_parts=len(self.scene_starts) - 1, end=len(self.starts) - 1)
 
     def rows_of(self, scenes: Int64Array, frame_indices: Int64Array) -> "ColorRows":
-        """Return the lights of a frame of each of some scenes, both (R,)."""
+        """Return the lights of a frame in each of some scenes, both (R,)."""
         return ColorRows(self.scene_starts[scenes] + frame_indices, self.starts, self.lanes, self.ranks)
 
 
 def read_lane_colors(scenes: Sequence[SceneRecords], lights: LaneLights | None) -> LaneColors:
-    """Return the lanes that are yellow or red in the frames of scenes.
+    """Return the yellow or red lanes in the frames of scenes.
 
-    A face is on where the log says so; of several of a lane the colour furthest back in ``LIGHT_COLORS`` counts, as for
-    rasters and vectors.
+    A face is on if the log says so; if several faces of a lane are on, the colour that comes last in ``LIGHT_COLORS``
+    counts, as in rasters and vectors.
 
     Args:
         scenes: S scenes.
@@ -80,7 +80,7 @@ def read_lane_colors(scenes: Sequence[SceneRecords], lights: LaneLights | None) 
 def _colors_of(
     intervals: Int64Array, faces: RecordArray, lights: LaneLights | None
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the number of rows of each frame of a scene, and lanes and ranks of the rows."""
+    """Return the number of rows of each frame of a scene, and the lanes and ranks of the rows."""
     none = np.zeros(0, np.int64)
     if lights is None or len(lights.ranks) == 0 or len(faces) == 0:
         return np.zeros(len(intervals), np.int64), none, none
@@ -91,7 +91,7 @@ def _colors_of(
     is_held = lights.ranks[active] >= YELLOW
     active, frames = active[is_held], frames[is_held]
 
-    # each gives a row for every lane that it controls
+    # each yields a row for every lane that it controls
     sizes = np.diff(lights.lane_starts)[active]
     slots = expand_ranges(lights.lane_starts[active], sizes)
     per_frame = np.bincount(frames, weights=sizes, minlength=len(intervals)).astype(np.int64)
@@ -99,11 +99,11 @@ def _colors_of(
 
 
 class ColorRows(NamedTuple):
-    """The lanes that are yellow or red in the current frames of R scenes, as kernels take them.
+    """The yellow or red lanes in the current frames of R scenes, for kernels.
 
     Attributes:
-        frames: Frame of each scene, counted in ``starts``, (R,).
-        starts: As in :class:`LaneColors`, like the others.
+        frames: Index of the frame of each scene in ``starts``, (R,).
+        starts: See :class:`LaneColors`; likewise the next two.
         lanes: (any,).
         ranks: (any,).
     """
@@ -115,15 +115,15 @@ class ColorRows(NamedTuple):
 
 
 class SceneLights(NamedTuple):
-    """The lights of S scenes with F frames: of each scene the lanes that are yellow or red in one of its frames.
+    """The lights of S scenes with F frames in total: per scene, the lanes that are yellow or red in any of its frames.
 
-    A frame has as many ranks as its scene has lights, not as the map has lanes.
+    Each frame has a rank per light of its scene, not per lane of the map.
 
     Attributes:
-        starts: First rank of each frame and the end of the last one, int64 (F + 1,).
-        ranks: Of all lights of the scene of a frame, 0 for one that is neither yellow nor red, int8.
-        lane_starts: First light of each scene and the end of the last one, int64 (S + 1,).
-        lanes: The lane of each light, ascending in a scene, int64.
+        starts: Start of each frame in the ranks, and the end of the last one, int64 (F + 1,).
+        ranks: Ranks of all lights of the scene of a frame, 0 if neither yellow nor red, int8.
+        lane_starts: Start of each scene in the lanes, and the end of the last one, int64 (S + 1,).
+        lanes: The lane of each light, ascending within a scene, int64.
     """
 
     starts: Int64Array
@@ -136,8 +136,8 @@ class LightRows(NamedTuple):
     """The lights of B slots.
 
     Attributes:
-        frames: Frame of each, counted in those of ``lights``, (B,).
-        scenes: Its scene there, (B,).
+        frames: Frame of each slot, as an index into the frames of ``lights``, (B,).
+        scenes: Scene of each slot in ``lights``, (B,).
         lights: The lights of all scenes.
     """
 
@@ -147,7 +147,7 @@ class LightRows(NamedTuple):
 
 
 def lights_of_scenes(colors: LaneColors) -> SceneLights:
-    """Return which lanes of scenes have lights, and these in all frames."""
+    """Return the lanes of scenes that have lights, with their ranks in all frames."""
     num_frames = np.diff(colors.scene_starts)
     num_scenes, width = len(num_frames), int(colors.lanes.max(initial=-1)) + 1
     frames = parts_of_rows(colors.starts)
@@ -162,17 +162,17 @@ def lights_of_scenes(colors: LaneColors) -> SceneLights:
 
 
 def lights_of_map(lights: LaneLights | None) -> SceneLights:
-    """Return all lanes of a map that have lights, off, as those of one frame of one scene; None for no lights."""
+    """Return all lanes of a map with lights, switched off, for a single frame and scene; no lanes for None."""
     lanes = np.zeros(0, np.int64) if lights is None else np.unique(lights.lane_rows)
     bounds = np.array([0, len(lanes)], np.int64)
     return SceneLights(bounds, np.zeros(len(lanes), np.int8), bounds, lanes)
 
 
 def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Array) -> Int64Array:
-    """Return the light of each line, counted in its scene, -1 for none, (Q, 2).
+    """Return the light at each stop line, as an index within its scene, -1 for none, (Q, 2).
 
     Args:
-        lights: Of S scenes.
+        lights: Lights of S scenes.
         scenes: The scene of each line, (Q,).
         line_lanes: Its lanes, -1 for none, (Q, 2).
     """
@@ -185,11 +185,11 @@ def lights_of_lines(lights: SceneLights, scenes: Int64Array, line_lanes: Int64Ar
 
 @kernel_jit
 def rank_of_lit_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
-    """Return the light of a lane, 0 for none.
+    """Return the rank of the light of a lane, 0 for none.
 
     Args:
         lanes: Lanes of the lights of a scene, ascending.
-        ranks: These lights in a frame.
+        ranks: Ranks of these lights in a frame.
         lane: The lane.
     """
     first, stop = 0, len(lanes)
@@ -204,12 +204,12 @@ def rank_of_lit_lane(lanes: Int64Array, ranks: NumericArray, lane: int) -> int:
 
 @kernel_jit
 def rank_of_line(line_lanes: Int64Array, piece: int, ranks: NumericArray) -> int:
-    """Return the light before a piece of a path, 0 for none; of two the one that counts more.
+    """Return the rank of the light at the start of a piece of a path, 0 for none; the higher one of two.
 
     Args:
-        line_lanes: Lanes, or lights of a scene, whose red light stops before each piece, -1 for none, (Q, 2).
+        line_lanes: Lanes, or lights of a scene, with a stop line at the start of each piece, -1 for none, (Q, 2).
         piece: The piece.
-        ranks: Light of each of these.
+        ranks: Rank of each lane or light.
     """
     rank = 0
     for column in range(line_lanes.shape[1]):

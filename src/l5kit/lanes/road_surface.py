@@ -1,6 +1,6 @@
-"""The drivable surface of a map, as kernels take it: how far points and boxes are off it, and which lanes hold them.
+"""Drivable surface of a map for kernels: distances of points and boxes to it, and the lanes that contain points.
 
-These kernels allocate nothing, so that they run on devices too.
+These kernels do not allocate memory, so they also run on devices.
 """
 
 import math
@@ -17,18 +17,18 @@ from l5kit.data.map.bounds_grid import BoundsGrid, GridArrays, is_near, slots_of
 from l5kit.geometry.polygon import distance_to_polygon, is_inside_polygon
 
 REACH_M = 0.5
-"""Distance from a drivable surface from which on points are only known to be far away, metres."""
+"""Distance from the drivable surface from which on points are only known to be far away, metres."""
 
 
 class RoadSurface(NamedTuple):
-    """Areas that one may drive on, the first of which are those of lanes.
+    """Drivable areas, the first of which are those of lanes.
 
     Attributes:
         grid: Finds the areas near points; its radius is :data:`REACH_M`.
-        points_m: Corners of all areas, one after the other.
-        starts: First of the corners of each area, and their end; none where there is no map.
-        is_in_junction: Which lanes are part of a junction.
-        ahead: First of the lanes that follow each lane, and these.
+        points_m: Corners of all areas, area by area.
+        starts: Start of each area in the corners, and the end of the last one; empty without a map.
+        is_in_junction: Whether each lane is part of a junction.
+        ahead: Start of each lane in the lanes ahead, and the lanes ahead.
     """
 
     grid: GridArrays
@@ -40,7 +40,7 @@ class RoadSurface(NamedTuple):
 
 @cache
 def no_surface() -> RoadSurface:
-    """Return that of no map, where nothing is off the road; on a map without areas everything is."""
+    """Return the surface for no map, where nothing is off the road; on a map without areas, everything is."""
     grid, none = BoundsGrid.build(np.zeros((0, 2, 2)), REACH_M), as_read_only(np.zeros(0, np.int64))
     points_m, is_in_junction = as_read_only(np.zeros((0, 2))), as_read_only(np.zeros(0, np.bool_))
     return RoadSurface(grid.arrays, points_m, none, is_in_junction, (as_read_only(np.zeros(1, np.int64)), none))
@@ -48,16 +48,16 @@ def no_surface() -> RoadSurface:
 
 @kernel_jit
 def named_surface(parts: tuple[Any, ...]) -> RoadSurface:
-    """Return a surface that came as a plain tuple, as devices hand it over, with the names of its parts."""
+    """Return a surface given as a plain tuple, the form in which devices pass it, as a named tuple."""
     grid, points_m, starts, is_in_junction, ahead = parts
     return RoadSurface(GridArrays(*grid), points_m, starts, is_in_junction, ahead)
 
 
 @kernel_jit
 def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) -> tuple[float, int]:
-    """Return the distance of a point from the surface, infinite from half a metre on, and its area, -1 for none.
+    """Return the distance of a point to the surface, infinite from half a metre on, and its area, -1 for none.
 
-    The hint is looked at first, which changes nothing but the time.
+    The area in ``hint`` is tried first, which only affects the run time.
     """
     grid, points_m, starts = surface.grid, surface.points_m, surface.starts
     if 0 <= hint < len(starts) - 1 and is_inside_polygon(points_m[starts[hint] : starts[hint + 1]], point_m):
@@ -79,14 +79,14 @@ def distance_to_surface(surface: RoadSurface, point_m: Float64Array, hint: int) 
 
 @kernel_jit
 def farthest_corner(parts: tuple[Any, ...], corners_m: Float64Array, areas: Int64Array) -> float:
-    """Return how far the farthest of four corners (4, 2) is from the drivable surface.
+    """Return the distance of the farthest of four corners (4, 2) to the drivable surface.
 
     It is infinite from half a metre on, and 0 without a map.
 
     Args:
-        parts: The map, as :func:`named_surface` takes it.
+        parts: The surface in the form used by :func:`named_surface`.
         corners_m: World x and y.
-        areas: The area that held each corner last, -1 for none, (4,), changed; only a hint.
+        areas: The last area of each corner, -1 for none, (4,), updated in place; only a hint.
     """
     surface = named_surface(parts)
     farthest_m = 0.0
@@ -99,7 +99,7 @@ def farthest_corner(parts: tuple[Any, ...], corners_m: Float64Array, areas: Int6
 
 @kernel_jit
 def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
-    """Write front left, front right, rear right and rear left corner of a box: x, y, yaw, length and width."""
+    """Write front left, front right, rear right and rear left corner of a box, given by x, y, yaw, length and width."""
     cos, sin = math.cos(box[2]), math.sin(box[2])
     for corner in range(4):
         along = 0.5 * box[3] if corner < 2 else -0.5 * box[3]
@@ -110,7 +110,7 @@ def write_corners(box: Float64Array, corners_m: Float64Array) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def write_lanes_at(surface: RoadSurface, point_m: Float64Array, lanes: Int64Array) -> int:
-    """Write the lanes that hold a point, ascending, and return their number; there must be room for all."""
+    """Write the lanes that contain a point, ascending, and return their number; there must be room for all."""
     grid, starts, count = surface.grid, surface.starts, 0
     x, y = point_m[0], point_m[1]
     first, end = slots_of_cell(x, y, grid.origin_m, grid.cell_m, grid.num_cells, grid.cell_starts)
@@ -126,13 +126,13 @@ def write_lanes_at(surface: RoadSurface, point_m: Float64Array, lanes: Int64Arra
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArray, hint: int) -> int:
-    """Return a wanted lane that holds a point, -1 for none.
+    """Return a wanted lane that contains a point, -1 for none.
 
     Args:
         surface: The map.
         point_m: World x and y.
-        is_wanted: Which lanes are wanted, (L,).
-        hint: A wanted lane that is looked at first, -1 for none.
+        is_wanted: Whether each lane is wanted, (L,).
+        hint: A wanted lane to try first, -1 for none.
     """
     grid, starts = surface.grid, surface.starts
     if hint >= 0 and is_inside_polygon(surface.points_m[starts[hint] : starts[hint + 1]], point_m):
@@ -150,5 +150,5 @@ def find_lane_at(surface: RoadSurface, point_m: Float64Array, is_wanted: BoolArr
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def is_in_junction(surface: RoadSurface, point_m: Float64Array) -> bool:
-    """Return whether a lane of a junction holds a point."""
+    """Return whether a lane of a junction contains a point."""
     return find_lane_at(surface, point_m, surface.is_in_junction, -1) >= 0

@@ -1,4 +1,4 @@
-"""Route map: the lanes of a map as routes tell of them, and the lanes that belong to a route."""
+"""Route map: lanes with widths, limits, lights and neighbours for routes, and the lanes that belong to a route."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,14 @@ from l5kit.lanes.lane_paths import UNKNOWN_LIMIT_MPS, LanePaths, known_limits
 
 @dataclass(frozen=True, eq=False)
 class RouteMap(ReadOnlyArrays):
-    """The L lanes of a map as routes and lane graphs of samples tell of them.
+    """The L lanes of a map with the properties used by routes and lane graphs of samples.
 
     Attributes:
-        driving: Centre lines, order and areas.
+        driving: Centre lines, successors and areas.
         half_widths_m: Half of the distance between the boundaries at each point of the centre lines, float64 (L, P).
-        limits_mps: Speed limits, :data:`~l5kit.lanes.lane_paths.UNKNOWN_LIMIT_MPS` where the map does not say, float64
-            (L,).
-        has_light: Which lanes a traffic light controls, bool (L,).
-        side_rows: The lanes that one may change to on the left and on the right, -1 for none, int64 (L, 2).
+        limits_mps: Speed limits, :data:`~l5kit.lanes.lane_paths.UNKNOWN_LIMIT_MPS` if unknown, float64 (L,).
+        has_light: Whether a traffic light controls each lane, bool (L,).
+        side_rows: The lanes that a vehicle may change to on the left and on the right, -1 for none, int64 (L, 2).
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -43,7 +42,7 @@ class RouteMap(ReadOnlyArrays):
 
 
 def build_route_map(map_api: MapAPI) -> RouteMap:
-    """Return what routes need of a map; build it once and keep it.
+    """Return the route map of a map; build it once and keep it.
 
     Args:
         map_api: The map. All its messages are read.
@@ -62,33 +61,33 @@ def build_route_map(map_api: MapAPI) -> RouteMap:
 
 
 def find_lane_sides(network: LaneNetwork, size: int) -> Int64Array:
-    """Return the lanes to the left and to the right of each that one may change to, -1 for none, (L, 2).
+    """Return the lanes that a vehicle may change to on the left and on the right of each lane, -1 for none, (L, 2).
 
     Args:
         network: The road network of a map.
-        size: L, how many lanes have a geometry; others are nobody's side.
+        size: L, the number of lanes with geometry; other lanes are ignored.
     """
     sides = np.stack([network.left_rows[:size], network.right_rows[:size]], axis=-1)
     return np.where(sides < size, sides, -1)
 
 
 def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
-    """Return which lanes belong to the route of each of N paths, (N, L).
+    """Return whether each lane belongs to the route of each of N paths, (N, L).
 
-    They are the lanes of the path; those of the same road segments in the same direction, however many beside each
-    other; and in junctions those through which one gets from such a lane to such a lane.
+    The route consists of the lanes of the path; all parallel lanes of the same road segments in the same direction; and
+    the junction lanes that connect such lanes.
 
     Args:
-        paths: Paths along lanes of the map; one without lanes has no route.
+        paths: Paths along lanes of the map; a path without lanes has no route.
         driving_map: The map.
     """
     is_of_route = np.zeros((len(paths), driving_map.num_lanes), np.bool_)
-    # all pairs of a lane and one that follows it
+    # all pairs of a lane and a successor
     before = parts_of_rows(driving_map.ahead_starts)
     after = driving_map.ahead_rows
     is_inside, parents, lines_m = driving_map.is_in_junction, driving_map.parents, driving_map.centre_lines_m
     for path in np.flatnonzero(paths.has_path).tolist():
-        # segments first; one has lanes of both directions: the nearest of the path's own says which is the route's
+        # Segments first. A segment has lanes of both directions: compare with the nearest lane of the path.
         own = np.unique(paths.lanes_of(path))
         own = own[~is_inside[own]]
         candidates = np.flatnonzero(np.isin(parents, parents[own]) & ~is_inside)
@@ -99,7 +98,7 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
             nearest = own[far_m.argmin(axis=1)]
             is_of_route[path, candidates] = (chords_m[candidates] * chords_m[nearest]).sum(axis=-1) > 0
 
-        # then what leads through junctions from one of them to another, and all of the path at last
+        # then the junction lanes that connect two of them, and finally all lanes of the path
         is_between = driving_map.is_in_junction & _reached(is_of_route[path], before, after, driving_map)
         is_between &= _reached(is_of_route[path], after, before, driving_map)
         is_of_route[path] |= is_between
@@ -108,14 +107,14 @@ def mark_route_lanes(paths: LanePaths, driving_map: DrivingMap) -> BoolArray:
 
 
 def lanes_closed_by_red(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array]:
-    """Return the lanes that nobody may enter while the light of a lane is red.
+    """Return the lanes that must not be entered while the light of a lane is red.
 
-    It is the lane itself where its line is at its start, and else those that follow it.
+    That is the lane itself if its stop line is at its start, and otherwise the lanes that follow it.
 
     Returns:
-        First of the closed lanes of each lane and the end of the last one, (L + 1,), and these.
+        Start of each lane in the closed lanes, with the end of the last one, (L + 1,), and the closed lanes.
     """
-    # a row for each lane with its own number, or with those of the lanes ahead
+    # for each lane, a row with its own index, or rows with the lanes ahead
     counts = np.where(driving_map.has_line_at_start, 1, np.diff(driving_map.ahead_starts))
     starts = np.concatenate([[0], np.cumsum(counts)])
     is_own = np.repeat(driving_map.has_line_at_start, counts)
@@ -126,7 +125,7 @@ def lanes_closed_by_red(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array
 
 
 def _reached(is_begin: BoolArray, before: Int64Array, after: Int64Array, driving_map: DrivingMap) -> BoolArray:
-    """Return which lanes of junctions are reached from some lanes through none but lanes of junctions, (L,)."""
+    """Return whether each junction lane can be reached from some lanes through junction lanes only, (L,)."""
     is_reached, is_new = np.zeros(len(is_begin), np.bool_), is_begin & ~driving_map.is_in_junction
     while is_new.any():
         result = after[is_new[before]]

@@ -1,4 +1,4 @@
-"""Routes of AVs: the lanes that logs take, with what holds along them, and where on them AVs are."""
+"""Routes of AVs: logged lanes with widths, lights and bend speeds along them, and positions of AVs on them."""
 
 import math
 import threading
@@ -21,26 +21,26 @@ from l5kit.lanes.path_positions import FollowedPlaces, follow_route, follow_trac
 from l5kit.lanes.route_map import RouteMap
 
 FASTEST_BEND_MPS = 50.0
-"""Speed that samples tell of where no bend makes slower, metres per second."""
+"""Speed in samples if no bend limits it, metres per second."""
 
 _LATERAL_MPS2, _BRAKING_MPS2 = 3.0, 1.5
 _FARTHEST_M = 30.0
 
 
 class RouteArrays(NamedTuple):
-    """N routes as kernels take them: the paths of :class:`~l5kit.lanes.lane_paths.LanePaths`, and what holds on them.
+    """N routes for kernels: paths as in :class:`~l5kit.lanes.lane_paths.LanePaths`, with widths and speeds.
 
     Attributes:
-        starts: First of the points of each route and the end of the last one, int64 (N + 1,).
+        starts: Start of each route in the points, and the end of the last one, int64 (N + 1,).
         points_m: World x and y, 2 m apart along the route, float64 (P, 2).
-        bend_speeds_mps: How fast the bends at a point and behind it allow to be there, float64 (P,).
-        widths_m: Distance to the left and to the right edge of the lane that each point lies in, at least 0, float64
+        bend_speeds_mps: Highest speed at a point because of bends at and after it, float64 (P,).
+        widths_m: Distance to the left and to the right edge of the lane that contains each point, at least 0, float64
             (P, 2).
         lengths_m: Length of each route, 0 for none, float64 (N,).
-        piece_starts: First of the pieces of each route and the end of the last one, int64 (N + 1,).
-        piece_arcs_m: Length of the route at which each piece begins, float64 (Q,).
+        piece_starts: Start of each route in the pieces, and the end of the last one, int64 (N + 1,).
+        piece_arcs_m: Arc length of the route at which each piece begins, float64 (Q,).
         piece_lanes: Lane of each piece, int64 (Q,).
-        line_lanes: Lanes whose red light stops before the piece, -1 for none, int64 (Q, 2).
+        line_lanes: Lanes whose red light has its stop line at the start of the piece, -1 for none, int64 (Q, 2).
     """
 
     starts: Int64Array
@@ -55,12 +55,12 @@ class RouteArrays(NamedTuple):
 
 
 class WindowRoutes(NamedTuple):
-    """The routes of B windows as kernels take them.
+    """The routes of B windows, for kernels.
 
     Attributes:
-        arrays: Routes, among them those of the windows.
+        arrays: Routes, including those of the windows.
         rows: The route of each window, int64 (B,).
-        arcs_m: Length of the route up to about where the AV is, from which it is looked for, float64 (B,).
+        arcs_m: Approximate arc length of the AV on its route, the start of the search, float64 (B,).
     """
 
     arrays: RouteArrays
@@ -69,12 +69,12 @@ class WindowRoutes(NamedTuple):
 
 
 class RoutePlace(NamedTuple):
-    """Where a road user is on a route.
+    """Position of a road user on a route.
 
     Attributes:
-        arc_m: Length of the route up to there.
-        left_m: How far it is to the left of the route.
-        turn_rad: Its heading minus that of the route, in [-pi, pi).
+        arc_m: Arc length of the route.
+        left_m: Offset to the left of the route.
+        turn_rad: Heading relative to the route, in [-pi, pi).
     """
 
     arc_m: float
@@ -83,7 +83,7 @@ class RoutePlace(NamedTuple):
 
 
 class _Tracks(NamedTuple):
-    """Poses of AVs: first row of each and the end of the last one, and world x, y and yaw, float64 (R, 3)."""
+    """Poses of AVs: start of each track, with the end of the last one, and world x, y and yaw, float64 (R, 3)."""
 
     starts: Int64Array
     poses: Float64Array
@@ -91,7 +91,7 @@ class _Tracks(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RoutedWindows(Windows):
-    """Windows of AVs whose routes are known.
+    """Windows of AVs with known routes.
 
     Attributes:
         routes: Their routes.
@@ -100,14 +100,14 @@ class RoutedWindows(Windows):
     routes: WindowRoutes
 
     def taken(self, windows: Int64Array | BoolArray) -> "RoutedWindows":
-        """Return some of the windows, copies but for rows and routes."""
+        """Return some of the windows; rows and routes are shared, everything else is copied."""
         arrays, rows, arcs_m = self.routes
         return _with_routes(super().taken(windows), WindowRoutes(arrays, rows[windows], arcs_m[windows]))
 
 
 @kernel_jit
 def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tuple[bool, RoutePlace]:
-    """Return whether the target of a window has a route that is at most 30 m away, and where on it.
+    """Return whether the target of a window has a route at most 30 m away, and its position on it.
 
     Args:
         routes: The routes of the windows.
@@ -119,25 +119,25 @@ def find_on_route(routes: WindowRoutes, window: int, pose: Float64Array) -> tupl
         return False, RoutePlace(0.0, 0.0, 0.0)
     position[0] = routes.arcs_m[window]
     follow_route(starts, routes.arrays.points_m, route, pose, False, position)
-    # before the begin and behind the end of a route, its line is not where the target is
+    # beyond the ends of a route, the nearest point of its line may be far away
     x, y, _, _ = line_at(routes.arrays.points_m[starts[route] : starts[route + 1]], position[0])
     is_near = math.sqrt((pose[0] - x) ** 2 + (pose[1] - y) ** 2) <= _FARTHEST_M
     return is_near, RoutePlace(position[0], position[1], position[2])
 
 
 class RouteSource(Protocol):
-    """Knows the routes of the AVs of scenes."""
+    """Provides the routes of the AVs of scenes."""
 
     def of_log(self, windows: Windows, scenes: Int64Array, frames: Int64Array) -> RoutedWindows:
-        """Return windows of scenes (B,) and frames (B,), counted in the scenes, with their routes."""
+        """Return windows of scenes (B,) and frames (B,), relative to the scenes, with their routes."""
 
 
 class SceneRoutes:
-    """The routes of the AVs of the scenes of a log, each found when it is first asked for. Threads may share it.
+    """The routes of the AVs of the scenes of a log, each computed on first use. Thread-safe.
 
-    A route is the one that scores and the intelligent driver follow: the lanes that the AV takes in the log, then the
-    straightest ones. It begins with the first frame in which the AV is on a lane. Nothing of it depends on when the AV
-    is where.
+    A route is the one used by scores and the intelligent driver: the lanes that the AV takes in the log, then the
+    straightest ones. It begins at the first frame in which the AV is on a lane, and does not depend on the timing of
+    the AV.
 
     Args:
         frames_of: Returns the frames of a scene, ``FRAME_DTYPE``.
@@ -176,7 +176,7 @@ class SceneRoutes:
         self._frame_arcs_m = GrowingArray(np.float64)
 
     def find(self, scenes: Int64Array) -> tuple[RouteArrays, Int64Array]:
-        """Return routes, and which of them are those of scenes (B,)."""
+        """Return the routes so far, and the row of each of some scenes (B,) in them."""
         with self._lock:
             unknown = np.unique(scenes[self._rows[scenes] < 0])
             if len(unknown):
@@ -187,27 +187,25 @@ class SceneRoutes:
         """Return windows of the log with their routes.
 
         Args:
-            windows: Of scenes (B,) and frames (B,), counted in the scenes.
+            windows: Windows of scenes (B,) and frames (B,), relative to the scenes.
             scenes: The scenes.
             frames: The frames.
         """
         routes, rows = self.find(scenes)
         starts, arcs_m = self._frame_starts.read(), self._frame_arcs_m.read()
-        of_frames = np.minimum(
-            starts[rows] + frames, starts[rows + 1] - 1
-        )  # who drives on behind the log is at its end
+        of_frames = np.minimum(starts[rows] + frames, starts[rows + 1] - 1)  # after the log, use its last frame
         return _with_routes(windows, WindowRoutes(routes, rows, arcs_m[of_frames]))
 
     def _add(self, scenes: Int64Array) -> None:
-        """Find the routes of scenes that are not known yet."""
-        # the poses of the AVs, a track for each scene
+        """Compute the routes of new scenes."""
+        # poses of the AVs, one track per scene
         frames = [self._frames_of(scene) for scene in scenes.tolist()]
         positions_m = np.concatenate([np.zeros((0, 2)), *(each["ego_translation"][:, :2] for each in frames)])
         yaws_rad = np.concatenate([np.zeros(0), *(rotations33_as_yaws(each["ego_rotation"]) for each in frames)])
         bounds = np.cumsum([0, *map(len, frames)], dtype=np.int64)
         tracks = _Tracks(bounds, np.column_stack([positions_m, yaws_rad]))
 
-        # paths begin where an AV comes onto a lane, and are made without poses that are not finite
+        # paths begin where the AV first is on a lane, and ignore poses that are not finite
         driving = self.route_map.driving
         lanes, grid = lane_arrays(driving), driving.lane_grid.arrays
         counts = np.diff(tracks.starts)
@@ -219,7 +217,7 @@ class SceneRoutes:
         kept = TrackPoses(starts, poses[:, :2].copy(), poses[:, 2].copy(), durations_s)
         paths = make_lane_paths(kept, driving)
 
-        # what holds at the points of the routes
+        # speeds and widths at the points of the routes
         speeds_mps = np.empty(len(paths.points_m))
         write_highest_speeds(paths.arrays, _LATERAL_MPS2, _BRAKING_MPS2, False, speeds_mps)
         routes = RouteArrays(
@@ -235,7 +233,7 @@ class SceneRoutes:
         )
         _write_widths(routes, lanes, grid, self.route_map.half_widths_m)
 
-        # starts count from the first of what is known already
+        # append, shifting starts by the existing number of rows
         for name, rows in routes._asdict().items():
             known = self._parts[name]
             known.extend(known.read()[-1] + rows[1:] if name in ("starts", "piece_starts") else rows)
@@ -246,12 +244,12 @@ class SceneRoutes:
 
 
 class FollowedRoutes:
-    """Routes of scenes that are driven, and where on them their AVs were last; asked from frame to frame.
+    """Routes of scenes that are simulated, with the last positions of their AVs; queried frame by frame.
 
     Args:
-        routes: The routes as logged.
-        scenes: The scene of each of N slots, (N,); slots are how samples name scenes.
-        first_frames: The frame of its scene that is the first one of each slot, (N,).
+        routes: The logged routes.
+        scenes: The scene of each of N slots, (N,); samples name scenes by slots.
+        first_frames: The frame of its scene at which each slot starts, (N,).
 
     Attributes:
         route_map: The lanes.
@@ -266,26 +264,26 @@ class FollowedRoutes:
     def of_scenes(
         cls, frames: Sequence[RecordArray], *, first_frame: int, route_map: RouteMap, step_time_s: float
     ) -> "FollowedRoutes":
-        """Return those of scenes given by their frames, one slot for each, all from the same frame on."""
+        """Return the routes of scenes given by their frames, one slot per scene, all starting at the same frame."""
         routes = SceneRoutes(frames.__getitem__, len(frames), route_map=route_map, step_time_s=step_time_s)
         return cls(routes, np.arange(len(frames)), np.full(len(frames), first_frame))
 
     def __deepcopy__(self, memo: dict[int, object]) -> "FollowedRoutes":
-        """Return itself: asked again in a frame, it starts from what it knew before."""
+        """Return the object itself: repeated queries for a frame start from the same earlier positions."""
         return self
 
     def begin(self, slot: int, scene: int, first_frame: int) -> None:
-        """Let a slot go on with a scene from a frame of it on."""
+        """Restart a slot with a scene, at one of its frames."""
         self._scenes[slot], self._first_frames[slot] = scene, first_frame
         self._followed.forget(slot)
 
     def of_log(self, windows: Windows, slots: Int64Array, frames: Int64Array) -> RoutedWindows:
-        """Return windows with their routes, as :meth:`SceneRoutes.of_log`; AVs may be elsewhere than in the log.
+        """Return windows with their routes, like :meth:`SceneRoutes.of_log`; AVs may deviate from the log.
 
-        In the first frame that is asked for, an AV is looked for around where the log has it.
+        In the first queried frame, an AV is searched around its logged position.
 
         Args:
-            windows: Of slots (B,) and frames (B,), counted in the slots.
+            windows: Windows of slots (B,) and frames (B,), relative to the slots.
             slots: The slots.
             frames: The frames.
         """
@@ -303,18 +301,18 @@ class FollowedRoutes:
 
 @dataclass(frozen=True, eq=False)
 class LaterRoutes:
-    """Routes that are followed, for windows of arrays that have forgotten the first frames of the slots.
+    """Routes of simulated scenes for windows of arrays that have dropped the first frames of the slots.
 
     Attributes:
         followed: The routes.
-        first_frames: The frame of each of N slots that is its first one there, (N,).
+        first_frames: The first frame of each of N slots in these arrays, (N,).
     """
 
     followed: FollowedRoutes
     first_frames: Int64Array
 
     def of_log(self, windows: Windows, slots: Int64Array, frames: Int64Array) -> RoutedWindows:
-        """Return windows with their routes; ``frames`` count from the first ones."""
+        """Return windows with their routes; ``frames`` are relative to the first ones."""
         return self.followed.of_log(windows, slots, frames + self.first_frames[slots])
 
 
@@ -332,7 +330,7 @@ def _with_routes(windows: Windows, routes: WindowRoutes) -> RoutedWindows:
 
 @kernel_jit
 def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArrays) -> Int64Array:
-    """Return the first row of each track that is on a lane, the first of all where none is."""
+    """Return the first row of each track that is on a lane, or its first row if there is none."""
     firsts = tracks.starts[:-1].copy()
     for track in range(len(firsts)):
         for row in range(tracks.starts[track], tracks.starts[track + 1]):
@@ -345,10 +343,10 @@ def _find_first_rows_on_lanes(tracks: _Tracks, lanes: LaneArrays, grid: GridArra
 
 @kernel_jit
 def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half_widths_m: Float64Array) -> None:
-    """Write how far the edges of the lane are to the left and right of each point of routes, 0 for those beyond it.
+    """Write the distances from each point of routes to the lane edges on the left and right, 0 beyond an edge.
 
-    The lane is that of the piece. In the first half of a lane change the route is not in it yet: there it is the lane
-    that a vehicle at the point is on.
+    The lane is that of the piece. In the first half of a lane change the route is not in it yet: there the lane is used
+    that a vehicle at the point would be on.
     """
     starts = routes.starts
     for route in range(len(starts) - 1):
@@ -367,15 +365,15 @@ def _write_widths(routes: RouteArrays, lanes: LaneArrays, grid: GridArrays, half
                     )
                     if min(other_left_m, other_right_m) > min(left_m, right_m):
                         lane, left_m, right_m = other, other_left_m, other_right_m
-            # where maps leave a gap between lanes, what is on the line is in its corridor all the same
+            # a point in a gap between lanes counts as on the edge of its corridor
             widths_m = routes.widths_m[starts[route] + row]
             widths_m[0], widths_m[1] = max(left_m, 0.0), max(right_m, 0.0)
 
 
 @kernel_jit
 def _edges_beside(line: Float64Array, half_widths_m: Float64Array, point_m: Float64Array) -> tuple[float, float]:
-    """Return how far the edges of a lane are to the left and right of a point, below 0 for those that it is beyond."""
-    # the offset is the cross product of the edge with the way to the point, over the length of the edge
+    """Return the distances from a point to the left and right edge of a lane, negative beyond an edge."""
+    # the offset is the cross product of the edge with the vector to the point, divided by the length of the edge
     edge, part = project_on_line(line, point_m)
     along_x, along_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
     length_m = max(math.sqrt(along_x * along_x + along_y * along_y), 1e-12)

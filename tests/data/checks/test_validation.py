@@ -371,7 +371,7 @@ def test_a_missing_chunk_that_nothing_uses_is_a_warning(folder):
     (folder / "agents" / ".zarray").write_text(json.dumps({**metadata, "shape": [used + 7 * 4]}))
     findings = [finding for finding in validate_path(folder) if finding.check == "agents: missing chunk"]
     assert [(finding.severity, finding.row) for finding in findings] == [("warning", -(-used // 7) * 7)]
-    assert all("belong to nothing" in finding.message and "more of agents" in finding.message for finding in findings)
+    assert all("are unused" in finding.message and "more of agents" in finding.message for finding in findings)
 
 
 def test_a_folder_in_the_place_of_a_chunk_is_found(folder):

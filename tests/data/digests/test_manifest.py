@@ -58,26 +58,26 @@ def set_of(file, **values):
 
 DAMAGES = {
     "no JSON": (lambda content: None, "is not valid JSON"),
-    "another format": (lambda content: content.update(format="x"), "is no manifest of l5kit"),
-    "a later version": (lambda content: content.update(version=2), "of version 2, and this l5kit reads 1"),
+    "another format": (lambda content: content.update(format="x"), "is not a manifest of l5kit"),
+    "a later version": (lambda content: content.update(version=2), "of version 2, but this l5kit reads 1"),
     "a lost key": (lambda content: content.pop("digest"), "lacks digest"),
     "an unknown key": (lambda content: content.update(note=""), "has the unknown note"),
     "a lost key of a file": (lambda content: content["files"][1].pop("size"), r"files\[1\] lacks size"),
     "no list": (lambda content: content.update(files={}), "files must be a list, got dict"),
     "no file": (lambda content: content.update(files=[1]), r"files\[0\] must be an object, got 1"),
-    "a lost file": (lambda content: content["files"].pop(), "num_files is 2, and its files make 1"),
-    "another size": (set_of(1, size=2), "num_bytes is 3, and its files make 4"),
-    "another content": (set_of(1, sha256=B), "digest is .* and its files make"),
-    "another name": (set_of(1, path="o"), "digest is .* and its files make"),
-    "another digest": (lambda content: content.update(digest=A), f"digest is '{A}', and its files make"),
+    "a lost file": (lambda content: content["files"].pop(), "num_files is 2, but its files give 1"),
+    "another size": (set_of(1, size=2), "num_bytes is 3, but its files give 4"),
+    "another content": (set_of(1, sha256=B), "digest is .* but its files give"),
+    "another name": (set_of(1, path="o"), "digest is .* but its files give"),
+    "another digest": (lambda content: content.update(digest=A), f"digest is '{A}', but its files give"),
     "a negative size": (set_of(0, size=-1), "'maps/b': its size is -1"),
-    "a size that is true": (set_of(0, size=True), "a whole number as size"),
+    "a size that is true": (set_of(0, size=True), "an integer as size"),
     "a short sha256": (set_of(0, sha256="ab"), "'maps/b': its sha256 is 'ab'"),
     "an upper-case sha256": (set_of(0, sha256=B.upper()), "64 lower-case"),
-    "a path twice": (set_of(0, path="ä"), "files has 'ä': it is there twice"),
+    "a path twice": (set_of(0, path="ä"), "files has 'ä': it occurs twice"),
     "a path out of the folder": (set_of(0, path="../x"), "files has '../x': it must be a relative path"),
     "an absolute path": (set_of(0, path="/etc/passwd"), "files has '/etc/passwd': it must be a relative"),
-    "a path of Windows": (set_of(0, path="a\\b"), "neither backslashes"),
+    "a path of Windows": (set_of(0, path="a\\b"), "must not contain backslashes"),
     "half a letter": (set_of(0, path="\ud800"), "UTF-8"),
 }
 
@@ -92,7 +92,7 @@ def test_a_manifest_that_was_damaged_or_changed_by_hand_is_refused(manifest, dam
 
 
 def test_files_are_checked_in_python_as_well():
-    with pytest.raises(InvalidArgumentError, match="'a': it is there twice"):
+    with pytest.raises(InvalidArgumentError, match="'a': it occurs twice"):
         Manifest((FileDigest("a", 1, A), FileDigest("a", 1, B)))
 
 

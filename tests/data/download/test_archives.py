@@ -114,7 +114,7 @@ def test_names_that_leave_the_folder_or_are_none_elsewhere_are_refused(unpacked,
         (("city/a", "city/A"), "one name on some systems"),
         (("City/a", "city/b"), "one name on some systems"),
         (("caf\u00e9", "cafe\u0301"), "one name on some systems"),
-        (("a", "./a"), "is there twice"),
+        (("a", "./a"), "occurs twice"),
         (("a", "a/b"), "both a file and a folder"),
         (("a/b", "a"), "both a file and a folder"),
     ],
@@ -177,7 +177,7 @@ def test_a_header_may_not_ask_for_all_the_memory(unpacked):
     """A name said to have 4 GB, in a file that can hold it by its size limit."""
     info = tarfile.TarInfo("././@LongLink")
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 32
-    with pytest.raises(CorruptedDataError, match="is damaged, was cut off"):
+    with pytest.raises(CorruptedDataError, match="is damaged, truncated"):
         unpacked(info.tobuf(tarfile.GNU_FORMAT) + bytes(100_000), limits=UnpackLimits(free_bytes=1 << 40))
 
 
@@ -198,14 +198,14 @@ def test_no_room_on_the_disk(unpacked, monkeypatch, tmp_path):
 def test_a_tar_file_that_was_cut_off_is_no_dataset(unpacked, packed, kept):
     content = b"".join(bytes([number]) * 97 for number in range(256))
     archive = tar_of([(f"file{number}", content) for number in range(4)], packed=packed)
-    with pytest.raises(CorruptedDataError, match="ARCHIVE is damaged, was cut off"):
+    with pytest.raises(CorruptedDataError, match="ARCHIVE is damaged, truncated"):
         unpacked(archive[: int(len(archive) * kept) if packed else int(100_000 * kept)])
 
 
 def test_a_tar_file_cut_between_its_members(unpacked):
     """tarfile itself takes this for the end of the archive."""
     archive = tar_of([("a", bytes(512)), ("b", bytes(512))])
-    with pytest.raises(CorruptedDataError, match="no end of the archive"):
+    with pytest.raises(CorruptedDataError, match="the end of the archive is missing"):
         unpacked(archive[:1024])
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_header_is_not_the_end(unpacked):
     """tarfile itself takes this for the end of the archive, too."""
     archive = bytearray(tar_of([("a", bytes(512)), ("b", bytes(512))]))
     archive[1024 + 100] ^= 1
-    with pytest.raises(CorruptedDataError, match="no end of the archive"):
+    with pytest.raises(CorruptedDataError, match="the end of the archive is missing"):
         unpacked(bytes(archive))
 
 
@@ -229,7 +229,7 @@ def test_a_flipped_bit_in_a_packed_file_is_seen(unpacked, place):
     ("head", "kind"), [(b"\x04\x22\x4d\x18", "lz4"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"Rar!\x1a", "rar")]
 )
 def test_packings_that_python_does_not_know_are_named(unpacked, head, kind):
-    with pytest.raises(DownloadError, match=f"ARCHIVE is packed with {kind}; unpack it with a tool"):
+    with pytest.raises(DownloadError, match=f"ARCHIVE is compressed with {kind}; unpack it with a suitable tool"):
         unpacked(head + bytes(600))
 
 
@@ -238,7 +238,7 @@ def test_what_is_no_archive(tmp_path, unpacked, content):
     file = tmp_path / "archive"
     file.write_bytes(content)
     assert archive_kind(file, called="ARCHIVE") is None
-    with pytest.raises(DownloadError, match="ARCHIVE is no archive"):
+    with pytest.raises(DownloadError, match="ARCHIVE is not an archive"):
         unpacked(content)
 
 

@@ -84,7 +84,7 @@ def test_what_was_changed_since_is_not_taken_for_what_was_downloaded(archives, t
     download_dataset(archives, tmp_path / "out", retries=retries)
     size = (tmp_path / "out" / "meta.json").stat().st_size
     (tmp_path / "out" / "meta.json").write_bytes(bytes(size))
-    with pytest.raises(FileExistsError, match=r"meta\.json is there and differs"):
+    with pytest.raises(FileExistsError, match=r"meta\.json exists and differs"):
         download_dataset(archives, tmp_path / "out", retries=retries)
 
 
@@ -284,7 +284,7 @@ def test_what_is_there_and_differs_stays(archives, server, wanted, tmp_path, ret
     out = tmp_path / "out"
     (out / place).parent.mkdir(parents=True)
     (out / place).write_bytes(b"mine")
-    with pytest.raises(FileExistsError, match="is there and differs from what came; --overwrite replaces it"):
+    with pytest.raises(FileExistsError, match="exists and differs from the downloaded files; --overwrite replaces it"):
         download_dataset(archives, out, retries=retries)
     assert (out / place).read_bytes() == b"mine"
     num_asked = len(server.asked)
@@ -345,9 +345,9 @@ def test_errors_keep_secrets(server, tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"<!DOCTYPE html><p>Log in", "a web page, on which one may have to log in"),
+        (b"<!DOCTYPE html><p>Log in", "a web page, which may require a login"),
         (b"something", "must be an archive .* and is neither"),
-        (b"\x04\x22\x4d\x18", "packed with lz4"),
+        (b"\x04\x22\x4d\x18", "compressed with lz4"),
     ],
 )
 def test_what_is_no_dataset_is_not_kept(server, tmp_path, content, told):
@@ -379,7 +379,7 @@ def test_two_files_for_one_place(city, tmp_path):
     shutil.copytree(city / "semantic_map", tmp_path / "made" / "b")
     assert len(download_dataset([str(tmp_path / "made")], tmp_path / "one").placed) == 5
     (tmp_path / "made" / "b" / "semantic_map.pb").write_bytes(b"another")
-    with pytest.raises(DownloadError, match=r"has two of semantic_map/semantic_map\.pb, under 'semantic_map' and 'b'"):
+    with pytest.raises(DownloadError, match=r"two files for semantic_map/semantic_map\.pb, in 'semantic_map' and 'b'"):
         download_dataset([str(tmp_path / "made")], tmp_path / "two")
 
 
@@ -415,7 +415,7 @@ def test_calls_that_make_no_sense(city, tmp_path):
         download_dataset([str(tmp_path / "nothing")], tmp_path / "out")
     with pytest.raises(DownloadError, match="there is nothing at memory://nothing"):
         download_dataset(["memory://nothing/here"], tmp_path / "out")
-    with pytest.raises(InvalidArgumentError, match="lie in each other"):
+    with pytest.raises(InvalidArgumentError, match="are nested"):
         download_dataset([str(city)], city / "out")
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidArgumentError, match="is a file"):
@@ -428,7 +428,7 @@ def test_only_one_process_downloads_to_a_folder(city, tmp_path):
     (tmp_path / "out" / WORK_FOLDER).mkdir(parents=True)
     with (
         FileLock(tmp_path / "out" / WORK_FOLDER / "lock"),
-        pytest.raises(DownloadError, match="another process downloads"),
+        pytest.raises(DownloadError, match="another process is downloading"),
     ):
         download_dataset([str(city)], tmp_path / "out")
 

@@ -60,15 +60,15 @@ def test_a_broken_connection_goes_on_where_it_broke(fetch, server, content, wait
 @pytest.mark.parametrize(
     ("trick", "told"),
     [
-        pytest.param(tricks.repeat_the_start, "not those that came before", id="repeats the start"),
+        pytest.param(tricks.repeat_the_start, "differ from those received before", id="repeats the start"),
         pytest.param(tricks.name_another_range, "sends 'bytes 10-", id="another range"),
-        pytest.param(tricks.name_no_range, "but not which", id="no range"),
-        pytest.param(tricks.name_another_size, "declared size was 300000 bytes, and is now 300007", id="another size"),
-        pytest.param(tricks.tell_less_than_the_range, "are 1 bytes", id="length and range differ"),
+        pytest.param(tricks.name_no_range, "a part without a valid range", id="no range"),
+        pytest.param(tricks.name_another_size, "declared size was 300000 bytes, but is now 300007", id="another size"),
+        pytest.param(tricks.tell_less_than_the_range, "declares 1 bytes", id="length and range differ"),
         pytest.param(tricks.send_too_much, "sends more than the", id="too much"),
-        pytest.param(tricks.say_too_much, "and is now 300100", id="says too much"),
+        pytest.param(tricks.say_too_much, "but is now 300100", id="says too much"),
         pytest.param(tricks.pack, "encoded as 'gzip'", id="packed"),
-        pytest.param(tricks.status(416), "had become shorter", id="nothing there"),
+        pytest.param(tricks.status(416), "had shrunk", id="nothing there"),
         pytest.param(tricks.status(204), "status 204", id="no content"),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_file_put_together_wrongly_is_begun_anew_by_its_digest(fetch, server, 
     ("expected", "told"),
     [
         pytest.param(Expected(sha256="0" * 64), "must have the SHA-256 digest 000000", id="digest"),
-        pytest.param(Expected(size=299_999), "has 300,000 bytes, and must have 299,999", id="size"),
+        pytest.param(Expected(size=299_999), "has 300,000 bytes, but must have 299,999", id="size"),
     ],
 )
 def test_another_file_is_refused_at_once(fetch, server, tmp_path, expected, told):
@@ -214,13 +214,13 @@ def test_another_file_is_refused_at_once(fetch, server, tmp_path, expected, told
 
 
 def test_a_size_that_only_the_caller_knows_is_checked(fetch, content, retries):
-    with pytest.raises(DownloadError, match=r"300000 of 300001 bytes came|bytes, and must have"):
+    with pytest.raises(DownloadError, match=r"300000 of 300001 bytes came|bytes, but must have"):
         fetch(*[tricks.send_chunks] * 20, expected=Expected(size=300_001))
     assert fetch(tricks.send_chunks, expected=Expected(size=300_000)) == content
 
 
 @pytest.mark.parametrize(
-    ("code", "advice"), [(401, "yours"), (403, "get a new one"), (404, "spelling"), (410, "gone"), (402, "check")]
+    ("code", "advice"), [(401, "personal"), (403, "get a new one"), (404, "spelling"), (410, "removed"), (402, "check")]
 )
 def test_what_does_not_pass_is_not_tried_again(fetch, server, waits, code, advice):
     with pytest.raises(DownloadError, match=rf"FILE: the server answers {code} .*{advice}"):
@@ -336,7 +336,7 @@ def test_a_killed_process_leaves_what_its_last_checkpoint_has(tmp_path):
 def test_a_full_disk_is_told_before_anything_is_written(fetch, server, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
-    with pytest.raises(DownloadError, match=r"FILE needs 0.000 GB, and the disk of .* has 0.001 GB free"):
+    with pytest.raises(DownloadError, match=r"FILE needs 0.000 GB, but the disk of .* has 0.001 GB free"):
         fetch()
     assert len(server.asked) == 1
 
@@ -364,7 +364,7 @@ def test_letters_that_addresses_cannot_have_are_sent_quoted(fetch, server, conte
 
 
 def test_a_port_that_is_none(fetch, waits):
-    with pytest.raises(DownloadError, match="FILE is no address of a web server"):
+    with pytest.raises(DownloadError, match="FILE is not an address of a web server"):
         fetch(url="http://host:port/file")
     assert waits == []
 

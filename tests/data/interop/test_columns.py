@@ -329,7 +329,7 @@ def test_an_export_that_was_killed_goes_on_with_the_shards_that_it_has(
     assert len(firsts) - 1 - num_begun == shards - num_begun > 0
     with (
         open_job(tmp_path / "job", {}) as job,
-        pytest.raises(InvalidArgumentError, match=r"begun with another export: .*sharded"),
+        pytest.raises(InvalidArgumentError, match=r"started with another export: .*sharded"),
     ):
         export_columns(odd, tmp_path / "other", sharded=not sharded, workers=KeptWorkers(1, job))
 
@@ -442,7 +442,7 @@ def edited(out, name, **changes):
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
-        (lambda out: edited(out, "zarr.json", attributes={}), DatasetFormatError, "no dataset: those are of zarr 2"),
+        (lambda out: edited(out, "zarr.json", attributes={}), DatasetFormatError, "not a dataset: datasets use zarr 2"),
         (
             lambda out: edited(out, "zarr.json", attributes={"l5kit_layout": {"name": "columns", "version": 9}}),
             DatasetFormatError,

@@ -165,7 +165,7 @@ def test_ids_are_any_text_that_xml_can_hold(tmp_path):
 
     builder.add_lane("bell \a", *lane_lines_m(4.0))
     builder.save(tmp_path / "bell.pb")
-    with pytest.raises(UnsupportedValueError, match="which XML cannot hold"):
+    with pytest.raises(UnsupportedValueError, match="which XML does not allow"):
         export_lanelet2(MapAPI(str(tmp_path / "bell.pb"), WORLD_TO_ECEF), tmp_path / "bell.osm")
     assert not (tmp_path / "bell.osm").exists()
 
@@ -176,7 +176,7 @@ def test_files_of_others_are_kept(tmp_path):
 
     with pytest.raises(FileExistsError, match="replace it"):
         export_lanelet2(lights, tmp_path / "map.osm")
-    with pytest.raises(InvalidArgumentError, match="not of l5kit"):
+    with pytest.raises(InvalidArgumentError, match="not written by l5kit"):
         export_lanelet2(lights, tmp_path / "map.osm", overwrite=True)
     export_lanelet2(lights, tmp_path / "own.osm")
     export_lanelet2(lights, tmp_path / "own.osm", overwrite=True)

@@ -169,7 +169,7 @@ def test_simplified_functions_stay_within_the_tolerance():
 def test_files_of_others_are_kept(tmp_path):
     lights = make_map(tmp_path / "lights.pb")
     (tmp_path / "map.xodr").write_text("<OpenDRIVE/>")
-    with pytest.raises(InvalidArgumentError, match="not of l5kit"):
+    with pytest.raises(InvalidArgumentError, match="not written by l5kit"):
         export_opendrive(lights, tmp_path / "map.xodr", overwrite=True)
 
 

@@ -352,7 +352,7 @@ def test_an_export_is_replaced_when_told_so_and_nothing_else_is(log, tmp_path):
     export_py123d(log, tmp_path / "out", split="test", overwrite=True)
     assert [path.name for path in (tmp_path / "out" / "logs").iterdir()] == ["l5kit_test"]
     (tmp_path / "out" / "logs" / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match=r"holds .logs/notes\.txt. beside an export for py123d"):
+    with pytest.raises(InvalidArgumentError, match=r"holds .logs/notes\.txt. in addition to an export for py123d"):
         export_py123d(log, tmp_path / "out", overwrite=True)
 
 

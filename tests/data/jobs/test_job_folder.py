@@ -92,7 +92,7 @@ def test_a_damaged_part_is_made_again(tmp_path, damage):
     else:
         (result if damage == "missing" else receipt).unlink()
     again = Counts([])
-    with pytest.warns(RuntimeWarning, match=r"000000004 is damaged: .*; it is made again"):
+    with pytest.warns(RuntimeWarning, match=r"000000004 is damaged: .*; it is rebuilt"):
         assert squares_of(again, tmp_path / "job") == [scene * scene for scene in range(10)]
     assert again.asked == [4, 5]
 
@@ -101,7 +101,7 @@ def test_files_of_somebody_else_do_not_go_with_a_damaged_part(tmp_path):
     squares_of(Counts([]), tmp_path / "job")
     part = tmp_path / "job" / "0-scene" / "000000004"
     (part / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match=r"000000004, which would be made again, but 'notes.txt' in it"):
+    with pytest.raises(InvalidArgumentError, match=r"000000004, which would be rebuilt, but 'notes.txt' in it"):
         squares_of(Counts([]), tmp_path / "job")
     assert (part / "notes.txt").read_text() == "mine"
     (part / "notes.txt").unlink()
@@ -123,7 +123,7 @@ def test_parts_that_are_whole_but_of_other_scenes_are_made_again(tmp_path):
     rename(stage / "000000002", stage / "000000006")
     again = Counts([])
     with pytest.warns(
-        RuntimeWarning, match=r"000000002 is damaged: it is another part: first is 6 and not 2; it is made again"
+        RuntimeWarning, match=r"000000002 is damaged: it is another part: first is 6 instead of 2; it is rebuilt"
     ):
         assert squares_of(again, tmp_path / "job") == [scene * scene for scene in range(10)]
     assert sorted(again.asked) == [2, 3, 6, 7]
@@ -179,7 +179,7 @@ def damage_some(folder, rng):
         (path.parent / "more.txt").write_text("more")
 
 
-@pytest.mark.filterwarnings("ignore:.*is made again:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*is rebuilt:RuntimeWarning")
 def test_a_job_folder_that_is_damaged_at_random_gives_the_same_or_is_refused(tmp_path):
     squares_of(Counts([]), tmp_path / "whole")
     refused = 0
@@ -205,7 +205,7 @@ def test_a_pass_that_has_forgotten_its_blocks_takes_no_part_of_other_blocks(tmp_
     squares_of(Counts([]), tmp_path / "job", block_size=4)
     (tmp_path / "job" / "0-scene" / "stage.json").write_text(content)
     again = Counts([])
-    with pytest.warns(RuntimeWarning, match=r"000000000 is damaged: it is another part: scenes is 4 and not 2"):
+    with pytest.warns(RuntimeWarning, match=r"000000000 is damaged: it is another part: scenes is 4 instead of 2"):
         assert squares_of(again, tmp_path / "job", block_size=2) == [scene * scene for scene in range(10)]
 
 
@@ -214,7 +214,7 @@ def test_a_size_of_blocks_that_is_none_is_told(tmp_path, size):
     squares_of(Counts([]), tmp_path / "job")
     stage = tmp_path / "job" / "0-scene" / "stage.json"
     stage.write_text(json.dumps(json.loads(stage.read_text()) | {"block_size": size}))
-    with pytest.raises(InvalidArgumentError, match=r"block_size of 0-scene/stage\.json must be a number from 1 on"):
+    with pytest.raises(InvalidArgumentError, match=r"of 0-scene/stage\.json must be an integer of at least 1"):
         squares_of(Counts([]), tmp_path / "job")
 
 
@@ -241,18 +241,18 @@ def test_files_appear_where_they_belong_also_those_of_a_run_before(tmp_path):
 def test_another_job_is_refused(tmp_path):
     squares_of(Counts([]), tmp_path / "job")
     with (
-        pytest.raises(InvalidArgumentError, match=r"which is of another job: data differ"),
+        pytest.raises(InvalidArgumentError, match=r"which belongs to another job: data differ"),
         open_job(tmp_path / "job", {**FACTS, "data": ["log", "2"]}),
     ):
         pass
-    with pytest.raises(InvalidArgumentError, match=r"holds parts of 10 scenes, and these are 11 scenes"):
+    with pytest.raises(InvalidArgumentError, match=r"holds parts of 10 scenes, not of these 11 scenes"):
         squares_of(Counts([]), tmp_path / "job", scenes=range(11))
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with (
-        pytest.raises(InvalidArgumentError, match=r"holds letter\.txt and is no job folder"),
+        pytest.raises(InvalidArgumentError, match=r"holds letter\.txt and is not a job folder"),
         open_job(tmp_path, FACTS),
     ):
         pass
@@ -262,7 +262,7 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
 def test_a_folder_in_use_is_refused(tmp_path):
     with (
         open_job(tmp_path / "job", FACTS),
-        pytest.raises(InvalidArgumentError, match="at which another process works"),
+        pytest.raises(InvalidArgumentError, match="which another process uses now"),
         open_job(tmp_path / "job", FACTS),
     ):
         pass

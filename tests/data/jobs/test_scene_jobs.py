@@ -195,7 +195,7 @@ def test_a_worker_that_is_killed_says_which_scenes_it_had_and_what_to_do(process
     message = str(caught.value)
     assert "worker process 'l5kit worker" in message
     assert "was killed by signal 9 (SIGKILL), and had scenes 4 to 5;" in message
-    assert "take fewer workers" in message
+    assert "use fewer workers" in message
     assert list(map_scenes(squares, range(3), processes, block_size=3)) == [[0, 1, 4]]  # with a new worker
 
 
@@ -208,7 +208,7 @@ def test_code_that_ends_its_process_is_named_as_what_may_be_at_fault():
             list(map_scenes(exits, [3, 1], workers, block_size=2))
         assert workers.submit(abs, -3).result() == 3
     message = str(caught.value)
-    assert "ended with exit code 0, and had scene 2; code that it ran may have ended it" in message
+    assert "ended with exit code 0, and had scene 2; the code that it ran may have ended it" in message
     assert "(--workers 1)" in message
     assert "__main__" not in message
     assert (ended.value.code, ended.value.__notes__) == (0, ["in scene 1"])
@@ -220,7 +220,7 @@ def test_a_pool_of_another_kind_that_breaks_says_which_scenes_may_be_at_fault():
         # The pool may break before the block after the deadly one was handed over, which is then not at risk.
         with pytest.raises(WorkerDiedError, match=r"had some of scenes 2 to [35] ") as caught:
             list(map_scenes(DiesAt(2), range(12), pool, block_size=2))
-        assert "take fewer workers" in str(caught.value)
+        assert "use fewer workers" in str(caught.value)
 
 
 @pytest.mark.process
@@ -232,7 +232,7 @@ def test_a_script_without_a_main_guard_is_told_of_it(tmp_path):
     )
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 1
-    assert "must do so under if __name__ == '__main__':" in run.stderr
+    assert "must start processes under if __name__ == '__main__':" in run.stderr
 
 
 @pytest.mark.process
@@ -247,7 +247,7 @@ def test_the_death_of_a_worker_without_a_task_fails_no_task():
 
 @pytest.mark.process
 def test_what_cannot_be_sent_is_carried_out_here_and_that_is_said(processes):
-    with pytest.warns(RuntimeWarning, match="one after the other in this process.*HoldsALock cannot be sent"):
+    with pytest.warns(RuntimeWarning, match="one after the other.*HoldsALock and its data cannot be sent"):
         parts = list(map_scenes(HoldsALock(a_lock()), range(23), processes))
     assert [square for part in parts for square in part] == SQUARES
 
@@ -255,7 +255,7 @@ def test_what_cannot_be_sent_is_carried_out_here_and_that_is_said(processes):
 @pytest.mark.process
 def test_what_is_too_large_to_be_sent_along_is_carried_out_here(processes, monkeypatch):
     monkeypatch.setattr(scene_jobs, "_MOST_BYTES_SENT", 10)
-    with pytest.warns(RuntimeWarning, match="FailsAt cannot be sent with what it works on .it takes 0 MB"):
+    with pytest.warns(RuntimeWarning, match="FailsAt and its data cannot be sent to its workers .it takes 0 MB"):
         assert sum(map_scenes(FailsAt(()), range(23), processes)) == 23
 
 

@@ -127,7 +127,7 @@ def test_the_heading_chooses_the_lane(road: MapAPI) -> None:
         if is_fitting:
             assert road.find_route((30, 0), (60, 0), heading_rad=turn_rad).lane_ids == ("right",)
         else:
-            with pytest.raises(InvalidArgumentError, match=r"start \(30\.00, 0\.00\) has no lane .* turned by more"):
+            with pytest.raises(InvalidArgumentError, match=r"start \(30\.00, 0\.00\) has no lane .* differ by more"):
                 road.find_route((30, 0), (60, 0), heading_rad=turn_rad, reach_m=0.0)
 
 

@@ -331,7 +331,7 @@ def test_g5_altitude_and_bearing_are_ignored_with_one_warning(tmp_path: Path, ma
         raised = write(tmp_path / "raised.pb", fragment)
     for index in (0, 1):
         lane_of(fragment, index).geo_frame.bearing_degrees = 30.0
-    with pytest.warns(RuntimeWarning, match="frames of 2 elements are turned") as record:
+    with pytest.warns(RuntimeWarning, match="frames of 2 elements are rotated") as record:
         turned = write(tmp_path / "turned.pb", fragment)
     assert len(record) == 1
     for map_api in (raised, turned):
@@ -476,7 +476,7 @@ def test_the_network_has_a_lane_beside_a_light_of_the_same_id(tmp_path, lane_is_
     light = type(fragment.elements[0]).FromString(alone["T"].SerializeToString())
     light.id.id = b"B"
     lights_and_map = [light, *fragment.elements] if lane_is_last else [*fragment.elements, light]
-    with pytest.warns(RuntimeWarning, match="'B' for one"):
+    with pytest.warns(RuntimeWarning, match="for example 'B'"):
         found = write(tmp_path / "twins.pb", MapFragment(elements=lights_and_map))
     questions = (
         *("get_lanes_ahead", "get_lanes_behind", "get_lane_left", "get_lane_right", "get_lane_speed_limit"),
@@ -757,7 +757,7 @@ def test_repr_tells_path_and_counts_and_reads_no_file(map_s: MapAPI) -> None:
     assert repr(map_s) == f"<MapAPI {map_s.protobuf_map_path!r}: 7 elements, 2 lanes>"
     copied = pickle.loads(pickle.dumps(map_s))
     Path(map_s.protobuf_map_path).unlink()
-    assert repr(copied) == f"<MapAPI {map_s.protobuf_map_path!r}: read when it is needed>"
+    assert repr(copied) == f"<MapAPI {map_s.protobuf_map_path!r}: not read yet>"
 
 
 @pytest.mark.parametrize("wrong", ["folder", Path("folder"), {}, None], ids=repr)

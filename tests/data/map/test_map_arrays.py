@@ -182,7 +182,7 @@ def test_odd_files_are_warned_of_at_each_opening(tmp_path: Path) -> None:
     (tmp_path / "map.pb").write_bytes(fragment.SerializeToString())
     held = []
     for _ in range(2):
-        with pytest.warns(RuntimeWarning, match="'far' for one") as record:
+        with pytest.warns(RuntimeWarning, match="for example 'far'") as record:
             held.append(MapAPI(str(tmp_path / "map.pb"), WORLD_TO_ECEF))
         assert [Path(warning.filename).name for warning in record] == [Path(__file__).name]
     assert held[0].arrays is held[1].arrays

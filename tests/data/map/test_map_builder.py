@@ -196,12 +196,12 @@ OK = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     [
         (lambda b: b.add_lane("used", OK, OK), "'used' is already used"),
         (lambda b: b.add_node("used", OK[0]), "'used' is already used"),
-        (lambda b: b.add_lane("", OK, OK), "must be text"),
-        (lambda b: b.add_lane(5, OK, OK), "must be text"),
+        (lambda b: b.add_lane("", OK, OK), "must be non-empty text"),
+        (lambda b: b.add_lane(5, OK, OK), "must be non-empty text"),
         (lambda b: b.add_lane("a", OK[:1], OK), "xyz_left must have shape .* n at least 2"),
         (lambda b: b.add_lane("a", OK, OK[:, :2]), r"xyz_right must have shape .* got \(2, 2\)"),
         (lambda b: b.add_lane("a", OK, OK * np.nan), "xyz_right must be finite"),
-        (lambda b: b.add_lane("a", OK, OK + [3e7, 0, 0]), "xyz_right lies or reaches further"),
+        (lambda b: b.add_lane("a", OK, OK + [3e7, 0, 0]), "xyz_right exceeds the range"),
         (lambda b: b.add_lane("a", OK, OK, turn_type="AHEAD"), "turn_type must be one of UNKNOWN, THROUGH.*'AHEAD'"),
         (lambda b: b.add_lane("a", OK, OK, orientation="NORTH"), "orientation must be one of"),
         (lambda b: b.add_lane("a", OK, OK, lanes_ahead="xyz"), "expected a list of ids, got the single text 'xyz'"),
@@ -265,7 +265,7 @@ def test_a_line_reaches_as_far_as_the_format_can_say(tmp_path: Path, direction: 
         if y_m == largest_m:
             builder.add_lane("A", ends, ends)
         else:
-            with pytest.raises(InvalidArgumentError, match="further than the format can say"):
+            with pytest.raises(InvalidArgumentError, match="exceeds the range of the format"):
                 builder.add_lane("B", ends, ends)
     builder.save(tmp_path / "map.pb")
     coords = MapAPI(str(tmp_path / "map.pb"), np.eye(4)).get_lane_coords("A")

@@ -293,7 +293,7 @@ def test_ids_that_a_lane_names_and_that_are_no_text_are_an_error_that_names_it(t
         damaged = tmp_path / f"{name}.pb"
         damaged.write_bytes((tmp_path / "map.pb").read_bytes().replace(name.encode(), b"\xbf" * len(name)))
         semantic_map = MapAPI(str(damaged), WORLD_TO_ECEF)
-        with pytest.raises(CorruptedDataError, match=f"{name}.pb: lane 'A' names the id .*no UTF-8"):
+        with pytest.raises(CorruptedDataError, match=f"{name}.pb: lane 'A' names the id .*not UTF-8"):
             call(semantic_map, "A")
 
 

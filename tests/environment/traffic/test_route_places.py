@@ -115,7 +115,7 @@ def test_no_vehicles():
         pytest.param(np.zeros((2, 2)), np.zeros((2, 3)), r"poses \(2, 3 or more\)", id="no headings"),
         pytest.param(np.zeros((2, 3)), np.zeros((1, 3)), r"positions \(2, 3\)", id="too few places"),
         pytest.param(np.zeros((2, 3)), np.zeros((2, 3), np.float32), "positions must be float64", id="float32"),
-        pytest.param(np.zeros((2, 3)), np.zeros((2, 6))[:, ::2], "in one piece", id="a strided view"),
+        pytest.param(np.zeros((2, 3)), np.zeros((2, 6))[:, ::2], "contiguous", id="a strided view"),
     ],
 )
 def test_arrays_that_do_not_fit(poses, places, message):

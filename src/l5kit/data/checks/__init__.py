@@ -1,1 +1,1 @@
-"""Checks of datasets: what is wrong in the records, and digests of the files."""
+"""Checks of datasets: validation of the records, and checksums of the files."""

@@ -1,4 +1,4 @@
-"""Digests of the files of a dataset: the format itself has none, so a flipped bit may go unseen without them."""
+"""Checksums of the files of a dataset: the format itself has none, so flipped bits could go unnoticed."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ def compute_checksums(dataset: Log, *, workers: Workers = 1, progress: Progress 
     Args:
         dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
-        progress: Called with the number of files done and of all files.
+        progress: Called with the number of files done and their total.
 
     Returns:
-        For each file, by its key inside the dataset (``agents/0``), the digest. A stored agents mask is left out.
+        The digest of each file, by its key inside the dataset (``agents/0``). A stored agents mask is excluded.
 
     Raises:
-        InvalidArgumentError: The dataset lies in NumPy arrays or is a view, so it has no files.
+        InvalidArgumentError: The dataset is in NumPy arrays or is a view, so it has no files.
     """
     store = _store_of(dataset)
     return _digests(store, _list_files(store), workers, progress)
@@ -40,7 +40,7 @@ def compute_checksums(dataset: Log, *, workers: Workers = 1, progress: Progress 
 def compare_checksums(
     dataset: Log, checksums: Mapping[str, str], findings: FindingList, *, workers: Workers = 1
 ) -> None:
-    """Add a finding for each file that is missing, new or differs from the digests of :func:`compute_checksums`."""
+    """Add a finding for each file that is missing, new or differs from a digest of :func:`compute_checksums`."""
     store = _store_of(dataset)
     present = _list_files(store)
     digests = _digests(store, [key for key in present if key in checksums], workers)
@@ -61,7 +61,7 @@ def _store_of(dataset: Log) -> Store:
     root = getattr(dataset, "root", None)
     if root is None or isinstance(dataset.frames, RecordView):
         raise InvalidArgumentError(
-            "digests are of files, and this dataset has none of its own (arrays in memory, or a view); "
+            "checksums need files, and this dataset has none of its own (arrays in memory, or a view); "
             "open a dataset on disk"
         )
     store: Store = root.store
@@ -83,7 +83,7 @@ def _digests(store: Store, keys: list[str], workers: Workers, progress: Progress
 
 @dataclass(frozen=True)
 class _DigestsOfFiles:
-    """The SHA-256 digests of some files of a store, by their numbers."""
+    """The SHA-256 digests of some files of a store, by their indices."""
 
     store: Store
     keys: tuple[str, ...]

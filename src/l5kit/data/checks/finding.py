@@ -1,4 +1,4 @@
-"""Findings: what is wrong in a dataset, and how that is collected."""
+"""Findings: problems of a dataset, and their collection."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from l5kit._types import BoolArray, Int64Array
 Severity = Literal["error", "warning"]
 
 MAX_PER_CHECK = 10
-"""Findings of each check and severity that are kept, and made at all."""
+"""Findings that are kept per check and severity."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is wrong in a dataset.
+    """One problem of a dataset.
 
     Attributes:
-        severity: ``error`` for what makes samples wrong or impossible, ``warning`` for what looks wrong.
+        severity: ``error`` if samples become wrong or impossible, ``warning`` if something looks wrong.
         check: Name of the check that found it.
-        message: What is wrong.
-        file: The file it is in, if it is in one.
-        scene: Index of the scene, if known; likewise the next two.
+        message: Description of the problem.
+        file: The affected file, if it is a single one.
+        scene: Index of the scene, None if unknown; likewise the next two.
         frame: Row of ``frames``.
-        row: Row of the array that the check is about.
+        row: Row of the checked array.
     """
 
     severity: Severity
@@ -39,7 +39,7 @@ class Finding:
 
 
 class FindingList:
-    """Findings, of which only the first of each check are kept and the others counted."""
+    """Findings: the first of each check are kept, the others counted."""
 
     def __init__(self) -> None:
         self._kept: list[Finding] = []
@@ -51,19 +51,19 @@ class FindingList:
         return any(severity == "error" for severity, _ in self._counts)
 
     def add(self, finding: Finding, *, count: int = 1) -> None:
-        """Add a finding, which stands for ``count`` of its kind."""
+        """Add a finding, which represents ``count`` of its kind."""
         kind = (finding.severity, finding.check)
         if self._counts[kind] < MAX_PER_CHECK:
             self._kept.append(finding)
         self._counts[kind] += count
 
     def add_where(self, bad: BoolArray, make: Callable[[int], Finding]) -> None:
-        """Add the finding that ``make`` gives for each position where ``bad`` (N,) is true."""
+        """Add the finding that ``make`` creates for each position where ``bad`` (N,) is true."""
         positions = np.flatnonzero(bad)
         self.add_rows(positions, len(positions), make)
 
     def add_rows(self, rows: Int64Array, count: int, make: Callable[[int], Finding]) -> None:
-        """Add the finding that ``make`` gives for each of the first of ``count`` rows of one kind."""
+        """Add the finding that ``make`` creates for each of the first of ``count`` rows of one kind."""
         if count == 0:
             return
         first = make(int(rows[0]))
@@ -73,7 +73,7 @@ class FindingList:
         self._counts[first.severity, first.check] += count - min(room, len(rows))
 
     def as_list(self) -> list[Finding]:
-        """Return what was kept, errors first, and a last finding for each check that had more."""
+        """Return the kept findings, errors first, with a final count for each check that had more."""
         findings = list(self._kept)
         kept = Counter((finding.severity, finding.check) for finding in self._kept)
         for (severity, check), count in self._counts.items():

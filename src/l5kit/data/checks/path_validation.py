@@ -1,4 +1,4 @@
-"""Validation of a dataset at a path, also of one that cannot be opened."""
+"""Validation of a dataset at a path, even if it cannot be opened."""
 
 import warnings
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ def validate_path(
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> list[Finding]:
-    """Check the dataset at a path; what cannot be opened is a finding, and the rest is checked all the same.
+    """Check the dataset at a path; arrays that cannot be opened become findings, and the rest is checked.
 
     Args:
-        path: Anything that :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
+        path: Any location accepted by :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
         checksums: See :func:`~l5kit.data.checks.validation.validate_dataset`.
         progress: Called with the number of blocks checked and their total.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
-        UnreachableDataError: The service of a URL refuses, or does not answer.
+        UnreachableDataError: The service of a URL refuses the request, or does not answer.
     """
     findings = FindingList()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they tell is among the findings
+        warnings.simplefilter("ignore")  # reported as findings
         dataset = ChunkedDataset(path)
         try:
             errors = dataset.open_readable()

@@ -1,4 +1,4 @@
-"""Record checks: what must hold for records of each kind; each function returns the rows where it does not."""
+"""Checks of records of each kind; each function yields the rows that fail."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from l5kit.data.records import FRAME_INTERVAL
 from l5kit.data.texts import code_points, is_text
 
 MAX_COORDINATE_M = 1e8
-"""World coordinates beyond it are not on Earth: twice around it is less."""
+"""World coordinates beyond this are not on Earth: it exceeds twice the circumference."""
 
 _MAX_SPEED_MPS = 150.0
 _MAX_EXTENT_M = 200.0
@@ -34,7 +34,7 @@ def check_scene_records(scenes: RecordArray) -> Iterator[RowCheck]:
     yield "error", "times", "the scene ends before it starts", end_ns < start_ns
     intervals = scenes[FRAME_INTERVAL]
     has_no_times = (start_ns == 0) & (end_ns == 0) & (intervals[:, 0] == intervals[:, 1])
-    yield "error", "times", "start_time is not positive", (start_ns <= 0) & ~has_no_times  # nor has it frames
+    yield "error", "times", "start_time is not positive", (start_ns <= 0) & ~has_no_times  # and no frames
     yield "error", "text", "host is not text", ~is_text(scenes["host"])
 
 
@@ -43,29 +43,29 @@ def check_frame_records(frames: RecordArray) -> Iterator[RowCheck]:
     yield "error", "timestamp", "timestamp is not positive", frames["timestamp"] <= 0
     yield from _check_finite(frames, ("ego_translation", "ego_rotation"))
     yield "error", "position", "ego_translation is not on Earth", _is_far(frames["ego_translation"])
-    # a rotation has orthonormal rows, R R^T = I, and is right-handed: its third row is the cross product of the others
+    # a rotation matrix has orthonormal rows, R R^T = I, and is right-handed: row 3 is the cross product of rows 1 and 2
     rotations = frames["ego_rotation"].astype(np.float64)
     error = np.abs(rotations @ rotations.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
     handedness = np.einsum("ni,ni->n", np.cross(rotations[:, 0], rotations[:, 1]), rotations[:, 2])
     is_rotation = (error <= _ROTATION_TOLERANCE) & (handedness > 0)
-    yield "error", "rotation", "ego_rotation is no rotation matrix", ~is_rotation
+    yield "error", "rotation", "ego_rotation is not a rotation matrix", ~is_rotation
 
-    # its last entry is the cosine of the angle between the vehicle's upward axis and the world's
+    # the last entry is the cosine of the angle between the upward axes of vehicle and world
     is_tilted = is_rotation & (frames["ego_rotation"][:, 2, 2] < np.cos(np.radians(_MAX_TILT_DEG)))
     yield "error", "rotation", f"ego_rotation tilts the AV by more than {_MAX_TILT_DEG:g} degrees", is_tilted
 
 
 def check_frame_steps(before: RecordArray, after: RecordArray) -> Iterator[RowCheck]:
-    """Yield the checks of steps from one frame of a scene to the next; the rows are those of ``after``."""
+    """Yield the checks of steps from one frame of a scene to the next; rows refer to ``after``."""
     steps_ns = after["timestamp"].astype(np.int64) - before["timestamp"].astype(np.int64)
-    yield "error", "timestamp", "the timestamp is not later than that of the frame before", steps_ns <= 0
+    yield "error", "timestamp", "the timestamp is not later than that of the previous frame", steps_ns <= 0
     is_short = (steps_ns > 0) & (steps_ns < _MIN_STEP_NS)
-    yield "error", "timestamp", "less than a millisecond has passed since the frame before", is_short
-    yield "warning", "timestamp", "more than a second has passed since the frame before", steps_ns > _MAX_STEP_NS
-    # a step whose times are wrong is a finding already, so that its speed is that of a usual step
+    yield "error", "timestamp", "less than a millisecond has passed since the previous frame", is_short
+    yield "warning", "timestamp", "more than a second has passed since the previous frame", steps_ns > _MAX_STEP_NS
+    # bad times are reported already, so use a nominal step for the speed
     steps_s = np.where(steps_ns < _MIN_STEP_NS, _NOMINAL_STEP_NS, steps_ns) * 1e-9
     steps_m = np.linalg.norm(after["ego_translation"].astype(np.float64) - before["ego_translation"], axis=1)
-    message = f"the AV has moved by more than {_MAX_SPEED_MPS:g} m/s since the frame before"
+    message = f"the AV has moved by more than {_MAX_SPEED_MPS:g} m/s since the previous frame"
     yield "error", "position", message, steps_m > _MAX_SPEED_MPS * steps_s
 
 
@@ -78,7 +78,7 @@ def check_agent_records(agents: RecordArray) -> Iterator[RowCheck]:
     yield "warning", "yaw", "yaw is not between -2 pi and 2 pi", np.abs(agents["yaw"]) > 2 * np.pi
     speeding = (np.abs(agents["velocity"]) > _MAX_SPEED_MPS).any(axis=1)
     yield "warning", "velocity", f"velocity is above {_MAX_SPEED_MPS:g} m/s", speeding
-    # negative ids are told of by themselves, and must not count as huge ones when they become unsigned
+    # negative ids are reported separately, and must not become huge when converted to unsigned
     track_ids = agents["track_id"]
     if track_ids.dtype.kind == "i":
         yield "error", "track id", "track_id is negative", track_ids < 0

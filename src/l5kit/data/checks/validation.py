@@ -1,4 +1,4 @@
-"""Validation of a dataset: what would make samples wrong or impossible."""
+"""Validation of a dataset: problems that would make samples wrong or impossible."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -58,30 +58,30 @@ def validate_dataset(
     unreadable: Iterable[str] = (),
     workers: Workers = 1,
 ) -> list[Finding]:
-    """Check every file and record of a dataset; damaged ones are findings, never exceptions.
+    """Check every file and record of a dataset; damage becomes findings, never exceptions.
 
-    Checked are: files present and decodable; intervals within the arrays, ascending from 0, without gaps; timestamps
-    positive and ascending in each scene by at least a millisecond; finite and plausible values; an AV that moves by at
-    most 150 m/s and stands on its wheels; rotation matrices; positive extents; label probabilities; states and names of
-    traffic light faces; track ids that are unique in a frame and below 2**63. Flipped bits that leave plausible values
-    are found only with ``checksums``.
+    The checks cover: files present and decodable; intervals within the arrays, ascending from 0, without gaps;
+    timestamps positive and ascending in each scene by at least a millisecond; finite and plausible values; an AV that
+    moves by at most 150 m/s and is upright; rotation matrices; positive extents; label probabilities; states and names
+    of traffic light faces; track ids that are unique in a frame and below 2**63. Flipped bits that leave plausible
+    values are found only with ``checksums``.
 
     Args:
         dataset: Opened :class:`~l5kit.data.zarr_dataset.ChunkedDataset`, also in memory or a view.
         checksums: Digests to compare the files with, from :func:`~l5kit.data.checks.checksums.compute_checksums`.
         progress: Called with the number of blocks checked and their total.
-        unreadable: Names on disk of arrays that could not be opened; what they hold is not checked.
+        unreadable: Names on disk of arrays that could not be opened; their content is not checked.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`. The findings
-            are the same, in the same order.
+            do not depend on it.
 
     Returns:
-        The first ten findings of each check and, where there are more, one with their number; errors first.
+        The first ten findings of each check and, if there are more, one with their number; errors first.
     """
     findings = FindingList()
     _check_attributes(dataset, findings)
     _Validation(dataset, findings, frozenset(unreadable), progress, workers).run()
     if checksums is not None:
-        # files that are no files, or cannot be read, are findings like all else
+        # non-regular or unreadable files are findings, too
         try:
             compare_checksums(dataset, checksums, findings, workers=workers)
         except (OSError, InvalidArgumentError) as error:
@@ -91,7 +91,7 @@ def validate_dataset(
 
 
 class _Validation:
-    """One walk over the records of a dataset."""
+    """A single pass over the records of a dataset."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class _Validation:
         self._scene_index = IntervalIndex.from_blocks([])
         self._frame_index = IntervalIndex.from_blocks([])
         self._previous_frame: tuple[int, RecordArray] | None = None  # row and record
-        self._reported: dict[str, BoolArray] = {}  # for the array whose rows they name: intervals that are findings
+        self._reported: dict[str, BoolArray] = {}  # by target array: intervals reported so far
         self._previous_tracks = np.empty((0, 3), dtype=np.uint64)  # frame, track id, row
 
     def run(self) -> None:
-        """Check scenes, frames, agents and faces, in this order: each tells which rows of the next are used."""
+        """Check scenes, frames, agents and faces, in this order: each determines the used rows of the next."""
         (self._scene_index,) = self._walk(
             SCENE_ARRAY_KEY, partial(check_single_records, check_scene_records), (FRAME_INTERVAL,)
         )
@@ -136,7 +136,7 @@ class _Validation:
         scenes, frames = self._dataset.scenes, self._dataset.frames
         has_both = {SCENE_ARRAY_KEY, FRAME_ARRAY_KEY} <= self._sources.keys()
 
-        # the intervals that samples refuse, and that nothing was said about yet
+        # intervals that samples refuse and that were not reported yet
         if has_both:
             has_faces = FACE_INTERVAL in (frames.dtype.names or ())
             of_frames = [index.bounds_of_all(len(frames)) for index in (agent_index, face_index)[: 1 + has_faces]]
@@ -153,7 +153,7 @@ class _Validation:
                 wrong = ~run.is_sound & (run.faults != IntervalFault.UNREADABLE) & ~self._reported[target_key]
                 self._findings.add_where(wrong, partial(self._fault, key, run))
 
-        # timestamps of what is damaged tell no time between frames, and may not be readable
+        # the step time of damaged frames is meaningless, and may not be readable
         if has_both and not self._findings.has_errors:
             facts: LogFacts = getattr(self._dataset, "facts", None) or LogFacts()
             other = find_other_step_time(scenes, frames, step_time_s=facts.step_time_s)
@@ -171,15 +171,15 @@ class _Validation:
         interval_fields: tuple[str, ...],
         owners: IntervalIndex | None = None,
     ) -> list[IntervalIndex]:
-        """Check each block of an array, and return the index of each of its interval fields."""
+        """Check each block of an array, and return an index for each of its interval fields."""
         intervals: list[list[tuple[int, Int64Array]]] = [[] for _ in interval_fields]
         source = self._sources.get(key)
         if source is not None:
-            # a chunk that is missing matters only where somebody's interval names its rows
+            # a missing chunk matters only if an interval refers to its rows
             used_end = source.length if owners is None else owners.used_end(source.length)
             source.report_missing(used_end, self._findings)
 
-            # workers get the owners of their own blocks alone, which are far fewer than those of the whole log
+            # send workers only the owners of their own blocks, which are far fewer than those of the whole log
             job, progress = CheckBlocks(source, interval_fields, check), partial(self._tell, self._num_done)
             all_owners, length = self._scene_index if owners is None else owners, source.block_length
 
@@ -191,7 +191,7 @@ class _Validation:
                     if block.problem:
                         source.report(self._findings, "error", "decode", block.problem, row=block.start)
                     self._report_rows(key, block.result.faults)
-                    # blocks come in their order, so that each can be joined to the one before
+                    # blocks come in order, so each can be joined to the previous one
                     if block.result.ends is not None:
                         self._take_steps(block, block.result.ends)
                     if block.result.tracks is not None:
@@ -206,9 +206,9 @@ class _Validation:
             self._progress(num_before + num_done, self._total)
 
     def _take_steps(self, block: CheckedBlock, ends: RecordArray) -> None:
-        """Add what is wrong with the steps within a block of frames, and with the one to its first frame."""
+        """Report bad steps within a block of frames, and the one to its first frame."""
         steps, first = block.result.steps, block.start
-        # the step from the last frame of the block before, checked here as neither block has both of its frames
+        # the step across the block boundary is checked here, as neither block has both frames
         if self._previous_frame is not None:
             row, record = self._previous_frame
             with np.errstate(all="ignore"):
@@ -218,24 +218,24 @@ class _Validation:
         self._previous_frame = first + block.num_rows - 1, ends[1:]
 
     def _take_tracks(self, start: int, tracks: TrackRuns) -> None:
-        """Add the tracks that are twice in a frame, whose agents may begin in the blocks before."""
+        """Report tracks that occur twice in a frame, whose agents may begin in earlier blocks."""
         if len(tracks.first) == 0:
             return
         repeated, last = tracks.repeated, tracks.last
         frame, before = tracks.first[0, 0], self._previous_tracks
-        # a frame may lie in two blocks or more: the tracks of its earlier blocks count, too, and are told of in this
-        # block only where the later of two equal tracks lies here
+        # A frame may span several blocks: include the tracks of its earlier blocks, and report a duplicate in the block
+        # of the later row.
         if len(before) and before[0, 0] == frame:
             joint = find_repeated(np.concatenate([before, tracks.first]))
             repeated = in_order(np.concatenate([repeated[repeated[:, 0] != frame], joint[joint[:, 2] >= start]]))
             if last[0, 0] == frame:
                 last = np.concatenate([before, last])
-        rows, message = repeated[:, 2].astype(np.int64), "the track id is twice in one frame"
+        rows, message = repeated[:, 2].astype(np.int64), "the track id occurs twice in one frame"
         self._report_rows(AGENT_ARRAY_KEY, [RowFaults("error", "track id", message, rows, len(rows))])
         self._previous_tracks = last
 
     def _check_intervals(self, key: str, index: IntervalIndex, target_key: str) -> None:
-        """Check intervals of scenes or frames against the array whose rows they name."""
+        """Check intervals of scenes or frames against the array that they refer to."""
         target = self._sources.get(target_key)
         title = _FACES_TITLE if target_key == TL_FACE_ARRAY_KEY else target_key
         starts, stops = index.bounds[:, 0], index.bounds[:, 1]
@@ -244,13 +244,13 @@ class _Validation:
             outside = (starts < 0) | (stops > target.length)
             checks.append((f"is not within the {target.length} rows", outside))
 
-        # gaps show only between neighbours: behind a block of parents that was not read, an interval starts anywhere
+        # Check gaps only between neighbours: after an unread block of parents, an interval may start anywhere.
         checks.append(("does not start at row 0", (starts != 0) & (index.parents == 0)))
         gap = np.zeros(len(starts), np.bool_)
         gap[1:] = (index.parents[1:] == index.parents[:-1] + 1) & (starts[1:] != stops[:-1])
-        checks.append(("does not start where the one before ends", gap))
+        checks.append(("does not start where the previous one ends", gap))
 
-        # what is said here need not be said again when runs are checked
+        # do not report these again when runs are checked
         reported = np.zeros(len(getattr(self._dataset, ARRAYS[key].attribute)), np.bool_)
         for problem, bad in checks:
             make = partial(self._interval_finding, key, f"the interval of {title} {problem}", index)
@@ -258,7 +258,7 @@ class _Validation:
             reported[index.parents[bad]] = True
         self._reported[target_key] = reported
 
-        # rows behind all intervals belong to nobody: no harm, but most likely scenes that were lost
+        # Rows after all intervals are unused: harmless, but probably lost scenes.
         if target is not None and (used_end := index.used_end(target.length)) < target.length:
             message = f"{target.length:,} rows, but the intervals of {key} end at {used_end:,}"
             self._add("warning", target.key, "unused rows", message, row=used_end)
@@ -273,12 +273,12 @@ class _Validation:
             self._findings.add_rows(fault.rows, fault.count, make)
 
     def _interval_finding(self, key: str, message: str, index: IntervalIndex, position: int) -> Finding:
-        """Return the finding that one of some intervals is wrong."""
+        """Return the finding for a bad interval."""
         message = f"{message}: {index.bounds[position].tolist()}"
         return self._finding(key, ("error", "interval", message), int(index.parents[position]))
 
     def _finding(self, key: str, check: tuple[Severity, str, str], row: int) -> Finding:
-        """Return a finding about a row of an array, with the frame and scene it belongs to."""
+        """Return a finding about a row of an array, with its frame and scene."""
         severity, name, message = check
         scene = frame = None
         if key == SCENE_ARRAY_KEY:
@@ -306,7 +306,7 @@ def _owner(index: IntervalIndex, row: int) -> int | None:
 
 
 def _check_attributes(dataset: Log, findings: FindingList) -> None:
-    """Check format version, labels and facts, and whether there are traffic lights, if the dataset has a zarr group."""
+    """Check format version, labels, facts and traffic lights of a dataset with a zarr group."""
     root = getattr(dataset, "root", None)
     if root is None:
         return
@@ -315,7 +315,7 @@ def _check_attributes(dataset: Log, findings: FindingList) -> None:
     if version not in (None, FORMAT_VERSION):
         messages.append(f"format_version is {version!r}; this l5kit knows version {FORMAT_VERSION}")
     if labels is not None and labels != PERCEPTION_LABELS:
-        messages.append(f"labels are not those that l5kit knows: {labels}")
+        messages.append(f"labels differ from those of l5kit: {labels}")
     metadata_file, array_file = ("zarr.json",) * 2 if root.metadata.zarr_format == 3 else (".zattrs", ".zarray")
     if not sync(root.store.exists(f"{TL_FACE_ARRAY_KEY}/{array_file}")):
         messages.append(
@@ -325,8 +325,8 @@ def _check_attributes(dataset: Log, findings: FindingList) -> None:
         findings.add(Finding(severity="warning", check="format", message=message))
     for key in find_stale_metadata(root, ARRAYS):
         message = (
-            f"the consolidated metadata is no copy of {key}, so that readers of the one see other rows or attributes "
-            "than readers of the other; consolidate anew, or remove it"
+            f"the consolidated metadata differs from {key}, so readers of the two see different rows or attributes; "
+            "consolidate again, or remove it"
         )
         findings.add(
             Finding(

@@ -1,1 +1,1 @@
-"""Digests of datasets: their files wherever they lie, one SHA-256 for all, manifests, and whether a copy is whole."""
+"""Digests of datasets: file trees, one SHA-256 for a whole dataset, manifests, and verification of copies."""

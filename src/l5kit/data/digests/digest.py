@@ -1,21 +1,21 @@
-"""Digest of a dataset: one SHA-256 that tells what data it is, wherever it lies.
+"""Digest of a dataset: one SHA-256 that identifies its data, wherever it is stored.
 
 It is the SHA-256 (hexadecimal) of one line for each file, ``PATH<tab>SIZE<tab>SHA256<newline>`` in UTF-8: the path
-relative to the place that is digested, with ``/`` between its parts, the size in bytes as a decimal number, and the
-SHA-256 of the content in 64 lower-case hexadecimal digits. Lines are sorted by the bytes of their paths. A folder and a
-zip file with the same files in it have the same digest.
+relative to the digested location, with ``/`` between its parts, the size in bytes as a decimal number, and the SHA-256
+of the content in 64 lower-case hexadecimal digits. Lines are sorted by the bytes of their paths. A folder and a zip
+file with the same files have the same digest.
 
-Files are read by threads in blocks, with a look at whether they change meanwhile.
+Files are read in blocks by several threads, and checked for changes made in the meantime.
 
-Masks of agents that were stored with a dataset (``agents_mask`` in a zarr group) do not count: they are computed from
-the rest, so that the data is the same before and after one was stored.
+Masks of agents stored with a dataset (``agents_mask`` in a zarr group) are excluded: they are computed from the other
+data, so storing one does not change the digest.
 
-A digest that was found before is kept in the user's cache folder, so that 100 GB are not read anew for each run.
-It counts only while every file is as it was: the list of paths, with size, modification time, time of the last
-change of the status, and inode of each. The second of these times cannot be set by anybody, so that a file that was
-written to is noticed even where its modification time was put back. Clocks of file systems tick in steps; therefore no
-digest is kept of files that were written to within the two seconds before they were read. Of files on a server the
-ETags, checksums and times count that it tells; where it tells none, no digest is kept.
+Digests are cached in the user's cache folder, so that 100 GB are not read again for each run. A cached digest is valid
+only while every file is unchanged: the list of paths, with size, modification time, status change time and inode of
+each. The status change time cannot be set by a user, so a modified file is noticed even if its modification time was
+restored. Clocks of file systems tick in steps; therefore no digest is cached if a file was written to within the two
+seconds before it was read. For files on a server, the reported ETags, checksums and times are compared; without any,
+no digest is cached.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ from l5kit.errors import CorruptedDataError, DataChangedError, L5KitError
 
 _BLOCK_BYTES: Final = 2**20
 _AHEAD: Final = 16
-"""Files that wait for each thread, so that none is idle while results are taken."""
+"""Files queued per thread, so that no thread is idle while results are collected."""
 
 _MASKS: Final = "agents_mask"
 
@@ -55,16 +55,16 @@ _CACHE_VERSION: Final = 1
 def hash_files(
     tree: FileTree, files: Sequence[ListedFile], *, workers: int = 0, progress: Progress | None = None
 ) -> Generator[tuple[ListedFile, str | Exception]]:
-    """Yield files with their SHA-256 (64 hexadecimal digits), as they are done, in any order.
+    """Yield files with their SHA-256 (64 hexadecimal digits) as they are completed, in any order.
 
-    In place of its SHA-256 comes the error that a file raises, a :class:`~l5kit.errors.DataChangedError` where its size
-    or version differs before and after it was read. Threads that are at work end soon after the iterator is closed.
+    If reading a file fails, its error is yielded instead of the SHA-256: a :class:`~l5kit.errors.DataChangedError` if
+    size or version changed during reading. Running threads end soon after the iterator is closed.
 
     Args:
-        tree: Where the files lie.
-        files: Some of those that it lists.
-        workers: Threads; 0 for one on each core.
-        progress: Called with the bytes that are done and their total, by one thread at a time.
+        tree: Location of the files.
+        files: A subset of the files that it lists.
+        workers: Number of threads; 0 for one per core.
+        progress: Called with the bytes done and their total, by one thread at a time.
     """
     hashing = _Hashing(tree, sum(file.size for file in files), progress)
     num_workers = min(count_workers(workers), len(files))
@@ -75,7 +75,7 @@ def hash_files(
     with own_threads(num_workers, name="l5kit files") as threads:
         try:
             while True:
-                # so many are handed over that no thread is idle while results are taken
+                # keep enough files queued that no thread is idle while results are collected
                 for file in itertools.islice(waiting, _AHEAD * num_workers - len(running)):
                     running[threads.submit(hashing.result_of, file)] = file
                 if not running:
@@ -93,13 +93,13 @@ def hash_by_jobs(
     *,
     progress: Progress | None = None,
 ) -> Generator[tuple[ListedFile, str | Exception]]:
-    """Yield files with their SHA-256, in their order, by the workers of an engine; the first error comes up.
+    """Yield files in order with their SHA-256, computed by the workers of an engine; the first error is raised.
 
     Args:
-        path: Where the files lie, which all workers see.
-        files: Those to read.
-        workers: An executor, also with a job folder.
-        progress: Called with the bytes that are done and their total.
+        path: Location of the files, visible to all workers.
+        files: The files to read.
+        workers: An executor, optionally with a job folder.
+        progress: Called with the bytes done and their total.
     """
     if isinstance(workers, KeptWorkers):
         listing = hashlib.sha256(repr([vars(file) for file in files]).encode()).hexdigest()
@@ -121,7 +121,7 @@ def hash_by_jobs(
 
 @dataclass(frozen=True)
 class _HashFiles:
-    """The SHA-256 of some files of a tree; their numbers are for messages."""
+    """The SHA-256 of some files of a tree; the indices are only used in messages."""
 
     path: str
 
@@ -131,7 +131,7 @@ class _HashFiles:
 
 
 class _Hashing:
-    """A run through files: what it reads, how far it is, and whether it is to end."""
+    """State of a pass over files: the tree, the progress, and whether to stop."""
 
     def __init__(self, tree: FileTree, num_bytes: int, progress: Progress | None) -> None:
         self.stopped = threading.Event()
@@ -142,7 +142,7 @@ class _Hashing:
         self._lock = threading.Lock()
 
     def result_of(self, file: ListedFile) -> str | Exception:
-        """Return the SHA-256 of a file, or the error that it raises."""
+        """Return the SHA-256 of a file, or the error from reading it."""
         digest, size = hashlib.sha256(), 0
         try:
             with self._tree.open_file(file.path) as stream:
@@ -150,10 +150,10 @@ class _Hashing:
                     digest.update(block)
                     size += len(block)
                     if self._progress is not None:
-                        with self._lock:  # by one thread at a time
+                        with self._lock:  # one thread at a time
                             self._num_done += len(block)
                             self._progress(self._num_done, self._num_bytes)
-            # what was read counts only if nobody has written to the file since it was listed
+            # the result counts only if the file is unchanged since it was listed
             if size != file.size or self._tree.look_again(file) != file:
                 return DataChangedError(
                     f"{self._where(file)} was written to while the files were read; start again when nothing writes to "
@@ -164,7 +164,7 @@ class _Hashing:
             return DataChangedError(f"{self._where(file)} has vanished while the files were read")
         except (L5KitError, OSError) as error:
             return error
-        except Exception as error:  # whatever a file system or a damaged zip file raises
+        except Exception as error:  # any error of a file system or a damaged zip file
             if is_passing(error):
                 return unreachable(self._where(file), error, attempts=1, seconds=0.0)
             return CorruptedDataError(f"{self._where(file)} cannot be read: {error}; take another copy of it")
@@ -199,17 +199,17 @@ AFile = TypeVar("AFile", bound=_WithPath)
 def dataset_digest(
     path: str | os.PathLike[str], *, cache: bool = False, workers: int = 0, progress: Progress | None = None
 ) -> str:
-    """Return the digest of a dataset, a map, or a folder with both; the module says how it is made.
+    """Return the digest of a dataset, a map, or a folder with both; see the module for its definition.
 
     Args:
-        path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a URL.
-        cache: Take the digest that was found before, if no file has changed since: path, size, times and inode of
-            each are compared, and of files on a server its metadata. It is kept in the user's cache folder.
-        workers: Threads that read; 0 for one on each core. The digest is the same for any number.
-        progress: Called with the bytes that are done and their total, by one thread at a time.
+        path: A folder, such as a zarr or a whole data folder; a zip file, for its content; another file; or a URL.
+        cache: Use the cached digest if no file has changed since: path, size, times and inode of each are compared,
+            and for files on a server its metadata. The cache is in the user's cache folder.
+        workers: Number of reading threads; 0 for one per core. The digest does not depend on it.
+        progress: Called with the bytes done and their total, by one thread at a time.
 
     Raises:
-        DatasetNotFoundError: There is nothing.
+        DatasetNotFoundError: There are no files.
         InvalidArgumentError: A file has an odd name, or a link leads out of the folder.
         DataChangedError: A file was written to while it was read.
         CorruptedDataError: A zip file is damaged.
@@ -218,7 +218,7 @@ def dataset_digest(
     tree, start_ns = open_tree(path), time.time_ns()
     files = without_masks(tree.list_files())
 
-    # A digest that was kept of files as they are; whatever else lies in its place is none.
+    # use the cached digest if it is valid and the files are unchanged
     if cache:
         content: object = None
         with suppress(OSError, ValueError, RecursionError):
@@ -231,7 +231,7 @@ def dataset_digest(
     with closing(hashed):
         digest = digest_of(with_digest(file, sha256) for file, sha256 in hashed)
 
-    # It is kept, if the cache folder can be written to and no file was about when they were listed.
+    # cache it if the cache folder is writable and no file was being modified when the files were listed
     if cache and all(each.is_settled(start_ns) for each in files):
         facts = {"location": tree.location, "state": _state_of(tree.location, files), "digest": digest}
         file = _file_of(tree.location)
@@ -242,14 +242,14 @@ def dataset_digest(
 
 
 def with_digest(file: ListedFile, sha256: str | Exception) -> FileDigest:
-    """Return a file and its content; an error in place of its SHA-256 is raised."""
+    """Return a file with its digest; an error in place of the SHA-256 is raised."""
     if isinstance(sha256, Exception):
         raise sha256
     return FileDigest(file.path, file.size, sha256)
 
 
 def digest_of(files: Iterable[FileDigest]) -> str:
-    """Return the digest of a dataset with these files, in any order; the module says how it is made."""
+    """Return the digest of a dataset with these files, in any order; see the module for its definition."""
     digest = hashlib.sha256()
     for file in sorted(without_masks(files), key=lambda file: file.path.encode()):
         digest.update(f"{file.path}\t{file.size}\t{file.sha256}\n".encode())
@@ -257,11 +257,11 @@ def digest_of(files: Iterable[FileDigest]) -> str:
 
 
 def without_masks(files: Iterable[AFile]) -> list[AFile]:
-    """Return the files of a dataset that are of no stored agents mask, in their order."""
+    """Return the files of a dataset in order, except those of stored agents masks."""
     all_files, kept = list(files), list[AFile]()
     groups = {folder for folder, _, name in (file.path.rpartition("/") for file in all_files) if name in GROUP_FILES}
     for file in all_files:
-        # masks lie in a folder of that name in a zarr group, at any depth
+        # masks are in a folder of that name in a zarr group, at any depth
         parts = file.path.split("/")
         if not any(part == _MASKS and "/".join(parts[:depth]) in groups for depth, part in enumerate(parts[:-1])):
             kept.append(file)
@@ -269,11 +269,11 @@ def without_masks(files: Iterable[AFile]) -> list[AFile]:
 
 
 def _file_of(location: str) -> Path:
-    """Return where the digest of files is kept that lie at a place, with links resolved."""
+    """Return the cache file for the digest of a location, whose links are resolved."""
     return cache_folder() / "digests" / f"{key_of(location, 32)}.json"
 
 
 def _state_of(location: str, files: Sequence[ListedFile]) -> str:
-    """Return a text that is another once a file was added, removed or written to."""
+    """Return a text that changes when a file is added, removed or modified."""
     lines = (f"{file.path}\t{file.size}\t{file.version}\n" for file in files)
     return key_of(f"{_CACHE_VERSION}\t{location}\n{''.join(lines)}", 64)

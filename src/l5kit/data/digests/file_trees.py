@@ -1,4 +1,4 @@
-"""Trees of files: what lies in a folder, in a zip file or at a URL, by relative path, listed and read in one way."""
+"""File trees: the files of a folder, a zip file or a URL, by relative path, listed and read in a uniform way."""
 
 import os
 import re
@@ -40,8 +40,8 @@ class ListedFile:
     Attributes:
         path: Relative path, its parts separated by ``/``.
         size: Bytes.
-        version: What is different once the file was written to: of a local file, modification time and time of the
-            last change of its status in ns, and inode; of others, what the service tells of them, which may be nothing.
+        version: Values that change when the file is modified: of a local file, modification time and status change time
+            in ns, and inode; of others, what the service reports, possibly nothing.
     """
 
     path: str
@@ -49,19 +49,19 @@ class ListedFile:
     version: tuple[int | str, ...]
 
     def is_settled(self, at_ns: int) -> bool:
-        """Return whether the version would be another if the file was written to after a time, in ns since 1970.
+        """Return whether the version would differ if the file was modified after a time, in ns since 1970.
 
-        Clocks of file systems tick in steps, so that a file that was written to just before is not settled.
+        Clocks of file systems tick in steps, so a file that was modified just before is not settled.
         """
         return bool(self.version) and (isinstance(self.version[0], str) or self.version[0] <= at_ns - _TICK_NS)
 
 
 class FileTree(Protocol):
-    """Files below a place."""
+    """Files below a location."""
 
     @property
     def location(self) -> str:
-        """Where they lie, for messages."""
+        """The location, for messages."""
 
     def list_files(self) -> list[ListedFile]:
         """Return all files, sorted by the bytes of their paths."""
@@ -70,18 +70,18 @@ class FileTree(Protocol):
         """Return an opened file."""
 
     def look_again(self, file: ListedFile) -> ListedFile:
-        """Return what is known of a file now."""
+        """Return the current state of a file."""
 
 
 def open_tree(location: str | os.PathLike[str]) -> FileTree:
-    """Return the files below a place; nothing is listed yet.
+    """Return the files below a location; nothing is listed yet.
 
     Args:
-        location: A folder; a zip file (``*.zip``), for what is in it; any other file, for itself; or a URL of fsspec.
+        location: A folder; a zip file (``*.zip``), for its content; any other file, for itself; or a URL of fsspec.
 
     Raises:
-        DatasetNotFoundError: There is nothing, or no readable zip file.
-        InvalidArgumentError: It is no path, or fsspec does not know the kind of URL.
+        DatasetNotFoundError: There is nothing at the location, or no readable zip file.
+        InvalidArgumentError: It is not a path, or fsspec does not know the kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
     """
     path = path_of(location)
@@ -90,23 +90,23 @@ def open_tree(location: str | os.PathLike[str]) -> FileTree:
         files = _RemoteTree(path, root.rstrip("/"), file_system)
         if not path.endswith(".zip"):
             return files
-        # of a zip file there the pieces that are needed are read
+        # a remote zip file is read in pieces, on demand
         try:
             opened = cast("BinaryIO", file_system.open(files.root, "rb"))
-        except Exception as error:  # of the library behind fsspec
+        except Exception as error:  # from the library behind fsspec
             raise unreachable(path, error, attempts=1, seconds=0.0) from error
         try:
             archive = _opened_zip(opened, path)
         except DatasetNotFoundError as error:
-            if not isinstance(error.__cause__, ValueError):  # what fsspec raises where it would have to skip bytes
+            if not isinstance(error.__cause__, ValueError):  # raised by fsspec if it cannot seek
                 raise
             raise InvalidArgumentError(
-                f"cannot read {path!r} piece by piece: the service answers no requests for ranges of bytes; "
+                f"cannot read {path!r} piece by piece: the service does not support range requests; "
                 "copy the zip file to this machine, or name a folder there"
             ) from error
         return _ZipTree(path, archive, lambda: files.known_of(files.root, "").version)
     if not os.path.exists(path):
-        raise DatasetNotFoundError(f"no files at {path!r}: this path does not exist; check it for spelling")
+        raise DatasetNotFoundError(f"no files at {path!r}: this path does not exist; check the spelling")
     if os.path.isdir(path):
         return _LocalTree(os.path.realpath(path), os.path.realpath(path))
     whole = os.path.abspath(path)
@@ -114,43 +114,41 @@ def open_tree(location: str | os.PathLike[str]) -> FileTree:
 
 
 def name_problem(path: str) -> str | None:
-    """Return why a relative path may not stand in a list of files; None if it may.
+    """Return why a relative path is not allowed in a list of files; None if it is.
 
-    A path that may is the same on all systems and stays below the place that it is relative to.
+    Allowed paths are valid on all systems and stay below the location that they are relative to.
     """
     parts = path.split("/")
     if not path or "" in parts or "." in parts or ".." in parts:
         return "it must be a relative path with / between its parts, none of which is empty, '.' or '..'"
     if _DRIVE.match(path):
-        return "it must not begin like the name of a drive"
+        return "it must not begin with a drive letter"
     if _CONTROL.search(path):
-        return "it must have neither backslashes nor control characters"
+        return "it must not contain backslashes or control characters"
     if _SURROGATE.search(path):
-        return "it must be text that UTF-8 can hold"
+        return "it must be text that can be encoded as UTF-8"
     return None
 
 
 def _require_names(files: list[ListedFile], location: str) -> list[ListedFile]:
-    """Return files sorted by the bytes of their paths, after a look at each of them."""
+    """Return files sorted by the bytes of their paths, after checking each path."""
     seen: set[str] = set()
     for file in files:
         problem = name_problem(file.path)
         if problem is None and file.path in seen:
-            problem = "it is there twice"
+            problem = "it occurs twice"
         if problem is not None:
             raise InvalidArgumentError(f"{location} holds a file named {file.path!r}: {problem}; rename or remove it")
         seen.add(file.path)
     if not files:
-        advice = (
-            "; a web server that lists no folders has only zip files to read" if location.startswith("http") else ""
-        )
-        raise DatasetNotFoundError(f"no files at {location!r}; check the path for spelling{advice}")
+        advice = "; on a web server without listings, only zip files can be read" if location.startswith("http") else ""
+        raise DatasetNotFoundError(f"no files at {location!r}; check the spelling of the path{advice}")
     return sorted(files, key=lambda file: file.path.encode())
 
 
 @dataclass(frozen=True)
 class _LocalTree:
-    """Files in a local folder, or one file. Links are followed to what lies in it, and refused if they lead out of it.
+    """Files in a local folder, or a single file; links are followed, and refused if they lead outside.
 
     Attributes:
         location: The folder or file.
@@ -173,21 +171,21 @@ class _LocalTree:
         return _listed(file.path, os.stat(os.path.join(self.folder, file.path)))
 
     def _below(self, folder: str, around: tuple[str, ...]) -> Iterator[ListedFile]:
-        """Yield the files below a folder; ``around`` are the real paths of those that it was reached through."""
+        """Yield the files below a folder; ``around`` holds the real paths of the folders above it."""
         directory = os.path.join(self.location, folder)
         around = (*around, os.path.realpath(directory))
         with os.scandir(directory) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
-                # a link may lead neither out of the folder, nor to nothing, nor back to where it stands in
+                # a link must not lead outside, to nothing, or back to a folder above it
                 if entry.is_symlink():
                     target, problem = os.path.realpath(os.path.join(self.location, path)), None
                     if not Path(target).is_relative_to(self.location):
-                        problem = f"leads out of it, to {target!r}; put the file in its place"
+                        problem = f"leads out of it, to {target!r}; replace it with the file"
                     elif not os.path.exists(target):
-                        problem = f"leads to {target!r}, where nothing is; remove it"
+                        problem = f"leads to {target!r}, which does not exist; remove it"
                     elif target in around:
-                        problem = f"leads back to {target!r}, in which it stands; remove it"
+                        problem = f"leads back to {target!r}, which contains it; remove it"
                     if problem is not None:
                         raise InvalidArgumentError(f"{self.location} holds the link {path!r}, which {problem}")
                 if entry.is_dir():
@@ -198,7 +196,7 @@ class _LocalTree:
 
 @dataclass(frozen=True)
 class _ZipTree:
-    """Files in a zip file, as they are unpacked; what tells that one has changed tells it of the zip file."""
+    """Files in a zip file, as unpacked; each has the version of the zip file."""
 
     location: str
     archive: zipfile.ZipFile
@@ -223,7 +221,7 @@ class _ZipTree:
 def _opened_zip(file: str | BinaryIO, location: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
-    except Exception as error:  # whatever a damaged file makes zipfile raise
+    except Exception as error:  # any error of zipfile for a damaged file
         raise DatasetNotFoundError(f"no files at {location!r}: this is not a readable zip file ({error})") from error
 
 
@@ -241,7 +239,7 @@ class _RemoteTree:
             files = [self._as_listed(name, facts) for name, facts in infos.items()]
         except L5KitError:
             raise
-        except Exception as error:  # of the library behind fsspec
+        except Exception as error:  # from the library behind fsspec
             raise unreachable(self.location, error, attempts=1, seconds=0.0) from error
         return _require_names(files, self.location)
 
@@ -252,17 +250,17 @@ class _RemoteTree:
         return self.known_of(self._name_of(file.path), file.path)
 
     def known_of(self, name: str, path: str) -> ListedFile:
-        """Return what the service tells of a file now."""
+        """Return what the service reports about a file now."""
         self.file_system.invalidate_cache(name)
         facts = self.file_system.info(name)
         if facts.get("size") is None:
-            raise UnreachableDataError(f"{self.location}: the service does not tell how large {path!r} is; copy it")
+            raise UnreachableDataError(f"{self.location}: the service does not report the size of {path!r}; copy it")
         return ListedFile(path, int(facts["size"]), _version_in(facts))
 
     def _as_listed(self, name: str, facts: FileInfo) -> ListedFile:
         path = path_in_list(self.file_system, name.removeprefix(self.root).lstrip("/") or name.rpartition("/")[2])
-        # a file of a list without sizes is asked for by itself
-        if facts.get("size") is None:  # lists of web servers tell names only
+        # a listing without sizes, as from web servers, needs a request for each file
+        if facts.get("size") is None:
             return self.known_of(name, path)
         return ListedFile(path, int(facts["size"]), _version_in(facts))
 
@@ -278,7 +276,7 @@ def _version_in(facts: FileInfo) -> tuple[str, ...]:
 
 
 def _as_listed(path: str, status: os.stat_result, location: str) -> ListedFile:
-    """Return a file, after a look at whether it is one."""
+    """Return a file, after checking that it is a regular file."""
     if not stat.S_ISREG(status.st_mode):
         raise InvalidArgumentError(
             f"{location} holds {path!r}, which is neither file nor folder, but a pipe, socket or device; remove it"

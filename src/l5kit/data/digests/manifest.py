@@ -1,4 +1,4 @@
-"""Manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON."""
+"""Manifest of a dataset as JSON: size and SHA-256 of every file, and a digest of the whole."""
 
 import json
 import os
@@ -27,12 +27,12 @@ _KEYS_OF_FILE: Final = ("path", "size", "sha256")
 
 @dataclass(frozen=True)
 class ManifestDifferences:
-    """Paths of files in which a dataset differs from a manifest, each sorted.
+    """Paths of the files in which a dataset differs from a manifest, each tuple sorted.
 
     Attributes:
-        missing: Files of the manifest that are not there.
-        changed: Files whose size or content is another.
-        extra: Files that the manifest does not have. Agents masks that were stored since are none of them.
+        missing: Files of the manifest that do not exist.
+        changed: Files with another size or content.
+        extra: Files that are not in the manifest, except agents masks stored in the meantime.
     """
 
     missing: tuple[str, ...]
@@ -40,7 +40,7 @@ class ManifestDifferences:
     extra: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        """Return whether there is a difference."""
+        """Return whether there are differences."""
         return bool(self.missing or self.changed or self.extra)
 
 
@@ -52,8 +52,8 @@ class Manifest:
         files: The files; they are sorted by the bytes of their paths.
 
     Raises:
-        InvalidArgumentError: A path leaves the folder, has letters that not all systems allow, or is there twice; a
-            size is negative; a SHA-256 is none.
+        InvalidArgumentError: A path leaves the folder, has characters that not all systems allow, or occurs twice; a
+            size is negative; a SHA-256 is malformed.
     """
 
     files: tuple[FileDigest, ...]
@@ -63,11 +63,11 @@ class Manifest:
         seen: set[str] = set()
         for file in self.files:
             if file.size < 0:
-                problem: str | None = f"its size is {file.size}, and must be at least 0"
+                problem: str | None = f"its size is {file.size}, but must be at least 0"
             elif not _SHA256.fullmatch(file.sha256):
-                problem = f"its sha256 is {file.sha256!r}, and must be 64 lower-case hexadecimal digits"
+                problem = f"its sha256 is {file.sha256!r}, but must be 64 lower-case hexadecimal digits"
             else:
-                problem = name_problem(file.path) or ("it is there twice" if file.path in seen else None)
+                problem = name_problem(file.path) or ("it occurs twice" if file.path in seen else None)
             if problem is not None:
                 raise InvalidArgumentError(f"files has {file.path!r}: {problem}")
             seen.add(file.path)
@@ -75,17 +75,17 @@ class Manifest:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str], *, progress: Progress | None = None, workers: Workers = 0) -> Self:
-        """Return the manifest of what lies at a place.
+        """Return the manifest of the files at a location.
 
         Args:
-            path: A folder, such as a zarr or a whole data folder; a zip file, for what is in it; another file; or a
-                URL of fsspec.
-            progress: Called with the bytes that are done and their total, by one thread at a time.
-            workers: Threads that read; 0 for one on each core; or an executor, whose workers see the same files. The
-                manifest is the same for any.
+            path: A folder, such as a zarr or a whole data folder; a zip file, for its content; another file; or a URL
+                of fsspec.
+            progress: Called with the bytes done and their total, by one thread at a time.
+            workers: Number of reading threads; 0 for one per core; or an executor whose workers see the same files. The
+                manifest does not depend on it.
 
         Raises:
-            DatasetNotFoundError: There is nothing.
+            DatasetNotFoundError: There are no files.
             InvalidArgumentError: A file has an odd name, or a link leads out of the folder.
             DataChangedError: A file was written to while it was read.
             CorruptedDataError: A zip file is damaged.
@@ -110,7 +110,7 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def compare(self, other: "Manifest") -> ManifestDifferences:
-        """Return in what another manifest differs from this one, which says how it should be."""
+        """Return how another manifest differs from this one, which is the reference."""
         wanted = {file.path: file for file in self.files}
         actual = {file.path: file for file in other.files}
         return ManifestDifferences(
@@ -120,7 +120,7 @@ class Manifest:
         )
 
     def to_json(self) -> str:
-        """Return the manifest as JSON, a line for each file."""
+        """Return the manifest as JSON, one line per file."""
         facts = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -134,23 +134,23 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str, *, called: str = "manifest") -> Self:
-        """Return the manifest that JSON holds.
+        """Return the manifest stored as JSON.
 
         Args:
             text: The JSON, from :meth:`to_json`.
-            called: Where it is from, for the errors.
+            called: Its source, for error messages.
 
         Raises:
-            ConfigError: It is no JSON, no manifest or one of a later version, or it was damaged or changed by hand: a
-                path leaves the folder or is there twice, or the digest of the whole is not that of the files.
+            ConfigError: It is not JSON, not a manifest, has a later version, or was damaged or changed by hand: a path
+                leaves the folder or occurs twice, or the digest of the whole does not match the files.
         """
         content = parse_json(text, called=called)
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise ConfigError(f"{called} is no manifest of l5kit; write one with `l5kit manifest PATH --out FILE`")
+            raise ConfigError(f"{called} is not a manifest of l5kit; write one with `l5kit manifest PATH --out FILE`")
         if content.get("version") != _VERSION:
             raise ConfigError(
-                f"{called} is a manifest of version {content.get('version')!r}, and this l5kit reads {_VERSION}; "
-                "write it anew, or use a later l5kit"
+                f"{called} is a manifest of version {content.get('version')!r}, but this l5kit reads {_VERSION}; "
+                "write it again, or use a later l5kit"
             )
         _require_keys(content, _KEYS, called)
         rows = content["files"]
@@ -164,25 +164,25 @@ class Manifest:
             _require_keys(row, _KEYS_OF_FILE, where)
             path, size, sha256 = (row[key] for key in _KEYS_OF_FILE)
             if not isinstance(path, str) or not isinstance(sha256, str) or type(size) is not int:
-                raise ConfigError(f"{where} must have text as path and sha256 and a whole number as size, got {row!r}")
+                raise ConfigError(f"{where} must have strings as path and sha256 and an integer as size, got {row!r}")
             files.append(FileDigest(path, size, sha256))
         try:
             manifest = cls(tuple(files))
         except InvalidArgumentError as error:
             raise ConfigError(f"{called}: {error}") from error
 
-        # what is said of the whole has to be true of the files
+        # the summary must match the files
         truth = {"num_files": len(files), "num_bytes": manifest.num_bytes, "digest": manifest.digest}
         for name, value in truth.items():
             if content[name] != value:
                 raise ConfigError(
-                    f"{called} was damaged or changed by hand: {name} is {content[name]!r}, and its files make "
-                    f"{value!r}; get it again from where it was written"
+                    f"{called} was damaged or changed by hand: {name} is {content[name]!r}, but its files give "
+                    f"{value!r}; get it again from its source"
                 )
         return manifest
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the manifest to a file, whole or not at all."""
+        """Write the manifest to a file atomically."""
         with replaced_when_complete(path, argument="path") as temporary:
             temporary.write_text(self.to_json(), "utf-8")
 
@@ -192,16 +192,16 @@ class Manifest:
 
         Raises:
             FileNotFoundError: There is no such file.
-            ConfigError: It is none, or was damaged or changed; see :meth:`from_json`.
+            ConfigError: It is not a manifest, or was damaged or changed; see :meth:`from_json`.
         """
         return cls.from_json(read_text(path, called="manifest"), called=f"manifest {Path(path)}")
 
 
 def _require_keys(content: dict[str, object], keys: Sequence[str], where: str) -> None:
-    """Refuse an object that lacks keys or has others."""
+    """Refuse an object with missing or unknown keys."""
     lacking = [key for key in keys if key not in content]
     unknown = [key for key in content if key not in keys]
     named = (("lacks", lacking), ("has the unknown", unknown))
     problems = [f"{verb} {', '.join(names)}" for verb, names in named if names]
     if problems:
-        raise ConfigError(f"{where} {' and '.join(problems)}; write it anew with `l5kit manifest PATH --out FILE`")
+        raise ConfigError(f"{where} {' and '.join(problems)}; write it again with `l5kit manifest PATH --out FILE`")

@@ -1,8 +1,8 @@
-"""Verification of a dataset against its manifest, which goes on where it was stopped.
+"""Verification of a dataset against its manifest, which can be resumed after an interruption.
 
-What was read is noted in a journal in the user's cache folder, never beside the data: the SHA-256 of each file with its
-size, times and inode as they were. A line counts only while these are the same. The journal goes when a verification
-comes to its end.
+Progress is noted in a journal in the user's cache folder, never next to the data: the SHA-256 of each file together
+with its size, times and inode. An entry is valid only while these are unchanged. The journal is removed when a
+verification completes.
 """
 
 import json
@@ -25,12 +25,12 @@ _FOLDER: Final = "verifications"
 
 @dataclass(frozen=True)
 class Verification:
-    """What came out of a verification.
+    """Result of a verification.
 
     Attributes:
         differences: Files that are missing, changed or extra.
         unreadable: Files that could not be read, and why, by path.
-        num_known: Files that an earlier verification, which was stopped, had read already.
+        num_known: Files that an earlier, interrupted verification had already read.
     """
 
     differences: ManifestDifferences
@@ -39,7 +39,7 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the dataset is that of the manifest."""
+        """Whether the dataset matches the manifest."""
         return not self.differences and not self.unreadable
 
 
@@ -52,26 +52,26 @@ def verify(
     progress: Progress | None = None,
     tell: Callable[[int, int], None] | None = None,
 ) -> Verification:
-    """Compare what lies at a place with its manifest.
+    """Compare the files at a location with a manifest.
 
     Every file of the manifest is read, except those that are missing or have another size.
 
     Args:
-        path: What the manifest was made of, or a copy: a folder, a zip file, another file, or a URL.
-        manifest: How it should be.
-        fresh: Read all files, also those that a verification that was stopped has read.
-        workers: Threads that read; 0 for one on each core.
-        progress: Called with the bytes that are done and their total, by one thread at a time.
-        tell: Called where a verification goes on that was stopped, with the files that it had read and all of them.
+        path: The original of the manifest, or a copy: a folder, a zip file, another file, or a URL.
+        manifest: The reference.
+        fresh: Read all files, including those read by an interrupted verification.
+        workers: Number of reading threads; 0 for one per core.
+        progress: Called with the bytes done and their total, by one thread at a time.
+        tell: Called if an interrupted verification is resumed, with the number of files already read and of all files.
 
     Raises:
-        DatasetNotFoundError: There is nothing.
+        DatasetNotFoundError: There are no files.
         InvalidArgumentError: A file has an odd name, or a link leads out of the folder.
     """
     tree, start_ns = open_tree(path), time.time_ns()
     listed = tree.list_files()
     present = {file.path: file for file in listed}
-    # what is missing or has another size need not be read to differ
+    # missing files and files of another size differ without being read
     pairs = ((file, present.get(file.path)) for file in manifest.files)
     to_read = [there for file, there in pairs if there is not None and there.size == file.size]
     with _journal(tree, manifest, fresh=fresh) as journal:
@@ -88,7 +88,7 @@ def verify(
                     unreadable[file.path] = str(sha256)
                 else:
                     hashes[file.path] = sha256
-                    # one that was written to just now is not noted: it may change again within the grain of its times
+                    # do not note a file that was modified just now: a further change may not alter its times
                     if file.is_settled(start_ns):
                         journal.note(file, sha256)
         journal.end()
@@ -106,7 +106,7 @@ def verify(
 
 
 class _Journal:
-    """Notes of the files that were read."""
+    """Journal of the files that were read."""
 
     def __init__(self, path: Path | None, *, fresh: bool) -> None:
         self.has_ended = False
@@ -114,7 +114,7 @@ class _Journal:
         self._lines: list[dict[str, object]] = []
         self._file: TextIO | None = None
         if path is not None:
-            # the last line of a process that was killed may be half of one
+            # the last line may be incomplete if a process was killed
             if not fresh:
                 with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
                     for text in file:
@@ -122,12 +122,12 @@ class _Journal:
                             line = json.loads(text)
                             if isinstance(line, dict):
                                 self._lines.append(line)
-            with suppress(OSError):  # nothing can be kept then
+            with suppress(OSError):  # without a file, nothing is noted
                 self._file = path.open("w" if fresh else "a", encoding="utf-8", buffering=1)
-                self._file.write("\n")  # the line before may be half of one
+                self._file.write("\n")  # the previous line may be incomplete
 
     def known(self, files: Iterable[ListedFile]) -> dict[str, str]:
-        """Return the SHA-256 of those files that are as they were when they were noted, by path."""
+        """Return the SHA-256 of those files that are unchanged since they were noted, by path."""
         noted = {str(line["state"]): str(line["sha256"]) for line in self._lines if {"state", "sha256"} <= line.keys()}
         return {file.path: noted[state] for file in files if (state := _state_of(file)) in noted}
 
@@ -136,11 +136,11 @@ class _Journal:
         if self._file is not None:
             try:
                 self._file.write(json.dumps({"state": _state_of(file), "sha256": sha256}) + "\n")
-            except OSError:  # a full disk keeps nobody from verifying
+            except OSError:  # a full disk does not stop the verification
                 self.close()
 
     def end(self) -> None:
-        """Forget everything, as the verification has come to its end."""
+        """Delete the journal, as the verification is complete."""
         self.close()
         self.has_ended = True
         if self._path is not None:
@@ -157,7 +157,7 @@ class _Journal:
 
 @contextmanager
 def _journal(tree: FileTree, manifest: Manifest, *, fresh: bool) -> Iterator[_Journal]:
-    """Hand out the journal of a place and a manifest; an empty one where another process writes to it."""
+    """Provide the journal of a location and a manifest; one without a file if another process writes to it."""
     name = key_of(f"{manifest.digest}\t{tree.location}", 32)
     path = cache_folder() / _FOLDER / f"{name}.jsonl"
     with hold_lock(path.with_suffix(".lock"), wait=False) as problem:

@@ -1,4 +1,4 @@
-"""Addresses of files to download: web servers, folders and buckets, with digests where they are known."""
+"""Addresses of files to download, on web servers, in folders and in buckets, with digests if they are known."""
 
 import os
 import re
@@ -19,18 +19,18 @@ _SIGNATURES = re.compile(
     r"access_token|sig|se|sp|sv|sr|st|spr|skoid|sktid|skt|ske|sks|skv",
     re.IGNORECASE,
 )
-"""Names of what a signed address has behind the question mark: it says who may have the file, not which file it is."""
+"""Query parameters of signed addresses: they grant access, but do not identify the file."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a file, or a folder of files, is to be had.
+    """Address of a file or a folder of files.
 
     Attributes:
-        text: The address without what is known of the file; it may hold secrets, so no message shows it.
+        text: The address without expected facts; it may hold secrets, so no message shows it.
         name: The address without secrets, for messages.
-        identity: Digest of the address without what changes each time it is signed.
-        expected: What is known of the file.
+        identity: Digest of the address without parts that change each time it is signed.
+        expected: Known facts about the file.
     """
 
     text: str
@@ -40,12 +40,12 @@ class Address:
 
     @property
     def is_web(self) -> bool:
-        """Whether a web server has it, which hands out single files."""
+        """Whether it is on a web server, which serves single files."""
         return _URL.match(self.text) is not None and urlsplit(self.text).scheme.lower() in _WEB
 
     @property
     def local_path(self) -> Path | None:
-        """The path, if it is on this machine."""
+        """The path if it is on this machine, else None."""
         return None if _URL.match(self.text) else Path(os.path.abspath(os.path.expanduser(self.text)))
 
     @property
@@ -57,19 +57,19 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return an address; behind a ``#`` may stand ``sha256=HEX`` and ``size=BYTES``, joined by ``&``.
+    """Return a parsed address; ``sha256=HEX`` and ``size=BYTES``, joined by ``&``, may follow after a ``#``.
 
     Args:
-        text: Address of a file on a web server, path of a folder or file, or any URL that fsspec takes.
+        text: Address of a file on a web server, path of a folder or file, or any URL that fsspec supports.
 
     Raises:
-        InvalidArgumentError: It is empty, no address, or what stands behind the ``#`` is not understood.
+        InvalidArgumentError: It is empty or not an address, or the part after the ``#`` is malformed.
     """
     address, has_facts, facts = text.strip().rpartition("#")
     if not has_facts or not re.match(r"(sha256|size)=", facts):
         address, facts = text.strip(), ""
     if not address or any(ord(letter) < ord(" ") for letter in address):
-        raise InvalidArgumentError(f"{text[:80]!r} is no address; give https://..., s3://bucket/prefix, or a path")
+        raise InvalidArgumentError(f"{text[:80]!r} is not an address; give https://..., s3://bucket/prefix, or a path")
     if address.startswith("file://"):
         address = url2pathname(address.removeprefix("file://"))
     if not _URL.match(address):
@@ -77,7 +77,7 @@ def parse_address(text: str) -> Address:
     try:
         parts = urlsplit(address)
     except ValueError as error:  # half of an IPv6 address
-        raise InvalidArgumentError(f"{without_secrets(address)[:80]!r} is no address: {error}") from error
+        raise InvalidArgumentError(f"{without_secrets(address)[:80]!r} is not an address: {error}") from error
     host = parts.netloc.rpartition("@")[2]
     name = without_secrets(address.partition("#")[0])
     if parts.scheme.lower() in _WEB:
@@ -87,17 +87,17 @@ def parse_address(text: str) -> Address:
             raise InvalidArgumentError(
                 f"{name!r} is a folder of a web server, which does not list its files; give the address of each file"
             )
-    # signatures in a query change with each address that one gets; the rest of it says which file is asked for
+    # drop signatures, which differ in each issued address; the rest of the query identifies the file
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     lasting = urlencode([(key, value) for key, value in pairs if not _SIGNATURES.fullmatch(key)])
     return Address(address, name, key_of(f"{name}?{lasting}", 64), _expected(facts, name))
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """Return the addresses of a text, one a line; empty lines and those that start with ``#`` are left out.
+    """Return the addresses in a text, one per line; empty lines and those that start with ``#`` are skipped.
 
     Raises:
-        InvalidArgumentError: A line is no address.
+        InvalidArgumentError: A line is not an address.
     """
     lines = (line.strip() for line in text.splitlines())
     return [parse_address(line) for line in lines if line and not line.startswith("#")]
@@ -108,6 +108,6 @@ def _expected(facts: str, name: str) -> Expected:
     size, sha256 = given.pop("size", None), given.pop("sha256", None)
     if given or (size is not None and not size.isdecimal()) or (sha256 is not None and not _DIGEST.fullmatch(sha256)):
         raise InvalidArgumentError(
-            f"{name}#{facts[:80]}: behind the # may stand sha256=HEX with 64 digits and size=BYTES, joined by &"
+            f"{name}#{facts[:80]}: the part after the # may have sha256=HEX with 64 digits and size=BYTES, joined by &"
         )
     return Expected(None if size is None else int(size), None if sha256 is None else sha256.lower())

@@ -1,6 +1,6 @@
-"""Archives (tar, zip), unpacked so that nothing leaves the folder, nothing is a link, and no bomb goes off.
+"""Unpacking of archives (tar, zip) without path traversal, links or decompression bombs.
 
-The names of their entries, as of those of buckets, have to be names on every system.
+Names of entries, as of objects in buckets, must be valid on every system.
 """
 
 import bz2
@@ -28,7 +28,7 @@ from l5kit.errors import CorruptedDataError, DownloadError, L5KitError
 
 _BLOCK_BYTES = 1 << 20
 _MAX_READ_BYTES = 1 << 26
-"""Most bytes that reading a header of an archive may ask for at once: names in it can be said to be endless."""
+"""Limit on a single read of an archive header, whose declared name lengths may be arbitrarily large."""
 
 _ENCRYPTED = 1
 _COMPRESSED: dict[bytes, Callable[[IO[bytes]], "_Bytes"]] = {
@@ -36,13 +36,13 @@ _COMPRESSED: dict[bytes, Callable[[IO[bytes]], "_Bytes"]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
-_FOREIGN = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
+_UNSUPPORTED = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _MAX_PART_BYTES = 255
 _MAX_PARTS = 64
-_BESIDE_THE_POINT = re.compile(r"(.*/)?(__MACOSX(/.*)?|\._[^/]*|\.DS_Store)", re.DOTALL)
-"""What macOS adds to archives."""
+_CLUTTER = re.compile(r"(.*/)?(__MACOSX(/.*)?|\._[^/]*|\.DS_Store)", re.DOTALL)
+"""Files that macOS adds to archives."""
 
 _BROKEN = (
     tarfile.TarError,
@@ -56,10 +56,10 @@ _BROKEN = (
 
 
 class EntryNames:
-    """The names that an archive has used so far.
+    """The entry names of an archive so far.
 
-    A name that leaves the folder, or means something else on another system, is refused; so are two names that some
-    file system takes for one, a file that is there twice, and a name that is both file and folder.
+    Refused are names that leave the folder or are not portable, two names that are equal on some file system, repeated
+    files, and names that are both file and folder.
 
     Args:
         called: The archive, for messages.
@@ -70,20 +70,20 @@ class EntryNames:
         self._entries: dict[str, tuple[str, bool]] = {}
 
     def add(self, name: str, *, is_folder: bool = False) -> PurePosixPath | None:
-        """Return the path of an entry in the folder; None for the folder itself and for what no dataset needs.
+        """Return the path of an entry in the folder; None for the folder itself and for files that no dataset needs.
 
         Args:
-            name: As the archive has it, with slashes.
-            is_folder: Whether the entry is a folder, which may be there more than once.
+            name: Name in the archive, with slashes.
+            is_folder: Whether the entry is a folder, which may occur more than once.
 
         Raises:
             DownloadError: The name is refused.
         """
-        if _BESIDE_THE_POINT.fullmatch(name.rstrip("/")):
+        if _CLUTTER.fullmatch(name.rstrip("/")):
             return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
 
-        # names have to lie inside the folder, and to be names, on any system
+        # names must be inside the folder and valid on every system
         if name.startswith("/") or ".." in parts:
             raise self._refused(name, "leaves the folder")
         if _FORBIDDEN.search(name) or any(_DEVICES.fullmatch(part) or part[-1] in " ." for part in parts):
@@ -91,22 +91,22 @@ class EntryNames:
         try:
             is_long = any(len(part.encode("utf-8")) > _MAX_PART_BYTES for part in parts)
         except UnicodeEncodeError:
-            raise self._refused(name, "is no text") from None
+            raise self._refused(name, "is not text") from None
         if is_long or len(parts) > _MAX_PARTS:
             raise self._refused(name, "is too long")
         if not parts:
             return None
 
-        # folders around it count as entries, too, so that none of them is a file elsewhere
+        # enter parent folders as well, so that none of them is a file elsewhere
         for end in range(1, len(parts)):
             self._enter("/".join(parts[:end]), name, is_folder=True)
         is_new = self._enter("/".join(parts), name, is_folder=is_folder)
         if not (is_new or is_folder):
-            raise self._refused(name, "is there twice")
+            raise self._refused(name, "occurs twice")
         return PurePosixPath(*parts)
 
     def _enter(self, path: str, name: str, *, is_folder: bool) -> bool:
-        """Keep a path; return whether it is new."""
+        """Record a path; return whether it is new."""
         key = unicodedata.normalize("NFC", path).casefold()
         num_before = len(self._entries)
         known = self._entries.setdefault(key, (path, is_folder))
@@ -121,28 +121,28 @@ class EntryNames:
 
 
 class _Bytes(Protocol):
-    """Bytes that are read from the front to the back."""
+    """Bytes that are read sequentially."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 def archive_kind(path: Path, *, called: str) -> str | None:
-    """Return ``zip``, ``tar`` or ``packed tar`` by the first bytes of a file; None if it is no archive.
+    """Return ``zip``, ``tar`` or ``packed tar`` by the first bytes of a file; None if it is not an archive.
 
     Raises:
-        DownloadError: It is packed in a way that Python's standard library does not know.
+        DownloadError: It is compressed in a way that Python's standard library does not support.
     """
     with path.open("rb") as file:
         head = file.read(tarfile.BLOCKSIZE)
-    # a zip, also an empty one; a tar has no magic number at its start, but a header with a checksum
+    # zip files, including empty ones, have magic numbers; a tar starts with a header that has a checksum
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
     if any(head.startswith(magic) for magic in _COMPRESSED):
         return "packed tar"
-    for magic, kind in _FOREIGN.items():
+    for magic, kind in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise DownloadError(
-                f"{called} is packed with {kind}; unpack it with a tool for that and give the folder as address"
+                f"{called} is compressed with {kind}; unpack it with a suitable tool and give the folder as the address"
             )
     with suppress(tarfile.TarError, UnicodeError):
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
@@ -160,18 +160,18 @@ def unpack(
 ) -> None:
     """Unpack a tar (plain, gz, bz2, xz) or zip file.
 
-    Files get the permissions of new files, whatever the archive says. Owners and times are left out.
+    Files get default permissions, whatever the archive says. Owners and times are ignored.
 
     Args:
         archive: The file.
-        folder: An empty folder. After an error there may be anything in it.
+        folder: An empty folder. After an error its content is undefined.
         called: The archive, for messages.
-        limits: How much it may hold.
-        progress: Called with the bytes of the archive that are done, and all.
+        limits: Limits on its content.
+        progress: Called with the processed bytes of the archive and their total.
 
     Raises:
-        DownloadError: An entry has a name that is refused, or is a link or a device; or there is too much of it, for
-            the limits or for the disk; or it is no archive.
+        DownloadError: An entry has a refused name, or is a link or a device; or there are too many bytes or entries
+            for the limits or for the disk; or it is not an archive.
         CorruptedDataError: The archive is damaged.
     """
     kind = archive_kind(archive, called=called)
@@ -182,29 +182,29 @@ def unpack(
         elif kind is not None:
             _unpack_tar(archive, unpacking, progress, is_packed=kind != "tar")
         else:
-            raise DownloadError(f"{called} is no archive")
+            raise DownloadError(f"{called} is not an archive")
     except _BROKEN as error:
         raise _damaged(called, error) from error
     except L5KitError:
         raise
     except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # bz2 has no errors of its own; a place before the file
+        if error.errno in (None, errno.EINVAL):  # bz2 has no own errors; EINVAL: seek before the file
             raise _damaged(called, error) from error
         raise
-    except (ValueError, LookupError, ArithmeticError, struct.error) as error:  # numbers that make no sense
+    except (ValueError, LookupError, ArithmeticError, struct.error) as error:  # nonsensical numbers
         raise _damaged(called, error) from error
 
 
 def _damaged(called: str, error: Exception) -> CorruptedDataError:
     return CorruptedDataError(
-        f"{called} is damaged, was cut off, or is packed in an unknown way ({type(error).__name__}: {error}); "
+        f"{called} is damaged, truncated, or packed in an unknown way ({type(error).__name__}: {error}); "
         "download it again"
     )
 
 
 @dataclass
 class _Unpacking:
-    """A folder that is filled from an archive, and how much may still come."""
+    """Destination folder of an archive, and the remaining limits."""
 
     folder: Path
     called: str
@@ -213,7 +213,7 @@ class _Unpacking:
     names: EntryNames
 
     def target_of(self, name: str, *, is_folder: bool, size: int) -> Path | None:
-        """Return where an entry goes, with the folders around it; None for what is left out."""
+        """Return the path for an entry, creating its parent folders; None for an ignored entry."""
         self.entries_left -= 1
         if self.entries_left < 0:
             raise DownloadError(f"{self.called} has more entries than any dataset; nothing of the archive is used")
@@ -227,22 +227,21 @@ class _Unpacking:
         return target
 
     def require_room(self, size: int) -> None:
-        """Refuse more bytes than an archive may hold, or than the disk has room for."""
+        """Refuse more bytes than an archive may contain, or than fit on the disk."""
         if not 0 <= size <= self.bytes_left:
             raise DownloadError(
-                f"{self.called} would be many times its size when it is unpacked, as no dataset is; nothing of the "
-                "archive is used"
+                f"{self.called} would expand to many times its size, unlike any dataset; nothing of the archive is used"
             )
         require_space(self.folder, size, called=f"{self.called}, unpacked,")
 
     def refused(self, name: str, kind: str) -> DownloadError:
-        """Return the error for an entry that is no plain file."""
+        """Return the error for an entry that is not a plain file."""
         return DownloadError(f"{self.called}: the entry {name!r:.120} is {kind}; nothing of the archive is used")
 
 
 def _write(target: Path, content: "_Bytes", size: int) -> None:
     """Write a file whose size the archive declares."""
-    # a file that is longer or shorter than the archive declares is damage, or a bomb that declares a small size
+    # another size than declared means damage, or a bomb that declares a small size
     left = size
     with target.open("xb") as file:
         while left and (block := content.read(min(_BLOCK_BYTES, left))):
@@ -256,7 +255,7 @@ def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress | None)
     done, total = 0, archive.stat().st_size
     with zipfile.ZipFile(archive) as opened:
         infos = opened.infolist()
-        unpacking.require_room(sum(info.file_size for info in infos))  # before a byte is written
+        unpacking.require_room(sum(info.file_size for info in infos))  # before writing anything
         for info in infos:
             if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise unpacking.refused(info.filename, "a link or a device")
@@ -275,7 +274,7 @@ def _unpack_zip(archive: Path, unpacking: _Unpacking, progress: Progress | None)
 def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress | None, *, is_packed: bool) -> None:
     total = archive.stat().st_size
     with archive.open("rb") as file:
-        # what a file is packed with stands in its first bytes, whatever its name says
+        # the first bytes identify the compression, whatever the name says
         content_of_file: _Bytes = file
         if is_packed:
             head = file.read(8)
@@ -285,15 +284,15 @@ def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress | None,
         stream = _ForwardStream(content_of_file, unpacking)
         with tarfile.open(fileobj=stream, mode="r:") as opened:
             while (member := opened.next()) is not None:
-                vars(opened)["members"] = []  # it would keep all of them
+                vars(opened)["members"] = []  # otherwise it keeps all members
 
-                # only plain files and folders: links lead out of the folder, and holes hide a size
+                # only plain files and folders: links may lead outside, and sparse files hide their size
                 if member.issym() or member.islnk():
                     raise unpacking.refused(member.name, "a link")
                 if not (member.isreg() or member.isdir()) or member.issparse():
                     raise unpacking.refused(member.name, "a device, or a file with holes")
                 target = unpacking.target_of(member.name, is_folder=member.isdir(), size=member.size)
-                if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later: a second opinion
+                if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later: an additional check
                     tarfile.data_filter(member, str(unpacking.folder))
                 content = opened.extractfile(member)
                 if target is not None and content is not None:
@@ -304,7 +303,7 @@ def _unpack_tar(archive: Path, unpacking: _Unpacking, progress: Progress | None,
 
 
 class _ForwardStream(io.RawIOBase):
-    """The bytes of a tar file, read from the front to the back and no more of them than an archive may hold."""
+    """The bytes of a tar file, read sequentially and limited to the allowed size."""
 
     def __init__(self, content: "_Bytes", unpacking: _Unpacking) -> None:
         self._content = content
@@ -328,20 +327,20 @@ class _ForwardStream(io.RawIOBase):
         return self._last
 
     def tell(self) -> int:
-        """Return how many bytes have been read."""
+        """Return the number of bytes read."""
         return self._position
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Skip bytes, but never go back."""
+        """Skip bytes; never seek back."""
         if whence or offset < self._position:
-            raise tarfile.ReadError("the archive names a place that lies before the current one")
+            raise tarfile.ReadError("the archive refers to an earlier position")
         while self._position < offset and self.read(min(offset - self._position, _BLOCK_BYTES)):
             pass
         return self._position
 
     def require_end(self) -> None:
-        """Refuse an archive that did not end with the empty block that ends a tar file; read what pads it."""
+        """Refuse an archive without the empty block that ends a tar file; read the padding."""
         if self._last != bytes(tarfile.BLOCKSIZE):
-            raise EOFError("there is no end of the archive")
+            raise EOFError("the end of the archive is missing")
         while self.read(_BLOCK_BYTES):
             pass

@@ -1,4 +1,4 @@
-"""Download of a dataset: files come, are checked and unpacked, and get their places in the data folder."""
+"""Download of a dataset: files are fetched, verified, unpacked and moved to their paths in the data folder."""
 
 import filecmp
 import os
@@ -24,7 +24,7 @@ from l5kit.data.unpack_limits import UnpackLimits
 from l5kit.errors import CorruptedDataError, DownloadError, InvalidArgumentError
 
 WORK_FOLDER = ".l5kit-download"
-"""Folder in the data folder with what is not complete yet. It goes when everything is."""
+"""Subfolder of the data folder for incomplete files; it is removed when everything is complete."""
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
 """Opens a progress bar with a title."""
@@ -35,13 +35,13 @@ _ZIPPED = ".zarr.zip"
 
 @dataclass(frozen=True)
 class DownloadedDataset:
-    """What a download has brought.
+    """Result of a download.
 
     Attributes:
         folder: The data folder.
-        placed: Files and zarrs that came, relative to the folder.
-        present: Those that were there already, and are the same.
-        extra: Files that came and are not in the manifest.
+        placed: New files and zarrs, relative to the folder.
+        present: Files and zarrs that already existed and are identical.
+        extra: Downloaded files that are not in the manifest.
     """
 
     folder: Path
@@ -51,7 +51,7 @@ class DownloadedDataset:
 
     @property
     def datasets(self) -> tuple[Path, ...]:
-        """The logs among them, new or not."""
+        """The logs among them, new or existing."""
         parts = (PlacedPart(self.folder / path, path) for path in sorted({*self.placed, *self.present}))
         return tuple(part.source for part in parts if part.is_dataset)
 
@@ -70,44 +70,44 @@ def download_dataset(
 ) -> DownloadedDataset:
     """Download files, folders or buckets into a data folder, laid out as the dataset is published.
 
-    Nothing that is not complete and checked gets its place. What is stopped, by an error or by Ctrl-C, goes on with
-    the next call. What an earlier call has finished is not downloaded again.
+    Only complete and verified files are moved to their paths. A download that was stopped, by an error or by Ctrl-C,
+    is resumed by the next call. Finished downloads of earlier calls are not repeated.
 
     Args:
         addresses: Files of web servers, folders, files or fsspec URLs such as ``s3://bucket/prefix``; archives are
-            unpacked. See :func:`~l5kit.data.download.addresses.parse_address` for digests behind them.
-        folder: The data folder; it is made.
-        manifest: Of the data folder, or of the one zarr that comes; what differs is not placed.
-        overwrite: Replace what is in the folder under the same names and differs.
-        workers: Threads that copy the files of a folder or bucket; 0 for one on each core.
-        retries: When and how often is tried again; None for six times within a minute.
-        limits: How much an archive may hold; None for what any dataset keeps to.
+            unpacked. See :func:`~l5kit.data.download.addresses.parse_address` for appending digests.
+        folder: The data folder; it is created if needed.
+        manifest: Manifest of the data folder, or of a single zarr; files that differ are not placed.
+        overwrite: Replace files in the folder that have the same name and differ.
+        workers: Threads that copy the files of a folder or bucket; 0 for one per core.
+        retries: Number and delays of retries; None for six tries within a minute.
+        limits: Limits on the content of an archive; None for limits that any dataset satisfies.
         timeout_s: Seconds without a byte after which a connection counts as broken.
         stage: Opens a progress bar.
 
     Raises:
-        DownloadError: Something cannot be had, is not what was expected, or has no room on the disk.
+        DownloadError: A file is not available, is not as expected, or does not fit on the disk.
         CorruptedDataError: An archive is damaged.
-        InvalidArgumentError: There is no address, or one is none.
-        FileExistsError: Something else is in the folder under the same name.
+        InvalidArgumentError: There is no address, or one is invalid.
+        FileExistsError: The folder has something else under the same name.
     """
     parsed = [parse_address(address) if isinstance(address, str) else address for address in addresses]
     out = Path(folder)
     if not parsed:
         raise InvalidArgumentError("there is no address; `l5kit download` without one prints where to get the data")
     if out.exists() and not out.is_dir():
-        raise InvalidArgumentError(f"{str(out)!r} is a file; give the folder that the dataset goes to")
+        raise InvalidArgumentError(f"{str(out)!r} is a file; give the destination folder of the dataset")
 
-    # a folder that is copied into itself would never end, and its files would be moved away from under it
+    # a folder copied into itself would never end, and its files would be moved while they are read
     for address in parsed:
         path = address.local_path
         if path is None:
             continue
         if not path.exists():
-            raise DownloadError(f"there is nothing at {address.name!r}; check it for spelling")
+            raise DownloadError(f"there is nothing at {address.name!r}; check the spelling")
         inner, outer = os.path.realpath(path), os.path.realpath(out)
         if path.is_dir() and os.path.commonpath([inner, outer]) in (inner, outer):
-            raise InvalidArgumentError(f"{address.name!r} and {str(out)!r} lie in each other; choose another folder")
+            raise InvalidArgumentError(f"{address.name!r} and {str(out)!r} are nested; choose another folder")
     check = None if manifest is None else ManifestCheck(manifest, out)
     out.mkdir(parents=True, exist_ok=True)
     with _work_folder(out) as work:
@@ -137,8 +137,8 @@ def _no_bar(title: str) -> AbstractContextManager[Progress]:
 
 @contextmanager
 def _work_folder(out: Path) -> Iterator[Path]:
-    """Give the folder for what is not complete, which only one process uses; an empty one goes at the end."""
-    from filelock import FileLock, Timeout  # here, as elsewhere in l5kit
+    """Provide the folder for incomplete files, locked by one process; an empty one is removed at the end."""
+    from filelock import FileLock, Timeout  # imported on use, as elsewhere in l5kit
 
     work = out / WORK_FOLDER
     work.mkdir(exist_ok=True)
@@ -146,8 +146,8 @@ def _work_folder(out: Path) -> Iterator[Path]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise DownloadError(f"another process downloads to {str(out)!r} now; wait for it") from None
-    except (OSError, NotImplementedError):  # some file systems know no locks
+        raise DownloadError(f"another process is downloading to {str(out)!r}; wait for it") from None
+    except (OSError, NotImplementedError):  # some file systems do not support locks
         pass
     try:
         yield work
@@ -161,7 +161,7 @@ def _work_folder(out: Path) -> Iterator[Path]:
 
 @dataclass
 class _Download:
-    """A call of :func:`download_dataset`, and what it has done so far."""
+    """A call of :func:`download_dataset`, and its results so far."""
 
     out: Path
     work: Path
@@ -176,8 +176,8 @@ class _Download:
     present: list[PurePosixPath] = field(default_factory=list)
 
     def take(self, address: Address) -> None:
-        """Download what is at an address, and give it its place."""
-        # what an earlier call has finished is not asked for again, unless something else is there now
+        """Download the files at an address, and move them to their paths."""
+        # skip what an earlier call has finished, unless the source has changed
         tree = None if address.is_web else list_tree(address, self.retries)
         version = (address.expected.sha256 or "") if tree is None else tree.identity
         known = None if self.overwrite else recall_paths(address, self.out, version)
@@ -186,7 +186,7 @@ class _Download:
             self.present += known
             return
 
-        # each address has a folder for what is on its way; what has changed there starts anew
+        # each address has its own work folder; if the source has changed, it starts over
         own = self.work / f"{address.identity[:12]}-{'file' if tree is None else tree.identity[:12]}"
         for older in self.work.glob(f"{address.identity[:12]}-*"):
             if older != own:
@@ -202,12 +202,12 @@ class _Download:
         shutil.rmtree(own)
 
     def _take_file(self, address: Address, tree: ListedTree | None, own: Path) -> FoundParts:
-        """Fetch one file; return the folder with what it holds."""
+        """Fetch one file; return the folder with its content."""
         file = address.local_path
         if file is None:
             file = own / address.file_name
             with self.stage(f"Downloading {file.name}") as progress:
-                # a whole file is left by a call that was stopped while it unpacked
+                # a call that was stopped while unpacking leaves a complete file
                 if not (file.exists() and has_digest(file, address.expected)):
                     file.unlink(missing_ok=True)
                     fetch_file(
@@ -220,14 +220,14 @@ class _Download:
                     )
         else:
             require_digest(file, address.expected, called=address.name)
-        with _gone_if_refused(file if own in file.parents else None):
+        with _removed_if_useless(file if own in file.parents else None):
             if not file.name.endswith(_ZIPPED) and archive_kind(file, called=address.name) is not None:
                 return self._unpack(file, own / "unpacked", address.name)
-            # a single file that is no part of a dataset may be the page on which one should log in
+            # a single file that is not part of a dataset may be the login page of a server
             if file.name not in SINGLE_FILES and not file.name.endswith(_ZIPPED):
                 with file.open("rb") as opened:
                     is_page = opened.read(512).lstrip().lower().startswith((b"<!doctype", b"<html"))
-                kind = "a web page, on which one may have to log in" if is_page else "neither"
+                kind = "a web page, which may require a login" if is_page else "neither"
                 raise DownloadError(
                     f"{address.name} must be an archive (tar, zip) or a file of a dataset, and is {kind}"
                 )
@@ -237,20 +237,20 @@ class _Download:
         return FoundParts(folder, _title_of(file))
 
     def _unpack(self, archive: Path, folder: Path, called: str) -> FoundParts:
-        shutil.rmtree(folder, ignore_errors=True)  # of a call that was stopped
+        shutil.rmtree(folder, ignore_errors=True)  # left by a call that was stopped
         folder.mkdir()
         with self.stage(f"Unpacking {archive.name}") as progress:
             unpack(archive, folder, called=called, limits=self.limits, progress=progress)
         return FoundParts(folder, _title_of(archive))
 
     def _take_tree(self, address: Address, tree: ListedTree, own: Path) -> list[FoundParts]:
-        """Copy a folder or bucket; return the folder with it, and those with what archives at its top hold."""
+        """Copy a folder or bucket; return the folder with it, and those with the content of archives at its top."""
         files = own / "files"
         files.mkdir(exist_ok=True)
         with self.stage(f"Copying {address.file_name}") as progress:
             copy_tree(tree, files, address=address, retries=self.retries, workers=self.workers, progress=progress)
 
-        # archives are told by their names here, and zipped zarrs stay as they are: l5kit reads them so
+        # recognize archives by name; zipped zarrs stay as they are, as l5kit reads them directly
         archives = [
             file
             for file in sorted(files.iterdir())
@@ -258,16 +258,16 @@ class _Download:
         ]
         unpacked = []
         for number, archive in enumerate(archives):
-            with _gone_if_refused(archive):
+            with _removed_if_useless(archive):
                 unpacked.append(self._unpack(archive, own / f"unpacked-{number}", archive.name))
         return [FoundParts(files, address.file_name, without=frozenset(archives)), *unpacked]
 
     def _move_in(self, parts: list[PlacedPart]) -> None:
-        """Check parts, and move them to their places; none of them if one is not right or may not go there."""
+        """Check parts and move them to their paths; move none if one is wrong or has a conflict."""
         for part in parts:
             clear_leftovers(self.out / part.path)
 
-        # all that may stop the move is looked at before the first part moves
+        # check everything that may stop the move before the first part is moved
         same = []
         for part in parts:
             target = self.out / part.path
@@ -276,18 +276,18 @@ class _Download:
             if _are_same(part.source, target):
                 same.append(part)
             elif self.overwrite:
-                # a folder stays that has files which did not come, but for stored masks; a single file has none
+                # refuse to replace a folder with files that were not downloaded, except stored masks
                 came = set(files_in(part.source))
                 others = (path for path in DATASET.foreign_in(target) if path not in came)
                 if (other := next(others, None)) is not None:
                     raise FileExistsError(
-                        f"{target} holds {other!r}, which did not come, so it is not replaced; move that away, or name "
-                        "another folder; what came is kept for that"
+                        f"{target} holds {other!r}, which was not downloaded, so it is not replaced; move it away, or "
+                        "name another folder; the downloaded files are kept for that"
                     )
             else:
                 raise FileExistsError(
-                    f"{target} is there and differs from what came; --overwrite replaces it, and another folder takes "
-                    "both; what came is kept for that"
+                    f"{target} exists and differs from the downloaded files; --overwrite replaces it, or name another "
+                    "folder to keep both; the downloaded files are kept for that"
                 )
         self._check(parts)
 
@@ -296,7 +296,7 @@ class _Download:
             target, source = self.out / part.path, part.source
             target.parent.mkdir(parents=True, exist_ok=True)
             with scratch_beside(target) as scratch:
-                # behind a link the target may lie on another disk, to which nothing can be renamed: a copy can
+                # the target of a link may be on another disk: copy there, as renaming works only on one disk
                 if _device(scratch) != _device(source):
                     copy = scratch / "copied"
                     copy.mkdir()
@@ -313,8 +313,8 @@ class _Download:
 
 
 @contextmanager
-def _gone_if_refused(file: Path | None) -> Iterator[None]:
-    """Remove a file that turns out to be no use, so that the next call does not find it; not for lack of room."""
+def _removed_if_useless(file: Path | None) -> Iterator[None]:
+    """Remove a file that turns out to be useless, so that the next call does not reuse it; not if the disk is full."""
     try:
         yield
     except NoRoomError:
@@ -326,7 +326,7 @@ def _gone_if_refused(file: Path | None) -> Iterator[None]:
 
 
 def _title_of(file: Path) -> str:
-    """Return the name of a file without the endings of archives."""
+    """Return the name of a file without archive suffixes."""
     name = file.name
     while (shorter := name.removesuffix(Path(name).suffix)) and Path(name).suffix in _ARCHIVE_SUFFIXES:
         name = shorter
@@ -343,7 +343,7 @@ def _are_same(first: Path, second: Path) -> bool:
         return filecmp.cmp(first, second, shallow=False)
     if not (first.is_dir() and second.is_dir()):
         return False
-    # folders are the same where they have the same names, and the same bytes under each
+    # folders are the same if they have the same names, with the same bytes in each file
     names = {path.relative_to(first) for path in first.rglob("*")}
     if names != {path.relative_to(second) for path in second.rglob("*")}:
         return False

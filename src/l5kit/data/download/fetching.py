@@ -1,6 +1,6 @@
-"""Download of one file, which goes on where it was stopped and asks again when a connection breaks.
+"""Download of one file that can be resumed, and that is retried when a connection breaks.
 
-Whoever has the file is a :class:`FileSource`, which answers with a :class:`Reply`.
+A file is provided by a :class:`FileSource`, which answers with a :class:`Reply`.
 """
 
 import hashlib
@@ -16,38 +16,38 @@ from l5kit.data.download.part_file import PartFile
 from l5kit.errors import DownloadError, InvalidArgumentError
 
 _OVERLAP_BYTES = 1 << 16
-"""Bytes that are asked for again when a download goes on: they show whether the file is still the same."""
+"""Bytes that are requested again when a download is resumed, to check that the file is still the same."""
 
 _SPARE_BYTES = 1 << 24
-"""Bytes of a disk that are left free."""
+"""Bytes of a disk that are kept free."""
 
 
 class NoRoomError(DownloadError):
-    """A disk has no room; what has come is kept."""
+    """A disk is full; received bytes are kept."""
 
 
 class InterruptedReplyError(DownloadError):
-    """A reply did not come or ended early; asking again may help.
+    """A reply did not come or ended early; a retry may help.
 
     Attributes:
-        wait_s: Seconds that the other side asked to wait; None if it did not say.
+        wait_s: Seconds that the server asked to wait; None if it did not say.
     """
 
     wait_s: float | None = None
 
 
 class WrongReplyError(DownloadError):
-    """A reply contradicts itself or earlier ones, so that nothing of the file is to be trusted."""
+    """A reply contradicts itself or earlier ones, so that received bytes cannot be trusted."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The bytes of a file from some place on.
+    """The bytes of a file from an offset on.
 
     Attributes:
-        start: Place of the first byte in the file.
-        size: Bytes of the whole file; None if the other side does not say.
-        validator: Text that changes when the file does; None if there is none to rely on.
+        start: Offset of the first byte in the file.
+        size: Size of the complete file in bytes; None if the source does not say.
+        validator: Text that changes when the file does; None if there is no reliable one.
         blocks: The bytes, in order. Iterating raises :class:`InterruptedReplyError` or :class:`WrongReplyError`.
     """
 
@@ -58,29 +58,29 @@ class Reply:
 
 
 class FileSource(Protocol):
-    """One file somewhere else."""
+    """A remote file."""
 
     @property
     def name(self) -> str:
-        """Where it is, without secrets, for messages."""
+        """Its location without secrets, for messages."""
 
     def open_from(self, start: int, validator: str | None) -> AbstractContextManager[Reply]:
-        """Ask for the bytes from ``start`` on, if the file is still that of the validator; else from 0 on.
+        """Request the bytes from ``start`` on if the file still matches the validator; otherwise from 0 on.
 
         Raises:
-            InterruptedReplyError: Nothing came; asking again may help.
-            WrongReplyError: The reply is not what was asked for.
-            DownloadError: Asking again does not help.
+            InterruptedReplyError: Nothing came; a retry may help.
+            WrongReplyError: The reply does not match the request.
+            DownloadError: A retry does not help.
         """
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of a file before it comes; None for what is not.
+    """Known facts about a file before its download; None for unknown ones.
 
     Attributes:
-        size: Bytes.
-        sha256: Digest, hexadecimal in small letters.
+        size: Size in bytes.
+        sha256: Digest in lower-case hexadecimal.
     """
 
     size: int | None = None
@@ -89,13 +89,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Retries:
-    """How often and when a broken download is tried again: after 1, 2, 4, ... seconds, the same for everybody.
+    """Number and delays of retries of a broken download: after 1, 2, 4, ... seconds, without jitter.
 
     Attributes:
-        max_tries: Tries in a row that bring nothing new, after which a download is given up.
-        first_wait_s: Seconds before the second try; before each further one it is twice as long.
-        longest_wait_s: Most seconds between two tries; a server that asks for more is left alone.
-        sleep: What waits.
+        max_tries: Consecutive tries without new bytes after which a download is given up.
+        first_wait_s: Seconds before the second try; the delay doubles each time.
+        longest_wait_s: Most seconds between two tries; a download is given up if the server asks for more.
+        sleep: Function that waits.
     """
 
     max_tries: int = 6
@@ -104,10 +104,10 @@ class Retries:
     sleep: Callable[[float], object] = time.sleep
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense.
+        """Refuse invalid numbers.
 
         Raises:
-            InvalidArgumentError: There is no try, or a time is negative.
+            InvalidArgumentError: There are no tries, or a time is negative.
         """
         if self.max_tries < 1 or not 0 <= self.first_wait_s <= self.longest_wait_s:
             raise InvalidArgumentError(
@@ -116,16 +116,16 @@ class Retries:
             )
 
     def wait(self, num_failed: int, error: DownloadError) -> None:
-        """Wait after so many failed tries in a row, and longer if the other side asked for it.
+        """Wait after a number of consecutive failed tries, longer if the server asked for it.
 
         Raises:
-            DownloadError: It was the last try, or the other side asks for more than the longest wait.
+            DownloadError: It was the last try, or the server asks for more than the longest wait.
         """
         requested_s = getattr(error, "wait_s", None) or 0.0
         if num_failed >= self.max_tries:
             raise DownloadError(f"{error}; given up after {num_failed} tries") from error
         if requested_s > self.longest_wait_s:
-            raise DownloadError(f"{error}, and asks to wait {requested_s:.0f} s; go on then") from error
+            raise DownloadError(f"{error}, and asks to wait {requested_s:.0f} s; try again then") from error
         self.sleep(max(requested_s, min(self.first_wait_s * 2 ** (num_failed - 1), self.longest_wait_s)))
 
 
@@ -138,21 +138,21 @@ def fetch_file(
     retries: Retries = Retries(),
     advance: Callable[[int, int | None], None] | None = None,
 ) -> None:
-    """Download a file to a place where there is none yet; what has come before an error stays beside it.
+    """Download a file to a path that does not exist yet; after an error the received part stays next to it.
 
-    Bytes of several replies are put together only if the file was the same each time: as the validator says or, where
-    there is none, as the digest says at the end. The last bytes that are there are asked for again and compared.
+    Bytes of several replies are combined only if the file was the same each time, according to the validator or,
+    without one, to the final digest. The last received bytes are requested again and compared.
 
     Args:
-        source: Who has the file.
-        target: Place of the whole file, in a folder that exists.
-        identity: What is downloaded: a part of something else that an earlier call has left is not used.
-        expected: What is known of it.
-        retries: How often is tried again.
-        advance: Called with the bytes that are here, and of the whole where known; what it raises ends the download.
+        source: The remote file.
+        target: Path of the complete file, in a folder that exists.
+        identity: Identifies the download: a part of something else left by an earlier call is not used.
+        expected: Known facts about the file.
+        retries: Number and delays of retries.
+        advance: Called with the received bytes and the total if known; an error raised by it ends the download.
 
     Raises:
-        DownloadError: It cannot be had, is not what is expected, or finds no room on the disk.
+        DownloadError: The file is not available, is not as expected, or does not fit on the disk.
     """
     part = PartFile(target, identity)
     try:
@@ -164,7 +164,7 @@ def fetch_file(
 
 @dataclass
 class _FileFetch:
-    """One download: the part that is here, and who has the rest."""
+    """One download: the received part, and the source of the rest."""
 
     source: FileSource
     part: PartFile
@@ -173,18 +173,18 @@ class _FileFetch:
     folder: Path
 
     def run(self, retries: Retries) -> None:
-        """Ask until the file is whole and right."""
+        """Send requests until the file is complete and correct."""
         most_bytes, num_failed = self.part.num_bytes, 0
         while True:
             try:
-                # an earlier call may have left all bytes, which are only compared with their digest then
-                if self.part.size is None or self.part.num_bytes != self.part.size or not self._may_go_on():
+                # an earlier call may have left a complete file, of which only the digest is checked
+                if self.part.size is None or self.part.num_bytes != self.part.size or not self._can_resume():
                     self._take_reply()
                 self.part.flush()
                 try:
                     require_digest(self.part.path, self.expected, called=self.source.name)
                 except DownloadError as error:
-                    # what was put together from several replies gets another chance
+                    # a file combined from several replies gets another try
                     was_put_together = self.part.num_replies > 1
                     self.part.start(None, None)
                     if was_put_together:
@@ -192,29 +192,29 @@ class _FileFetch:
                     raise
                 return
             except (InterruptedReplyError, WrongReplyError) as error:
-                # a try that brought something new is the first of a new row of tries
+                # a try with new bytes restarts the count
                 num_failed = 1 if self.part.num_bytes > most_bytes else num_failed + 1
                 most_bytes = max(most_bytes, self.part.num_bytes)
                 if isinstance(error, WrongReplyError):
                     self.part.start(None, None)
                 retries.wait(num_failed, error)
 
-    def _may_go_on(self) -> bool:
-        """Return whether bytes of another reply may follow those that are here."""
+    def _can_resume(self) -> bool:
+        """Return whether bytes of another reply may be appended."""
         return self.part.num_bytes > 0 and (self.part.validator is not None or self.expected.sha256 is not None)
 
     def _take_reply(self) -> None:
-        """Ask once, and take what comes."""
-        overlap = min(self.part.num_bytes, _OVERLAP_BYTES) if self._may_go_on() else 0
+        """Send one request, and store its reply."""
+        overlap = min(self.part.num_bytes, _OVERLAP_BYTES) if self._can_resume() else 0
         start, name = self.part.num_bytes - overlap if overlap else 0, self.source.name
         with self.source.open_from(start, self.part.validator) as reply:
             self._begin(reply, start)
-            seen = self.part.tail(overlap) if reply.start else b""  # from 0 on, everything was thrown away
+            seen = self.part.tail(overlap) if reply.start else b""  # a reply from 0 has discarded everything
             for block in reply.blocks:
-                # the overlap comes first, maybe over several blocks, and is compared and left out
+                # the overlap comes first, possibly in several blocks; it is compared and dropped
                 again, new = block[: len(seen)], block[len(seen) :]
                 if not seen.startswith(again):
-                    raise WrongReplyError(f"{name}: the bytes of a part are not those that came before")
+                    raise WrongReplyError(f"{name}: the bytes of a part differ from those received before")
                 seen = seen[len(again) :]
                 if self.part.size is not None and self.part.num_bytes + len(new) > self.part.size:
                     raise WrongReplyError(f"{name}: got more than the expected {self.part.size} bytes")
@@ -227,18 +227,20 @@ class _FileFetch:
                 if self.advance is not None:
                     self.advance(self.part.num_bytes, self.part.size)
         if self.part.size is not None and self.part.num_bytes < self.part.size:
-            raise InterruptedReplyError(f"{name}: {self.part.num_bytes} of {self.part.size} bytes came, then no more")
+            raise InterruptedReplyError(
+                f"{name}: {self.part.num_bytes} of {self.part.size} bytes came before the reply ended"
+            )
 
     def _begin(self, reply: Reply, wanted: int) -> None:
-        """Compare what a reply says of the file with what is known, and make room for it."""
+        """Check the facts in a reply against known ones, and the free space on the disk."""
         size = self.expected.size
         if size is not None and reply.size is not None and reply.size != size:
             raise DownloadError(
-                f"{self.source.name} has {reply.size:,} bytes, and must have {size:,}: it is another file, or the size "
-                "that was given is wrong"
+                f"{self.source.name} has {reply.size:,} bytes, but must have {size:,}: it is another file, or the "
+                "given size is wrong"
             )
 
-        # from its first byte on a reply starts the file anew; behind it, all that it says must be as before
+        # a reply from byte 0 restarts the file; otherwise its facts must match those of earlier replies
         if reply.start not in (0, wanted):
             raise WrongReplyError(f"{self.source.name}: asked for bytes from {wanted}, got those from {reply.start}")
         if reply.start == 0:
@@ -247,7 +249,7 @@ class _FileFetch:
             self.part.size = reply.size
         elif reply.size not in (None, self.part.size):
             raise WrongReplyError(
-                f"{self.source.name}: the declared size was {self.part.size} bytes, and is now {reply.size}"
+                f"{self.source.name}: the declared size was {self.part.size} bytes, but is now {reply.size}"
             )
         elif self.part.validator is not None and reply.validator not in (None, self.part.validator):
             raise WrongReplyError(f"{self.source.name} has changed while it was downloaded")
@@ -257,21 +259,21 @@ class _FileFetch:
 
 
 def require_digest(file: Path, expected: Expected, *, called: str) -> None:
-    """Compare a file with what is known of it.
+    """Compare a file with the expected facts.
 
     Raises:
-        DownloadError: It is another one.
+        DownloadError: It differs.
     """
     if not has_digest(file, expected):
         wanted = f"{expected.size} bytes" if expected.sha256 is None else f"the SHA-256 digest {expected.sha256}"
         raise DownloadError(
-            f"{called} must have {wanted}, and has not (it has {file.stat().st_size} bytes with the digest "
-            f"{file_digest(file)}): it is another file, or damaged at its source"
+            f"{called} must have {wanted}, but has {file.stat().st_size} bytes with the digest {file_digest(file)}: it "
+            "is another file, or damaged at its source"
         )
 
 
 def has_digest(file: Path, expected: Expected) -> bool:
-    """Return whether a file is as expected; any is where nothing is known."""
+    """Return whether a file is as expected; unknown facts match any file."""
     if expected.size not in (None, file.stat().st_size):
         return False
     return expected.sha256 is None or file_digest(file) == expected.sha256
@@ -284,16 +286,16 @@ def file_digest(path: Path) -> str:
 
 
 def require_space(folder: Path, num_bytes: int, *, called: str) -> None:
-    """Find out before anything is written whether a disk has room for it.
+    """Check that a disk has enough free space before anything is written.
 
     Raises:
         NoRoomError: It has not.
     """
     free = None
-    with suppress(OSError):  # some file systems do not tell
+    with suppress(OSError):  # unknown on some file systems
         free = shutil.disk_usage(folder).free
     if free is not None and num_bytes + _SPARE_BYTES > free:
         raise NoRoomError(
-            f"{called} needs {num_bytes / 1e9:,.3f} GB, and the disk of {str(folder)!r} has {free / 1e9:,.3f} GB free; "
+            f"{called} needs {num_bytes / 1e9:,.3f} GB, but the disk of {str(folder)!r} has {free / 1e9:,.3f} GB free; "
             "make room, or choose another folder"
         )

@@ -1,4 +1,4 @@
-"""Memory of finished downloads, in the user's cache folder: what is there already is not downloaded again."""
+"""Registry of finished downloads in the user's cache folder, so that they are not repeated."""
 
 import json
 import os
@@ -14,12 +14,12 @@ _MASKS = "agents_mask"
 
 
 def recall_paths(address: Address, folder: Path, version: str) -> list[PurePosixPath] | None:
-    """Return the places to which an address was downloaded before, if all is there and not written to; else None.
+    """Return the paths of an earlier download of an address if all files are unmodified; else None.
 
     Args:
         address: The address.
         folder: The data folder.
-        version: What is known of the files there now, such as their digest; another one, another download.
+        version: Current version of the source, such as its digest; after a change, the download is repeated.
     """
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         facts = json.loads(_file_of(address, folder).read_text("utf-8"))
@@ -32,7 +32,7 @@ def recall_paths(address: Address, folder: Path, version: str) -> list[PurePosix
 
 
 def remember_paths(address: Address, folder: Path, version: str, parts: list[PlacedPart]) -> None:
-    """Write down where the parts of an address are; nothing happens where the cache folder cannot be written to."""
+    """Record the paths of the parts of an address; do nothing if the cache folder is not writable."""
     states = {str(part.path): _state_of(folder / part.path) for part in parts}
     facts = {"address": address.name, "folder": os.path.realpath(folder), "version": version, "places": states}
     with suppress(OSError), placed_when_complete(_file_of(address, folder)) as file:
@@ -45,7 +45,7 @@ def _file_of(address: Address, folder: Path) -> Path:
 
 
 def _state_of(root: Path) -> list[int]:
-    """Return number, bytes and newest time (ns) of the files at a place, without agents masks stored since."""
+    """Return number, bytes and newest time (ns) of the files below a path, without agents masks stored since."""
     files = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
     stats = [path.stat() for path in files if path == root or path.relative_to(root).parts[0] != _MASKS]
     return [len(stats), sum(stat.st_size for stat in stats), max((stat.st_mtime_ns for stat in stats), default=0)]

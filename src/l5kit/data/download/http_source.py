@@ -1,4 +1,4 @@
-"""Files of web servers, asked for in parts (RFC 9110, sections 13.1.5, 14 and 15.3.7), with the standard library."""
+"""Files of web servers, with range requests (RFC 9110, sections 13.1.5, 14 and 15.3.7), by the standard library."""
 
 import base64
 import email.utils
@@ -25,10 +25,10 @@ _SENT_AS_IT_IS = "!#$%&'()*+,/:;=?@[]~"
 _GZIP, _GZIPPED = ("gzip", "x-gzip"), (".gz", ".tgz")
 _CHANGED = frozenset({412, 416})
 _ADVICE = {
-    401: "the server wants to know who asks: get an address that is yours",
-    403: "addresses that are made for one person end after a time: get a new one, and the download goes on",
-    404: "check the address for spelling",
-    410: "it is gone for good: get a new address",
+    401: "the server requires a login: get a personal address",
+    403: "personal addresses expire: get a new one, and the download is resumed",
+    404: "check the spelling of the address",
+    410: "the file was removed: get a new address",
 }
 
 
@@ -52,7 +52,7 @@ class HttpSource:
 
     @contextmanager
     def open_from(self, start: int, validator: str | None) -> Iterator[Reply]:
-        """Ask for the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
+        """Request the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
         opener = urllib.request.build_opener(_Redirects)
         try:
             response = opener.open(self._request(start, validator), timeout=self.timeout_s)
@@ -60,21 +60,21 @@ class HttpSource:
             with error:
                 raise self._refused(error) from error
         except (http.client.InvalidURL, ValueError) as error:
-            raise DownloadError(f"{self.name} is no address of a web server: {error}") from error
+            raise DownloadError(f"{self.name} is not an address of a web server: {error}") from error
         except (OSError, http.client.HTTPException) as error:
-            # urllib wraps what happened, also the errors of our own redirects; only a wrong certificate stays wrong
+            # urllib wraps the cause, including errors of our redirect handler; only a bad certificate is not retried
             reason = getattr(error, "reason", None) or error
             if isinstance(reason, DownloadError):
                 raise reason from error
             problem = f"{self.name}: no connection ({_text_of(reason)})"
             if isinstance(reason, ssl.SSLCertVerificationError):
-                raise DownloadError(f"{problem}; the server cannot prove who it is") from error
+                raise DownloadError(f"{problem}; the certificate of the server is not valid") from error
             raise InterruptedReplyError(problem) from error
         with response:
             yield self._reply(response, start)
 
     def _request(self, start: int, validator: str | None) -> urllib.request.Request:
-        # a user and password go into a header that redirects do not carry on, and never into the address
+        # send user and password in a header that is dropped by redirects, never in the address
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         path, query = quote(parts.path, safe=_SENT_AS_IT_IS), quote(parts.query, safe=_SENT_AS_IT_IS)
@@ -85,7 +85,7 @@ class HttpSource:
             secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(secret.encode()).decode()}")
 
-        # If-Range: whoever has another file by now sends all of it
+        # If-Range: the server sends the whole file if it has changed
         if start:
             request.add_header("Range", f"bytes={start}-")
             if validator is not None:
@@ -95,33 +95,35 @@ class HttpSource:
     def _reply(self, response: http.client.HTTPResponse, start: int) -> Reply:
         headers = response.headers
         encoding = (headers.get("Content-Encoding") or "identity").strip().lower()
-        is_the_file = encoding in _GZIP and self.name.lower().endswith(_GZIPPED)  # which some servers tell this way
+        is_the_file = encoding in _GZIP and self.name.lower().endswith(_GZIPPED)  # some servers declare it this way
         if encoding != "identity" and not is_the_file:
-            raise WrongReplyError(f"{self.name}: the server sends the file encoded as {encoding!r}, not as it is")
-        # servers may leave the length out, or send what is no number
+            raise WrongReplyError(f"{self.name}: the file is encoded as {encoding!r}, but was requested unencoded")
+        # servers may omit the length, or send something that is not a number
         text = headers.get("Content-Length")
         length = int(text) if text is not None and text.strip().isdecimal() else None
-        if response.status == http.client.OK:  # the whole file, also where a part was asked for
+        if response.status == http.client.OK:  # the whole file, even if a part was requested
             return Reply(0, length, _validator(headers), self._blocks(response, length))
         if response.status != http.client.PARTIAL_CONTENT or not start:
             raise WrongReplyError(f"{self.name}: the server answers with status {response.status}")
 
-        # a part says which it is ("bytes 5-9/20"), and all that it says has to fit the question and itself
+        # a part declares its range ("bytes 5-9/20"), which must match the request and be consistent
         content_range = headers.get("Content-Range") or ""
         match = _CONTENT_RANGE.fullmatch(content_range.strip())
         if match is None:
-            raise WrongReplyError(f"{self.name}: the server sends a part, but not which ({content_range!r:.80})")
+            raise WrongReplyError(f"{self.name}: the server sends a part without a valid range ({content_range!r:.80})")
         first, last = int(match[1]), int(match[2])
         size = None if match[3] == "*" else int(match[3])
         if first != start or last < first or (size is not None and last >= size):
-            raise WrongReplyError(f"{self.name}: asked for bytes from {start} on, the server sends {content_range!r}")
+            raise WrongReplyError(
+                f"{self.name}: requested bytes from {start} on, but the server sends {content_range!r}"
+            )
         if length is not None and length != last - first + 1:
-            raise WrongReplyError(f"{self.name}: the server says that {content_range!r} are {length} bytes")
+            raise WrongReplyError(f"{self.name}: the server declares {length} bytes for {content_range!r}")
         return Reply(first, size, _validator(headers), self._blocks(response, last - first + 1))
 
     def _blocks(self, response: http.client.HTTPResponse, length: int | None) -> Iterator[bytes]:
-        """Give the bytes of a reply; what is not as long as the server said is an error."""
-        # Python's own reading stops at the length that was told, and so hides what comes behind it.
+        """Yield the bytes of a reply; a deviation from the declared length is an error."""
+        # http.client stops reading at the declared length, which hides excess bytes
         body: _Body = response if getattr(response, "chunked", False) else response.fp
         num_bytes = 0
         while length is None or num_bytes < length:
@@ -138,19 +140,19 @@ class HttpSource:
             else:
                 return
 
-        # one more byte would show that the length was wrong
+        # an additional byte shows that the length was wrong
         behind = b""
-        with suppress(OSError, http.client.HTTPException):  # all bytes are here: how the connection ends is no matter
+        with suppress(OSError, http.client.HTTPException):  # complete: errors at the end of the connection are ignored
             behind = body.read1(1)
         if behind:
             raise WrongReplyError(f"{self.name}: the server sends more than the {length} bytes that it declared")
 
     def _refused(self, error: urllib.error.HTTPError) -> DownloadError:
-        """Return what becomes of a status that is no success."""
+        """Return the error for an unsuccessful status."""
         problem = f"{self.name}: the server answers {error.code} {error.reason or ''}".rstrip()
         if error.code in PASSING_STATUS:
             interrupted = InterruptedReplyError(problem)
-            # it may say how long to wait, in seconds or by a date
+            # the server may say how long to wait, in seconds or as a date
             wait = error.headers.get("Retry-After")
             if wait is not None and wait.strip().isdecimal():
                 interrupted.wait_s = float(wait)
@@ -159,12 +161,12 @@ class HttpSource:
                     interrupted.wait_s = max(0.0, _timestamp(wait) - time.time())
             return interrupted
         if error.code in _CHANGED:
-            return WrongReplyError(f"{problem}, as if the file had become shorter")
+            return WrongReplyError(f"{problem}, as if the file had shrunk")
         return DownloadError(f"{problem}; {_ADVICE.get(error.code, 'check the address')}")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Goes where a server sends one, but never from an encrypted connection to an open one."""
+    """Follows redirects, but never from an encrypted to an unencrypted connection."""
 
     def redirect_request(
         self,
@@ -175,15 +177,15 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        """Return the next request."""
+        """Return the request for the redirect."""
         old, new = urlsplit(req.full_url).scheme, urlsplit(newurl).scheme
         if new not in ("http", "https") or (old == "https" and new == "http"):
-            raise DownloadError(f"the server of {req.host} sends one from {old} to {new}; get another address")
+            raise DownloadError(f"the server of {req.host} redirects from {old} to {new}; get another address")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _validator(headers: Message) -> str | None:
-    """Return what a request for another part may lean on (RFC 9110, 13.1.5): no weak tag, no date that is too new."""
+    """Return a validator for range requests (RFC 9110, 13.1.5): no weak tag, and no date that is too recent."""
     tag = (headers.get("ETag") or "").strip()
     if tag.startswith('"'):
         return tag

@@ -1,4 +1,4 @@
-"""Check of what was downloaded against a manifest, before it gets its place."""
+"""Check of downloaded files against a manifest, before they are moved to their final paths."""
 
 from pathlib import Path, PurePosixPath
 
@@ -13,14 +13,14 @@ _MAX_NAMED = 5
 
 
 class ManifestCheck:
-    """The files of a manifest, and which of them have been found right.
+    """The files of a manifest, and which of them were verified.
 
     Args:
-        manifest: Of a whole data folder, or of one zarr, wherever that is placed.
+        manifest: Manifest of a whole data folder, or of a single zarr at any path.
         folder: The data folder.
 
     Attributes:
-        extra: Files that came and are not in the manifest, relative to the data folder.
+        extra: Downloaded files that are not in the manifest, relative to the data folder.
     """
 
     def __init__(self, manifest: Manifest, folder: Path) -> None:
@@ -35,18 +35,18 @@ class ManifestCheck:
         """Compare a part with the manifest.
 
         Raises:
-            DownloadError: Files of it differ, or the manifest is of one zarr and this is another one.
+            DownloadError: Files of it differ, or the manifest is of a single zarr and this is a second one.
         """
         if self._is_of_zarr and not part.is_dataset:
             return
         base = self._base if self._base is not None else part.path
         if self._is_of_zarr and base != part.path:
             raise DownloadError(
-                f"the manifest is of one zarr, and {base} and {part.path} came; download them one after the other, or "
-                "give a manifest of the whole data folder"
+                f"the manifest is of one zarr, but {base} and {part.path} were downloaded; download them one after the "
+                "other, or give a manifest of the whole data folder"
             )
         self._base = base
-        # the files of the part by their paths in the manifest, which begin below a zarr where it is of that alone
+        # files of the part by their manifest paths, which are relative to the zarr if the manifest is of a single zarr
         is_base = base == part.path
         if part.source.is_file() and not (part.is_dataset and is_base):
             digests = {part.path: _digest_at(part.source, part.path)}
@@ -66,7 +66,7 @@ class ManifestCheck:
         return wanted is not None and (wanted.size, wanted.sha256) != (file.size, file.sha256)
 
     def finish(self) -> None:
-        """Compare what this call has not downloaded: files that were in the data folder before.
+        """Compare files of the manifest that this call has not downloaded and that existed before.
 
         Raises:
             DownloadError: Files are missing, or differ.
@@ -76,7 +76,7 @@ class ManifestCheck:
         }
         missing = sorted(str(path) for path, file in left.items() if not file.is_file())
         if missing:
-            raise DownloadError(f"{self._folder} lacks files of the manifest: {_named(missing)}; download them too")
+            raise DownloadError(f"{self._folder} lacks files of the manifest: {_named(missing)}; download them as well")
         different = sorted(str(path) for path, file in left.items() if self._is_other(path, _digest_at(file, path)))
         if different:
             raise DownloadError(f"{self._folder} is not what the manifest says: {_named(different)} differ")

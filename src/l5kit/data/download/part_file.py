@@ -1,4 +1,4 @@
-"""Part of a file that is being downloaded, and the journal beside it by which the next call goes on."""
+"""Partially downloaded file, with a journal next to it from which the next call resumes."""
 
 import json
 import os
@@ -12,20 +12,20 @@ _CHECKPOINT_BYTES = 1 << 25
 
 
 class PartFile:
-    """What has come of a file so far: ``NAME.part``, and ``NAME.part.json`` with what is known of the whole.
+    """The received bytes of a file: ``NAME.part``, and ``NAME.part.json`` with facts about the complete file.
 
-    The journal counts the bytes that are safe on the disk. What lies behind them, as after a power failure, is cut
-    off when the file is opened again.
+    The journal counts the bytes that are synced to disk. Bytes after them, as after a power failure, are cut off when
+    the file is opened again.
 
     Args:
-        target: Where the whole file will be; its folder exists.
-        identity: What is downloaded; a part of something else is thrown away.
+        target: Path of the complete file; its folder exists.
+        identity: Identifies the download; a part of something else is discarded.
 
     Attributes:
-        num_bytes: Bytes that are there.
-        size: Bytes of the whole; None if nobody has said.
+        num_bytes: Bytes received.
+        size: Size of the complete file in bytes; None if unknown.
         validator: Text that changes when the file does; None if there is none.
-        num_replies: From how many replies the bytes come, in this call; those of earlier calls count as two.
+        num_replies: Number of replies in this call that the bytes come from; those of earlier calls count as two.
     """
 
     def __init__(self, target: Path, identity: str) -> None:
@@ -36,7 +36,7 @@ class PartFile:
         self.size: int | None = None
         self.validator: str | None = None
 
-        # what an earlier call has left, unless the journal is damaged or of something else, or bytes have gone
+        # resume an earlier call, unless the journal is damaged or of something else, or bytes are missing
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             journal = json.loads(self._journal.read_text("utf-8"))
             num_bytes, size, validator = journal["num_bytes"], journal["size"], journal["validator"]
@@ -52,7 +52,7 @@ class PartFile:
         self._num_safe = self.num_bytes
 
     def start(self, size: int | None, validator: str | None) -> None:
-        """Throw away what is there, and begin a file of which this is known."""
+        """Discard the received bytes, and start a file with these facts."""
         self.num_bytes, self.size, self.validator, self.num_replies = 0, size, validator, 0
         self._file.seek(0)
         self._file.truncate(0)
@@ -73,7 +73,7 @@ class PartFile:
         return content
 
     def checkpoint(self) -> None:
-        """Bring all bytes to the disk, and write down that they are there."""
+        """Sync all bytes to disk, and record their number in the journal."""
         self._file.flush()
         os.fsync(self._file.fileno())
         facts = {
@@ -88,16 +88,16 @@ class PartFile:
         self._num_safe = self.num_bytes
 
     def close(self) -> None:
-        """Keep what is there for the next call."""
+        """Keep the received bytes for the next call."""
         if self._file.closed:
             return
-        with suppress(OSError):  # a full disk: what the last checkpoint has stays
+        with suppress(OSError):  # disk full: the last checkpoint stays
             self.checkpoint()
         with suppress(OSError):
             self._file.close()
 
     def finish(self) -> None:
-        """Give the whole file its name."""
+        """Rename the complete file to its final name."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -107,9 +107,9 @@ class PartFile:
 
     @property
     def path(self) -> Path:
-        """Where the bytes are; :meth:`flush` first."""
+        """Path of the bytes; call :meth:`flush` before reading."""
         return self._path
 
     def flush(self) -> None:
-        """Let others read the bytes."""
+        """Make the bytes visible to other readers."""
         self._file.flush()

@@ -1,11 +1,11 @@
-"""Published dataset: where to get it, how a data folder with it looks, and where parts of a download belong in it.
+"""Published dataset: its source, the layout of a data folder, and the paths of downloaded parts in it.
 
 scenes/          *.zarr (folders) or *.zarr.zip, with mask.npz and gt.csv of test sets
 aerial_map/      aerial_map.png
 semantic_map/    semantic_map.pb
 meta.json
-city.json        of synthetic cities: the arguments that made them
-other/NAME/      what else the archive NAME has, such as texts
+city.json        of synthetic cities: the arguments of their generation
+other/NAME/      other content of the archive NAME, such as texts
 """
 
 import filecmp
@@ -27,7 +27,7 @@ _FIXED = {
 }
 _TEST_SET_FILES = ("mask.npz", "gt.csv")
 SINGLE_FILES = frozenset({*_FIXED, *_TEST_SET_FILES})
-"""Names of single files that are parts of a dataset, beside logs that are zip files."""
+"""Names of single files that belong to a dataset, besides zipped logs."""
 
 _ZARR = ".zarr"
 _ZIPPED = ".zarr.zip"
@@ -38,8 +38,8 @@ class PlacedPart:
     """A part of a download: one file, or one zarr.
 
     Attributes:
-        source: Where it is now.
-        path: Where it belongs, relative to the data folder.
+        source: Its current path.
+        path: Its path in the data folder, relative.
     """
 
     source: Path
@@ -52,7 +52,7 @@ class PlacedPart:
 
     @property
     def is_known(self) -> bool:
-        """Whether the layout has a place for it."""
+        """Whether the layout defines its path."""
         return self.path.parts[0] != _OTHER
 
 
@@ -62,8 +62,8 @@ class FoundParts:
 
     Attributes:
         folder: The folder.
-        title: Name for a zarr that has none, and for the folder of files that are no part of a dataset.
-        without: Files that are not looked at.
+        title: Name for a zarr without one, and for the folder of files that do not belong to a dataset.
+        without: Files to ignore.
     """
 
     folder: Path
@@ -72,14 +72,14 @@ class FoundParts:
 
 
 def plan_layout(folders: Sequence[FoundParts], *, called: str) -> list[PlacedPart]:
-    """Return the parts in some folders and where each belongs; nothing is moved.
+    """Return the parts in some folders and their paths in the layout; nothing is moved.
 
     Args:
         folders: The folders.
-        called: Where they are from, for messages.
+        called: Their source, for messages.
 
     Raises:
-        DownloadError: There is no part of a dataset, or there are two different ones of one name.
+        DownloadError: There is no part of a dataset, or there are two different parts for one path.
     """
     planned: dict[PurePosixPath, PlacedPart] = {}
     for parts in folders:
@@ -87,12 +87,12 @@ def plan_layout(folders: Sequence[FoundParts], *, called: str) -> list[PlacedPar
             if source in parts.without:
                 continue
             part = PlacedPart(source, _path_in_layout(source, parts.folder, parts.title))
-            # a file that came twice, such as one beside its archive and in it, is taken once
+            # a file that occurs twice, such as in an archive and next to it, is used once
             same = planned.setdefault(part.path, part)
             are_files = same.source.is_file() and source.is_file()
             if same is not part and not (are_files and filecmp.cmp(same.source, source, shallow=False)):
                 raise DownloadError(
-                    f"{called} has two of {part.path}, under {same.source.parent.name!r} and "
+                    f"{called} has two files for {part.path}, in {same.source.parent.name!r} and "
                     f"{source.parent.name!r}; unpack it yourself, and give the folder with the one that you want"
                 )
     if not any(part.is_known for part in planned.values()):
@@ -101,7 +101,7 @@ def plan_layout(folders: Sequence[FoundParts], *, called: str) -> list[PlacedPar
 
 
 def _parts_of(folder: Path) -> Iterator[Path]:
-    """Give the files and zarr groups in a folder, in the order of their paths."""
+    """Yield the files and zarr groups in a folder, in the order of their paths."""
     if is_group(folder):
         yield folder
         return
@@ -128,7 +128,7 @@ def _path_in_layout(source: Path, folder: Path, title: str) -> PurePosixPath:
 
 
 def _path_in_scenes(source: Path, folder: Path, name: str) -> PurePosixPath:
-    """Return the place of a log, or of a file of a test set, which stays in the folder of its own that it has."""
+    """Return the path of a log or of a file of a test set; the latter stays in its own folder."""
     parents = source.relative_to(folder).parts[:-1]
     if _SCENES in parents:
         kept = parents[parents.index(_SCENES) + 1 :]
@@ -142,15 +142,15 @@ def _path_in_scenes(source: Path, folder: Path, name: str) -> PurePosixPath:
 
 @dataclass(frozen=True)
 class PublishedDataset:
-    """Facts of a dataset that its owner hands out.
+    """Facts about a dataset that its owner provides.
 
     Attributes:
-        name: What it is called.
-        owner: Who hands it out.
+        name: Its name.
+        owner: The provider.
         page: Address of the owner's page.
-        licence: Short name of the licence, and what it asks for.
+        licence: Short name of the licence, and its conditions.
         licence_page: Address of its text.
-        access: How one gets it.
+        access: How to get it.
         layout: The files of a data folder.
     """
 

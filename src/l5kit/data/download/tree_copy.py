@@ -1,4 +1,4 @@
-"""Copy of a folder or bucket, through fsspec: what files there are, and threads that get those that are missing."""
+"""Copy of a folder or bucket through fsspec: a listing, and threads that fetch missing files."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -42,11 +42,11 @@ class TreeFile:
     """One file of a folder or bucket, a :class:`~l5kit.data.download.fetching.FileSource`.
 
     Attributes:
-        file_system: Of fsspec.
-        path: Of the file in it.
-        relative: Its path in the folder, with slashes.
-        name: For messages.
-        size: Bytes.
+        file_system: File system of fsspec.
+        path: Its path on the file system.
+        relative: Its path relative to the folder, with slashes.
+        name: Name for messages.
+        size: Size in bytes.
         version: Text that changes when the file does.
     """
 
@@ -59,7 +59,7 @@ class TreeFile:
 
     @contextmanager
     def open_from(self, start: int, validator: str | None) -> Iterator[Reply]:
-        """Give the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
+        """Provide the bytes from ``start`` on; see :class:`~l5kit.data.download.fetching.FileSource`."""
         first = start if validator == self.version else 0
         yield Reply(first, self.size, self.version, self._blocks(first))
 
@@ -75,12 +75,12 @@ class TreeFile:
 
 @dataclass(frozen=True)
 class ListedTree:
-    """What there is at the address of a folder or bucket.
+    """The files at the address of a folder or bucket.
 
     Attributes:
-        files: In the order of their paths.
-        is_file: Whether the address names one file.
-        identity: Digest of paths, sizes and versions: another one, other files.
+        files: The files in the order of their paths.
+        is_file: Whether the address is a single file.
+        identity: Digest of paths, sizes and versions; it changes with the files.
     """
 
     files: tuple[TreeFile, ...]
@@ -89,20 +89,20 @@ class ListedTree:
 
 
 def list_tree(address: Address, retries: Retries) -> ListedTree:
-    """Return the files of a folder or bucket, asking again when the connection breaks.
+    """Return the files of a folder or bucket, retrying when the connection breaks.
 
     Args:
         address: The folder or bucket.
-        retries: How often is tried again.
+        retries: Number and delays of retries.
 
     Raises:
-        DownloadError: There is nothing, or it cannot be listed.
+        DownloadError: There are no files, or they cannot be listed.
         MissingDependencyError: fsspec needs a library for this kind of address.
     """
     infos: dict[str, JsonObject] | None = None
     num_failed = 0
     while infos is None:
-        # asked anew each time: file systems with a connection of their own, such as that of FTP, do not mend it
+        # reconnect each time: file systems with a connection, such as FTP, do not repair it
         if address.local_path is not None:
             file_system, root = fsspec.filesystem("file"), str(address.local_path)
         else:
@@ -119,7 +119,7 @@ def list_tree(address: Address, retries: Retries) -> ListedTree:
             num_failed += 1
             retries.wait(num_failed, error)
 
-    # the address itself may name one file, with or without a slash behind it
+    # the address may be a single file, with or without a trailing slash
     is_file = list(infos) == [root] or list(infos) == [root.rstrip("/")]
     files = []
     for path, info in sorted(infos.items()):
@@ -130,17 +130,17 @@ def list_tree(address: Address, retries: Retries) -> ListedTree:
         version = "|".join(str(info[field]) for field in _VERSION_FIELDS if info.get(field) is not None)
         files.append(TreeFile(file_system, path, relative, name, int(info["size"] or 0), version))
     if not files:
-        raise DownloadError(f"there is nothing at {address.name}; check it for spelling")
+        raise DownloadError(f"there is nothing at {address.name}; check the spelling")
     rows = "".join(f"{file.relative}\0{file.size}\0{file.version}\n" for file in files)
     return ListedTree(tuple(files), is_file, key_of(rows, 64))
 
 
 def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:
-    """Return what a file system answers; libraries behind fsspec have errors of their own, which are one here.
+    """Return the answer of a file system; errors of the libraries behind fsspec are converted.
 
     Raises:
-        InterruptedReplyError: Asking again may help.
-        DownloadError: It does not.
+        InterruptedReplyError: A retry may help.
+        DownloadError: A retry does not help.
     """
     try:
         return ask(path, **options)
@@ -153,18 +153,18 @@ def _request(ask: Any, path: str, *, called: str, **options: object) -> Any:
 def copy_tree(
     tree: ListedTree, folder: Path, *, address: Address, retries: Retries, workers: int, progress: Progress
 ) -> None:
-    """Copy files to a folder; those that are there already, from an earlier call, are not copied again.
+    """Copy files to a folder; files that exist there from an earlier call are not copied again.
 
     Args:
         tree: The files.
-        folder: Where they go. It is for these files only: what has changed at the address goes elsewhere.
-        address: Where they are from.
-        retries: How often is tried again, for each file.
-        workers: Threads.
-        progress: Called with the bytes that are here, and all.
+        folder: Destination for these files only; after a change at the address, another folder is used.
+        address: Address of the files.
+        retries: Number and delays of retries, per file.
+        workers: Number of threads.
+        progress: Called with the received bytes and their total.
 
     Raises:
-        DownloadError: A file cannot be had, or has a name that leaves the folder; or the disk has no room.
+        DownloadError: A file is not available, or has a name that leaves the folder; or the disk is full.
     """
     names = EntryNames(address.name)
     placed = [(file, names.add(file.relative)) for file in tree.files]
@@ -177,7 +177,7 @@ def copy_tree(
     count = _ByteCount(num_bytes - sum(file.size for file in left.values()), num_bytes, progress)
     expected = address.expected if tree.is_file else Expected()
 
-    # the first error stops all threads, and so does a Ctrl-C, also while they wait for another try
+    # the first error stops all threads, as does Ctrl-C, even while they wait for a retry
     if retries.sleep is time.sleep:
         retries = replace(retries, sleep=count.stop.wait)
 
@@ -197,7 +197,7 @@ def copy_tree(
 
 
 class _ByteCount:
-    """The bytes that are here, counted by several threads, until somebody says stop."""
+    """Number of received bytes, counted by several threads, with a stop signal."""
 
     def __init__(self, done: int, total: int, progress: Progress) -> None:
         self.stop = Event()
@@ -206,7 +206,7 @@ class _ByteCount:
         progress(done, total)
 
     def of_one_file(self) -> Callable[[int, int | None], None]:
-        """Return what is told the bytes of one file."""
+        """Return a callback for the received bytes of one file."""
         before = 0
 
         def advance(done: int, _: int | None) -> None:

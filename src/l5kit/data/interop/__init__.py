@@ -1,4 +1,4 @@
-"""Datasets and maps as other programs know them: xarray, Dask, Arrow, pandas, polars, Parquet, Lanelet2, OpenDRIVE."""
+"""Export of datasets and maps to xarray, Dask, Arrow, pandas, polars, Parquet, Lanelet2, OpenDRIVE and others."""
 
 from l5kit.data.interop.columns import export_columns
 from l5kit.data.interop.dask_records import to_dask_array, to_dask_dataframe, to_xarray

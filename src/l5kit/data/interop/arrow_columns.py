@@ -1,4 +1,4 @@
-"""Columns of Arrow, of which tables and streams of records are made."""
+"""Arrow columns for tables and streams of records."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ def stream_of(
     nested: bool = True,
     label_names: bool = False,
 ) -> "pa.RecordBatchReader":
-    """Return blocks of records as a stream of batches, as :func:`l5kit.data.interop.to_arrow_batches` describes it."""
+    """Return blocks of records as a stream of batches, as described for :func:`l5kit.data.interop.to_arrow_batches`."""
     require_library("pyarrow", "to_arrow_batches")
     import pyarrow as pa
 
@@ -36,11 +36,11 @@ def stream_of(
 
 
 def require_library(library: str, what: str) -> None:
-    """Refuse to go on without a library of tables.
+    """Refuse to continue without a table library.
 
     Args:
-        library: One of pyarrow, pandas and polars.
-        what: What needs it.
+        library: pyarrow, pandas or polars.
+        what: The function that needs it.
 
     Raises:
         MissingDependencyError: It is not installed.
@@ -56,8 +56,8 @@ class ArrowColumns:
     Args:
         dtype: Record type.
         columns: The columns.
-        index_names: Names of the columns of numbers before them.
-        metadata: What is told of the table.
+        index_names: Names of the index columns before them.
+        metadata: Metadata of the table.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ArrowColumns:
         self._columns = list(columns)
         fields = [pa.field(name, pa.int64(), metadata={"long_name": _NUMBER_MEANINGS[name]}) for name in index_names]
         for column in columns:
-            # meaning, unit, frame of reference and names along axes, as far as they are known
+            # meaning, unit, frame of reference and names along axes, if known
             meaning: dict[str, str] | None = None
             if isinstance(column, NameColumn):
                 kind = pa.dictionary(pa.int8(), pa.string())
@@ -92,7 +92,7 @@ class ArrowColumns:
         self.schema = pa.schema(fields, metadata={"l5kit": json.dumps(metadata)} if metadata else None)
 
     def batch_of(self, rows: RecordArray, indices: Mapping[str, Int64Array] | None = None) -> "pa.RecordBatch":
-        """Return the batch of some rows, with the columns of numbers before them in their order."""
+        """Return a batch of some rows, preceded by the index columns in their order."""
         import pyarrow as pa
 
         before = map(pa.array, (indices or {}).values())
@@ -103,7 +103,7 @@ class ArrowColumns:
                 names = pa.array(column.names, pa.string())
                 values.append(pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names))
                 continue
-            # all values in one run, which lists of each axis, the last one first, then divide up without a copy
+            # all values contiguous, then divided into lists axis by axis, the last axis first, without a copy
             flat = column.values(rows).reshape(-1)
             array = pa.array(shown_texts(flat), pa.string()) if flat.dtype.kind == "U" else pa.array(flat)
             for size in reversed(column.shape):

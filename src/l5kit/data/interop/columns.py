@@ -1,4 +1,4 @@
-"""Export in columns: each field of a dataset as one plain array of zarr 3, sharded, as TensorStore and others read."""
+"""Export in columns: each field of a dataset as a plain, sharded zarr 3 array, readable by TensorStore and others."""
 
 import os
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zarr.core.buffer import Buffer
 
 CHUNKS_PER_SHARD = 50
-"""Chunks of rows in one file of a field, at most: a million agents, half a million frames."""
+"""Largest number of chunks of rows in one file of a field: a million agents, half a million frames."""
 
 _METADATA = "zarr.json"
 
@@ -56,35 +56,34 @@ def export_columns(
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> None:
-    """Write a dataset with one plain array for each field, as zarr 3, complete or not at all.
+    """Write a dataset as zarr 3 with a plain array for each field, atomically.
 
     ``OUT/agents/centroid`` is an array of shape (N, 2), and so on. Rows are compressed in the chunks of the format
-    (20,000 agents, 10,000 of the others), by Blosc with zstd and bit shuffling, each with a checksum (CRC-32C). Up to
-    50 chunks of a field lie in one file (a shard). Texts are code points, (N, 16) uint32, filled up with zeros.
-    Arrays tell units, frames and names along their axes, the group the facts and all attributes of the dataset. What
-    else lies in its group, such as an agents mask, comes along.
+    (20,000 agents, 10,000 rows of other arrays), by Blosc with zstd and bit shuffling, each with a checksum (CRC-32C).
+    Up to 50 chunks of a field are stored in one file (a shard). Texts are code points, (N, 16) uint32, padded with
+    zeros. Attributes of arrays give units, frames and names along axes, those of the group the facts and all attributes
+    of the dataset. Other members of its group, such as an agents mask, are copied.
 
-    The export opens as a dataset, ``ChunkedDataset(out).open()``, with the same bits; it is only read. Writing takes
-    the memory of one shard of records for each worker, 116 MB for agents, two to three times over.
+    The export opens as a read-only dataset with identical bits, ``ChunkedDataset(out).open()``. Each worker needs two
+    to three times the memory of one shard of records, which is 116 MB for agents.
 
     Args:
         dataset: Opened dataset, a view, or one in memory.
-        out: Folder, by custom with ``.zarr`` in its name.
-        sharded: False for a file for each chunk, compressed by gzip, which has a checksum of its own: GDAL up to 3.12
-            and other readers know neither shards nor the codec of checksums.
-        overwrite: Replace a dataset or an export that is there.
-        digest: Digest of the dataset, which the attribute ``l5kit_source`` tells; the empty text for none. None works
-            it out where the path of the dataset is on this machine, for which its files are read unless the cache
-            knows them.
+        out: Folder, by convention with ``.zarr`` in its name.
+        sharded: False for one file per chunk, compressed by gzip, which has its own checksum: GDAL up to 3.12 and other
+            readers support neither shards nor the checksum codec.
+        overwrite: Replace an existing dataset or export.
+        digest: Digest of the dataset, stored in the attribute ``l5kit_source``; the empty string for none. None
+            computes it if the path of the dataset is on this machine, reading its files unless the digest is cached.
         progress: Called with the number of values written and their total, counted by rows and fields.
-        workers: Number of threads that write shards at the same time, or an executor; the files are the same.
+        workers: Number of threads that write shards at the same time, or an executor; the files do not depend on it.
 
     Raises:
-        CorruptedDataError: Rows cannot be read, or (faces excepted) their file is missing.
-        FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: ``dataset`` is none, ``out`` is a URL or holds something else, the dataset has fields that
-            no plain array can have, or the parts that ``workers`` keep are of another export.
-        EngineError: A worker does not see the folder that is written to.
+        CorruptedDataError: Rows cannot be read, or (except for faces) their file is missing.
+        FileExistsError: ``out`` exists, and ``overwrite`` is False.
+        InvalidArgumentError: ``dataset`` is not a dataset, ``out`` is a URL or holds something else, the dataset has
+            fields that plain arrays do not support, or the parts kept by ``workers`` are of another export.
+        EngineError: A worker does not see the output folder.
     """
     if not isinstance(dataset, ChunkedDataset):
         raise InvalidArgumentError(f"dataset must be an opened dataset, got {dataset!r}; open one with ChunkedDataset")
@@ -94,7 +93,7 @@ def export_columns(
             rows = {key: len(_records_of(dataset, key)) for key in ARRAYS}
             workers.job.require_same("export", {"sharded": sharded, "digest": digest_of_source, "rows": rows})
 
-        # what every dataset has, then what this one has, then the marks of the layout, which nothing may hide
+        # general attributes, then those of this dataset, then the marks of the layout, which take precedence
         attributes: JsonObject = {"format_version": FORMAT_VERSION, "labels": PERCEPTION_LABELS}
         attributes |= {} if dataset.own_facts is None else dataset.own_facts.as_attributes()
         source_root = getattr(dataset, "root", None)
@@ -122,7 +121,7 @@ def _write_arrays(
     for key, records in arrays.items():
         kept = source[key].attrs.asdict() if source is not None and key in source else {}
 
-        # name, type and shape of each field, as JSON holds them
+        # name, type and shape of each field, as JSON
         dtype = records.dtype
         fields = [[name, dtype[name].base.str, list(dtype[name].shape)] for name in dtype.names or ()]
         group = root.create_group(key, attributes=kept | {FIELDS_KEY: fields})
@@ -143,20 +142,20 @@ def _records_of(dataset: ChunkedDataset, key: str) -> Records:
 
 
 def _rows_in(key: str) -> int:
-    """Return how many rows of an array a shard has at most."""
+    """Return the largest number of rows in a shard of an array."""
     return ARRAYS[key].chunks[0] * CHUNKS_PER_SHARD
 
 
 @dataclass(frozen=True)
 class _WriteShards(WritesFiles):
-    """Writes the files of some shards, a file or several for each field, and returns how many values they hold.
+    """Writes the files of some shards, one or more per field, and returns the number of values in them.
 
-    The folder is the group; the arrays are made in it by somebody else.
+    The folder is the group; its arrays are created by the caller.
 
     Attributes:
-        dataset: What is written.
+        dataset: Dataset to write.
         shards: Array and first row of each shard.
-        sharded: Whether the chunks of a shard lie in one file.
+        sharded: Whether the chunks of a shard are stored in one file.
     """
 
     dataset: ChunkedDataset
@@ -173,10 +172,10 @@ class _WriteShards(WritesFiles):
             rows = rows_of(source, slice(start, end), strict=key != TL_FACE_ARRAY_KEY)
             num_values += len(rows) * len(rows.dtype.names or ())
             for name in rows.dtype.names or ():
-                # zarr writes to memory, so that what gzip says of the time can go before a file is written
+                # zarr writes to memory, so that the time in the gzip header can be removed before a file is written
                 files: dict[str, Buffer] = {}
                 group = zarr.create_group(MemoryStore(files), path=key, zarr_format=3)
-                # the values as they are stored, side by side in memory
+                # the values in stored form, contiguous in memory
                 stored, shape = plain_type(rows.dtype[name])
                 values = np.ascontiguousarray(rows[name], dtype=rows.dtype[name].base.newbyteorder("<"))
                 values = values.view(stored).reshape(len(rows), *shape)
@@ -184,7 +183,7 @@ class _WriteShards(WritesFiles):
                 for relative, content in files.items():
                     if relative.endswith(_METADATA):
                         continue
-                    # folders are made below the one that is there: once given up, it must not come again
+                    # create only folders below the existing one: if it was removed, it must not reappear
                     path = self.folder
                     *folders, file_name = relative.split("/")
                     for each in folders:
@@ -196,18 +195,18 @@ class _WriteShards(WritesFiles):
 
 
 def _without_time(compressed: bytes) -> bytes:
-    """Return what gzip made, without the time at which it did, which stands in bytes 4 to 7 (RFC 1952)."""
+    """Return gzip output without its modification time, in bytes 4 to 7 (RFC 1952)."""
     return compressed[:4] + bytes(4) + compressed[8:]
 
 
 def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool) -> ZarrArray:
-    """Return the array of a field, yet to be written."""
+    """Create the array of a field, without values."""
     key = group.path
     field: DType = records.dtype[name]
     stored, shape = plain_type(field)
     axes = axis_names(name, field.shape)
 
-    # what readers are told: unit, frame and meaning, names along axes, and how texts are stored, on one more axis
+    # metadata for readers: unit, frame and meaning, names along axes, and the additional axis of texts
     attributes: JsonObject = FIELDS[name].as_attributes() if name in FIELDS else {}
     named = {axis: list(AXES[axis]) for axis in axes if axis in AXES}
     attributes |= {"axes": named} if named else {}
@@ -217,7 +216,9 @@ def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool)
         )
         axes = (*axes, "character")
     chunk_length = ARRAYS[key].chunks[0]
-    num_chunks = min(max(-(-len(records) // chunk_length), 1), CHUNKS_PER_SHARD)  # a shard is no longer than the array
+    num_chunks = min(
+        max(-(-len(records) // chunk_length), 1), CHUNKS_PER_SHARD
+    )  # a shard is at most as long as the array
     in_shards = [BloscCodec(typesize=stored.itemsize, cname="zstd", clevel=3, shuffle="bitshuffle"), Crc32cCodec()]
     array: ZarrArray = group.create_array(
         name,
@@ -229,13 +230,13 @@ def _create_field(group: zarr.Group, name: str, records: Records, sharded: bool)
         fill_value=0,
         attributes=attributes,
         dimension_names=(ROW_AXES[key], *axes),
-        config={"write_empty_chunks": True},  # so that a missing file means a lost one
+        config={"write_empty_chunks": True},  # a missing file then indicates lost data
     )
     return array
 
 
 def _copy_others(source: Any, target: zarr.Group, folder: Path) -> None:
-    """Copy whatever lies in a group beside the arrays of the dataset, chunk by chunk, into the group of a folder."""
+    """Copy members of a group other than the arrays of the dataset, chunk by chunk, into the group of a folder."""
     for name, member in [] if source is None else source.members():
         if name in ARRAYS and not target.path:
             continue
@@ -244,8 +245,8 @@ def _copy_others(source: Any, target: zarr.Group, folder: Path) -> None:
             continue
         if member.dtype.kind not in "biuf":
             raise InvalidArgumentError(
-                f"the dataset also holds the array {member.path!r} of {member.dtype}, which no plain array of zarr 3 "
-                "can be; move it elsewhere before the export"
+                f"the dataset also holds the array {member.path!r} of {member.dtype}, which plain arrays of zarr 3 do "
+                "not support; move it elsewhere before the export"
             )
         checked = with_checked_lengths(member)
         copied = target.create_array(
@@ -258,7 +259,7 @@ def _copy_others(source: Any, target: zarr.Group, folder: Path) -> None:
             attributes=member.attrs.asdict(),
             config={"write_empty_chunks": True},
         )
-        # chunks of the first axis one after the other, so that no more than one row of chunks is in memory
+        # copy one row of chunks of the first axis at a time, to limit memory
         if member.ndim == 0:
             copied[...] = np.asarray(checked[...])
         else:

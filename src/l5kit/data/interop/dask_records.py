@@ -1,6 +1,6 @@
-"""Dask arrays and dataframes of the records of a dataset, cut so that no chunk of its files is read for two parts.
+"""Dask arrays and dataframes of the records of a dataset, partitioned so that no chunk file is read twice.
 
-Of such arrays is made a dataset of xarray: a variable for each field, with named axes, units and frames.
+An xarray dataset is built from them: a variable for each field, with named axes, units and frames.
 """
 
 import json
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 class PartsOfRecords:
-    """The rows of an array of a dataset, read part by part, by threads or, pickled, by other processes.
+    """The rows of an array of a dataset, read in parts, by threads or, pickled, by other processes.
 
-    Nothing that was read is kept, except for the last chunk of a file. A file that is missing is an error.
+    Nothing is cached except the last chunk of a file. A missing file is an error.
 
     Args:
-        records: Array of an opened dataset, also of a view, or NumPy array.
-        chunks_at_once: Chunks of its files in one part.
+        records: Array of an opened dataset, of a view, or NumPy array.
+        chunks_at_once: File chunks per part.
 
     Attributes:
-        lengths: Rows of each part, one part at least, which ends where a chunk of the files does. Parts of scenes that
-            lie apart in the files are taken together while they are no longer than a chunk.
+        lengths: Rows of each part, at least one part; parts end at chunk boundaries of the files. Short parts of scenes
+            that are apart in the files are combined while they do not exceed a chunk.
 
     Raises:
-        InvalidArgumentError: ``records`` are none, or ``chunks_at_once`` is less than 1.
+        InvalidArgumentError: ``records`` is not such an array, or ``chunks_at_once`` is less than 1.
     """
 
     ndim = 1
@@ -67,10 +67,10 @@ class PartsOfRecords:
                 for source, start, stop in zip(rows.source, rows.start, rows.stop, strict=True)
             ]
 
-        # each range is cut where the chunks of its source end, and neighbours that are short together are joined
+        # split each range at the chunk boundaries of its source, then join short neighbours
         longest, lengths = _chunk_length(records) * chunks_at_once, list[int]()
         for source, start, stop in ranges:
-            # multiples of the length of a part, the first one behind the start; there is none where there are no rows
+            # multiples of the part length, the first one after the start; none if there are no rows
             step = _chunk_length(source) * chunks_at_once
             inside = np.arange(-(-(start + 1) // step) * step, stop, step, dtype=np.int64)
             for low, high in pairwise(np.unique(np.concatenate(([start], inside, [stop]))).tolist()):
@@ -89,7 +89,7 @@ class PartsOfRecords:
         return [0, *np.cumsum(self.lengths[:-1]).tolist()]
 
     def __getitem__(self, index: slice | tuple[slice, ...]) -> NumericArray:
-        """Return rows; an array that must not be written to.
+        """Return rows, as an array that must not be modified.
 
         Raises:
             CorruptedDataError: They cannot be read.
@@ -102,7 +102,7 @@ class PartsOfRecords:
 
 
 def _chunk_length(records: Records) -> int:
-    """Return how many rows are read together, whatever is asked for."""
+    """Return the number of rows that are always read together."""
     if isinstance(records, ChunkedArray):
         return records.chunks[0]
     if isinstance(records, RecordView):
@@ -111,7 +111,7 @@ def _chunk_length(records: Records) -> int:
 
 
 def _uncached(records: Records) -> Records:
-    """Return the same rows by way of arrays that keep nothing."""
+    """Return the same rows, read through arrays without a cache."""
     if isinstance(records, ChunkedArray):
         return records.uncached()
     if isinstance(records, RecordView):
@@ -122,21 +122,22 @@ def _uncached(records: Records) -> Records:
 def to_dask_array(records: Records, field: str | None = None, *, chunks_at_once: int = 1) -> "da.Array":
     """Return an array of a dataset, or one field of it, as a Dask array; nothing is read until it is computed.
 
-    The chunks of the Dask array end where chunks of the files do, so no file is read twice, and threads and other
-    processes read their parts by themselves: of a dataset on disk only its place is sent. Fields of one array of
-    records, ``to_dask_array(dataset.agents)["yaw"]``, are computed together from one reading.
+    The chunks of the Dask array end at chunk boundaries of the files, so no file is read twice, and threads and other
+    processes read their parts independently: only the location of a dataset on disk is sent. Fields of one array of
+    records, ``to_dask_array(dataset.agents)["yaw"]``, share one read.
 
     Args:
         records: Array of an opened dataset, such as ``dataset.agents``; also of a view, or a NumPy array.
         field: Name of a field; None for the records.
-        chunks_at_once: Chunks of the files in each chunk of the Dask array: more, where there are so many that the
-            tasks take longer to send than to do.
+        chunks_at_once: File chunks per chunk of the Dask array; increase it if there are so many tasks that scheduling
+            dominates.
 
     Returns:
         Records of shape (N,), or the field, (N, ...). Units and frames are those of the field.
 
     Raises:
-        InvalidArgumentError: ``records`` are none, there is no such field, or ``chunks_at_once`` is less than 1.
+        InvalidArgumentError: ``records`` is not such an array, there is no such field, or ``chunks_at_once`` is less
+            than 1.
         MissingDependencyError: Dask is not installed.
     """
     try:
@@ -148,7 +149,7 @@ def to_dask_array(records: Records, field: str | None = None, *, chunks_at_once:
     if field is not None and field not in names:
         raise InvalidArgumentError(f"field must be one of {list(names)}, or None for all, got {field!r}")
     empty = np.empty(0, dtype=parts.dtype)
-    from_array: Any = da.from_array  # which has no types
+    from_array: Any = da.from_array  # untyped
     array: da.Array = from_array(parts, chunks=(parts.lengths,), name=f"l5kit-{uuid4()}", asarray=False, meta=empty)
     return array if field is None else array[field]
 
@@ -156,20 +157,21 @@ def to_dask_array(records: Records, field: str | None = None, *, chunks_at_once:
 def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *, chunks_at_once: int = 1) -> Any:
     """Return an array of a dataset as a Dask dataframe; nothing is read until it is computed.
 
-    The index, named ``row``, holds the numbers of the rows. Each number of a field is a column, such as ``centroid_x``,
+    The index ``row`` has the row numbers. Each number of a field is a column, such as ``centroid_x``,
     ``extent_length``, ``ego_rotation_x_y`` (row x, column y) or ``label_probabilities_PERCEPTION_LABEL_CAR``.
-    Partitions end where chunks of the files do.
+    Partitions end at chunk boundaries of the files.
 
     Args:
         records: Array of an opened dataset, such as ``dataset.agents``; also of a view, or a NumPy array.
-        columns: Names of fields, for all their columns, and of single columns, in the order wanted; None for all.
-        chunks_at_once: Chunks of the files in each partition.
+        columns: Names of fields, for all their columns, and of single columns, in the desired order; None for all.
+        chunks_at_once: File chunks per partition.
 
     Returns:
         A ``dask.dataframe.DataFrame`` with known divisions.
 
     Raises:
-        InvalidArgumentError: ``records`` are none, there is no such column or ``chunks_at_once`` is less than 1.
+        InvalidArgumentError: ``records`` is not such an array, there is no such column or ``chunks_at_once`` is less
+            than 1.
         MissingDependencyError: Dask or pandas is not installed.
     """
     try:
@@ -184,12 +186,12 @@ def to_dask_dataframe(records: Records, columns: Sequence[str] | None = None, *,
     starts = parts.starts
     divisions = (*starts, max(len(parts) - 1, starts[-1]))
     bounds = list(zip(starts, parts.lengths, strict=True))
-    from_map: Any = dd.from_map  # which has no types
+    from_map: Any = dd.from_map  # untyped
     return from_map(read, bounds, meta=read((0, 0)), divisions=divisions, label="l5kit")
 
 
 def _read_part(parts: PartsOfRecords, columns: list[str], bounds: tuple[int, int]) -> "pd.DataFrame":
-    """Return a part of the rows as a table, given its first row and length."""
+    """Return some rows as a table, given the first row and their number."""
     import pandas as pd
 
     start, length = bounds
@@ -201,25 +203,25 @@ def _read_part(parts: PartsOfRecords, columns: list[str], bounds: tuple[int, int
 def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_at_once: int = 1) -> "xr.Dataset":
     """Return a dataset as one lazy ``xarray.Dataset``; records are read when they are computed.
 
-    Each field of each array is a variable with the name of both: ``frames_ego_translation``, ``agents_centroid``,
+    Each field of each array is a variable named after both: ``frames_ego_translation``, ``agents_centroid``,
     ``traffic_light_faces_face_id``. Axes of rows are ``scene``, ``frame``, ``agent`` and ``face``; ``xy``, ``xyz``,
-    ``size``, ``label``, ``status`` and ``bound`` have their names as coordinates, and the two of rotations are
-    ``world_axis`` and ``av_axis``. Attributes tell units, frame of reference and meaning, and the facts of the log.
+    ``size``, ``label``, ``status`` and ``bound`` have their names as coordinates, and the axes of rotations are
+    ``world_axis`` and ``av_axis``. Attributes give units, frame of reference and meaning, and the facts of the log.
 
-    The variables are Dask arrays whose chunks end where those of the files do. Variables of one array that are computed
-    together are read once. Pickled to other processes, only the place of the files is sent.
+    The variables are Dask arrays whose chunks end at chunk boundaries of the files. Variables of one array that are
+    computed together share one read. Only the location of the files is sent to other processes.
 
     Args:
         dataset: Opened dataset, a view, or one in memory.
-        scenes: Scenes to take: a number, a slice, numbers in any order or a mask; None for all. Of a part, all three
-            kinds of intervals are renumbered: they count rows of the part, which start at 0. To find them, the scenes
-            and their first and last frames are read, and nothing else.
-        chunks_at_once: Chunks of the files in each chunk of the variables.
+        scenes: Scenes to include: an index, a slice, indices in any order or a mask; None for all. For a subset, all
+            three kinds of intervals are renumbered to rows of the subset, which start at 0. This reads only the scenes
+            and their first and last frames.
+        chunks_at_once: File chunks per chunk of the variables.
 
     Raises:
-        CorruptedDataError: A part is taken, and intervals of its scenes are wrong.
+        CorruptedDataError: A subset is requested, and intervals of its scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``dataset`` is none, or ``scenes`` is none of the above.
+        InvalidArgumentError: ``dataset`` is not a dataset, or ``scenes`` is invalid.
         MissingDependencyError: xarray or Dask is not installed.
     """
     try:
@@ -240,7 +242,7 @@ def to_xarray(dataset: ChunkedDataset, scenes: SceneSelection = None, *, chunks_
     used = {axis for axes, _, _ in variables.values() for axis in axes}
     coordinates = {axis: list(names) for axis, names in AXES.items() if axis in used}
 
-    # attributes of netCDF are numbers, texts and lists of these, so that dictionaries are JSON
+    # netCDF attributes are numbers, texts and lists of these, so dictionaries are stored as JSON
     facts = dataset.facts
     attributes_of_all: JsonObject = {
         "title": "log of scenes, frames, agents and traffic light faces",

@@ -1,4 +1,4 @@
-"""A semantic map as records that all writers and readers of map formats share."""
+"""Format-independent records of a semantic map, shared by all writers and readers of map formats."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -26,12 +26,12 @@ class ExchangedLane:
         left_m: Left boundary, world metres, float64, (n, 3), n at least 2.
         right_m: Right boundary, (m, 3).
         ahead: Ids of the lanes that follow.
-        change_left: Lane to which one may change to the left; None where that is not allowed.
+        change_left: Lane that a vehicle may change to on the left; None if that is not allowed.
         change_right: The same to the right.
-        speed_limit_mps: Speed limit, metres per second; None where none is known.
-        is_in_junction: Whether it is part of a junction; None where a source does not say.
-        parent: Segment or junction that it is part of; empty where that is not known.
-        turn: Name of a ``Lane.TurnType``; empty where a source does not say.
+        speed_limit_mps: Speed limit, metres per second; None if unknown.
+        is_in_junction: Whether it is part of a junction; None if the source does not say.
+        parent: Segment or junction that it is part of; empty if unknown.
+        turn: Name of a ``Lane.TurnType``; empty if the source does not say.
         access: Name of an ``AccessRestriction.Type``.
         controls: Ids of lights, faces and signs that control leaving it.
         yields_to: Lanes that have the right of way over it.
@@ -53,9 +53,9 @@ class ExchangedLane:
 
     @property
     def centre_m(self) -> Float64Array:
-        """The middle between both boundaries at equal parts of their lengths, at all of their vertices, (k, 3)."""
+        """The midline between both boundaries at equal fractions of length, at all vertices of either, (k, 3)."""
         left_parts, right_parts = _parts_of(self.left_m), _parts_of(self.right_m)
-        # at the vertices of either side, so that neither loses a corner
+        # use the vertices of both sides, so that neither loses a corner
         parts = np.unique(np.concatenate([left_parts, right_parts]))
         left_m, right_m = _at_parts(self.left_m, left_parts, parts), _at_parts(self.right_m, right_parts, parts)
         centre_m: Float64Array = 0.5 * (left_m + right_m)
@@ -69,7 +69,7 @@ class ExchangedControl:
     Attributes:
         control_id: Its id.
         kind: Member of ``TrafficControlElement.Type``.
-        points_m: Its points, world metres, float64, (n, 3); (0, 3) where it has none.
+        points_m: Its points, world metres, float64, (n, 3); (0, 3) if it has none.
         parts: Ids of the faces of a light, or of the lights of a crosswalk.
         is_closed: Whether the points are corners of a polygon.
     """
@@ -91,10 +91,10 @@ class ExchangedMap:
     """The lanes and traffic controls of a map.
 
     Attributes:
-        name: What it is called.
-        lanes: By their ids.
-        controls: By their ids.
-        world_to_ecef: Transform from world to ECEF coordinates, float64 (4, 4); None where a source does not say.
+        name: Its name.
+        lanes: Lanes by id.
+        controls: Traffic controls by id.
+        world_to_ecef: Transform from world to ECEF coordinates, float64 (4, 4); None if the source does not say.
         left_out: What has no counterpart or could not be read, one sentence each.
     """
 
@@ -106,10 +106,10 @@ class ExchangedMap:
 
     @classmethod
     def of_map(cls, semantic_map: MapAPI) -> "ExchangedMap":
-        """Return the records of a semantic map; what they have no room for is listed in ``left_out``.
+        """Return the records of a semantic map; content that they cannot represent is listed in ``left_out``.
 
         Raises:
-            CorruptedDataError: A lane names an id that is no UTF-8 text.
+            CorruptedDataError: A lane names an id that is not UTF-8 text.
         """
         elements = {semantic_map.id_as_str(element.id): element for element in semantic_map}  # the last of each id
         lanes = _lanes_of(semantic_map, elements)
@@ -122,7 +122,7 @@ class ExchangedMap:
                 control.points_x_deltas_cm, control.points_y_deltas_cm, control.points_z_deltas_cm, control.geo_frame
             )
 
-            # lights know their faces, and crosswalks their lights; other controls have no parts
+            # parts are the faces of a light and the lights of a crosswalk
             kind = control.WhichOneof("Type") or ""
             parts: Iterable[GlobalId] = ()
             if kind == LIGHT:
@@ -133,7 +133,7 @@ class ExchangedMap:
             is_closed = control.geometry_type == TrafficControlElement.POLYGON or kind == CROSSWALK
             controls[element_id] = ExchangedControl(element_id, kind, points_m, part_ids, is_closed)
 
-        # what the records have no room for, one sentence each
+        # content that the records cannot represent, one sentence each
         kinds = Counter(element.element.WhichOneof("element") for element in elements.values())
         messages = [element.element.lane for element in elements.values() if element.element.HasField("lane")]
         dividers = sum(bool(lane.left_boundary.divider_type or lane.right_boundary.divider_type) for lane in messages)
@@ -158,18 +158,18 @@ class ExchangedMap:
 
     @property
     def faces_of_lights(self) -> set[str]:
-        """Ids of the faces that lights have."""
+        """Ids of the faces that belong to lights."""
         return {face for control in self.controls.values() if control.kind == LIGHT for face in control.parts}
 
     @property
     def num_lights(self) -> int:
-        """Traffic lights, faces without a light among them."""
+        """Number of traffic lights, including faces without a light."""
         of_lights, controls = self.faces_of_lights, self.controls.values()
         return sum(each.kind == LIGHT or (each.is_face and each.control_id not in of_lights) for each in controls)
 
     @property
     def not_written(self) -> list[str]:
-        """What no format has room for: what the records have not, and ids of nothing, one sentence each."""
+        """Content that no format can represent, and dangling ids, one sentence each."""
         nowhere = sum(ahead not in self.lanes for lane in self.lanes.values() for ahead in lane.ahead)
         unknown = sum(name not in self.controls for lane in self.lanes.values() for name in lane.controls)
         return [
@@ -181,14 +181,14 @@ class ExchangedMap:
 
 @dataclass(frozen=True)
 class MapExport:
-    """What an export of a map has written.
+    """Result of an export of a map.
 
     Attributes:
-        num_lanes: Lanes.
-        num_lights: Traffic lights, faces without a light among them.
-        num_crosswalks: Crosswalks.
-        largest_shift_m: The furthest that a boundary was moved so that the format can hold it, metres.
-        left_out: What the format has no counterpart for, one sentence each.
+        num_lanes: Number of lanes.
+        num_lights: Number of traffic lights, including faces without a light.
+        num_crosswalks: Number of crosswalks.
+        largest_shift_m: Largest displacement of a boundary required by the format, metres.
+        left_out: Content that the format cannot represent, one sentence each.
     """
 
     num_lanes: int
@@ -199,7 +199,7 @@ class MapExport:
 
 
 def lane_changes(lanes: Mapping[str, ExchangedLane]) -> list[tuple[str, str]]:
-    """Return pairs of lanes, on the left and on the right, once for each direction in which one may change."""
+    """Return pairs of lanes, the left one first, once for each direction in which a lane change is allowed."""
     pairs = []
     for name, lane in lanes.items():
         for left, right in ((lane.change_left, name), (name, lane.change_right)):
@@ -209,20 +209,20 @@ def lane_changes(lanes: Mapping[str, ExchangedLane]) -> list[tuple[str, str]]:
 
 
 def counted(count: int, singular: str, rest: str, *, plural: str = "") -> list[str]:
-    """Return a sentence on some elements, in a list that is empty for none of them.
+    """Return a sentence about some elements, in a list that is empty if there are none.
 
     Args:
-        count: How many there are.
-        singular: What one of them is called.
-        rest: What is said of them.
-        plural: What several are called; empty for the singular with an s.
+        count: Number of elements.
+        singular: Name of one of them.
+        rest: Rest of the sentence.
+        plural: Name of several; empty for the singular with an s.
     """
     name = singular if count == 1 else plural or f"{singular}s"
     return [f"{count:,} {name} {rest}."] if count else []
 
 
 def counted_kinds(kinds: Counter[str]) -> list[str]:
-    """Return a sentence on each kind of element of a file that was left out, as semantic maps have none."""
+    """Return a sentence for each kind of element of a file that was left out, as semantic maps do not have it."""
     return [
         sentence
         for kind, count in sorted(kinds.items())
@@ -257,20 +257,20 @@ def _lanes_of(semantic_map: MapAPI, elements: dict[str, MapElement]) -> dict[str
 
 
 def require_lanes(exchanged: ExchangedMap, format_name: str) -> None:
-    """Refuse a map that has nothing to write.
+    """Refuse a map with nothing to write.
 
     Raises:
         InvalidArgumentError: It has no lane with geometry.
     """
     if not exchanged.lanes:
         raise InvalidArgumentError(
-            f"semantic_map has no lane with geometry, so there is no {format_name} map to write of it; "
-            "l5kit info tells what a dataset has"
+            f"semantic_map has no lane with geometry, so there is no {format_name} map to write; "
+            "l5kit info shows the content of a dataset"
         )
 
 
 def _parts_of(line_m: Float64Array) -> Float64Array:
-    """Return at which part of the length of a line its vertices are, from 0 to 1."""
+    """Return the positions of the vertices of a line as fractions of its length, from 0 to 1."""
     lengths_m = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))])
     parts: Float64Array = lengths_m / lengths_m[-1] if lengths_m[-1] > 0 else np.linspace(0.0, 1.0, len(line_m))
     return parts

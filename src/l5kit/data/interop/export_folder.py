@@ -1,4 +1,4 @@
-"""Places of exports: folders that appear when they are complete, and replace nothing but datasets and exports."""
+"""Destinations of exports: folders that appear when complete, and replace only datasets and exports."""
 
 import os
 from collections.abc import Iterator
@@ -37,15 +37,15 @@ _KINDS = (
 
 @contextmanager
 def placed_export(out: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
-    """Hand out the path of a folder yet to be made, which moves to its place when the block ends without an error.
+    """Provide the path of a folder to create, which is moved to its destination when the block ends without an error.
 
     Args:
-        out: The place.
-        overwrite: Let it take the place of a dataset, an export or an empty folder.
+        out: The destination.
+        overwrite: Allow it to replace a dataset, an export or an empty folder.
 
     Raises:
-        FileExistsError: There is something, at the start or at the end, and ``overwrite`` is False.
-        InvalidArgumentError: ``out`` is a URL, or something else is there.
+        FileExistsError: The destination exists, at the start or at the end, and ``overwrite`` is False.
+        InvalidArgumentError: ``out`` is a URL, or something else exists there.
     """
     require_export_target(out, overwrite=overwrite)
     target = Path(out).absolute()
@@ -56,11 +56,11 @@ def placed_export(out: str | os.PathLike[str], *, overwrite: bool) -> Iterator[P
 
 
 def require_export_target(out: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Refuse a place that :func:`placed_export` would refuse, before there is work for it.
+    """Refuse a destination that :func:`placed_export` would refuse, before any work is done.
 
     Raises:
-        FileExistsError: There is something, and ``overwrite`` is False.
-        InvalidArgumentError: ``out`` is a URL, or something else than a dataset or an export is there.
+        FileExistsError: The destination exists, and ``overwrite`` is False.
+        InvalidArgumentError: ``out`` is a URL, or something other than a dataset or an export exists there.
     """
     require_local("out", out)
     _require_replaceable(Path(out).absolute(), overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""A semantic map as a Lanelet2 map: an OSM file of points, lines, lanelets and regulatory elements."""
+"""Export of a semantic map as a Lanelet2 map: an OSM file of points, lines, lanelets and regulatory elements."""
 
 import os
 from collections import defaultdict
@@ -31,19 +31,19 @@ from l5kit.data.jobs.owned_outputs import require_absent, require_own_file
 from l5kit.data.map.api import MapAPI
 
 ID_TAG: Final = "l5kit:id"
-"""Tag with the id of l5kit, which is text, where those of OSM are numbers."""
+"""Tag with the id in l5kit, which is text, whereas OSM ids are numbers."""
 
 KIND_TAG: Final = "l5kit:kind"
-"""Tag with the kind of a traffic control, as the semantic map names it."""
+"""Tag with the kind of a traffic control in the semantic map."""
 
 POINT_TAG: Final = "l5kit:point"
-"""Tag of lines that stand for a point, the one in their middle."""
+"""Tag of lines that represent a point, their midpoint."""
 
 ACCESS_TAG: Final = "l5kit:access"
 TURN_TAG: Final = "l5kit:turn"
 
 SIGN_SUBTYPES: Final = {"stop_sign": "usR1-1", "yield_sign": "usR1-2"}
-"""Subtypes of traffic signs; other kinds have their names."""
+"""Subtypes of traffic signs; other kinds use their own names."""
 
 _PARTICIPANTS: Final = {
     "ONLY_BUS": ("bus_lane", "participant:vehicle:bus"),
@@ -54,15 +54,15 @@ _USUAL: Final = ("road", "participant:vehicle")
 _ARROWS: Final = ("upper_left_arrow", "upper_right_arrow", "left_arrow", "right_arrow", "u_turn")
 _KMH_OF_MPS: Final = 3.6
 _HALF_WIDTH_M: Final = np.array([0.15, 0.0, 0.0])
-"""Lights and signs are points in semantic maps and lines in Lanelet2: half of such a line."""
+"""Half of the line by which Lanelet2 represents a light or sign that is a point in the semantic map."""
 
 _Tags: TypeAlias = Mapping[str, str | int]
-"""Tags of an element; a number stands for the way with that number, which gets its id when the file is written."""
+"""Tags of an element; an integer is the index of a way, replaced by its id when the file is written."""
 
 _Nodes: TypeAlias = Sequence[int] | Int64Array
 
 _Member: TypeAlias = tuple[str, int, str]
-"""Type, number and role of a member of a relation."""
+"""Type, index and role of a member of a relation."""
 
 
 def export_lanelet2(
@@ -71,21 +71,21 @@ def export_lanelet2(
     """Write a semantic map as a Lanelet2 map (``.osm``).
 
     Nodes have latitude and longitude, and world coordinates as ``local_x``, ``local_y`` and ``ele``, as in maps of
-    Autoware. Lanes that follow each other share corners, lanes between which one may change a boundary.
+    Autoware. Consecutive lanes share corners, and lanes connected by lane changes share a boundary.
 
     Args:
         semantic_map: The map.
         path: The file; it appears when it is complete.
-        centre_lines: Write centre lines too, in the middle between boundaries.
+        centre_lines: Also write centre lines, halfway between the boundaries.
         overwrite: Replace a file that l5kit has written.
 
     Returns:
-        What was written, and what the format has no counterpart for.
+        Counts of written elements, and a list of what the format cannot represent.
 
     Raises:
-        FileExistsError: There is a file, and ``overwrite`` is False.
-        InvalidArgumentError: The map has no lane with geometry, or the file is somebody else's.
-        UnsupportedValueError: An id has a character that XML cannot hold.
+        FileExistsError: The file exists, and ``overwrite`` is False.
+        InvalidArgumentError: The map has no lane with geometry, or the file was not written by l5kit.
+        UnsupportedValueError: An id has a character that is not allowed in XML.
     """
     target = Path(path)
     require_absent(target, overwrite=overwrite)
@@ -103,7 +103,7 @@ def export_lanelet2(
 
 @dataclass
 class _Writer:
-    """Collects what is in the file; nodes, ways and relations are counted from 0 each, and get their ids in the end."""
+    """Collects the content of the file; nodes, ways and relations are numbered from 0 each, and get ids at the end."""
 
     exchanged: ExchangedMap
     shared: SharedLines
@@ -115,10 +115,10 @@ class _Writer:
     num_nodes: int = 0
 
     def add_lanes(self, *, centre_lines: bool) -> None:
-        """Add the boundaries of all lanes, and a lanelet for each."""
+        """Add the boundaries of all lanes, and a lanelet for each lane."""
         self._add_nodes(self.shared.nodes_m)
         tags_of = _line_tags(self.exchanged.lanes, self.shared)
-        for line, nodes in enumerate(self.shared.lines):  # the first ways, so that they have the numbers of the lines
+        for line, nodes in enumerate(self.shared.lines):  # added first: way indices equal line indices
             self._add_way(nodes, tags_of[line])
         for name, lane in self.exchanged.lanes.items():
             members = [("way", self.shared.line_of[name, side][0], role) for side, role in enumerate(("left", "right"))]
@@ -133,7 +133,7 @@ class _Writer:
             if lane.speed_limit_mps is not None:
                 tags["speed_limit"] = _kmh(lane.speed_limit_mps)
 
-            # Lanelet2 knows three directions, in junctions only; a tag of our own keeps the turn of the semantic map
+            # Lanelet2 has three turn directions, only in junctions; our own tag keeps the turn of the semantic map
             if lane.is_in_junction:
                 side = lane.turn.rpartition("_")[2].lower()
                 turn = "left" if lane.turn == "U_TURN" else "straight"
@@ -143,7 +143,7 @@ class _Writer:
             self.lanelets[name] = self._add_relation(members, tags)
 
     def add_controls(self) -> None:
-        """Add crosswalks, lights with their bulbs, signs and all other controls, and the rules that name them."""
+        """Add crosswalks, lights with their bulbs, signs and all other controls, and the rules that refer to them."""
         controls = self.exchanged.controls
         way_of = {
             name: self._add_control(control, self._points_of(name))
@@ -156,8 +156,8 @@ class _Writer:
                 self.lanelets[name] = self._add_crosswalk(control)
                 users.append((self.lanelets[name], control.parts))
 
-        # A light with those of its faces that a lane names is a rule for all lanes that name the same; so is a face
-        # without its light, and a sign or stop line.
+        # There is a rule for each light together with the faces that a lane lists, shared by all lanes that list the
+        # same; likewise for each face without its light, and for each sign or stop line.
         lanelets_of: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
         for name, control in controls.items():
             if control.kind == LIGHT:
@@ -176,7 +176,7 @@ class _Writer:
                 members = [("way", self._add_bulbs([name], None), "refers")]
             elif way is not None:
                 members = [("way", way, "refers")]
-            else:  # without points there is nothing that a rule could refer to
+            else:  # a control without points cannot be referred to
                 continue
             if faces:
                 members.append(("way", self._add_bulbs(list(faces), way), "light_bulbs"))
@@ -188,7 +188,7 @@ class _Writer:
                 self._add_bulbs([name], None)
 
     def add_rules(self) -> None:
-        """Add speed limits, one rule for each, and who yields to whom."""
+        """Add speed limits, one rule per limit, and right-of-way rules."""
         lanelets_of: dict[float, list[int]] = defaultdict(list)
         for name, lane in self.exchanged.lanes.items():
             if lane.speed_limit_mps is not None:
@@ -204,13 +204,13 @@ class _Writer:
                 self._use_rule([self.lanelets[name], *first], self._add_relation(members, _rule("right_of_way")))
 
     def text(self) -> str:
-        """Return the file."""
+        """Return the content of the file."""
         points_m, world_to_ecef = np.concatenate(self.nodes_m), self.exchanged.world_to_ecef
         geodetic = np.zeros((len(points_m), 2))
         if world_to_ecef is not None:
             ecef_m = points_m @ world_to_ecef[:3, :3].T + world_to_ecef[:3, 3]
             geodetic = np.stack(ecef2geodetic(*ecef_m.T)[:2], axis=1)
-        if not np.isfinite(geodetic).all():  # at the centre of the earth, where worlds without a place lie
+        if not np.isfinite(geodetic).all():  # worlds without a geographic position are at the earth's centre
             geodetic = np.zeros_like(geodetic)
         first_way, first_relation = 1 + self.num_nodes, 1 + self.num_nodes + len(self.ways)
         first_of = {"node": 1, "way": first_way, "relation": first_relation}
@@ -243,7 +243,7 @@ class _Writer:
         return "\n".join([*lines, "</osm>", ""])
 
     def result(self) -> MapExport:
-        """Return what was written, and what could not be."""
+        """Return counts of the written elements, and a list of what could not be represented."""
         lanes, controls = self.exchanged.lanes, self.exchanged.controls
         followers = self.shared.followers()
         lost = sum(len(set(lane.ahead) & lanes.keys() - followers[name]) for name, lane in lanes.items())
@@ -268,7 +268,7 @@ class _Writer:
 
     @cached_property
     def _lane_of_control(self) -> dict[str, ExchangedLane]:
-        """The first lane that names each control."""
+        """The first lane that lists each control."""
         lanes: dict[str, ExchangedLane] = {}
         for lane in self.exchanged.lanes.values():
             for name in lane.controls:
@@ -276,13 +276,13 @@ class _Writer:
         return lanes
 
     def _points_of(self, control_id: str) -> Float64Array:
-        """Return the points of a control; where it has none, the end of the first lane that names it, if one does."""
+        """Return the points of a control; without any, the end of the first lane that lists it, if there is one."""
         points_m = self.exchanged.controls[control_id].points_m
         lane = self._lane_of_control.get(control_id)
         return points_m if len(points_m) or lane is None else lane.centre_m[-1:]
 
     def _add_control(self, control: ExchangedControl, points_m: Float64Array) -> int:
-        """Add the line of a light, a sign, a stop line or another control, and return its number."""
+        """Add the line of a light, a sign, a stop line or another control, and return its index."""
         is_point = len(points_m) == 1
         ends_m = points_m[0] + np.stack([-_HALF_WIDTH_M, _HALF_WIDTH_M]) if is_point else points_m
         tags: dict[str, str | int] = {"type": control.kind}
@@ -298,16 +298,16 @@ class _Writer:
         return self._add_way(self._add_nodes(ends_m), tags)
 
     def _add_crosswalk(self, control: ExchangedControl) -> int:
-        """Add a lanelet of pedestrians, whose boundaries are the longer sides of the crosswalk."""
+        """Add a pedestrian lanelet whose boundaries are the longer sides of the crosswalk."""
         corners_m = control.points_m
         sides_m = np.linalg.norm(np.roll(corners_m, -1, axis=0) - corners_m, axis=1)
-        # turned by a corner, so that the first and third side, which become the boundaries, are the longer ones
+        # rotate the corners so that the first and third side, which become the boundaries, are the longer ones
         if len(corners_m) == 4 and sides_m[0] + sides_m[2] < sides_m[1] + sides_m[3]:
             corners_m = np.roll(corners_m, -1, axis=0)
         nodes = self._add_nodes(corners_m)
         half = (len(nodes) + 1) // 2
         first, second = nodes[:half], (nodes[half:][::-1] if len(nodes) > 3 else [nodes[0], nodes[2]])
-        # twice the signed area: corners that go round clockwise have the area to the right of the first side
+        # twice the signed area: if corners are clockwise, the area is to the right of the first side
         x, y = corners_m[:, 0], corners_m[:, 1]
         is_clockwise = float(x @ np.roll(y, -1) - y @ np.roll(x, -1)) < 0
         sides = (first, second) if is_clockwise else (second, first)
@@ -319,17 +319,17 @@ class _Writer:
         return self._add_relation(members, tags | {"one_way": "no", ID_TAG: control.control_id})
 
     def _add_bulbs(self, faces: list[str], light: int | None) -> int:
-        """Add the bulbs of a light, where they are or where the light is, and return the number of their line."""
+        """Add the bulbs of a light at their positions or at the light, and return the index of their line."""
         controls = self.exchanged.controls
         points_m = [self._points_of(face)[:1] for face in faces]
-        # a bulb without a point is where another one is, or in the middle of the line of the light, or at the origin
+        # a bulb without a point takes that of another bulb, else the middle of the light's line, else the origin
         known_m = next((point_m for point_m in points_m if len(point_m)), None)
         if known_m is None:
             ends_m = np.zeros((1, 3)) if light is None else np.concatenate(self.nodes_m)[list(self.ways[light][0])]
             known_m = ends_m.mean(axis=0, keepdims=True)
         points_m = [point_m if len(point_m) else known_m for point_m in points_m]
 
-        # colour and arrow of a bulb stand in its kind; an arrow whose name holds that of another is looked for first
+        # the kind encodes colour and arrow of a bulb; arrow names that contain another one are tried first
         bulb_tags = []
         for face in faces:
             kind = controls[face].kind
@@ -366,10 +366,9 @@ class _Writer:
 
 
 def _line_tags(lanes: Mapping[str, ExchangedLane], shared: SharedLines) -> list[dict[str, str | int]]:
-    """Return the type of each boundary: by where one may change across it, and whether it is one of a junction."""
+    """Return the tags of each boundary, by the lane changes allowed across it and whether it is in a junction."""
     outside = {line for (name, _), (line, _) in shared.line_of.items() if not lanes[name].is_in_junction}
-    # a line that runs against its lane swaps the sides: what is a change to the left for the lane is one to the right
-    # for it
+    # a line that runs against its lane swaps the sides: a change to the left for the lane crosses the line to the right
     to_left: set[int] = set()
     to_right: set[int] = set()
     for name, lane in lanes.items():

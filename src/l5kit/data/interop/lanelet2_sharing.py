@@ -1,4 +1,4 @@
-"""Boundaries and corners that lanes share, as Lanelet2 says by them which lanes follow and lie beside each other."""
+"""Boundaries and corners shared by lanes, by which Lanelet2 represents successors and neighbours."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from l5kit.geometry.polygon import furthest_from_line
 LEFT, RIGHT = 0, 1
 
 SHARED_M: Final = 0.03
-"""Up to here, corners of lanes that follow each other and boundaries of lanes side by side become one."""
+"""Corners of consecutive lanes and boundaries of neighbouring lanes are merged up to this distance."""
 
 _SAME_M: Final = 0.001
 
 
 @dataclass(frozen=True, eq=False)
 class SharedLines:
-    """The boundaries of lanes, each once, and where their points are.
+    """The boundaries of lanes without duplicates, and the positions of their points.
 
     Attributes:
         lines: The nodes of each line, int64 (n,).
-        line_of: Line, and whether it runs against the lane, by id of the lane and side.
+        line_of: Line of a boundary, and whether it runs against the lane, by lane id and side.
         nodes_m: World coordinates of the nodes, float64 (N, 3).
-        largest_shift_m: The furthest that a point is from where it was.
+        largest_shift_m: Largest displacement of a point by merging.
     """
 
     lines: list[Int64Array]
@@ -38,7 +38,7 @@ class SharedLines:
 
     @classmethod
     def of_lanes(cls, lanes: Mapping[str, ExchangedLane]) -> "SharedLines":
-        """Return the boundaries of lanes; what lies at one place within 3 cm, and belongs together, becomes one."""
+        """Return the boundaries of lanes; boundaries and corners that belong together are merged within 3 cm."""
         lines_m = {}
         for name, lane in lanes.items():
             lines_m[name, LEFT], lines_m[name, RIGHT] = lane.left_m, lane.right_m
@@ -46,8 +46,8 @@ class SharedLines:
         starts = np.cumsum([0, *(len(lines_m[key]) for key in written)], dtype=np.int64)
         points_m = np.concatenate([lines_m[key] for key in written])
 
-        # Corners of lanes that follow each other become one node, in the middle of all of them: those at the end of a
-        # lane and at the start of the lanes ahead.
+        # Corners of consecutive lanes (those at the end of a lane and at the start of the lanes ahead) are merged into
+        # one node at their mean.
         def corner(name: str, side: int, *, is_end: bool) -> int:
             line, is_reversed = line_of[name, side]
             return int(starts[line + 1] - 1 if is_end != is_reversed else starts[line])
@@ -62,7 +62,7 @@ class SharedLines:
         pairs = np.array(together, np.int64).reshape(-1, 2)
         pairs = pairs[np.linalg.norm(points_m[pairs[:, 0]] - points_m[pairs[:, 1]], axis=1) <= SHARED_M]
         graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points_m), len(points_m)))
-        # corners that are to be one, directly or by way of others, are a component of the graph of pairs
+        # corners to be merged, directly or transitively, form a connected component of the graph of pairs
         num_nodes, labels = connected_components(graph, directed=False)
         node_of_point = labels.astype(np.int64)
         counts = np.bincount(node_of_point, minlength=num_nodes)
@@ -77,7 +77,7 @@ class SharedLines:
         return self.lines[line][::-1] if is_reversed else self.lines[line]
 
     def followers(self) -> dict[str, set[str]]:
-        """Return the lanes at whose start each lane ends, as readers of the file find them."""
+        """Return the lanes that start where each lane ends, as readers of the file will find them."""
         starting: dict[tuple[int, ...], set[str]] = {}
         names = [name for name, side in self.line_of if side == LEFT]
         for name in names:
@@ -95,9 +95,8 @@ class SharedLines:
 def _line_of_sides(
     lanes: Mapping[str, ExchangedLane], lines_m: Mapping[tuple[str, int], Float64Array]
 ) -> tuple[dict[tuple[str, int], tuple[int, bool]], list[tuple[str, int]], float]:
-    """Return the line of each side and whether it is reversed, the sides that have lines, and the longest move."""
-    # Lanes between which one may change, in one direction at least, have one line between them, that of the lane on
-    # the left.
+    """Return line and direction of each side, the sides that have their own line, and the largest displacement."""
+    # Lanes connected by a lane change, in at least one direction, share the line of the lane on the left.
     line_on: dict[tuple[str, int], tuple[str, int]] = {}
     furthest_m = 0.0
     for left, right in dict.fromkeys(lane_changes(lanes)):
@@ -106,7 +105,7 @@ def _line_of_sides(
             line_on[right, LEFT] = (left, RIGHT)
             furthest_m = max(furthest_m, distance_m)
 
-    # Lanes of opposite directions have one line between them where it is the same to a millimetre.
+    # Lanes of opposite directions share a line if it is identical up to a millimetre.
     number_of: dict[tuple[str, int], int] = {}
     opposite_of: dict[tuple[str, int], int] = {}
     known: dict[bytes, int] = {}
@@ -127,7 +126,7 @@ def _line_of_sides(
 
 
 def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
-    """Return how far vertices of two lines are from the other line at most, their ends from each other."""
+    """Return the largest distance between two lines: of vertices to the other line, and of ends to each other."""
     ends_m = np.linalg.norm(first_m[[0, -1]] - second_m[[0, -1]], axis=1).max()
     if first_m.shape == second_m.shape or ends_m > SHARED_M:
         gaps_m = np.linalg.norm(first_m - second_m, axis=1).max() if first_m.shape == second_m.shape else ends_m
@@ -137,6 +136,6 @@ def distance_between(first_m: Float64Array, second_m: Float64Array) -> float:
 
 
 def furthest_apart(first_m: Float64Array, second_m: Float64Array) -> float:
-    """Return how far vertices of two lines are from the other line at most, both ways, in the xy plane."""
+    """Return the largest distance of vertices of two lines to the other line, in both directions, in the xy plane."""
     first, second = np.ascontiguousarray(first_m[:, :2]), np.ascontiguousarray(second_m[:, :2])
     return float(max(furthest_from_line(second, first), furthest_from_line(first, second)))

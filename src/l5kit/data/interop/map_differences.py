@@ -1,4 +1,4 @@
-"""How far two semantic maps are from each other, such as one and what came back of it from another format."""
+"""Comparison of two semantic maps, such as a map before and after conversion to another format."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ _SAME_MPS: Final = 1e-3
 
 @dataclass(frozen=True)
 class MapDifferences:
-    """What differs between two maps, over the lanes and crosswalks that both have, by their ids.
+    """Differences between two maps, over the lanes and crosswalks with ids in both.
 
     Attributes:
-        num_lanes: Lanes that both have.
-        missing_lanes: Lanes that one of them has, with geometry.
-        missing_crosswalks: Crosswalks that one of them has.
+        num_lanes: Lanes in both maps.
+        missing_lanes: Lanes with geometry that are in only one of them.
+        missing_crosswalks: Crosswalks that are in only one of them.
         boundary_m: Largest distance in the xy plane from a boundary to that of the other map, metres.
         centre_line_m: Largest distance from a centre line to that of the other map.
-        height_m: Largest difference of heights along boundaries, at equal parts of their lengths.
+        height_m: Largest difference of heights along boundaries, at equal fractions of their lengths.
         crosswalk_m: Largest distance between the outlines of a crosswalk.
-        successors: Lanes with other lanes ahead.
-        lane_changes: Lanes with other lanes to which one may change.
-        speed_limits: Lanes with other speed limits, by more than 1 mm/s.
-        controls: Lanes controlled by other lights, faces and signs.
-        lights: Colours of faces that differ, or are in one of the maps only.
+        successors: Lanes with different lanes ahead.
+        lane_changes: Lanes with different lane changes.
+        speed_limits: Lanes whose speed limits differ by more than 1 mm/s.
+        controls: Lanes controlled by different lights, faces and signs.
+        lights: Colours of faces that differ, or that are in only one of the maps.
     """
 
     num_lanes: int
@@ -50,15 +50,15 @@ class MapDifferences:
 
 
 def compare_maps(first: MapAPI, second: MapAPI) -> MapDifferences:
-    """Return what differs between two maps with the same ids.
+    """Return the differences between two maps with the same ids.
 
     Args:
         first: A map.
-        second: Another one, in the same world.
+        second: Another map, in the same world.
     """
     lanes, rows = _common_rows(first.arrays.lane_ids.to_list(), second.arrays.lane_ids.to_list())
     walks, walk_rows = _common_rows(first.arrays.crosswalk_ids.to_list(), second.arrays.crosswalk_ids.to_list())
-    # both sides of a lane lie one behind the other: rows 2 i and 2 i + 1 of the lines of lanes
+    # both sides of lane i are rows 2 i and 2 i + 1 of the lane lines
     sides = [(2 * each[:, None] + np.arange(2)).reshape(-1) for each in rows]
     boundaries = [
         arrays.lane_lines.taken(side) for arrays, side in zip((first.arrays, second.arrays), sides, strict=True)
@@ -67,7 +67,7 @@ def compare_maps(first: MapAPI, second: MapAPI) -> MapDifferences:
         arrays.crosswalk_lines.taken(row) for arrays, row in zip((first.arrays, second.arrays), walk_rows, strict=True)
     ]
     lines = [each.arrays.resampled(_NUM_POINTS) for each in (first, second)]
-    # centre lines and heights are compared at equal parts of the lengths, as boundaries may have other vertices
+    # compare centre lines and heights at equal fractions of the lengths, as vertices may differ
     centres = [of_map.xyz_midlane[row] for of_map, row in zip(lines, rows, strict=True)]
     heights = [
         np.stack([of_map.xyz_left[row], of_map.xyz_right[row]])[..., 2] for of_map, row in zip(lines, rows, strict=True)
@@ -99,7 +99,7 @@ def compare_maps(first: MapAPI, second: MapAPI) -> MapDifferences:
 
 
 def _common_rows(first: list[str], second: list[str]) -> tuple[list[str], tuple[Int64Array, Int64Array]]:
-    """Return the ids that two lists have in common, and their rows in each."""
+    """Return the ids that are in both lists, and their rows in each."""
     row_of = {name: row for row, name in enumerate(second)}
     pairs = [(row, row_of[name]) for row, name in enumerate(first) if name in row_of]
     rows = np.array(pairs, np.int64).reshape(-1, 2)
@@ -114,20 +114,20 @@ def _colors_of(semantic_map: MapAPI) -> dict[str, str]:
 
 
 def _as_lines(points_m: Float64Array) -> MapLines:
-    """Return lines of one length, (N, P, 3), as lines one behind the other."""
+    """Return lines of equal length, (N, P, 3), as concatenated lines."""
     starts = np.arange(len(points_m) + 1, dtype=np.int64) * points_m.shape[1]
     return MapLines(points_m.reshape(-1, 3), starts, np.zeros((len(points_m), 2, 2)))
 
 
 def _closed(outlines: MapLines) -> MapLines:
-    """Return outlines that end where they begin."""
+    """Return outlines with the first point repeated at the end."""
     lines = [np.concatenate([line, line[:1]]) for line in map(outlines.line, range(len(outlines)))]
     starts = np.cumsum([0, *map(len, lines)], dtype=np.int64)
     return MapLines(np.concatenate([np.zeros((0, 3)), *lines]), starts, outlines.bounds_m)
 
 
 def _distance_between(first: MapLines, second: MapLines) -> float:
-    """Return the largest distance from a line to the line with its number, both ways, in the xy plane."""
+    """Return the largest distance between lines with the same index, in both directions, in the xy plane."""
     if len(first) == 0:
         return 0.0
     there = _furthest(first.points[:, :2].copy(), first.offsets, second.points[:, :2].copy(), second.offsets)
@@ -137,13 +137,13 @@ def _distance_between(first: MapLines, second: MapLines) -> float:
 
 @kernel_jit
 def _furthest(points: Float64Array, starts: Int64Array, others: Float64Array, other_starts: Int64Array) -> float:
-    """Return the largest distance from vertices and middles of edges of lines to the lines with their numbers."""
+    """Return the largest distance from vertices and edge midpoints of lines to the other lines with the same index."""
     furthest = 0.0
     for line in range(len(starts) - 1):
         other = others[other_starts[line] : other_starts[line + 1]]
         for row in range(starts[line], starts[line + 1]):
             furthest = max(furthest, distance_to_line(other, points[row]))
-            # the middle of an edge, too: where the other line has a corner beside it, both ends may be near
+            # also check edge midpoints: near a corner of the other line, both ends of an edge may be close
             if row > starts[line]:
                 furthest = max(furthest, distance_to_line(other, 0.5 * (points[row - 1] + points[row])))
     return furthest

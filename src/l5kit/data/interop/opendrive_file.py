@@ -1,4 +1,4 @@
-"""A semantic map as an OpenDRIVE map: roads with widths of lanes, junctions, signals and crosswalks."""
+"""Export of a semantic map as an OpenDRIVE map: roads with lane widths, junctions, signals and crosswalks."""
 
 import json
 import os
@@ -46,7 +46,7 @@ CONTROLS_CODE: Final = "l5kit:controls"
 LIGHTS_CODE: Final = "l5kit:lights"
 POINTS_CODE: Final = "l5kit:points"
 MADE_UP_CODE: Final = "l5kit:made_up_junction"
-"""Codes of ``userData``: ids of l5kit, kinds of controls, faces of lights, and what else OpenDRIVE does not tell."""
+"""Codes of ``userData``: ids in l5kit, kinds of controls, faces of lights, and other data without a counterpart."""
 
 SIGNAL_TYPES: Final = {LIGHT: "1000001", "stop_sign": "206", "yield_sign": "205", "stop_line": "294"}
 _LANE_TYPES: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "biking"}
@@ -55,8 +55,9 @@ _LANE_TYPES: Final = {"ONLY_BUS": "bus", "ONLY_BIKE": "biking"}
 def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, overwrite: bool = False) -> MapExport:
     """Write a semantic map as an OpenDRIVE map (``.xodr``, version 1.7).
 
-    A lane, or lanes side by side between which one may change, is a road in its direction. Its reference line is a
-    chain of cubic curves (``paramPoly3``) through its middle; boundaries are within 5 cm, and mostly within 1 cm.
+    A road is a lane, or several parallel lanes connected by lane changes, in its direction of travel. Its reference
+    line is a chain of cubic curves (``paramPoly3``) along its middle; boundaries are accurate to 5 cm, and mostly to 1
+    cm.
 
     Args:
         semantic_map: The map.
@@ -64,12 +65,12 @@ def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, over
         overwrite: Replace a file that l5kit has written.
 
     Returns:
-        What was written, and what the format has no counterpart for.
+        Counts of written elements, and a list of what the format cannot represent.
 
     Raises:
-        FileExistsError: There is a file, and ``overwrite`` is False.
-        InvalidArgumentError: The map has no lane with geometry, or the file is somebody else's.
-        UnsupportedValueError: An id has a character that XML cannot hold.
+        FileExistsError: The file exists, and ``overwrite`` is False.
+        InvalidArgumentError: The map has no lane with geometry, or the file was not written by l5kit.
+        UnsupportedValueError: An id has a character that is not allowed in XML.
     """
     target = Path(path)
     require_absent(target, overwrite=overwrite)
@@ -85,7 +86,7 @@ def export_opendrive(semantic_map: MapAPI, path: str | os.PathLike[str], *, over
 
 @dataclass(frozen=True, eq=False)
 class _Signal:
-    """A control at a road: written whole at the first road with a lane that names it, and named at the others."""
+    """A control at a road: written in full at the first road with a lane that lists it, else as a reference."""
 
     control: ExchangedControl
     indices: tuple[int, ...]
@@ -98,15 +99,15 @@ class _Writer:
     net: RoadNet
 
     def text(self) -> str:
-        """Return the file."""
+        """Return the content of the file."""
         points_m = np.concatenate([lane.left_m[:, :2] for lane in self.exchanged.lanes.values()])
         (west, south), (east, north) = points_m.min(axis=0), points_m.max(axis=0)
 
-        # where the world lies, as PROJ tells it: a transverse Mercator map about the origin, and how the world is
-        # turned from it. World axes are those of the earth's tangent plane at the origin, up to that turn.
+        # Georeference for PROJ: a transverse Mercator projection about the origin, and the rotation of the world
+        # relative to it. Up to that rotation, world axes are those of the earth's tangent plane at the origin.
         georeference, world_to_ecef = "", self.exchanged.world_to_ecef
         if world_to_ecef is not None:
-            with np.errstate(all="ignore"):  # the centre of the earth, where worlds without a place lie
+            with np.errstate(all="ignore"):  # for worlds without a geographic position, at the earth's centre
                 latitude_deg, longitude_deg, _ = (float(value) for value in ecef2geodetic(*world_to_ecef[:3, 3]))
             if np.isfinite([latitude_deg, longitude_deg]).all():
                 turned = world_at(latitude_deg, longitude_deg)[:3, :3].T @ world_to_ecef[:3, :3]
@@ -127,7 +128,7 @@ class _Writer:
         return "\n".join([*parts, "</OpenDRIVE>", ""])
 
     def result(self) -> MapExport:
-        """Return what was written, and what could not be."""
+        """Return counts of the written elements, and a list of what could not be represented."""
         controls, net = self.exchanged.controls, self.net
         errors_m = [road.course.error_m for road in net.roads]
         beside = {pair for road in net.roads for pair in zip(road.lanes, road.lanes[1:], strict=False)}
@@ -149,7 +150,7 @@ class _Writer:
     def _road(self, number: int, road: Road) -> str:
         course, junction = road.course, self.net.junction_of.get(number)
 
-        # a road is met where it starts or ends; a junction has no such point
+        # roads are entered at their start or end; a junction has no contact point
         links = []
         for tag, target, contact in (
             ("predecessor", self.net.predecessor.get(number), "end"),
@@ -160,7 +161,7 @@ class _Writer:
             elif target is not None:
                 links.append(f"<{tag} elementType='road' elementId='{target}' contactPoint='{contact}'/>")
 
-        # the reference line, piece by piece: each is u and v by powers of p from 0 to 1, ahead and left of its start
+        # pieces of the reference line: u and v by powers of p from 0 to 1, ahead and to the left of its start
         pieces, arc_m = [], 0.0
         for (x, y, heading_rad), length_m, curve in zip(
             course.starts.tolist(), course.lengths_m.tolist(), course.coefficients.tolist(), strict=True
@@ -194,12 +195,12 @@ class _Writer:
 
     @cached_property
     def _junction_id(self) -> dict[str, int]:
-        """Numbers of junctions, behind those of the roads."""
+        """Ids of junctions, which follow those of the roads."""
         names = dict.fromkeys([*self.net.junction_of.values(), *self.net.connections])
         return {name: len(self.net.roads) + number for number, name in enumerate(names)}
 
     def _lanes(self, number: int, road: Road) -> str:
-        """Return the lanes of a road, all to the right of a line that is offset to the leftmost boundary."""
+        """Return the lanes of a road, all to the right of the center lane, which is offset to the leftmost boundary."""
         course, lanes = road.course, [self.exchanged.lanes[name] for name in road.lanes]
         parts = _records("laneOffset", "s", course.arcs_m, course.offsets_m[0])
         parts.append("<laneSection s='0'><center><lane id='0' type='none' level='false'>")
@@ -211,7 +212,7 @@ class _Writer:
                 f"<lane id='{-1 - index}' type='{_LANE_TYPES.get(lane.access, 'driving')}' level='false'><link>"
             )
 
-            # links of lanes are between two roads; those through a junction stand in the junction
+            # lanes are linked directly only between two roads; links through a junction are in the junction
             if isinstance(before, int):
                 pairs = self.net.ahead[before, number]
                 parts += [f"<predecessor id='{-1 - ours}'/>" for ours, own in pairs if own == index]
@@ -221,7 +222,7 @@ class _Writer:
             widths_m = np.maximum(course.offsets_m[index] - course.offsets_m[index + 1], 0.0)
             parts += ["</link>", *_records("width", "sOffset", course.arcs_m, widths_m)]
 
-            # the line to its right, by where one may change across it; lane ids increase to the left
+            # road mark to its right, by the lane changes allowed across it; lane ids increase to the left
             right = lanes[index + 1] if index + 1 < len(lanes) else None
             may_right = right is not None and lane.change_right == right.lane_id
             may_left = right is not None and right.change_left == lane.lane_id
@@ -237,7 +238,7 @@ class _Writer:
                 parts.append(f"<speed sOffset='0' max='{lane.speed_limit_mps:.9g}' unit='m/s'/>")
             parts.append(_user_data(ID_CODE, lane.lane_id))
 
-            # signals of a lane stand for its controls and all faces of its lights; what is otherwise has to be told
+            # The signals of a lane imply its controls and all faces of its lights; store the controls if they differ.
             controls = self.exchanged.controls
             known = [name for name in lane.controls if name in controls]
             signalled = {name for name in known if controls[name].kind != CROSSWALK}
@@ -251,7 +252,7 @@ class _Writer:
 
     @cached_property
     def _signals_of(self) -> dict[int, list[_Signal]]:
-        """Signals of each road: lights, faces without them, signs and lines."""
+        """Signals of each road: lights, faces without lights, signs and stop lines."""
         controls = self.exchanged.controls
         of_lights = self.exchanged.faces_of_lights
         users: dict[str, dict[int, list[int]]] = {
@@ -266,16 +267,16 @@ class _Writer:
                         users[name][number].append(index)
         signals: dict[int, list[_Signal]] = defaultdict(list)
         for name, roads in users.items():
-            if not roads:  # at the nearest road, but for none of its lanes
+            if not roads:  # at the nearest road, but valid for no lane
                 points_m = controls[name].points_m
                 roads[self._nearest_road(points_m[0, :2]) if len(points_m) else 0] = []
-            # the road that is named first has the whole signal, the others refer to it
+            # the first road has the complete signal, the others refer to it
             for order, (number, indices) in enumerate(roads.items()):
                 signals[number].append(_Signal(controls[name], tuple(indices), order == 0))
         return signals
 
     def _signal(self, number: int, signal: _Signal) -> str:
-        """Return a signal at the end of a road, which it controls the leaving of, with its real position."""
+        """Return a signal at the end of the road that it controls, with its actual position."""
         control, course = signal.control, self.net.roads[number].course
         signal_id = self._number_of_control[control.control_id]
         valid = "".join(f"<validity fromLane='{-1 - index}' toLane='{-1 - index}'/>" for index in signal.indices)
@@ -284,14 +285,14 @@ class _Writer:
         if not signal.is_first:
             return f"<signalReference s='{arc_m:.6f}' t='0' id='{signal_id}' orientation='+'>{valid}</signalReference>"
 
-        # its offset is to the left of the end of the reference line; one without points stands at that end
+        # t is the offset to the left of the end of the reference line; a control without points is placed at that end
         ends_m, lefts = curve_points(course.starts[-1:], course.coefficients[-1:], np.ones(1))
         points_m = control.points_m if len(control.points_m) else np.array([[*ends_m[0], course.heights_m[-1]]])
         offset_m = float((points_m[0, :2] - ends_m[0]) @ lefts[0])
         is_light = control.kind == LIGHT or control.is_face
         kind = SIGNAL_TYPES.get(LIGHT if is_light else control.kind, "-1")
 
-        # what no attribute of a signal can hold: ids, faces, and lines of more than a point
+        # data that attributes of a signal cannot hold: ids, faces, and lines of several points
         data = _user_data(ID_CODE, control.control_id) + _user_data(KIND_CODE, control.kind)
         for face in control.parts:
             if face in self.exchanged.controls:
@@ -313,7 +314,7 @@ class _Writer:
 
     @cached_property
     def _crosswalks_of(self) -> dict[int, list[str]]:
-        """Crosswalks of each road, those nearest to it, with their corners in the world's axes."""
+        """Crosswalks of each road, which is the nearest one, with corners in world axes."""
         objects: dict[int, list[str]] = defaultdict(list)
         for name, control in self.exchanged.controls.items():
             if control.kind != CROSSWALK or len(control.points_m) < 3:
@@ -321,7 +322,7 @@ class _Writer:
             middle_m = control.points_m.mean(axis=0)
             number = self._nearest_road(middle_m[:2])
 
-            # the reference line at four points of each piece: near enough, as corners are told from the origin
+            # sample the reference line at four points per piece: precise enough, as corners are relative to the origin
             course = self.net.roads[number].course
             pieces = np.repeat(np.arange(len(course.lengths_m)), 4)
             parts = np.tile([0.0, 0.25, 0.5, 0.75], len(course.lengths_m))
@@ -334,7 +335,7 @@ class _Writer:
             origin_m = np.array(
                 [*(points_m[row] + offset_m * left[row]), np.interp(arcs_m[row], course.arcs_m, course.heights_m)]
             )
-            # the object is turned back by the heading of the road, so that its axes are those of the world
+            # rotate the object back by the heading of the road, so that its axes are those of the world
             corners = "".join(
                 f"<cornerLocal u='{u:.4f}' v='{v:.4f}' z='{z:.4f}' height='0' id='{corner}'/>"
                 for corner, (u, v, z) in enumerate((control.points_m - origin_m).tolist())
@@ -352,14 +353,14 @@ class _Writer:
 
     @cached_property
     def _nearest_road(self) -> Callable[[Float64Array], int]:
-        """Finds the road one of whose pieces starts nearest to a point (2,)."""
+        """Finds the road with the piece that starts nearest to a point (2,)."""
         starts = [road.course.starts[:, :2] for road in self.net.roads]
         tree = KDTree(np.concatenate(starts))
         roads = [row for row, points in enumerate(starts) for _ in points]
         return lambda point_m: roads[int(tree.query(point_m)[1])]
 
     def _junction(self, name: str) -> str:
-        """Return a junction: from which road one gets to which of its roads, and which of them go first."""
+        """Return a junction: its connections from incoming to connecting roads, and their priorities."""
         parts = [f"<junction name={quoted(name)} id='{self._junction_id[name]}' type='default'>"]
         pairs = self.net.connections.get(name, [])
         for number, (incoming, connecting) in enumerate(pairs):
@@ -377,7 +378,7 @@ class _Writer:
 
     @cached_property
     def _priorities(self) -> dict[str, dict[tuple[int, int], None]]:
-        """Roads that go before others, by junction, as lanes of the others yield to theirs."""
+        """Pairs of roads, the first of which has priority, by junction; from lanes that yield."""
         road_of = {lane: number for number, road in enumerate(self.net.roads) for lane in road.lanes}
         pairs: dict[str, dict[tuple[int, int], None]] = defaultdict(dict)
         for name, lane in self.exchanged.lanes.items():
@@ -393,7 +394,7 @@ def _length(course: RoadCourse) -> float:
 
 
 def _records(tag: str, start: str, arcs_m: Float64Array, values: Float64Array) -> list[str]:
-    """Return a function, at as few points as bring lines between them near to it, as records of cubic polynomials."""
+    """Return a function as records of cubic polynomials, at as few points as its linear approximation allows."""
     rows = simplified_rows(arcs_m, values)
     arcs_m, values = arcs_m[rows], values[rows]
     steps = np.maximum(np.diff(arcs_m), 1e-9)

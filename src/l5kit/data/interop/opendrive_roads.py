@@ -1,6 +1,6 @@
-"""Roads of OpenDRIVE: which lanes make them up, their reference lines and boundaries, and how they lead to each other.
+"""Roads of OpenDRIVE: grouping of lanes into roads, reference lines, boundaries, and links between roads.
 
-A road has a smooth reference line, from which the boundaries of its lanes are at some distances.
+A road has a smooth reference line; the boundaries of its lanes are given as offsets from it.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from l5kit.data.interop.lanelet2_sharing import SHARED_M, distance_between, furt
 from l5kit.data.map.geometry import resample_line
 
 LARGEST_ERROR_M: Final = 0.05
-"""Lanes side by side become one road if boundaries stay this near; and worse ones are listed."""
+"""Parallel lanes form one road if boundaries stay this accurate; less accurate roads are reported."""
 
 _STRAIGHT_STEP_M: Final = 6.0
 _CURVED_STEPS_M: Final = (6.0, 2.0)
@@ -25,7 +25,7 @@ _NEAR_M: Final = 0.01
 _CURVED_RAD: Final = 0.1
 _SAMPLE_M: Final = 0.25
 _MOST_SKEW: Final = 0.5
-"""Ends of lanes are cut across up to this cosine; beyond it the course of the lane decides."""
+"""Road ends are cut along the line between the boundary ends above this cosine; otherwise across the course."""
 
 _TOLERANCE_M: Final = 0.004
 
@@ -37,12 +37,13 @@ class RoadCourse:
     Attributes:
         starts: Start of each piece, x, y and heading, float64 (P, 3).
         lengths_m: Length of each piece, (P,).
-        coefficients: Of u and v, ahead and to the left of the start, by 1, p, p^2 and p^3, p from 0 to 1, (P, 2, 4).
-        arcs_m: Lengths along the road at which the boundaries are known, ascending, (S,).
-        offsets_m: How far to the left of the reference line each of the B boundaries is there, (B, S).
+        coefficients: Polynomials of u and v, ahead and to the left of the start, in 1, p, p^2 and p^3, p from 0 to 1,
+            (P, 2, 4).
+        arcs_m: Arc lengths along the road at which the boundaries are known, ascending, (S,).
+        offsets_m: Offset of each of the B boundaries to the left of the reference line there, (B, S).
         heights_m: Height of the middle of the road there, (S,).
-        error_m: Largest distance between boundaries and what a reader makes of this.
-        tilt_m: Largest height difference between both sides of the road, which the middle does not tell.
+        error_m: Largest distance between the boundaries and their reconstruction from this.
+        tilt_m: Largest height difference between a boundary and the middle of the road.
     """
 
     starts: Float64Array
@@ -57,7 +58,7 @@ class RoadCourse:
 
 @dataclass(frozen=True, eq=False)
 class Road:
-    """A road: lanes side by side in one direction, from left to right, so that lane i has the id -(i + 1)."""
+    """A road: parallel lanes in one direction, from left to right, so that lane i has the id -(i + 1)."""
 
     lanes: tuple[str, ...]
     course: RoadCourse
@@ -66,16 +67,16 @@ class Road:
 
 @dataclass
 class RoadNet:
-    """How roads lead to each other, by their numbers.
+    """Links between roads, given by their indices.
 
     Attributes:
         roads: The roads.
-        ahead: Pairs of lanes, as indices in their roads, by the road and the road after it.
-        junction_of: Junction of each road; roads that part without one have a made up one.
-        made_up: Junctions that the map does not have.
-        successor: What follows each road: the number of a road or the name of a junction.
-        predecessor: What is before each road, likewise.
-        connections: From a road into one of a junction, with pairs of lanes.
+        ahead: Pairs of connected lanes, as indices in their roads, by road and following road.
+        junction_of: Junction of each road; roads that diverge outside of one get an artificial one.
+        made_up: Artificial junctions, which the map does not have.
+        successor: Successor of each road: the index of a road or the name of a junction.
+        predecessor: Predecessor of each road, likewise.
+        connections: Pairs of incoming and connecting road, by junction.
     """
 
     roads: list[Road]
@@ -102,7 +103,7 @@ class RoadNet:
             after[row].append(other)
             before[other].append(row)
 
-        # Where a road parts outside of a junction, those after it become roads of a junction that is made up.
+        # If roads diverge outside of a junction, the following roads are put into an artificial junction.
         for others in after.values():
             if len(others) > 1 and not any(other in net.junction_of for other in others):
                 junction = f"made up {len(net.made_up)}"
@@ -125,15 +126,15 @@ class RoadNet:
 
 
 def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
-    """Return the roads of lanes: those between which one may change and that share boundaries lie in one road."""
-    # lanes between which one may change, in either direction; the first that says so counts
+    """Return roads that cover the lanes: lanes connected by lane changes that share boundaries form one road."""
+    # lanes connected by a lane change, in either direction; the first statement counts
     right_of: dict[str, str] = {}
     for left, right in lane_changes(lanes):
         right_of.setdefault(left, right)
     left_ones = {right: left for left, right in right_of.items()}
     roads, seen = [], set()
     for name in lanes:
-        # to the leftmost lane beside it, and from there all lanes to the right; lanes in a ring end where they began
+        # go to the leftmost neighbour, and from there through all lanes to the right; rings end where they began
         first = name
         while left_ones.get(first) is not None and left_ones[first] != name:
             first = left_ones[first]
@@ -145,7 +146,7 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
                 break
         seen.update(chain)
 
-        # a road has one junction at most, and boundaries that two of its lanes share
+        # lanes of a road are in the same junction, if any, and adjacent lanes share a boundary
         groups: list[list[ExchangedLane]] = []
         for lane in (lanes[each] for each in chain):
             last = groups[-1][-1] if groups else None
@@ -158,7 +159,7 @@ def make_roads(lanes: Mapping[str, ExchangedLane]) -> list[Road]:
             else:
                 groups.append([lane])
 
-        # lanes that fit no one reference line are roads by themselves
+        # lanes that do not fit one reference line become separate roads
         for group in groups:
             course = fit_course(_boundaries(group))
             if len(group) > 1 and course.error_m > LARGEST_ERROR_M:
@@ -179,7 +180,7 @@ def _boundaries(lanes: Sequence[ExchangedLane]) -> list[Float64Array]:
 
 
 def fit_course(boundaries_m: Sequence[Float64Array]) -> RoadCourse:
-    """Return the geometry of a road between its boundaries, of as few curves as bring it within 1 cm, if any do.
+    """Return the geometry of a road between its boundaries, with as few curves as needed for 1 cm if possible.
 
     Args:
         boundaries_m: The boundaries from left to right, world coordinates, (n, 3) each, at least two.
@@ -194,19 +195,19 @@ def fit_course(boundaries_m: Sequence[Float64Array]) -> RoadCourse:
 def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCourse:
     """Return the geometry of a road between its boundaries.
 
-    The reference line is a chain of cubic Hermite curves through the middle between the outer boundaries, with tangents
-    that are continuous and, at both ends, across the line between the ends of the boundaries. So normals pass through
-    the ends, and elsewhere each boundary is where the normal meets it.
+    The reference line is a chain of cubic Hermite curves midway between the outer boundaries. Its tangents are
+    continuous and, at both ends, perpendicular to the line between the boundary ends, so that the normals there pass
+    through these ends; elsewhere each boundary is given by its intersection with the normal.
 
     Args:
-        boundaries_m: As of :func:`fit_course`.
-        curved_step_m: How far apart the ends of curves are on roads that turn.
+        boundaries_m: See :func:`fit_course`.
+        curved_step_m: Distance between the ends of curves on roads that turn.
     """
     left_m, right_m = boundaries_m[0], boundaries_m[-1]
     length_m = 0.5 * sum(
         float(np.linalg.norm(np.diff(line[:, :2], axis=0), axis=1).sum()) for line in (left_m, right_m)
     )
-    # the middle at half metres, and from how far it turns as a whole, how far apart the ends of curves may be
+    # the middle at half metres; its total turn determines the distance between the ends of curves
     fine = max(3, int(length_m / 0.5) + 2)
     middle_m = 0.5 * (resample_line(left_m, fine) + resample_line(right_m, fine))[:, :2]
     steps_m = np.diff(middle_m, axis=0)
@@ -214,7 +215,7 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
     step_m = curved_step_m if turned_rad > _CURVED_RAD else _STRAIGHT_STEP_M
     knots_m = resample_line(middle_m, max(2, int(np.ceil(length_m / step_m)) + 1))
 
-    # Tangents: those of the chords beside each knot, and across the ends of the boundaries at both ends.
+    # Tangents: parallel to the chord between neighbouring knots, and perpendicular to the road ends at both ends.
     chords_m = np.diff(knots_m, axis=0)
     along = np.concatenate([chords_m[:1], knots_m[2:] - knots_m[:-2], chords_m[-1:]])
     along /= np.maximum(np.linalg.norm(along, axis=1), 1e-9)[:, None]
@@ -227,30 +228,30 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
                 along[end] = tangent
 
     # Cubic curves in the frame of their starts. Their speed is about the length of an arc with the same tangents: a
-    # chord c of an arc that turns by a is 2 r sin(a / 2) long, the arc r a, so that it is c (a / 2) / sin(a / 2) long.
+    # chord c of an arc that turns by a has length 2 r sin(a / 2), the arc r a, thus c (a / 2) / sin(a / 2).
     headings_rad = np.arctan2(along[:, 1], along[:, 0])
     turns_rad = np.abs((np.diff(headings_rad) + np.pi) % (2 * np.pi) - np.pi)
     spans_m = np.linalg.norm(chords_m, axis=1) * np.where(
         turns_rad > 1e-6, 0.5 * turns_rad / np.sin(np.maximum(0.5 * turns_rad, 1e-9)), 1.0
     )
 
-    # Hermite: from 0 with the tangent t to e with the tangent s is t p + (3 e - 2 t - s) p^2 + (t + s - 2 e) p^3.
+    # Hermite: from 0 with tangent t to e with tangent s is t p + (3 e - 2 t - s) p^2 + (t + s - 2 e) p^3.
     axes = np.stack([along[:-1], np.stack([-along[:-1, 1], along[:-1, 0]], axis=1)], axis=1)
     ends = np.einsum("pij,pj->pi", axes, chords_m)
     first = np.stack([spans_m, np.zeros_like(spans_m)], axis=1)
     last = np.einsum("pij,pj->pi", axes, along[1:]) * spans_m[:, None]
     coefficients = np.stack([np.zeros_like(first), first, 3 * ends - 2 * first - last, first + last - 2 * ends], axis=2)
 
-    # Their lengths, by quadrature of Gauss and Legendre: the speed of a cubic is the root of a polynomial of degree 4,
-    # which eight nodes integrate far below a millimetre.
+    # Lengths by Gauss-Legendre quadrature: the speed of a cubic is the root of a polynomial of degree 4, for which
+    # eight nodes are accurate to far below a millimetre.
     nodes, weights = np.polynomial.legendre.leggauss(8)
     parts = 0.5 * (nodes + 1.0)
     slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2])
     lengths_m: Float64Array = 0.5 * np.linalg.norm(coefficients @ slopes, axis=1) @ weights
     starts = np.column_stack([knots_m[:-1], headings_rad[:-1]])
 
-    # Where the normals of the reference line meet the boundaries: piece and p of points that are about equally spaced
-    # over the road, both ends included.
+    # Intersections of the normals with the boundaries: piece and p of about equally spaced points along the road,
+    # both ends included.
     counts = np.maximum(1, np.ceil(lengths_m / _SAMPLE_M).astype(np.int64))
     piece = np.repeat(np.arange(len(counts)), counts)
     within = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -261,7 +262,7 @@ def _fit(boundaries_m: Sequence[Float64Array], curved_step_m: float) -> RoadCour
     offsets_m, heights_m = np.empty((len(boundaries_m), len(arcs_m))), np.empty((len(boundaries_m), len(arcs_m)))
     for row, line_m in enumerate(boundaries_m):
         _meet_normals(points_m, normals, np.ascontiguousarray(line_m), offsets_m[row], heights_m[row])
-    # what a reader makes of it, whose lines lie on the normals, against the boundaries as they are
+    # compare the boundaries with their reconstruction by a reader, whose points lie on the normals
     rebuilt_m = points_m + offsets_m[..., None] * normals
     error_m = max(furthest_apart(line_m, again_m) for line_m, again_m in zip(boundaries_m, rebuilt_m, strict=True))
     middle_height_m = heights_m[[0, -1]].mean(axis=0)
@@ -276,10 +277,10 @@ def curve_points(
 
     Args:
         starts: x, y and heading of the start of the curve of each point, (S, 3).
-        coefficients: Of each curve, as those of :class:`RoadCourse`, (S, 2, 4).
+        coefficients: Coefficients of the curve of each point, as in :class:`RoadCourse`, (S, 2, 4).
         parts: p of each point, (S,).
     """
-    # values and slopes of the polynomials, turned by the heading of their start; left is a quarter turn from the slope
+    # values and slopes of the polynomials, rotated by the start heading; left is a quarter turn from the slope
     powers = np.stack([np.ones_like(parts), parts, parts**2, parts**3], axis=1)
     slopes = np.stack([np.zeros_like(parts), np.ones_like(parts), 2 * parts, 3 * parts**2], axis=1)
     local, along = np.einsum("sij,sj->si", coefficients, powers), np.einsum("sij,sj->si", coefficients, slopes)
@@ -291,12 +292,12 @@ def curve_points(
 
 
 def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float = _TOLERANCE_M) -> BoolArray:
-    """Return which points of a function are needed so that lines between them are near to all others.
+    """Return which points of a function to keep so that a linear interpolation is close to all others.
 
     Args:
-        arcs_m: Where the values are, ascending, (S,).
+        arcs_m: Positions of the values, ascending, (S,).
         values: One or several functions, (S,) or (S, k).
-        tolerance: How far values may be from the line between the points that stay.
+        tolerance: Largest distance of a value to the interpolation.
     """
     kept = np.zeros(len(arcs_m), np.bool_)
     _keep_corners(np.ascontiguousarray(arcs_m), np.ascontiguousarray(values.reshape(len(arcs_m), -1)), tolerance, kept)
@@ -307,9 +308,9 @@ def simplified_rows(arcs_m: Float64Array, values: Float64Array, tolerance: float
 def _meet_normals(
     points: Float64Array, normals: Float64Array, line: Float64Array, offsets: Float64Array, heights: Float64Array
 ) -> None:
-    """Write how far along each normal (S, 2) a line (n, 3) is met first, and the height of the line there.
+    """Write the offset at which each normal (S, 2) intersects a line (n, 3), and the height of the line there.
 
-    The first and last normal go to the ends of the line; where a normal meets nothing, the last offset stays.
+    The first and last normal use the ends of the line; without an intersection, the previous offset is kept.
     """
     last = len(points) - 1
     for row in range(len(points)):
@@ -322,15 +323,15 @@ def _meet_normals(
         for edge in range(len(line) - 1):
             edge_x, edge_y = line[edge + 1, 0] - line[edge, 0], line[edge + 1, 1] - line[edge, 1]
             x, y = line[edge, 0] - points[row, 0], line[edge, 1] - points[row, 1]
-            # line and edge meet where both crossings of directions agree (Cramer's rule); 0: they are parallel
+            # intersection of normal and edge by Cramer's rule; 0 means parallel
             turn = normals[row, 0] * edge_y - normals[row, 1] * edge_x
             if turn == 0.0:
                 continue
             along = (x * normals[row, 1] - y * normals[row, 0]) / turn
             if -1e-9 <= along <= 1.0 + 1e-9:
                 offset = (x * edge_y - y * edge_x) / turn
-                # of several meetings the one that goes on from the offset before: a boundary that turns back is met
-                # more than once
+                # of several intersections take the one nearest to the previous offset: a boundary that turns back
+                # intersects more than once
                 if abs(offset - offsets[row - 1]) < abs(best - offsets[row - 1]):
                     best, height = offset, line[edge, 2] + along * (line[edge + 1, 2] - line[edge, 2])
         if best == np.inf:
@@ -341,7 +342,7 @@ def _meet_normals(
 
 @kernel_jit
 def _keep_corners(arcs: Float64Array, values: Float64Array, tolerance: float, kept: BoolArray) -> None:
-    """Mark points by halving at the furthest one, as Douglas and Peucker do, with differences of values as distance."""
+    """Mark points by splitting at the furthest one (Douglas-Peucker), with differences of values as distances."""
     last = len(arcs) - 1
     kept[0] = kept[last] = True
     stack = [(0, last)]

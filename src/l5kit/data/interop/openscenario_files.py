@@ -1,4 +1,4 @@
-"""Scenes as OpenSCENARIO XML: every road user follows its recorded trajectory, on the exported OpenDRIVE map."""
+"""Export of scenes as OpenSCENARIO XML: road users follow their recorded trajectories on the exported OpenDRIVE map."""
 
 import os
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ _WALKERS: Final = {"PERCEPTION_LABEL_PEDESTRIAN": "pedestrian", "PERCEPTION_LABE
 
 @dataclass(frozen=True, eq=False)
 class _Entity:
-    """A road user: its box, and where it was at which times."""
+    """A road user: its box, and its timed poses."""
 
     name: str
     label: str
@@ -61,27 +61,27 @@ def export_openscenario(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write scenes as OpenSCENARIO XML 1.2, a file each, and the map that they are on.
+    """Write scenes as OpenSCENARIO XML 1.2, one file per scene, and their map.
 
-    The AV is the entity ``ego``, agents are ``agent-ID``. Each has a box of its first size, is put to its first pose
-    when it is first seen, follows its trajectory as a polyline with times, and leaves after its last frame. Positions
-    are the middles of boxes in the world, x and y; heights are those of the road. Where a track has gaps, the polyline
-    runs straight through them. Lights are not written.
+    The AV is the entity ``ego``, agents are ``agent-ID``. Each has a box of its first size, is teleported to its first
+    pose when it first appears, follows its trajectory as a timed polyline, and is deleted after its last frame.
+    Positions are the box centres in the world, x and y; heights are those of the road. Gaps in a track are bridged by
+    straight lines. Traffic lights are not written.
 
     Args:
-        dataset: The log, opened.
-        out: The folder: ``scene-000000.xosc`` and so on, and ``map.xodr`` where there is a map.
+        dataset: The opened log.
+        out: The folder: ``scene-000000.xosc`` and so on, and ``map.xodr`` if there is a map.
         semantic_map: The map; None for scenes without a road network.
-        scenes: Scenes to write; None for all. Those without frames are left out.
+        scenes: Scenes to write; None for all. Scenes without frames are skipped.
         overwrite: Replace an earlier export.
-        progress: Called with the number of scenes written and of all.
+        progress: Called with the number of scenes written and their total.
 
     Returns:
         The files of the scenes.
 
     Raises:
-        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
-        InvalidArgumentError: Something else than an export is there, or the map has no lane.
+        FileExistsError: ``out`` exists, and ``overwrite`` is False.
+        InvalidArgumentError: Something other than an export exists there, or the map has no lane.
         IndexOutOfRangeError: There is no such scene.
     """
     bounds = np.asarray(dataset.scenes)[FRAME_INTERVAL]
@@ -110,7 +110,7 @@ def export_openscenario(
                 "</Entities>",
                 "<Storyboard><Init><Actions>",
             ]
-            # only who is there at the start is put to a pose; others come with an event of their own
+            # entities present at the start are teleported here; others are added by an event
             lines += [
                 f"<Private entityRef='{entity.name}'><PrivateAction><TeleportAction>{_position(entity, 0)}"
                 "</TeleportAction></PrivateAction></Private>"
@@ -165,7 +165,7 @@ def _entities_of(scene: SceneArrays, ego_size_m: Sequence[float]) -> list[_Entit
 
 
 def _object_of(entity: _Entity) -> str:
-    """Return what an entity is, with its box, whose middle on the ground is where the entity is."""
+    """Return the definition of an entity with its box; its origin is the centre of the box on the ground."""
     length_m, width_m, height_m = entity.size_m
     box = (
         f"<BoundingBox><Center x='0' y='0' z='{height_m / 2:.3f}'/>"
@@ -177,7 +177,7 @@ def _object_of(entity: _Entity) -> str:
     if entity.label not in _VEHICLES:
         kind = f"<MiscObject name='{entity.name}' mass='0' miscObjectCategory='obstacle'>"
         return f"{kind}{box}<Properties/></MiscObject>"
-    # no log tells axles: they lie evenly about the middle, as far apart for the size as those of the AV
+    # logs have no axles: place them symmetrically, with the AV's ratio of wheelbase to length
     axle_m = 0.5 * EGO_WHEELBASE_PART * length_m
     wheels = f"positionZ='0.3' trackWidth='{0.85 * width_m:.3f}' wheelDiameter='0.6'"
     return (
@@ -194,7 +194,7 @@ def _position(entity: _Entity, row: int) -> str:
 
 
 def _group_of(entity: _Entity, end_s: float) -> str:
-    """Return what an entity does: come, follow its trajectory, and leave."""
+    """Return the events of an entity: appear, follow its trajectory, and disappear."""
     name, first_s, last_s = entity.name, float(entity.times_s[0]), float(entity.times_s[-1])
     events = []
     if first_s > 0:
@@ -213,7 +213,7 @@ def _group_of(entity: _Entity, end_s: float) -> str:
             "</Trajectory></TrajectoryRef></FollowTrajectoryAction></RoutingAction></PrivateAction>"
         )
         events.append(_event("drives", action, first_s))
-    # whoever is there in the last frame stays, so that the scene ends with everybody in it
+    # entities in the last frame stay, so that the scene ends with them
     if last_s < end_s:
         events.append(_event("leaves", _entity_action(name, "<DeleteEntityAction/>"), last_s))
     if not events:

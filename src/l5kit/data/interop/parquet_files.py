@@ -1,4 +1,4 @@
-"""Parquet files of a dataset: a folder of tables, a row group for each scene, of which readers skip what they can."""
+"""Export of a dataset as a folder of Parquet tables with a row group per scene, for selective reading."""
 
 import os
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 SCENES_PER_FILE = 50
-"""Scenes of a file of frames, agents or faces; those of the published dataset have a million agents together."""
+"""Scenes per file of frames, agents or faces; those of the published dataset have a million agents together."""
 
 
 def export_parquet(
@@ -47,37 +47,37 @@ def export_parquet(
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> None:
-    """Write a dataset as Parquet files to a new folder, complete or not at all.
+    """Write a dataset as Parquet files to a new folder, atomically.
 
     The folder has ``scenes.parquet``, the folders ``frames``, ``agents`` and ``traffic_light_faces`` with files
-    ``part-00000.parquet`` of some scenes each, and a ``README.md`` by which ``datasets.load_dataset`` knows the tables.
-    They are those of :func:`~l5kit.data.interop.tables.to_arrow`. Each scene is a row group of its own, whose
-    statistics let readers that ask for some scenes, frames or tracks skip the others. In files that hold NaN the
-    columns that do have none, as readers would skip rows for them.
+    ``part-00000.parquet`` of some scenes each, and a ``README.md`` by which ``datasets.load_dataset`` finds the tables.
+    They are those of :func:`~l5kit.data.interop.tables.to_arrow`. Each scene is a row group, whose statistics let
+    readers of some scenes, frames or tracks skip the others. Columns that contain NaN in a file have no statistics, as
+    readers would skip rows because of them.
 
-    The metadata of columns tell meaning, unit and frame of reference; ``l5kit`` among those of a file tells in JSON the
-    source, the facts of the log and the names of labels. Frames that belong to no scene are left out.
+    Metadata of columns give meaning, unit and frame of reference; the entry ``l5kit`` in the metadata of a file has the
+    source, the facts of the log and the names of labels as JSON. Frames that belong to no scene are not written.
 
     Args:
         dataset: An opened dataset, a view, or one in memory.
         out: The folder.
-        scenes: Scenes to write, none twice; None for all.
-        overwrite: Replace an export or a dataset that is there.
-        nested: Make lists of fields of several values; else a column of each value, such as ``centroid_x``.
+        scenes: Scenes to write, without duplicates; None for all.
+        overwrite: Replace an existing export or dataset.
+        nested: Write fields of several values as lists; otherwise as a column per value, such as ``centroid_x``.
         label_names: Add the columns ``label`` of agents and ``status`` of faces.
-        scenes_per_file: Scenes of each file.
-        digest: Digest of the dataset, which the metadata tell; the empty text for none. None works it out where the
-            path of the dataset is on this machine, for which its files are read unless the cache knows them.
-        progress: Called with the number of scenes written and of all.
-        workers: Number of threads that write files at the same time, or an executor; the files are the same. One scene
-            for each is in memory.
+        scenes_per_file: Number of scenes per file.
+        digest: Digest of the dataset, stored in the metadata; the empty string for none. None computes it if the path
+            of the dataset is on this machine, reading its files unless the digest is cached.
+        progress: Called with the number of scenes written and their total.
+        workers: Number of threads that write files at the same time, or an executor; the files do not depend on it.
+            Each holds one scene in memory.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
-        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
+        FileExistsError: ``out`` exists, and ``overwrite`` is False.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: There are no scenes, one is named twice, what is at ``out`` is no export, or the parts
-            that ``workers`` keep are of an export with other options.
+        InvalidArgumentError: There are no scenes, a scene is named twice, ``out`` is not an export, or the parts kept
+            by ``workers`` are of an export with other options.
         MissingDependencyError: pyarrow is not installed.
     """
     require_library("pyarrow", "an export to Parquet")
@@ -126,7 +126,7 @@ def _scenes_to_write(dataset: ChunkedDataset, scenes: SceneSelection) -> Int64Ar
 
 @dataclass(frozen=True)
 class _WriteScenes(WritesFiles):
-    """Writes the files of successive scenes, and returns their records of scenes."""
+    """Writes the files of successive scenes, and returns their scene records."""
 
     dataset: ChunkedDataset
     scenes: Int64Array
@@ -136,12 +136,12 @@ class _WriteScenes(WritesFiles):
     def __call__(self, scenes: Int64Array) -> list[TablePart]:
         require_shared(self.folder)
         of_scenes, with_nan = self._write(scenes, frozenset())
-        if with_nan:  # DuckDB takes a column with statistics for one without NaN, and skips rows
+        if with_nan:  # DuckDB assumes that columns with statistics have no NaN, and skips rows
             of_scenes, _ = self._write(scenes, frozenset(with_nan))
         return of_scenes
 
     def _write(self, scenes: Int64Array, without: frozenset[str]) -> tuple[list[TablePart], set[str]]:
-        """Write files without statistics of some columns; return the scenes, and the columns that hold NaN."""
+        """Write files without statistics of some columns; return scene records and columns that contain NaN."""
         import pyarrow as pa
 
         with_nan: set[str] = set()
@@ -170,14 +170,14 @@ class _WriteScenes(WritesFiles):
 
 
 def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = frozenset()) -> "pq.ParquetWriter":
-    """Return a writer; values that repeat are written once, numbers with fractions as they are.
+    """Return a writer that uses dictionaries for all columns except floating-point numbers and lists.
 
     ``without`` names columns that get no statistics.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path.parent.mkdir(exist_ok=True)  # in a folder that is there: once given up, it must not come again
+    path.parent.mkdir(exist_ok=True)  # create only the last folder: if the export was removed, it must not reappear
     is_written_as_it_is = (pa.types.is_fixed_size_list, pa.types.is_floating)
     repeating = [field.name for field in schema if not any(test(field.type) for test in is_written_as_it_is)]
     described: bool | list[str] = [field.name for field in schema if field.name not in without] if without else True
@@ -185,7 +185,7 @@ def _open_writer(path: Path, schema: "pa.Schema", without: frozenset[str] = froz
 
 
 def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonObject:
-    """Return what is told of a table in its files."""
+    """Return the metadata of a table in its files."""
     return {
         "array": key,
         "source": without_secrets(dataset.path) or "memory",
@@ -199,10 +199,10 @@ def _metadata_of(dataset: ChunkedDataset, key: str, digest: str | None) -> JsonO
 
 
 def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
-    """Return the human-readable README of a folder of tables, by which Hugging Face datasets, too, know the tables.
+    """Return the README of a folder of tables, which also tells Hugging Face datasets where the tables are.
 
     Args:
-        schemas: Schema of each table, by its name.
+        schemas: Schema of each table, by name.
     """
     lines = ["---", "configs:"]
     for key in schemas:
@@ -223,7 +223,7 @@ def card_of_tables(schemas: "Mapping[str, pa.Schema]") -> str:
     for key, schema in schemas.items():
         lines += ["", f"## {key}", "", "| column | type | unit | frame | meaning |", "| --- | --- | --- | --- | --- |"]
         for field in schema:
-            # types as people say them: what a list holds, and that a column of names is text
+            # readable types: the item type of a list, and text for a column of names
             kind = str(field.type).replace("fixed_size_list<item: ", "list<")
             if kind.startswith("dictionary"):
                 kind = "string"

@@ -1,4 +1,4 @@
-"""What files of py123d have in common: Arrow IPC files with a dictionary in msgpack in their schema."""
+"""Arrow IPC files of py123d, with a msgpack dictionary in their schema."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATASET: Final = "l5kit"
-"""What py123d calls the dataset."""
+"""Name of the dataset in py123d."""
 
 VERSION: Final = "0.7.0"
-"""Version of py123d whose files these are."""
+"""Version of py123d that defines the format of these files."""
 
 
 def pack(content: Mapping[str, object]) -> bytes:
-    """Return a dictionary in msgpack; arrays are dictionaries with the keys that py123d knows them by."""
+    """Return a dictionary in msgpack; arrays become dictionaries with the keys that py123d expects."""
     packed: dict[str, object] = {}
     for key, value in content.items():
         packed[key] = value
@@ -33,13 +33,13 @@ def pack(content: Mapping[str, object]) -> bytes:
 def write_arrow(
     file: Path, columns: Mapping[str, "pa.Array"], metadata: JsonObject, own: JsonObject | None = None
 ) -> None:
-    """Write a file of the Arrow IPC format, not compressed, so that its columns are read where they lie.
+    """Write an uncompressed Arrow IPC file, whose columns can be read in place.
 
     Args:
-        file: The file, in a folder that is there.
+        file: The file, in an existing folder.
         columns: Columns of the same length.
-        metadata: What is told of them.
-        own: What l5kit tells beside, which py123d has no room for and passes over; None for nothing.
+        metadata: Metadata for py123d.
+        own: Further metadata of l5kit, which py123d ignores; None for none.
     """
     import pyarrow as pa
 
@@ -58,10 +58,10 @@ def fixed_lists(values: NumericArray) -> "pa.Array":
 
 
 def lists_of(starts: Int64Array, values: "pa.Array") -> "pa.Array":
-    """Return lists of values that follow one another.
+    """Return consecutive lists of values.
 
     Args:
-        starts: First value of each list, and the end of the last, (N + 1,).
+        starts: Start of each list, and the end of the last one, (N + 1,).
         values: All values.
     """
     import pyarrow as pa

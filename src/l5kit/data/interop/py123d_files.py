@@ -1,6 +1,6 @@
-"""Datasets as folders of py123d, for people who work there: logs and a map in Arrow files.
+"""Export of datasets as folders of py123d: logs and a map in Arrow files.
 
-A log is the AV, the boxes of agents, and the lights of lanes, one row for each frame.
+A log consists of the AV, the boxes of agents, and the lights of lanes, with one row per frame.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ from l5kit.errors import CorruptedDataError, InvalidArgumentError
 _SPLIT: Final = re.compile(r"[\w-]+")
 
 EGO_WHEELBASE_PART: Final = 0.6
-"""Wheelbase of the AV as a part of its length, which no log of l5kit tells; its axles lie evenly about its middle."""
+"""Ratio of wheelbase to length of the AV, which logs do not have; its axles are symmetric about its centre."""
 
 _EGO, _BOXES, _LIGHTS = "ego_state_se3", "box_detections_se3", "traffic_light_detections"
 _UUID_NAMESPACE: Final = uuid.UUID("123D123D-123D-123D-123D-123D123D123D")
@@ -58,7 +58,7 @@ _LABELS: Final = {
     "PERCEPTION_LABEL_PEDESTRIAN": _PERSON,
     "PERCEPTION_LABEL_ANIMAL": _ANIMAL,
 }
-"""Label of py123d for classes; those of all others are "other"."""
+"""py123d label of each class; all other classes are "other"."""
 
 _LABEL_OF_COLUMN: Final = np.array([_LABELS.get(label, _OTHER) for label in PERCEPTION_LABELS], np.uint16)
 
@@ -78,31 +78,32 @@ def export_py123d(
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> None:
-    """Write a dataset as logs and a map of py123d to a new folder, complete or not at all.
+    """Write a dataset as logs and a map of py123d to a new folder, atomically.
 
     The folder has ``logs/l5kit_SPLIT/scene-000000/`` for each scene, with the files ``sync``, ``ego_state_se3``,
     ``box_detections_se3`` and, with a map, ``traffic_light_detections.arrow``, and ``maps/l5kit/l5kit_world.arrow``.
-    They are of the Arrow IPC format, and can be read with pyarrow and msgpack alone. Coordinates are those of the
-    dataset. What py123d asks for and no log tells is made up: the wheelbase of the AV, the heights at which boxes are,
-    which stand on the ground of the AV, and the motion of the AV, which is told by differences. Scenes without frames
-    are left out.
+    They are in the Arrow IPC format, and can be read with pyarrow and msgpack alone. Coordinates are those of the
+    dataset. Values required by py123d that logs do not have are assumed: the wheelbase of the AV, the heights of boxes,
+    which stand on the ground of the AV, and the motion of the AV, which is computed by differences. Scenes without
+    frames are skipped.
 
     Args:
         dataset: An opened dataset, or one in memory.
         out: The folder.
-        files: Where its map lies, and the areas beside it; None, or files without a map, for logs without one.
-        split: ``train``, ``val``, ``test`` or what else the logs are for.
-        scenes: Scenes to write, none twice; None for all.
-        overwrite: Replace an export or a dataset that is there.
-        progress: Called with the number of scenes written and of all.
-        workers: Number of threads that write scenes at the same time, or an executor; the files are the same.
+        files: Files of the dataset with its map and the areas next to it; None, or files without a map, for logs
+            without a map.
+        split: ``train``, ``val``, ``test`` or another purpose of the logs.
+        scenes: Scenes to write, without duplicates; None for all.
+        overwrite: Replace an existing export or dataset.
+        progress: Called with the number of scenes written and their total.
+        workers: Number of threads that write scenes at the same time, or an executor; the files do not depend on it.
 
     Raises:
         CorruptedDataError: Rows or the map cannot be read, or times of a scene do not ascend.
-        FileExistsError: There is something at ``out``, and ``overwrite`` is False.
+        FileExistsError: ``out`` exists, and ``overwrite`` is False.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``split`` is no name, there are no scenes, what is at ``out`` is no export, or the parts
-            that ``workers`` keep are of another split or map.
+        InvalidArgumentError: ``split`` is not a name, there are no scenes, ``out`` is not an export, or the parts kept
+            by ``workers`` are of another split or map.
         MissingDependencyError: pyarrow is not installed.
     """
     require_library("pyarrow", "an export to py123d")
@@ -124,7 +125,7 @@ def export_py123d(
         logs = folder / "logs" / f"{DATASET}_{split}"
         logs.mkdir(parents=True)
         if isinstance(workers, KeptWorkers):
-            # lights of logs depend on the map, so that parts of another one are of no use
+            # lights depend on the map, so parts written with another map must not be reused
             digest_of_map = None
             if files is not None and files.semantic_map is not None:
                 with files.semantic_map.open("rb") as file:
@@ -138,25 +139,25 @@ def export_py123d(
 
 @dataclass(frozen=True, eq=False)
 class LightsOfLanes:
-    """Colour and lanes of each face of a map, by its id."""
+    """Colour and lanes of each face of a map, by face id."""
 
     faces: dict[str, tuple[int, list[int]]]
 
     @classmethod
     def of(cls, lights: LaneLights) -> "LightsOfLanes":
-        """Return those of a map."""
+        """Return the faces of a map with their lanes."""
         ids = [lights.id_of(face) for face in range(len(lights.ranks))]
         lanes = [lights.lanes_of(face).tolist() for face in range(len(lights.ranks))]
         return cls({name: (int(rank), rows) for name, rank, rows in zip(ids, lights.ranks, lanes, strict=True)})
 
     def statuses(self, faces: RecordArray) -> dict[int, int]:
-        """Return the status of each lane that faces of a frame control; of several colours the last one counts."""
+        """Return the status of each lane controlled by faces of a frame; the active colour of highest rank counts."""
         ranks: dict[int, int] = {}
         active = faces["traffic_light_face_status"][:, _ACTIVE] > 0
         for name, is_active in zip(faces["face_id"].tolist(), active.tolist(), strict=True):
             rank, lanes = self.faces.get(name, (0, []))
             for lane in lanes:
-                # of several faces that are lit the one of the highest rank counts, and one that is dark for nothing
+                # the active face of the highest rank counts; inactive faces only mark the lane as controlled
                 ranks[lane] = max(ranks.get(lane, 0), rank if is_active else 0)
         colors = {rank + 1: _STATUS_OF_COLOR[color] for rank, color in enumerate(LIGHT_COLORS)}
         return {lane: colors.get(ranks[lane], _STATUS_UNKNOWN) for lane in sorted(ranks)}
@@ -164,7 +165,7 @@ class LightsOfLanes:
 
 @dataclass(frozen=True)
 class _WriteScenes(WritesFiles):
-    """Writes the logs of scenes, and returns how many."""
+    """Writes the logs of scenes, and returns their number."""
 
     dataset: ChunkedDataset
     split: str
@@ -181,23 +182,23 @@ class _WriteScenes(WritesFiles):
 
 
 def split_of_log(path: str | os.PathLike[str]) -> str:
-    """Return what the scenes of a log are for, told from its name: ``train``, ``val``, ``test``, or else ``train``."""
+    """Return the split of a log according to its name: ``train``, ``val`` or ``test``; ``train`` if unclear."""
     name = os.path.basename(os.fspath(path).rstrip("/\\")).lower()
     return next((split for split in ("val", "test") if name.startswith(split)), "train")
 
 
 def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lights: LightsOfLanes | None) -> None:
-    """Write the files of a scene to a folder, which is made; files of a worker that died there are written anew.
+    """Write the files of a scene to a folder, created if needed; files left by a worker that died are overwritten.
 
     Args:
         folder: Folder of the log.
-        log: A dataset of this scene alone.
-        split: Part of the dataset, such as ``l5kit_train``.
+        log: A dataset with only this scene.
+        split: Split of the dataset, such as ``l5kit_train``.
         name: Name of the log.
         lights: Faces of the map; None without a map.
 
     Raises:
-        CorruptedDataError: A rotation of the AV is none, or times do not ascend.
+        CorruptedDataError: A rotation of the AV is invalid, or times do not ascend.
     """
     import pyarrow as pa
 
@@ -205,7 +206,7 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
     times_us = frames["timestamp"] // 1000
     if (np.diff(times_us) <= 0).any():
         frame = int(np.argmax(np.diff(times_us) <= 0)) + 1
-        raise CorruptedDataError(f"{name}: times must ascend by a microsecond at least, frame {frame} does not")
+        raise CorruptedDataError(f"{name}: times must ascend by at least a microsecond, but frame {frame} does not")
     folder.mkdir(exist_ok=True)
     ego = _ego_columns(frames, times_us, name)
     write_arrow(folder / f"{_EGO}.arrow", _named(_EGO, ego), _ego_metadata(log.facts))
@@ -228,7 +229,7 @@ def write_scene(folder: Path, log: ChunkedDataset, *, split: str, name: str, lig
         "version": VERSION,
         "map_metadata": map_metadata() if lights is not None else None,
     }
-    # the licence of the sources holds for what is made of them
+    # the licences of the sources also apply to derived files
     sources = {"sources": [dict(source) for source in log.facts.sources]}
     write_arrow(folder / "sync.arrow", sync | dict.fromkeys(modalities, rows), metadata, sources)
 
@@ -238,7 +239,7 @@ def _named(modality: str, columns: JsonObject) -> JsonObject:
 
 
 def _ego_metadata(facts: LogFacts) -> JsonObject:
-    """Return size and axles of the AV; poses are those of the middle of its box, on the ground."""
+    """Return size and axles of the AV; its poses are those of the centre of its box, on the ground."""
     length_m, width_m, height_m = facts.ego_extent_m
     wheelbase_m = EGO_WHEELBASE_PART * length_m
     return {
@@ -257,11 +258,11 @@ def _ego_columns(frames: RecordArray, times_us: Int64Array, name: str) -> JsonOb
 
     positions_m = frames["ego_translation"].astype(np.float64)
     matrices = frames["ego_rotation"].astype(np.float64).reshape(-1, 3, 3)
-    if not (np.linalg.det(matrices) > 0).all():  # NaN too; SciPy below 1.15 makes something of such matrices
-        raise CorruptedDataError(f"{name}: a rotation of the AV is none, as its determinant is not above 0")
+    if not (np.linalg.det(matrices) > 0).all():  # also NaN; SciPy below 1.15 accepts such matrices
+        raise CorruptedDataError(f"{name}: a rotation of the AV is invalid, as its determinant is not above 0")
     rotations = Rotation.from_matrix(matrices)
 
-    # velocity, acceleration and angular velocity seen from the AV, by differences, as py123d has them
+    # velocity, acceleration and angular velocity in the frame of the AV, by differences, as in py123d
     times_s, size = times_us / 1e6, len(frames)
     dynamics = np.zeros((size, 9))
     if size > 1:
@@ -272,13 +273,13 @@ def _ego_columns(frames: RecordArray, times_us: Int64Array, name: str) -> JsonOb
         dynamics[:, :3] = rotations.inv().apply(velocities_mps)
         dynamics[:, 6:] = (rotations[before].inv() * rotations[after]).as_rotvec() / passed_s
     if size > 2:
-        # second differences of steps of any length: the change of speed over the time between the middles of both steps
+        # second differences for steps of any length: change of speed over the time between the step midpoints
         steps_s = np.diff(times_s)[:, None]
         speeds_mps = np.diff(positions_m, axis=0) / steps_s
         changes = 2.0 * np.diff(speeds_mps, axis=0) / (steps_s[1:] + steps_s[:-1])
         dynamics[1:-1, 3:6] = rotations[1:-1].inv().apply(changes)
 
-    # quaternions of SciPy are x, y, z, w, those of py123d w, x, y, z
+    # SciPy orders quaternions as x, y, z, w, py123d as w, x, y, z
     poses = np.concatenate([positions_m, rotations.as_quat(canonical=True)[:, [3, 0, 1, 2]]], axis=1)
     return {
         "timestamp_us": pa.array(times_us),
@@ -294,7 +295,7 @@ def _box_columns(frames: RecordArray, agents: RecordArray, times_us: Int64Array)
     agents = agents[rows]
     heights_m = agents["extent"][:, 2].astype(np.float64)
     ground_m = np.repeat(frames["ego_translation"][:, 2].astype(np.float64), np.diff(starts))
-    # a turn by yaw about z is the quaternion (cos yaw / 2, 0, 0, sin yaw / 2); boxes stand on the ground of the AV
+    # a rotation by yaw about z is the quaternion (cos yaw / 2, 0, 0, sin yaw / 2); boxes stand on the ground of the AV
     halves_rad = 0.5 * agents["yaw"].astype(np.float64)
     zeros = np.zeros(len(agents))
     positions_m = (agents["centroid"].astype(np.float64), (ground_m + 0.5 * heights_m)[:, None])
@@ -330,7 +331,7 @@ def _light_columns(frames: RecordArray, faces: RecordArray, times_us: Int64Array
 
 
 def _rows_of_frames(bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return where the rows of each frame start, the end included, and the rows of all frames, of intervals (F, 2)."""
+    """Return the start of each frame's rows, with the end appended, and all rows, for intervals (F, 2)."""
     counts = bounds[:, 1] - bounds[:, 0]
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     return starts, expand_ranges(bounds[:, 0], counts)

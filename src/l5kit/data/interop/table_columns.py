@@ -1,6 +1,6 @@
-"""Fields of the records for other tools, and the columns that they become in Arrow, pandas, polars and Parquet.
+"""Metadata of record fields for other tools, and their columns in Arrow, pandas, polars and Parquet.
 
-Here stand names of axes and of the places along them, units and frames, and which columns a table has.
+This module defines names of axes and coordinates, units and frames, and the columns of tables.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from l5kit.data.records import (
 from l5kit.errors import InvalidArgumentError
 
 ROW_AXES = {SCENE_ARRAY_KEY: "scene", FRAME_ARRAY_KEY: "frame", AGENT_ARRAY_KEY: "agent", TL_FACE_ARRAY_KEY: "face"}
-"""For each array on disk, the name of the axis of its rows."""
+"""Name of the row axis of each array on disk."""
 
 AXES: dict[str, tuple[str, ...]] = {
     "bound": ("start", "end"),
@@ -37,18 +37,18 @@ AXES: dict[str, tuple[str, ...]] = {
     "label": tuple(PERCEPTION_LABELS),
     "status": tuple(TL_FACE_LABELS),
 }
-"""For each axis that fields have beside that of the rows, what its places are called."""
+"""Names along each axis of the fields other than the row axis."""
 
 
 @dataclass(frozen=True)
 class FieldFacts:
-    """What a field of the records means.
+    """Meaning of a field of the records.
 
     Attributes:
-        meaning: In words.
-        units: Short name of the unit; empty for what has none.
-        frame: Frame of reference of the values; empty for what has none.
-        axes: Names of the axes beside that of the rows.
+        meaning: Description.
+        units: Short name of the unit; empty if there is none.
+        frame: Frame of reference of the values; empty if there is none.
+        axes: Names of the axes other than the row axis.
     """
 
     meaning: str
@@ -57,7 +57,7 @@ class FieldFacts:
     axes: tuple[str, ...] = ()
 
     def as_attributes(self) -> JsonObject:
-        """Return what there is as attributes of an array."""
+        """Return the non-empty facts as attributes of an array."""
         named = {"long_name": self.meaning, "units": self.units, "frame_of_reference": self.frame}
         return {name: text for name, text in named.items() if text}
 
@@ -90,15 +90,15 @@ FIELDS: dict[str, FieldFacts] = {
         "value of each state; the bulb is on where that of ACTIVE is above 0", "1", axes=("status",)
     ),
 }
-"""Facts of each field of the format; no two arrays have a field of one name."""
+"""Facts about each field of the format; field names are unique across arrays."""
 
 
 def axis_names(field: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the names of the axes of a field beside that of the rows; those of unknown fields are numbered.
+    """Return the names of the axes of a field other than the row axis; those of unknown fields are numbered.
 
     Args:
         field: Name of the field.
-        shape: Shape of one value of it.
+        shape: Shape of a single value.
     """
     axes = FIELDS[field].axes if field in FIELDS else ()
     if tuple(len(AXES[axis]) for axis in axes) == shape:
@@ -107,11 +107,11 @@ def axis_names(field: str, shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def column_names(dtype: DType, field: str) -> list[str]:
-    """Return the names of the columns that hold the numbers of a field in a table, such as ``centroid_x``.
+    """Return the names of the columns with the numbers of a field in a table, such as ``centroid_x``.
 
     Args:
         dtype: Record type.
-        field: Name of one of its fields. The last of its axes runs fastest.
+        field: Name of one of its fields. Its last axis varies fastest.
     """
     shape = dtype[field].shape
     axes = axis_names(field, shape)
@@ -127,7 +127,7 @@ class FieldColumn:
         name: Name of the column.
         field: Name of the field.
         shape: Shape of one value of the column; empty for a number or text.
-        number: Which number of a field of several values; None for all of them.
+        number: Index of one number of a field of several values; None for all of them.
     """
 
     name: str
@@ -136,9 +136,9 @@ class FieldColumn:
     number: int | None = None
 
     def values(self, rows: RecordArray) -> NumericArray:
-        """Return the values of rows, (N, *shape), side by side in memory and in the byte order of this machine.
+        """Return the values of rows, (N, *shape), contiguous and in native byte order.
 
-        They are a copy, except where the field already lies so, as in records of one field.
+        They are a copy, unless the field is already stored like that, as in records of a single field.
         """
         column: NumericArray = rows[self.field]
         if self.number is not None:
@@ -161,7 +161,7 @@ class NameColumn:
     names: tuple[str, ...]
 
     def codes(self, rows: RecordArray) -> NumericArray:
-        """Return numbers of names, int8 (N,); -1 where all values are 0, or one is not a number."""
+        """Return indices into the names, int8 (N,); -1 if all values are 0 or one is not a number."""
         values: NumericArray = rows[self.field]
         codes: NumericArray = values.argmax(axis=1).astype(np.int8)
         # NaN is not above 0 either
@@ -184,10 +184,10 @@ def choose_columns(
 
     Args:
         dtype: Record type.
-        wanted: Names of fields, for all their columns, and of single columns, in the order wanted; None for all.
-        nested: Let a field of several values be one column, of lists; else each of its values is one.
-        label_names: Add the columns ``label`` of agents and ``status`` of faces, behind the others where ``wanted``
-            does not name them.
+        wanted: Names of fields, for all their columns, and of single columns, in the desired order; None for all.
+        nested: Represent a field of several values by one column of lists; otherwise by a column per value.
+        label_names: Add the columns ``label`` of agents and ``status`` of faces, after the others unless ``wanted``
+            names them.
 
     Raises:
         InvalidArgumentError: There is no such column.
@@ -207,7 +207,7 @@ def choose_columns(
         return [column for columns in of_fields.values() for column in columns]
     if isinstance(wanted, str):
         raise InvalidArgumentError(f"columns must be a list of names, got the single {wanted!r}; put it into a list")
-    # a name may be that of a field, which stands for all of its columns, or of a single column
+    # a name is that of a field, which stands for all its columns, or of a single column
     single = {column.name: [column] for columns in of_fields.values() for column in columns}
     unknown = [name for name in wanted if name not in of_fields and name not in single]
     if unknown:

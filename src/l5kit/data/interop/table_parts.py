@@ -1,4 +1,4 @@
-"""Parts of tables: rows of arrays and of scenes, read a bounded number at a time, and tables put together of them."""
+"""Parts of tables: rows of arrays and of scenes, read in bounded pieces and combined to tables."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ NUMBER_COLUMNS = {
     AGENT_ARRAY_KEY: ("scene_index", "frame_index"),
     TL_FACE_ARRAY_KEY: ("scene_index", "frame_index"),
 }
-"""Columns of the tables of a dataset that stand before those of the fields."""
+"""Index columns of the tables of a dataset, which precede those of the fields."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TablePart:
 
     Attributes:
         rows: Records, (N,).
-        indices: ``scene_index``, counted in the dataset, and ``frame_index``, counted in the scene, of each row, (N,).
+        indices: ``scene_index`` in the dataset and ``frame_index`` in the scene of each row, (N,).
     """
 
     rows: RecordArray
@@ -52,17 +52,17 @@ class TablePart:
 
 
 class TableForm(Protocol[Batch, Table]):
-    """How a kind of table is put together."""
+    """Builder of a kind of table."""
 
     def batch_of(self, rows: RecordArray, indices: dict[str, Int64Array]) -> Batch:
-        """Return what becomes of some rows, given the columns of numbers before those of the fields."""
+        """Return a batch of some rows, given their index columns."""
 
     def table_of(self, batches: list[Batch]) -> Table:
-        """Return the table of all batches, which may be none."""
+        """Return the table of all batches; there may be none."""
 
 
 FormMaker = Callable[[DType, list[AnyColumn], tuple[str, ...]], TableForm[Batch, Table]]
-"""Makes a form, given the type of the records, the columns, and the names of the columns of numbers."""
+"""Creates a builder, given the record type, the columns, and the names of the index columns."""
 
 
 def tables_of(
@@ -74,20 +74,21 @@ def tables_of(
     nested: bool,
     label_names: bool,
 ) -> Table | dict[str, Table]:
-    """Return the table of an array, or those of some scenes of a dataset by their names on disk.
+    """Return the table of an array, or the tables of some scenes of a dataset, by name on disk.
 
     Args:
-        data: Either.
+        data: An array or a dataset.
         scenes: Scenes of a dataset; None for all.
-        make_form: Makes the form of a table.
+        make_form: Creates the builder of a table.
         columns: Columns of an array; None for all. For this and the next two see ``choose_columns``.
-        nested: Let a field of several values be one column.
+        nested: Represent a field of several values by one column.
         label_names: Add the names of labels and states.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``data`` is neither or not open, there is no such column, or arguments do not go together.
+        InvalidArgumentError: ``data`` is neither or not open, there is no such column, or the arguments are
+            incompatible.
     """
 
     def form_of(dtype: DType, index_names: tuple[str, ...]) -> TableForm[Batch, Table]:
@@ -97,7 +98,7 @@ def tables_of(
     if not isinstance(data, ChunkedDataset):
         if scenes is not None:
             raise InvalidArgumentError(
-                f"scenes is {scenes!r}, but data is an array, whose rows know of no scenes; pass the dataset"
+                f"scenes is {scenes!r}, but data is an array, which has no scenes; pass the dataset"
             )
         require_records(data)
         form = form_of(data.dtype, ())
@@ -105,14 +106,14 @@ def tables_of(
 
     if columns is not None:
         raise InvalidArgumentError(
-            f"columns is {columns!r}, but data is a dataset, whose arrays have other columns each; pass one array, or "
+            f"columns is {columns!r}, but data is a dataset, whose arrays have different columns; pass one array, or "
             "select from the tables"
         )
     if data.path and len(data) == 0 and not hasattr(data, "root"):
         raise InvalidArgumentError(f"data is {data!r}, which is not open; call open() on it first")
     forms = {key: form_of(dtype, NUMBER_COLUMNS[key]) for key, (_, dtype, _) in layout.ARRAYS.items()}
     indices = selected_scenes(scenes, len(data)).tolist()
-    # whoever reads a scene checks all of them, so that they are read once for several
+    # reading a scene checks all scenes, so keep them in memory if several are read
     dataset = with_scenes_in_memory(data) if len(indices) > 1 else data
     batches: dict[str, list[Batch]] = {key: [] for key in forms}
     for scene in indices:
@@ -123,7 +124,7 @@ def tables_of(
 
 
 def require_records(records: object) -> None:
-    """Refuse what is no array of records along one axis.
+    """Refuse anything but a one-dimensional array of records.
 
     Raises:
         InvalidArgumentError: It is something else.
@@ -136,19 +137,19 @@ def require_records(records: object) -> None:
 
 
 def is_records(records: object) -> bool:
-    """Return whether something is an array of records along one axis."""
+    """Return whether an object is a one-dimensional array of records."""
     is_array = isinstance(records, RecordSequence) or (isinstance(records, np.ndarray) and records.ndim == 1)
     return is_array and bool(getattr(records, "dtype", np.dtype(float)).names)
 
 
 def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, TablePart]:
-    """Return the rows of a scene by the names of the arrays on disk, all fields as they stand in the dataset.
+    """Return the rows of a scene by array name on disk, with all fields as stored in the dataset.
 
-    Records are in the types of the format. Intervals count rows of the dataset.
+    Records have the types of the format. Intervals refer to rows of the dataset.
 
     Args:
         dataset: An opened dataset, or one in memory.
-        scene_index: The scene, from 0.
+        scene_index: Index of the scene.
 
     Raises:
         CorruptedDataError: A file of the scene is damaged or missing, or its intervals are wrong.
@@ -160,7 +161,7 @@ def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, Table
     }
     scene, frames = records[SCENE_ARRAY_KEY], records[FRAME_ARRAY_KEY]
 
-    # agents and faces that frames name, with their frames; rows are copied only where some belong to none
+    # agents and faces referenced by frames, with their frames; rows are copied only if some belong to no frame
     parts = {}
     for key, interval in _CHILDREN.items():
         rows, frame_indices = records[key], np.empty(0, dtype=np.int64)
@@ -171,7 +172,7 @@ def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, Table
             rows = rows if is_all else rows[kept_rows]
         parts[key] = _numbered(rows, scene_index, frame_indices)
 
-    # the view counts rows of the scene: scene and frames, which are copies, get back those of the dataset
+    # intervals of the view refer to the scene: restore those of the dataset in scene and frames, which are copies
     stored = rows_of(dataset.scenes, slice(scene_index, scene_index + 1), strict=True)
     scene[FRAME_INTERVAL] = stored[FRAME_INTERVAL]
     start, stop = stored[FRAME_INTERVAL][0].tolist()
@@ -184,7 +185,7 @@ def parts_of_scene(dataset: ChunkedDataset, scene_index: int) -> dict[str, Table
 
 
 def with_scenes_in_memory(dataset: ChunkedDataset) -> ChunkedDataset:
-    """Return a dataset whose scenes, all of which are checked for each scene that is read, are a NumPy array."""
+    """Return a dataset with its scenes as a NumPy array, as reading a scene checks all of them."""
     prepared = copy.copy(dataset)
     prepared.scenes = np.asarray(dataset.scenes)
     return prepared

@@ -1,4 +1,4 @@
-"""Tables of arrays of records and of scenes: Arrow, whole or as a stream, and frames of pandas and polars."""
+"""Conversion of records and scenes to Arrow tables and streams, and to pandas and polars dataframes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,34 +41,35 @@ def to_arrow(
     nested: bool = True,
     label_names: bool = False,
 ) -> "pa.Table | dict[str, pa.Table]":
-    """Return an array of records as a ``pyarrow.Table``, or scenes as one for each of their arrays.
+    """Return an array of records as a ``pyarrow.Table``, or scenes as a table for each of their arrays.
 
-    A field of several values is a column of lists of fixed size: ``centroid`` is ``fixed_size_list<double>[2]``,
-    ``ego_rotation`` lists of lists. Texts are strings. Metadata of the columns tell meaning, unit and frame
-    of reference.
+    A field of several values is a column of fixed-size lists: ``centroid`` is ``fixed_size_list<double>[2]``,
+    ``ego_rotation`` lists of lists. Texts are strings. Metadata of the columns give meaning, unit and frame of
+    reference.
 
-    Records lie one after the other in memory, Arrow's columns do not: each column is copied once, a block of rows at a
-    time. There is no copy where a field lies alone, such as the only one of its records.
+    Records are stored row by row, Arrow columns are contiguous: each column is copied once, a block of rows at a time.
+    Nothing is copied if a field is contiguous already, such as the only one of its records.
 
     Args:
         data: An array such as ``dataset.agents``, a slice or view of one, or a NumPy array of records; or a dataset,
-            also one scene of one (``dataset[3]``).
-        scenes: Scenes of a dataset: a number, a slice, numbers or a mask; None for all. Tables begin with the column
-            ``scene_index``, counted in ``data``, and ``frame_index``, counted in the scene; ``columns`` is for arrays.
-        columns: Names of fields, or of single columns without ``nested``, in the order wanted; None for all.
-        nested: Make lists of fields of several values; else a column of each value, such as ``centroid_x``.
+            also one scene of it (``dataset[3]``).
+        scenes: Scenes of a dataset: an index, a slice, indices or a mask; None for all. Tables begin with the columns
+            ``scene_index``, relative to ``data``, and ``frame_index``, relative to the scene; ``columns`` is for
+            arrays.
+        columns: Names of fields, or of single columns if not ``nested``, in the desired order; None for all.
+        nested: Represent fields of several values by lists; otherwise by a column per value, such as ``centroid_x``.
         label_names: Add a dictionary column: for agents ``label``, the class of the highest probability, for faces
             ``status``, the state of the highest value; null where all are 0.
 
     Returns:
-        A table; for a dataset a dictionary of those of ``scenes``, ``frames``, ``agents`` and ``traffic_light_faces``,
-        with the rows of the scenes in their order. Values are those of the dataset to the bit; intervals count its
-        rows.
+        A table; for a dataset a dictionary of the tables ``scenes``, ``frames``, ``agents`` and
+        ``traffic_light_faces``,
+        with the rows of the scenes in order. Values are bit-identical to the dataset; intervals refer to its rows.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``data`` is neither, there is no such column, or arguments do not go together.
+        InvalidArgumentError: ``data`` is neither, there is no such column, or the arguments are incompatible.
         MissingDependencyError: pyarrow is not installed.
     """
     require_library("pyarrow", "to_arrow")
@@ -83,21 +84,22 @@ def to_arrow_batches(
     label_names: bool = False,
     rows_per_batch: int = ROWS_PER_BLOCK,
 ) -> "pa.RecordBatchReader":
-    """Return an array of records as a stream of batches, which are read when they are asked for and then forgotten.
+    """Return an array of records as a stream of batches, each read when it is requested and not cached.
 
-    DuckDB, polars and pyarrow take it as it is. The arrays of opened datasets offer this stream themselves
+    DuckDB, polars and pyarrow accept it directly. The arrays of opened datasets provide this stream themselves
     (``__arrow_c_stream__``): ``pyarrow.table(dataset.agents)`` and ``polars.DataFrame(dataset.agents)`` work.
 
     Args:
         records: An array such as ``dataset.agents``, a slice or view of one, or a NumPy array of records.
-        columns: As in :func:`to_arrow`; likewise the next two.
-        nested: Make lists of fields of several values.
+        columns: See :func:`to_arrow`; likewise the next two.
+        nested: Represent fields of several values by lists.
         label_names: Add the column ``label`` or ``status``.
-        rows_per_batch: Rows of a batch, about: batches end where chunks of the files do.
+        rows_per_batch: Approximate rows per batch: batches end at chunk boundaries of the files.
 
     Raises:
-        CorruptedDataError: Rows cannot be read; raised when they are asked for, by some libraries as their own error.
-        InvalidArgumentError: ``records`` are none, there is no such column, or a batch is to have no rows.
+        CorruptedDataError: Rows cannot be read; raised when they are requested, by some libraries as their own error.
+        InvalidArgumentError: ``records`` is not such an array, there is no such column, or ``rows_per_batch`` is less
+            than 1.
         MissingDependencyError: pyarrow is not installed.
     """
     require_library("pyarrow", "to_arrow_batches")
@@ -121,31 +123,31 @@ def to_pandas(
     columns: Sequence[str] | None = None,
     label_names: bool = False,
 ) -> "pd.DataFrame | dict[str, pd.DataFrame]":
-    """Return an array of records as a ``pandas.DataFrame``, or scenes as one for each of their arrays.
+    """Return an array of records as a ``pandas.DataFrame``, or scenes as a dataframe for each of their arrays.
 
-    Each value of a field is a column of its own: ``centroid_x``, ``centroid_y``, ``extent_length``,
-    ``ego_rotation_x_y`` (row x, column y), ``label_probabilities_PERCEPTION_LABEL_CAR``,
-    ``agent_index_interval_start``. Types are those of the fields, texts are strings, times are whole nanoseconds. The
-    frame owns its memory; each column is copied once.
+    Each value of a field is a separate column: ``centroid_x``, ``centroid_y``, ``extent_length``, ``ego_rotation_x_y``
+    (row x, column y), ``label_probabilities_PERCEPTION_LABEL_CAR``, ``agent_index_interval_start``. Types are those of
+    the fields, texts are strings, times are integer nanoseconds. The dataframe owns its memory; each column is copied
+    once.
 
     Args:
         data: An array such as ``dataset.agents``, a slice or view of one, or a NumPy array of records; or a dataset,
-            also one scene of one (``dataset[3]``).
-        scenes: Scenes of a dataset: a number, a slice, numbers or a mask; None for all. Frames begin with the column
-            ``scene_index``, counted in ``data``, and ``frame_index``, counted in the scene; ``columns`` is for arrays.
-        columns: Names of fields, for all their columns, and of single columns, in the order wanted; None for all.
+            also one scene of it (``dataset[3]``).
+        scenes: Scenes of a dataset: an index, a slice, indices or a mask; None for all. Tables begin with the columns
+            ``scene_index``, relative to ``data``, and ``frame_index``, relative to the scene; ``columns`` is for
+            arrays.
+        columns: Names of fields, for all their columns, and of single columns, in the desired order; None for all.
         label_names: Add a categorical column: for agents ``label``, the class of the highest probability, for faces
             ``status``, the state of the highest value; missing where all are 0.
 
     Returns:
-        A frame; for a dataset a dictionary of those of ``scenes``, ``frames``, ``agents`` and ``traffic_light_faces``,
-        with the rows of the scenes in their order. Values are those of the dataset to the bit; intervals count its
-        rows.
+        A dataframe; for a dataset a dictionary of ``scenes``, ``frames``, ``agents`` and ``traffic_light_faces``, with
+        the rows of the scenes in order. Values are bit-identical to the dataset; intervals refer to its rows.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``data`` is neither, there is no such column, or arguments do not go together.
+        InvalidArgumentError: ``data`` is neither, there is no such column, or the arguments are incompatible.
         MissingDependencyError: pandas is not installed.
     """
     require_library("pandas", "to_pandas")
@@ -170,30 +172,31 @@ def to_polars(
     nested: bool = True,
     label_names: bool = False,
 ) -> "pl.DataFrame | dict[str, pl.DataFrame]":
-    """Return an array of records as a ``polars.DataFrame``, or scenes as one for each of their arrays.
+    """Return an array of records as a ``polars.DataFrame``, or scenes as a dataframe for each of their arrays.
 
-    A field of several values is a column of type ``Array``: ``centroid`` is ``Array(Float64, 2)``, of which
-    ``pl.col("centroid").arr.get(0)`` is x; ``ego_rotation`` is ``Array(Float64, (3, 3))``. It needs no pyarrow.
+    A field of several values is a column of type ``Array``: ``centroid`` is ``Array(Float64, 2)``, whose x is
+    ``pl.col("centroid").arr.get(0)``; ``ego_rotation`` is ``Array(Float64, (3, 3))``. This does not need pyarrow.
 
     Args:
         data: An array such as ``dataset.agents``, a slice or view of one, or a NumPy array of records; or a dataset,
-            also one scene of one (``dataset[3]``).
-        scenes: Scenes of a dataset: a number, a slice, numbers or a mask; None for all. Frames begin with the column
-            ``scene_index``, counted in ``data``, and ``frame_index``, counted in the scene; ``columns`` is for arrays.
-        columns: Names of fields, or of single columns without ``nested``, in the order wanted; None for all.
-        nested: Make an ``Array`` of fields of several values; else a column of each value, such as ``centroid_x``.
+            also one scene of it (``dataset[3]``).
+        scenes: Scenes of a dataset: an index, a slice, indices or a mask; None for all. Tables begin with the columns
+            ``scene_index``, relative to ``data``, and ``frame_index``, relative to the scene; ``columns`` is for
+            arrays.
+        columns: Names of fields, or of single columns if not ``nested``, in the desired order; None for all.
+        nested: Represent fields of several values by an ``Array``; otherwise by a column per value, such as
+            ``centroid_x``.
         label_names: Add a column of type ``Enum``: for agents ``label``, the class of the highest probability, for
             faces ``status``, the state of the highest value; null where all are 0.
 
     Returns:
-        A frame; for a dataset a dictionary of those of ``scenes``, ``frames``, ``agents`` and ``traffic_light_faces``,
-        with the rows of the scenes in their order. Values are those of the dataset to the bit; intervals count its
-        rows.
+        A dataframe; for a dataset a dictionary of ``scenes``, ``frames``, ``agents`` and ``traffic_light_faces``, with
+        the rows of the scenes in order. Values are bit-identical to the dataset; intervals refer to its rows.
 
     Raises:
         CorruptedDataError: Rows cannot be read, or intervals of scenes are wrong.
         IndexOutOfRangeError: There is no such scene.
-        InvalidArgumentError: ``data`` is neither, there is no such column, or arguments do not go together.
+        InvalidArgumentError: ``data`` is neither, there is no such column, or the arguments are incompatible.
         MissingDependencyError: polars is not installed.
     """
     require_library("polars", "to_polars")
@@ -204,17 +207,16 @@ def to_polars(
 
 @dataclass(frozen=True)
 class _NumpyColumns(Generic[Frame]):
-    """Columns of a table as NumPy arrays, of which pandas and polars make theirs.
+    """Columns of a table as NumPy arrays, for pandas and polars.
 
-    They are not made of Arrow tables: those need pyarrow, and frames that may be written to would copy each column
-    twice.
+    They are not converted from Arrow tables: those need pyarrow, and writable dataframes would copy each column twice.
 
     Attributes:
-        frame_of: Makes the frame, of the values of all columns by their names, (N, ...), in memory of their own, and of
-            what the numbers in some columns stand for, -1 for nothing.
+        frame_of: Creates the dataframe from the values of all columns by name, (N, ...), which it may own, and the
+            names that the codes in some columns stand for, -1 for none.
         dtype: Record type.
         columns: The columns.
-        index_names: Names of the columns of numbers before them.
+        index_names: Names of the index columns before them.
     """
 
     frame_of: Callable[[dict[str, NumericArray], dict[str, tuple[str, ...]]], Frame]
@@ -223,14 +225,14 @@ class _NumpyColumns(Generic[Frame]):
     index_names: tuple[str, ...]
 
     def batch_of(self, rows: RecordArray, indices: dict[str, Int64Array]) -> dict[str, NumericArray]:
-        """Return the values of each column of some rows."""
+        """Return the values of each column for some rows."""
         own = {
             each.name: each.codes(rows) if isinstance(each, NameColumn) else each.values(rows) for each in self.columns
         }
         return indices | own
 
     def table_of(self, batches: list[dict[str, NumericArray]]) -> Frame:
-        """Return the frame of batches, which lose each column when it is joined, lest memory holds all twice."""
+        """Return the dataframe of batches; columns are removed from the batches when joined, to limit memory."""
         if not batches:
             none = dict.fromkeys(self.index_names, np.empty(0, np.int64))
             batches = [self.batch_of(np.empty(0, self.dtype), none)]
@@ -245,7 +247,7 @@ class _NumpyColumns(Generic[Frame]):
 def _pandas_frame(columns: dict[str, NumericArray], names: dict[str, tuple[str, ...]]) -> "pd.DataFrame":
     import pandas as pd
 
-    # each column as pandas takes it without a copy
+    # types that pandas accepts without a copy
     taken: dict[str, Any] = {}
     for name, values in columns.items():
         if name in names:
@@ -263,7 +265,7 @@ def _polars_frame(columns: dict[str, NumericArray], names: dict[str, tuple[str, 
     series = []
     for name, values in columns.items():
         if name in names:
-            texts = np.array([*names[name], None], dtype=object)  # the number -1 takes the last one, which is null
+            texts = np.array([*names[name], None], dtype=object)  # the code -1 selects the last entry, null
             series.append(pl.Series(name, texts[values].tolist(), dtype=pl.Enum(names[name])))
             continue
         flat = values.reshape(-1)

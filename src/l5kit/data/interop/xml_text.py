@@ -1,4 +1,4 @@
-"""Text of XML files that l5kit writes."""
+"""Text in XML files written by l5kit."""
 
 import re
 from typing import Final
@@ -11,16 +11,16 @@ _NOT_IN_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0
 
 
 def quoted(text: str) -> str:
-    """Return text as the value of an attribute, with its quotes.
+    """Return text as a quoted attribute value.
 
     Raises:
-        UnsupportedValueError: It has a character that no XML file can hold.
+        UnsupportedValueError: It has a character that is not allowed in XML.
     """
-    if _PLAIN.fullmatch(text):  # as nearly all is
+    if _PLAIN.fullmatch(text):  # the usual case
         return f"'{text}'"
     unwritable = _NOT_IN_XML.search(text)
     if unwritable:
         raise UnsupportedValueError(
-            f"the text {text!r} has the character {unwritable.group()!r}, which XML cannot hold; rename the element"
+            f"the text {text!r} has the character {unwritable.group()!r}, which XML does not allow; rename the element"
         )
     return quoteattr(text, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

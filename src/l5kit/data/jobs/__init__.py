@@ -1,1 +1,1 @@
-"""Jobs on scenes of a log, and folders of runs: claimed by one process, continued after a kill, checked by receipts."""
+"""Jobs on scenes of a log, and run folders: locked by one process, resumable after a kill, checked by receipts."""

@@ -1,4 +1,4 @@
-"""Record of the data that results are of: where it lay, its digest, and how many scenes it has."""
+"""Record of the data behind results: its location, its digest, and its number of scenes."""
 
 import os
 import warnings
@@ -16,12 +16,12 @@ from l5kit.errors import InvalidArgumentError, L5KitError, without_secrets
 
 @dataclass(frozen=True)
 class DataRecord:
-    """The data that something was made of.
+    """The data that something was computed from.
 
     Attributes:
-        path: Where it lay: an absolute path, or a URL without its secrets, or the key of a configuration.
-        digest: Its digest, from :func:`~l5kit.data.digests.digest.dataset_digest`; None where that is not known.
-        num_scenes: Scenes that it has.
+        path: Its location: an absolute path, a URL without its secrets, or the key of a configuration.
+        digest: Its digest, from :func:`~l5kit.data.digests.digest.dataset_digest`; None if unknown.
+        num_scenes: Number of its scenes.
     """
 
     path: str
@@ -37,16 +37,16 @@ class DataRecord:
         key: str | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Return the record of a dataset; its digest is read from the cache where no file has changed.
+        """Return the record of a dataset; its digest is taken from the cache if no file has changed.
 
-        Nobody reads all of a dataset from a server just for its digest, which is None there. It is also None, after a
-        ``RuntimeWarning``, where a file cannot be read, has an odd name, or is being written to.
+        The digest of a dataset on a server is None, as it would require reading all of it. It is also None, after a
+        ``RuntimeWarning``, if a file cannot be read, has an odd name, or is being written to.
 
         Args:
             dataset: The dataset, or a folder with several.
-            num_scenes: Scenes that it has.
-            key: What it is called in a configuration; None to record where it lies.
-            progress: Called with the bytes that are read and their total.
+            num_scenes: Number of its scenes.
+            key: Its key in a configuration; None to record its location.
+            progress: Called with the bytes read and their total.
         """
         path = path_of(dataset)
         where = path if is_url(path) else os.path.abspath(path)
@@ -60,38 +60,38 @@ class DataRecord:
 
     @classmethod
     def of_log(cls, path: str | os.PathLike[str], *, key: str | None = None, progress: Progress | None = None) -> Self:
-        """Return the record of one log, which is opened for the number of its scenes; see :meth:`of`.
+        """Return the record of a single log, which is opened to count its scenes; see :meth:`of`.
 
         Args:
             path: The log: a ``.zarr`` folder, a zip file or a URL.
-            key: What it is called in a configuration; None to record where it lies.
-            progress: Called with the bytes that are read and their total.
+            key: Its key in a configuration; None to record its location.
+            progress: Called with the bytes read and their total.
 
         Raises:
-            DatasetNotFoundError: There is none.
+            DatasetNotFoundError: There is no such log.
         """
         return cls.of(path, num_scenes=len(ChunkedDataset(path).open().scenes), key=key, progress=progress)
 
     def as_dict(self) -> JsonObject:
-        """Return the record as JSON holds it."""
+        """Return the record as JSON."""
         return asdict(self)
 
 
 def require_same_data(before: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """Refuse to go on with other data than before; what has no digest is not compared.
+    """Refuse to continue with other data than before; data without a digest is not compared.
 
     Args:
-        before: What was recorded of data by what it is for, such as ``eval_data``: records of logs as JSON, or one.
-        now: What is recorded now.
+        before: Previously recorded data by purpose, such as ``eval_data``: records of logs as JSON, or a single one.
+        now: Data recorded now.
 
     Raises:
-        InvalidArgumentError: A digest is another one.
+        InvalidArgumentError: A digest differs.
     """
     for name in before.keys() & now.keys():
         was, has = _digests_in(before[name]), _digests_in(now[name])
         if None not in (*was, *has) and was != has:
             raise InvalidArgumentError(
-                f"{name} has the digest {', '.join(map(str, has))}, but that of the training that is to go on has "
+                f"{name} has the digest {', '.join(map(str, has))}, but the training to be resumed used data with "
                 f"{', '.join(map(str, was))}; name the same folder, or start a new training in another one"
             )
 
@@ -102,12 +102,12 @@ def _digests_in(recorded: object) -> list[object]:
 
 
 def source_digest(dataset: ChunkedDataset, digest: str | None) -> str | None:
-    """Return the digest that files of an export tell of their dataset; None for none.
+    """Return the digest of a dataset that the files of its export record; None for none.
 
     Args:
-        dataset: What is exported.
-        digest: The digest, where the caller knows it, or the empty text for none. None works out that of the files at
-            the path of the dataset, where it lies on this machine; the cache knows it if no file has changed since.
+        dataset: The exported dataset.
+        digest: The digest if the caller knows it, or the empty string for none. None computes it from the files at the
+            path of the dataset, if it is on this machine; the cache has it if no file has changed since.
     """
     if digest is not None:
         return digest or None

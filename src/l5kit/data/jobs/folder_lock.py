@@ -1,4 +1,4 @@
-"""Whether a folder may be written to: one process at a time does so, and nothing of others is in it."""
+"""Checks and locks of output folders: a single writing process, and no foreign files."""
 
 import errno
 import os
@@ -13,44 +13,44 @@ from l5kit._files import clear_leftovers_in
 from l5kit.errors import InvalidArgumentError
 
 LOCK_FILE: Final = ".lock"
-"""Name of the lock of a folder in it."""
+"""Name of the lock file in a folder."""
 
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP})
-"""How network file systems say that they have no locks."""
+"""Errors by which network file systems report that they do not support locks."""
 
 _RANKS: Final = ("LOCAL_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
-"""Variables by which Lightning, torchrun and Slurm tell a process or a machine its number."""
+"""Variables with the rank of a process or machine, set by Lightning, torchrun and Slurm."""
 
 
 def is_main_process() -> bool:
-    """Return whether this is the first process of the first machine, which alone writes; Lightning adds others."""
+    """Return whether this is the first process of the first machine; only it writes, although Lightning starts more."""
     return all(os.environ.get(name, "0") == "0" for name in _RANKS)
 
 
 def require_unused(folder: Path) -> None:
-    """Refuse to write a new training to a folder that holds files; what a killed process has left of writing goes.
+    """Refuse a folder with files for a new training; leftovers of writes by killed processes are removed.
 
     Args:
-        folder: The folder, which need not be there.
+        folder: The folder, which need not exist.
 
     Raises:
-        InvalidArgumentError: It holds others, or is a file.
+        InvalidArgumentError: It holds other files, or is a file.
     """
     if folder.is_dir():
         clear_leftovers_in(folder)
     if folder.exists() and (not folder.is_dir() or any(file.name != LOCK_FILE for file in folder.iterdir())):
         raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds files; name another, or resume to go on with what is in it"
+            f"folder is {str(folder)!r}, which holds files; name another, or resume to continue from them"
         )
 
 
 @contextmanager
 def hold_folder(folder: Path, *, may_make: bool) -> Iterator[None]:
-    """Keep other processes from writing a training or a sweep to a folder; of one that is not there nothing is held.
+    """Keep other processes from writing a training or a sweep to a folder; a missing folder is not locked.
 
     Args:
         folder: The folder.
-        may_make: Whether it is made where nothing has its name.
+        may_make: Whether it is created if it does not exist.
 
     Raises:
         InvalidArgumentError: Another process holds it.
@@ -58,7 +58,7 @@ def hold_folder(folder: Path, *, may_make: bool) -> Iterator[None]:
     if may_make and not folder.exists():
         folder.mkdir(parents=True, exist_ok=True)
     busy = (
-        f"folder is {str(folder)!r}, to which another process writes a training now; wait until it has ended, or name "
+        f"folder is {str(folder)!r}, to which another process is writing a training; wait until it has ended, or name "
         "another folder"
     )
     with held_alone(folder / LOCK_FILE, busy) if folder.is_dir() else nullcontext():
@@ -67,14 +67,14 @@ def hold_folder(folder: Path, *, may_make: bool) -> Iterator[None]:
 
 @contextmanager
 def held_alone(lock_file: Path, otherwise: str) -> Iterator[None]:
-    """Hold a lock file in the block, and remove it at the end; where the file system knows no locks, do nothing.
+    """Hold a lock file during the block and remove it afterwards; no-op on file systems without locks.
 
     Args:
-        lock_file: The file, in a folder that is there.
-        otherwise: What the error says where another process holds it.
+        lock_file: The file, in an existing folder.
+        otherwise: Text of the error if another process holds it.
 
     Raises:
-        InvalidArgumentError: One does.
+        InvalidArgumentError: Another process holds it.
     """
     lock = FileLock(lock_file)
     try:
@@ -89,6 +89,6 @@ def held_alone(lock_file: Path, otherwise: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # Windows removes no open file
-            lock_file.unlink(missing_ok=True)  # while it is held, so that it is nobody else's
+        with suppress(OSError):  # Windows does not remove open files
+            lock_file.unlink(missing_ok=True)  # while held, so that it cannot be another process's
         lock.release(force=True)

@@ -1,14 +1,14 @@
-"""Job folders: where the parts of a job over scenes are kept, so that one that was killed goes on.
+"""Job folders: they keep the parts of a job over scenes, so that it can be resumed after a kill.
 
 ::
 
-    JOB/job.json             what is done, to what
-    JOB/0-scene/stage.json   the first pass over the scenes: how they are cut into blocks
-    JOB/0-scene/000000016/   a part: result.pickle, files/ where the job writes files, and receipt.json with digests
+    JOB/job.json             what is done, with which data
+    JOB/0-scene/stage.json   the first pass over the scenes: how they are split into blocks
+    JOB/0-scene/000000016/   a part: result.pickle, files/ if the job writes files, and receipt.json with digests
 
-Who carries out a block writes its part under a temporary name and renames it, so that a part is whole or not there.
-What comes of a block is read from its part, whether that was written just now or by a run that was killed: results are
-the same for whatever carries them out, and how often it was begun.
+The worker of a block writes its part under a temporary name and renames it, so a part is complete or missing. Results
+are always read from parts, whether they were written just now or by a run that was killed: they do not depend on the
+workers or on the number of restarts.
 """
 
 import hashlib
@@ -48,21 +48,21 @@ _PART: Final = OutputKind(
 
 @dataclass(frozen=True)
 class WritesFiles:
-    """A job that writes files into a folder; a copy with another folder writes the same files into that one.
+    """A job that writes files into a folder; a copy with another folder writes the same files there.
 
     Attributes:
-        folder: Where they go.
+        folder: Folder of the files.
     """
 
     folder: Path
 
 
 class JobFolder:
-    """A folder with the parts of one job; it is held by one process at a time.
+    """A folder with the parts of one job, used by one process at a time.
 
     Args:
         path: The folder, from :func:`open_job`.
-        facts: What the job is, by which its parts are recognised.
+        facts: Description of the job, which identifies its parts.
     """
 
     def __init__(self, path: Path, facts: JsonObject) -> None:
@@ -71,14 +71,14 @@ class JobFolder:
         self._num_stages = 0
 
     def require_same(self, name: str, facts: Mapping[str, object]) -> None:
-        """Refuse to go on with other facts than the job was begun with.
+        """Refuse to continue with facts that differ from those at the start of the job.
 
         Args:
-            name: What the facts are of, for a file of its own.
-            facts: As JSON holds them.
+            name: Subject of the facts, which names their file.
+            facts: Facts as JSON.
 
         Raises:
-            InvalidArgumentError: They are others.
+            InvalidArgumentError: They differ.
         """
         file, now = self._path / f"{name}.json", json.loads(json.dumps(facts))
         before = _read(file)
@@ -87,22 +87,22 @@ class JobFolder:
             write_json(file, now, argument="job")
         elif before != now:
             raise InvalidArgumentError(
-                f"job (--job) is {str(self._path)!r}, which was begun with another {name}: {before}, now {now}; name "
+                f"job (--job) is {str(self._path)!r}, which was started with another {name}: {before}, now {now}; name "
                 "another folder, or remove this one"
             )
 
     def next_stage(self, indices: Int64Array, *, unit: str, block_size: int) -> "Stage":
-        """Return where the parts of the next pass over scenes are kept.
+        """Return the stage that keeps the parts of the next pass over scenes.
 
-        Passes are identified by their order, which is the same whenever the job is begun.
+        Passes are identified by their order, which is the same at every start of the job.
 
         Args:
-            indices: Numbers of the scenes, (N,).
-            unit: Unit of a number.
-            block_size: Scenes of a block, where the stage is new; else the size that it was begun with is kept.
+            indices: Indices of the scenes, (N,).
+            unit: Name of an item.
+            block_size: Scenes per block of a new stage; an existing stage keeps its size.
 
         Raises:
-            InvalidArgumentError: The folder holds the parts of a pass over others.
+            InvalidArgumentError: The folder holds the parts of a pass over other items.
         """
         folder = self._path / f"{self._num_stages}-{unit}"
         self._num_stages += 1
@@ -114,14 +114,14 @@ class JobFolder:
         elif {name: before.get(name) for name in facts} != facts:
             raise InvalidArgumentError(
                 f"job (--job) is {str(self._path)!r}, which holds parts of {before.get('scenes')} "
-                f"{before.get('unit')}s, and these are {len(indices)} {unit}s, or others; name another folder"
+                f"{before.get('unit')}s, not of these {len(indices)} {unit}s; name another folder"
             )
         clear_leftovers_in(folder)
         kept_size = block_size if before is None else before.get("block_size")
         if not isinstance(kept_size, int) or kept_size < 1:
             raise InvalidArgumentError(
-                f"job (--job) is {str(self._path)!r}, in which block_size of {folder.name}/{_STAGE} must be a number "
-                f"from 1 on, got {kept_size!r}; remove {folder.name}"
+                f"job (--job) is {str(self._path)!r}, in which block_size of {folder.name}/{_STAGE} must be an integer "
+                f"of at least 1, got {kept_size!r}; remove {folder.name}"
             )
         return Stage(folder, kept_size, digest_of_json({**self._facts, "stage": {"name": folder.name, **facts}}))
 
@@ -131,9 +131,9 @@ class Stage:
     """The parts of one pass over scenes.
 
     Attributes:
-        folder: Where they are.
-        block_size: Scenes of a block.
-        job: Digest of what the job is, and of the pass: parts of another one are whole, but not of this job.
+        folder: Folder of the parts.
+        block_size: Scenes per block.
+        job: Digest of the job and the pass; parts with another digest belong to something else.
     """
 
     folder: Path
@@ -141,10 +141,10 @@ class Stage:
     job: str
 
     def is_done(self, block: Int64Array) -> bool:
-        """Return whether the part of a block is there; one that is damaged is removed, with a warning.
+        """Return whether the part of a block exists; a damaged part is removed, with a warning.
 
         Raises:
-            InvalidArgumentError: One that is damaged has files of somebody else in it.
+            InvalidArgumentError: A damaged part contains foreign files.
         """
         part = self._part(block)
         if not part.is_dir():
@@ -154,19 +154,19 @@ class Stage:
             foreign = next(_PART.foreign_in(part), None)
             if foreign is not None:
                 raise InvalidArgumentError(
-                    f"the job folder has the damaged part {part}, which would be made again, but {foreign!r} in it is "
-                    "not of this job; move that away"
+                    f"the job folder has the damaged part {part}, which would be rebuilt, but {foreign!r} in it does "
+                    "not belong to this job; move it away"
                 )
-            warnings.warn(f"{part} is damaged: {damage}; it is made again", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{part} is damaged: {damage}; it is rebuilt", RuntimeWarning, stacklevel=4)
             remove_whole(part)
         return damage is None
 
     def write(self, block: Int64Array, make: Callable[[Path], object]) -> None:
-        """Write the part of a block; of several that write it, which write the same, one wins.
+        """Write the part of a block; if several workers write it, one wins, as all write the same.
 
         Args:
-            block: Its numbers.
-            make: Makes the result, given an empty folder for files.
+            block: Indices of its scenes.
+            make: Creates the result, given an empty folder for files.
         """
         target = self._part(block)
         try:
@@ -183,23 +183,23 @@ class Stage:
         """Return the result of a block.
 
         Args:
-            block: Its numbers.
-            into: Where files that it has written are to appear.
+            block: Indices of its scenes.
+            into: Destination of files that the block has written.
 
         Raises:
-            EngineError: There is no whole part, although a worker has written one.
+            EngineError: There is no complete part, although a worker has written one.
         """
         part = self._part(block)
         wanted = self._facts_of(block)
-        damage = find_damage(part, _RECEIPT, expected=wanted) if part.is_dir() else "it is not there"
+        damage = find_damage(part, _RECEIPT, expected=wanted) if part.is_dir() else "it does not exist"
         if damage is not None:
             raise EngineError(
-                f"{part} was written by a worker, and {damage}; name a job folder (--job) that all machines share, "
+                f"{part} was written by a worker, but {damage}; name a job folder (--job) that all machines share "
                 "under the same path"
             )
         for file in sorted((part / _FILES).rglob("*")) if into is not None else ():
             if into is not None and file.is_file():
-                # a link where the file system can, as files may be large
+                # hard links if the file system supports them, as files may be large
                 target = into / file.relative_to(part / _FILES)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 try:
@@ -209,7 +209,7 @@ class Stage:
         return pickle.loads((part / _RESULT).read_bytes())
 
     def _facts_of(self, block: Int64Array) -> JsonObject:
-        """Return what the receipt of a block tells besides its files."""
+        """Return the facts of a block in its receipt, besides its files."""
         indices = np.ascontiguousarray(block, np.int64)
         sha256 = hashlib.sha256(indices.tobytes()).hexdigest()
         return {"job": self.job, "first": int(block[0]), "scenes": len(block), "numbers": sha256}
@@ -219,54 +219,54 @@ class Stage:
 
 
 def require_shared(folder: Path) -> None:
-    """Refuse, where something is to be written, a folder that is not there: on another machine, or given up.
+    """Refuse a missing output folder: it is not shared with this machine, or was removed.
 
     Raises:
-        EngineError: It is not there.
+        EngineError: The folder does not exist.
     """
     if not folder.is_dir():
         raise EngineError(
-            f"a worker is to write into {str(folder)!r}, and does not find it; name a folder (OUT, or --job) that all "
-            "machines share, under the same path"
+            f"a worker cannot find the folder {str(folder)!r} for its output; name a folder (OUT, or --job) that all "
+            "machines share under the same path"
         )
 
 
 @contextmanager
 def open_job(path: str | os.PathLike[str], facts: Mapping[str, object]) -> Iterator[JobFolder]:
-    """Hand out a job folder, new or left by a run that was killed; it stays, for the one who asks to remove.
+    """Open a job folder, new or left by a run that was killed; removing it is left to the caller.
 
     Args:
-        path: The folder, on a file system that all workers share.
-        facts: What is done, to which data, with which options, as JSON holds it.
+        path: The folder, on a file system shared by all workers.
+        facts: Description of the job as JSON: what is done, with which data and options.
 
     Raises:
-        InvalidArgumentError: Another process has the folder, or it is of another job or holds something else.
+        InvalidArgumentError: Another process uses the folder, it belongs to another job, or it holds something else.
     """
     folder = Path(path).absolute()
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError(f"job (--job) is {str(folder)!r}, which is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with held_alone(folder / _LOCK, f"job (--job) is {str(folder)!r}, at which another process works; wait for it"):
+    with held_alone(folder / _LOCK, f"job (--job) is {str(folder)!r}, which another process uses now; wait for it"):
         now: JsonObject = json.loads(json.dumps({"l5kit": __version__, **facts}))
         before = _read(folder / _JOB)
         if before is None:
             others = sorted(entry.name for entry in folder.iterdir() if entry.name != _LOCK)
             if [name for name in others if not name.startswith(f".{_JOB}.")]:
                 raise InvalidArgumentError(
-                    f"job (--job) is {str(folder)!r}, which holds {others[0]} and is no job folder; name another"
+                    f"job (--job) is {str(folder)!r}, which holds {others[0]} and is not a job folder; name another"
                 )
             write_json(folder / _JOB, now, argument="job")
         elif before != now:
             names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
             raise InvalidArgumentError(
-                f"job (--job) is {str(folder)!r}, which is of another job: {', '.join(names)} differ; name another "
-                "folder, or remove this one"
+                f"job (--job) is {str(folder)!r}, which belongs to another job: {', '.join(names)} differ; name "
+                "another folder, or remove this one"
             )
         yield JobFolder(folder, now)
 
 
 def _read(path: Path) -> JsonObject | None:
-    """Return what a file of JSON holds; None where it is not there or not whole."""
+    """Return the content of a JSON file; None if it is missing or incomplete."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Threads that belong to a generator and end with it, also where Python ends before it does."""
+"""Threads owned by a generator, which end with it even if Python exits first."""
 
 import sys
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def own_threads(num_threads: int, *, name: str) -> Iterator[ThreadPoolExecutor]:
-    """Hand out threads that end with the block, which waits for what they are at; what they have not begun is given up.
+    """Provide threads for the block; on exit running tasks are waited for, and queued ones are cancelled.
 
     Args:
-        num_threads: How many, at least 1.
-        name: What their names begin with.
+        num_threads: Number of threads, at least 1.
+        name: Prefix of their names.
     """
-    # A generator that is alive when Python ends is closed after modules have lost their names, those here and those of
-    # concurrent.futures. Python has ended all threads by then.
+    # A generator that is alive when Python exits is closed after the globals of this module and of concurrent.futures
+    # were cleared. Python has ended all threads by then.
     is_finalizing = sys.is_finalizing
     threads = ThreadPoolExecutor(num_threads, thread_name_prefix=name)
     try:

@@ -1,8 +1,8 @@
-"""What a command may remove or replace: outputs with a mark of l5kit, and nothing of anybody else in them.
+"""Ownership of outputs: which files and folders a command may remove or replace.
 
-One rule holds for every output. What goes is known by its mark, a file that tells who wrote it, and all else in the
-folder has names that this kind of output has; where there is anything else, the first such entry is named, and nothing
-is touched. A name alone is no mark: others have a ``scores.json`` and a ``parts``, too.
+One rule holds for every output. It must have its mark, a file that identifies its writer, and all other files in the
+folder must have names that this kind of output has; otherwise the error names the first foreign entry, and nothing is
+touched. A name alone is not a mark: other programs write ``scores.json`` and ``parts``, too.
 """
 
 import json
@@ -19,10 +19,10 @@ from l5kit.errors import InvalidArgumentError
 
 _METADATA: Final = r"\.z(?:group|attrs|array|metadata)"
 LOG_FILES: Final = rf"(?:{_METADATA}|(?:{'|'.join(ARRAYS)}|agents_mask(?:/[^/]+)?)/(?:{_METADATA}|\d+(?:\.\d+)*))"
-"""Pattern of the paths in a log: metadata and chunks of its arrays, and of masks that are stored in it."""
+"""Pattern of the paths in a log: metadata and chunks of its arrays, and of masks stored in it."""
 
-_OF_SYSTEMS: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
-"""What systems leave in folders that somebody looks at; nobody misses it."""
+_SYSTEM_FILES: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Files that operating systems leave in folders; they may be removed."""
 
 _HEAD_BYTES: Final = 2**16
 _WORD: Final = b"l5kit"
@@ -30,10 +30,10 @@ _WORD: Final = b"l5kit"
 
 @dataclass(frozen=True)
 class OutputKind:
-    """A kind of folder that commands write.
+    """A kind of folder written by commands.
 
     Attributes:
-        called: What it is, with its article, such as ``a simulation``.
+        called: Its name with its article, such as ``a simulation``.
         is_marked: Whether a folder has the mark of its writer.
         paths: Pattern of the paths of its files, relative, with ``/``.
     """
@@ -43,29 +43,29 @@ class OutputKind:
     paths: str
 
     def foreign_in(self, folder: Path, *, within: str = "") -> Iterator[str]:
-        """Yield the paths in a folder of files that such an output does not have.
+        """Yield the paths of files in a folder that do not belong to such an output.
 
         Args:
             folder: The folder.
-            within: A folder in it that is looked through alone; it may be missing.
+            within: Subfolder to search; it may be missing. By default the whole folder is searched.
         """
         known = re.compile(self.paths)
         yield from (path for path in files_in(folder, within) if not known.fullmatch(path))
 
 
 def files_in(folder: Path, within: str = "") -> Iterator[str]:
-    """Yield the relative paths of the files and links below a folder, sorted; scratch folders of writers left out."""
+    """Yield the relative paths of the files and links below a folder, sorted, without scratch folders of writers."""
     for directory, names, files in os.walk(folder / within):
         root = Path(directory)
         links = [name for name in names if (root / name).is_symlink()]
         names[:] = sorted(name for name in names if name not in links and not is_scratch(root / name))
         for name in sorted([*files, *links]):
-            if name not in _OF_SYSTEMS:
+            if name not in _SYSTEM_FILES:
                 yield (root / name).relative_to(folder).as_posix()
 
 
 def holds_keys(file: Path, keys: Set[str], **values: object) -> bool:
-    """Return whether a file is an object of JSON with these keys and values, as the mark of an output is."""
+    """Return whether a file is a JSON object with these keys and values, as the mark of an output is."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -74,7 +74,7 @@ def holds_keys(file: Path, keys: Set[str], **values: object) -> bool:
 
 
 def tells_l5kit(file: Path) -> bool:
-    """Return whether a file names l5kit in its first or last 64 KiB, as the files that it writes do, or is empty."""
+    """Return whether a file is empty or names l5kit in its first or last 64 KiB, as files written by l5kit do."""
     try:
         with file.open("rb") as opened:
             head = opened.read(_HEAD_BYTES)
@@ -85,20 +85,20 @@ def tells_l5kit(file: Path) -> bool:
 
 
 def require_own_folder(folder: Path, kind: OutputKind, *, argument: str) -> None:
-    """Refuse to remove or replace a folder that is not wholly of a kind of output; one that is empty or no more is.
+    """Refuse to replace a folder that is not entirely an output of a kind; empty and missing ones are allowed.
 
     Args:
         folder: The folder.
-        kind: What may be there.
-        argument: What the caller knows the folder as, for the error.
+        kind: The allowed kind of output.
+        argument: Name of the folder's argument, for the error.
 
     Raises:
-        InvalidArgumentError: It is a link or a file, holds files without the mark of the kind, or a file of somebody
-            else; the message names the first one.
+        InvalidArgumentError: It is a link or a file, holds files without the mark of the kind, or a foreign file; the
+            message names the first one.
     """
     what = f"{argument} is {str(folder)!r}"
     if folder.is_symlink() and os.path.lexists(folder):
-        raise InvalidArgumentError(f"{what}, which is a link and is not replaced; name the folder that it leads to")
+        raise InvalidArgumentError(f"{what}, which is a link and is not replaced; name its target")
     if os.path.lexists(folder) and not folder.is_dir():
         raise InvalidArgumentError(f"{what}, which is a file; name a folder")
     first = next(files_in(folder), None)
@@ -113,35 +113,35 @@ def require_own_folder(folder: Path, kind: OutputKind, *, argument: str) -> None
     foreign = next(kind.foreign_in(folder), None)
     if foreign is not None:
         raise InvalidArgumentError(
-            f"{what}, which holds {foreign!r} beside {kind.called}, so nothing in it is replaced; move that away, or "
-            "name another folder"
+            f"{what}, which holds {foreign!r} in addition to {kind.called}, so nothing in it is replaced; move that "
+            "away, or name another folder"
         )
 
 
 def require_own_file(file: Path, *, argument: str) -> None:
-    """Refuse to replace a file that l5kit has not written.
+    """Refuse to replace a file that was not written by l5kit.
 
     Args:
-        file: The file, which need not be there.
-        argument: What the caller knows it as, for the error.
+        file: The file, which need not exist.
+        argument: Name of the file's argument, for the error.
 
     Raises:
-        InvalidArgumentError: It is somebody else's, as it does not name l5kit, or a pipe or device.
+        InvalidArgumentError: It does not name l5kit and thus is foreign, or it is a pipe or device.
     """
     if file.exists() and not (file.is_file() or file.is_dir()):
         raise InvalidArgumentError(f"{argument} is {str(file)!r}, a pipe or device, which a file cannot replace")
     if file.is_file() and not tells_l5kit(file):
         raise InvalidArgumentError(
-            f"{argument} is {str(file)!r}, which is there and is not of l5kit, so it is not replaced; name another "
-            "file, or move it away"
+            f"{argument} is {str(file)!r}, which was not written by l5kit, so it is not replaced; name another file, "
+            "or move it away"
         )
 
 
 def require_absent(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place where something is, unless it may be replaced.
+    """Refuse an existing path, unless it may be replaced.
 
     Raises:
-        FileExistsError: There is something, if only a link that leads nowhere, and ``overwrite`` is False.
+        FileExistsError: Something exists there, even a dangling link, and ``overwrite`` is False.
     """
     if not overwrite and os.path.lexists(target):
         raise FileExistsError(f"{target} exists; choose another path, or replace it (overwrite=True)")
@@ -152,4 +152,4 @@ DATASET: Final = OutputKind(
     lambda folder: (folder / ".zgroup").is_file() and any((folder / key / ".zarray").is_file() for key in ARRAYS),
     LOG_FILES,
 )
-"""A log by itself."""
+"""A single log."""

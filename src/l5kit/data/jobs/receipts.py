@@ -1,7 +1,7 @@
-"""Receipts: what a folder was written with, so that damage is found before anybody takes it for whole.
+"""Receipts: records of the content of a folder, so that damage is noticed before the folder is used.
 
-A receipt is JSON with what the writer tells, and of each file its size and SHA-256. Parts of jobs are compared file by
-file, each read in whole; of a finished output sizes are looked at, which takes no time, and what is small is read.
+A receipt is JSON with facts from the writer, and the size and SHA-256 of each file. Parts of jobs are compared file by
+file, reading each one completely; for a finished output only sizes are compared, which is fast, and small files read.
 """
 
 import hashlib
@@ -15,23 +15,23 @@ from l5kit._files import replaced_when_complete
 from l5kit._types import JsonObject
 
 RECEIPT_FILE: Final = "receipt.json"
-"""The receipt of a finished output: which command has written it, and of which files it is."""
+"""Name of the receipt of a finished output: it records the command and the files."""
 
 _SHA256 = "sha256"
 _BYTES = "bytes"
 _FILES = "files"
 _MOST_READ_BYTES = 2**20
-"""A file at the top of a finished output that is no larger is read whenever the output is."""
+"""Top-level files of a finished output up to this size are always read for a comparison."""
 
 
 def write_receipt(folder: Path, name: str, content: JsonObject, *, of: Iterable[str] | None = None) -> None:
-    """Write what is known of a folder as JSON into it, with size and SHA-256 of its files and that of the receipt.
+    """Write a receipt into a folder as JSON: facts, size and SHA-256 of its files, and a digest of the receipt.
 
     Args:
-        folder: The folder, which has all its other files.
+        folder: The folder, with all its other files.
         name: Name of the receipt.
-        content: What else it tells.
-        of: Files and folders in it that the receipt is of; None for all, names that are not there are left out.
+        content: Further facts.
+        of: Files and folders in it that the receipt covers; missing names are ignored. None for all.
     """
     files = {path: _facts_of(folder / path) for path in _paths_in(folder, name, of)}
     whole: JsonObject = {**content, _FILES: files}
@@ -41,29 +41,29 @@ def write_receipt(folder: Path, name: str, content: JsonObject, *, of: Iterable[
 
 
 def finish_output(folder: Path, command: str, of: Iterable[str] | None = None) -> None:
-    """Write the receipt of an output of a command: where that is, the output is finished.
+    """Write the receipt of an output of a command, which marks the output as finished.
 
     Args:
-        folder: The folder, which has all its files.
-        command: What has written them.
-        of: As for :func:`write_receipt`.
+        folder: The folder, with all its files.
+        command: The command that has written them.
+        of: See :func:`write_receipt`.
     """
     write_receipt(folder, RECEIPT_FILE, {"command": command, "l5kit": __version__}, of=of)
 
 
 def read_receipt(folder: Path, name: str) -> JsonObject:
-    """Return what the receipt of a folder tells; whether it is true is asked of :func:`find_damage`."""
+    """Return the content of the receipt of a folder, unchecked; see :func:`find_damage` for a check."""
     content: JsonObject = json.loads((folder / name).read_text("utf-8"))
     return content
 
 
 def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | None = None) -> str | None:
-    """Return what is wrong with a folder, or None where its files are what was written.
+    """Return the damage of a folder, or None if its files are as written.
 
     Args:
         folder: The folder.
         name: Name of the receipt.
-        expected: What the receipt must tell, such as what the folder is of; a folder may be whole, but another one.
+        expected: Facts that the receipt must contain, such as the job; a folder may be intact but of another job.
     """
     try:
         content = _checked(folder, name)
@@ -73,18 +73,18 @@ def find_damage(folder: Path, name: str, *, expected: Mapping[str, object] | Non
         return _unreadable(name, error)
     for fact, value in (expected or {}).items():
         if content.get(fact) != value:
-            return f"it is another part: {fact} is {content.get(fact)!r:.80} and not {value!r}"
+            return f"it is another part: {fact} is {content.get(fact)!r:.80} instead of {value!r}"
     changed = [file for file in sorted({*written, *present}) if written.get(file) != present.get(file)]
     return f"{changed[0]} is not what was written" if changed else None
 
 
 def find_loss(folder: Path, *, reads_all: bool = False, needs_receipt: bool = True) -> str | None:
-    """Return what a finished output has lost, or None where its files are there as they were written; others may be.
+    """Return the loss of a finished output, or None if its files exist as written; additional files are allowed.
 
     Args:
         folder: The folder.
-        reads_all: Compare the content of every file; else sizes, and the content of small files at the top.
-        needs_receipt: Whether a folder without a receipt has lost it; outputs of earlier versions never had one.
+        reads_all: Compare the content of every file; otherwise sizes, and the content of small files at the top.
+        needs_receipt: Whether a missing receipt counts as a loss; outputs of earlier versions never had one.
     """
     if not (needs_receipt or (folder / RECEIPT_FILE).exists()):
         return None
@@ -95,7 +95,7 @@ def find_loss(folder: Path, *, reads_all: bool = False, needs_receipt: bool = Tr
                 return f"{path} is missing"
             size = file.stat().st_size
             if size != facts[_BYTES]:
-                return f"{path} has {size:,} bytes, and {facts[_BYTES]:,} were written"
+                return f"{path} has {size:,} bytes, but {facts[_BYTES]:,} were written"
             is_read = reads_all or ("/" not in path and size <= _MOST_READ_BYTES)
             if is_read and _facts_of(file) != facts:
                 return f"{path} is not what was written"
@@ -105,10 +105,10 @@ def find_loss(folder: Path, *, reads_all: bool = False, needs_receipt: bool = Tr
 
 
 def _checked(folder: Path, name: str) -> JsonObject:
-    """Return the content of a receipt that was not changed, without its own digest.
+    """Return the content of an unmodified receipt, without its own digest.
 
     Raises:
-        ValueError: It was changed; other errors where it is none.
+        ValueError: It was modified; other errors if it is not a receipt.
     """
     content = read_receipt(folder, name)
     if content.pop(_SHA256) != digest_of_json(content):
@@ -123,7 +123,7 @@ def _unreadable(name: str, error: Exception) -> str:
 
 
 def _paths_in(folder: Path, receipt: str, of: Iterable[str] | None) -> Iterator[str]:
-    """Yield the paths of files in a folder, or of some of its entries, but for the receipt, sorted."""
+    """Yield the sorted paths of files in a folder, or of some of its entries, except the receipt."""
     entries = [folder] if of is None else [folder / each for each in sorted(of)]
     for entry in entries:
         for path in [entry] if entry.is_file() else sorted(entry.rglob("*")):
@@ -137,5 +137,5 @@ def _facts_of(file: Path) -> JsonObject:
 
 
 def digest_of_json(content: Mapping[str, object]) -> str:
-    """Return the SHA-256 of what JSON holds."""
+    """Return the SHA-256 of JSON content."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""Scene jobs: a function carried out on all scenes of a log, here, by threads or by processes, with results in order.
+"""Scene jobs: a function applied to all scenes of a log, in this thread, by threads or by processes, in order.
 
-Whatever goes over a whole log goes through :func:`map_scenes`: the agents mask, validation, digests, true positions,
-test sets, the scene table and synthetic cities. A job is a function that can be pickled (one of a module, or a frozen
-dataclass with ``__call__``) and numbers that say what it is to be done to, so that it can be carried out elsewhere.
+All passes over a whole log use :func:`map_scenes`: the agents mask, validation, digests, true positions, test sets, the
+scene table and synthetic cities. A job is a picklable function (of a module, or a frozen dataclass with ``__call__``)
+and the indices that it is applied to, so that it can run in another process.
 """
 
 import operator
@@ -29,11 +29,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class KeptWorkers:
-    """Workers whose parts are kept.
+    """Workers with a folder that keeps the parts of a job.
 
     Attributes:
-        carriers: What carries out a job, an executor or a number of threads.
-        job: Where its parts are kept, from :func:`~l5kit.data.jobs.job_folder.open_job`.
+        carriers: Workers of the job, an executor or a number of threads.
+        job: Folder of its parts, from :func:`~l5kit.data.jobs.job_folder.open_job`.
     """
 
     carriers: Executor | int
@@ -41,24 +41,24 @@ class KeptWorkers:
 
 
 Workers = Executor | int | KeptWorkers
-"""What carries out a job: so many threads (1: the thread that asks; 0: one for each core that this process may use), or
-an executor of ``concurrent.futures``, which stays open; either also with a folder for the parts."""
+"""Workers of a job: a number of threads (1: the calling thread; 0: one per core that this process may use), or an
+executor of ``concurrent.futures``, which stays open; either optionally with a folder for the parts."""
 
 _BLOCKS_PER_WORKER = 4
 _LEAST_PARTS = 64
-"""One worker keeps a part for each scene up to so many, so that little is lost when it is killed."""
+"""Smallest number of parts for one worker, if there are enough scenes, so that little is lost if it is killed."""
 
 _MOST_IN_BLOCK = 16
-"""Neighbours share a chunk of the log; more in a block would save little, and make the wait for the last one long."""
+"""Neighbours share a chunk of the log; larger blocks would save little, and make the last one take long."""
 
 _BLOCKS_AHEAD = 2
 _PATIENCE_S = 5.0
 _MOST_BYTES_SENT = 16 * 2**20
-"""A function that is larger holds a log in memory, which is not sent along with every block."""
+"""Size above which a function is assumed to hold a log in memory, and is not sent with every block."""
 
 _ADVICE = (
-    "code that it ran may have ended it, of a planner or a reader of yours for example: carry it out with one worker "
-    "(--workers 1) to see what fails; where memory ran out, take fewer workers"
+    "the code that it ran may have ended it, for example your planner or reader: run it with one worker "
+    "(--workers 1) to see what fails; if memory ran out, use fewer workers"
 )
 
 
@@ -73,35 +73,35 @@ def map_scenes(
     progress: Progress | None = None,
     brief: Callable[[Int64Array], object] | None = None,
 ) -> "SceneResults[Result]":
-    """Return what a function makes of blocks of scenes, in the order of the scenes, as it comes to be.
+    """Return the results of a function for blocks of scenes, in the order of the scenes, as they become available.
 
-    The first blocks are handed over at once, the next ones as results are taken, so that never more than ``num_ahead``
-    results wait in memory. What is left undone when the results are closed, or end in an error, is given up.
+    The first blocks are submitted at once, further ones as results are taken, so that at most ``num_ahead`` results
+    wait in memory. Closing the results, or an error, cancels the remaining blocks.
 
-    The function must depend on its argument only and change nothing, as a block that fails is gone through again scene
-    by scene: the error of the first scene that fails comes up, with its type and a note that names the scene,
-    whatever carries out the blocks. A ``StopIteration``, which would end the results, comes up as a ``RuntimeError``.
-    To other processes the function is sent pickled, which for a dataset means the place of its files. Where that
-    cannot be, a ``RuntimeWarning`` says so and the blocks are carried out here.
+    The function must depend only on its argument and must not modify anything, as a block that fails is repeated scene
+    by scene: the error of the first scene that fails is raised, with its type and a note that names the scene,
+    whatever runs the blocks. A ``StopIteration``, which would end the results, is raised as a ``RuntimeError``. The
+    function is pickled for other processes, which for a dataset means the location of its files. If that is impossible,
+    a ``RuntimeWarning`` is issued and the blocks run in this process.
 
     Args:
-        function: Called with the numbers of successive scenes, int64, shape (B,).
-        scenes: Numbers of the scenes; of files, blocks of rows or whatever else ``unit`` says.
-        executor: What carries out the blocks; None for the thread that takes the results.
-        block_size: Scenes of a block; None for few enough that all workers have some.
-        num_ahead: Blocks that are handed over before their results are taken; None for two for each worker.
-        unit: Unit of a number, in messages.
+        function: Called with the indices of successive scenes, int64, shape (B,).
+        scenes: Indices of the scenes; or of files, blocks of rows or other items named by ``unit``.
+        executor: Workers that run the blocks; None for the thread that takes the results.
+        block_size: Scenes per block; None for a size that gives all workers some blocks.
+        num_ahead: Blocks that are submitted before their results are taken; None for two per worker.
+        unit: Name of an item, in messages.
         progress: Called with the number of scenes whose results have been taken and of all scenes.
-        brief: Makes, here, what the function is to know of a block besides its numbers, its second argument then: of
-            what is large as a whole, each block is sent its part.
+        brief: Creates, in this process, the second argument of the function for a block: each block is sent only its
+            part of a large object.
 
     Raises:
-        InvalidArgumentError: A number is out of its range, or ``executor`` is none.
+        InvalidArgumentError: A number is out of its range, or ``executor`` is not a kind of workers.
         WorkerDiedError: A worker process has died; the message names the scenes that it had.
     """
     indices = np.asarray(scenes, np.int64)
     if indices.ndim != 1:
-        raise InvalidArgumentError(f"scenes must be numbers of shape (N,), got shape {indices.shape}")
+        raise InvalidArgumentError(f"scenes must be indices of shape (N,), got shape {indices.shape}")
     job = executor.job if isinstance(executor, KeptWorkers) else None
     carriers = None if executor is None else without_job(executor)
     num_workers = count_workers(carriers)
@@ -113,16 +113,16 @@ def map_scenes(
     )
     ahead = _BLOCKS_AHEAD * num_workers if num_ahead is None else _at_least_one("num_ahead", num_ahead)
 
-    # a job that goes on has the blocks with which it began
+    # a resumed job keeps its original blocks
     stage = None if job is None else job.next_stage(indices, unit=unit, block_size=size)
     size = size if stage is None else stage.block_size
     blocks = [indices[start : start + size] for start in range(0, len(indices), size)]
     call: Callable[..., Result] = _NamingCall(function, unit, stage)
 
-    # threads share the function, processes get it pickled, if that can be; a single block needs no thread
+    # threads share the function, processes get it pickled if possible; a single block needs no thread
     runner, owned = None, None
     if isinstance(carriers, Executor):
-        sent: Callable[..., Result] | None = call if isinstance(carriers, ThreadPoolExecutor) else _as_sent(call)
+        sent: Callable[..., Result] | None = call if isinstance(carriers, ThreadPoolExecutor) else _as_sendable(call)
         runner = carriers if sent is not None else None
         call = sent or call
     elif num_workers > 1 and len(blocks) > 1:
@@ -141,31 +141,31 @@ def map_scenes(
 
 
 def without_job(workers: Workers) -> Executor | int:
-    """Return what carries out a job, without the folder for its parts."""
+    """Return workers without the folder for their parts."""
     return workers.carriers if isinstance(workers, KeptWorkers) else workers
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """Parts that are kept, and where files that blocks have written are to appear."""
+    """Kept parts, and the folder for files written by blocks."""
 
     stage: Stage
     folder: Path | None
 
 
 class SceneResults(Iterator[Result]):
-    """Results of a job in the order of the scenes, from :func:`map_scenes`; also a context manager that closes them.
+    """Results of a job in the order of the scenes, from :func:`map_scenes`; closed when used as a context manager.
 
     Args:
-        call: What is called with each block.
-        blocks: Numbers of the scenes of each block.
-        executor: What calls it; None for the thread that takes the result.
-        unit: What a number stands for.
-        num_ahead: Blocks that are handed over before the first of their results is taken.
+        call: Called with each block.
+        blocks: Indices of the scenes of each block.
+        executor: Runs the call; None for the thread that takes the result.
+        unit: Name of an item, in messages.
+        num_ahead: Blocks that are submitted before the first of their results is taken.
         progress: Called with the number of scenes whose results have been taken and of all scenes.
-        owned: Threads that end with the results.
-        brief: Makes what the call is given of a block besides its numbers.
-        kept: Where results are read from, once the call has written them.
+        owned: Threads that are shut down with the results.
+        brief: Creates the second argument of the call for a block.
+        kept: Parts from which results are read after the call has written them.
     """
 
     def __init__(
@@ -193,25 +193,25 @@ class SceneResults(Iterator[Result]):
         self._num_taken = self._num_reported = 0
         self._pending: deque[tuple[Int64Array, Future[Result] | None]] = deque()
         for _ in range(num_ahead):
-            self._hand_over_next()
+            self._submit_next()
 
     def __next__(self) -> Result:
-        """Return the next result; progress is told of the one before.
+        """Return the next result; progress is reported up to the previous one.
 
         Raises:
             WorkerDiedError: A worker process has died.
         """
         try:
-            # whoever asks for the next result is done with the one before
+            # a request for the next result means that the previous one was processed
             if self._num_taken > self._num_reported:
                 self._num_reported = self._num_taken
-                self._hand_over_next()
+                self._submit_next()
                 if self._progress is not None:
                     self._progress(self._num_reported, self._num_scenes)
             if not self._pending:
                 raise StopIteration
 
-            # a block without a future is carried out here
+            # a block without a future runs here
             block, future = self._pending[0]
             if future is None:
                 result = self._call(*self._arguments(block))
@@ -219,7 +219,7 @@ class SceneResults(Iterator[Result]):
                 try:
                     result = future.result()
                 except BrokenExecutor as error:
-                    raise WorkerDiedError(f"{self._who_was_hit(error)}; {_ADVICE}") from error
+                    raise WorkerDiedError(f"{self._describe_victims(error)}; {_ADVICE}") from error
             if self._kept is not None:
                 result = self._kept.stage.read(block, self._kept.folder)
             self._pending.popleft()
@@ -230,7 +230,7 @@ class SceneResults(Iterator[Result]):
         return result
 
     def close(self) -> None:
-        """Give up what was not taken yet; blocks that threads of its own are working on are waited for."""
+        """Cancel the remaining blocks; blocks running in owned threads are waited for."""
         self._left = iter(())
         while self._pending:
             _, future = self._pending.pop()
@@ -250,8 +250,8 @@ class SceneResults(Iterator[Result]):
             if future is not None:
                 future.cancel()
 
-    def _hand_over_next(self) -> None:
-        """Hand the next block over: with a future that is done where its part is kept, with none to do it here."""
+    def _submit_next(self) -> None:
+        """Submit the next block: with a completed future if its part is kept, without a future to run it here."""
         for block in self._left:
             future: Future[Any] | None = None
             try:
@@ -261,7 +261,7 @@ class SceneResults(Iterator[Result]):
                 elif self._executor is not None:
                     future = self._executor.submit(self._call, *self._arguments(block))
             except BrokenExecutor:
-                if not self._pending:  # whose error tells more
+                if not self._pending:  # otherwise its error says more
                     raise
             else:
                 self._pending.append((block, future))
@@ -270,11 +270,13 @@ class SceneResults(Iterator[Result]):
     def _arguments(self, block: Int64Array) -> tuple[object, ...]:
         return (block,) if self._brief is None else (block, self._brief(block))
 
-    def _who_was_hit(self, error: BrokenExecutor) -> str:
-        """Return which worker died and which blocks it may have had: its own, if the error is of one worker only."""
+    def _describe_victims(self, error: BrokenExecutor) -> str:
+        """Return which worker died and which blocks it may have had: only its own if the error is of one worker."""
         if isinstance(error, WorkerDiedError):
             return f"{error}, and had {_named(self._unit, self._pending[0][0])}"
-        wait([future for _, future in self._pending if future is not None], timeout=_PATIENCE_S)  # until all know of it
+        wait(
+            [future for _, future in self._pending if future is not None], timeout=_PATIENCE_S
+        )  # until all futures have failed
         at_risk = [
             block
             for block, future in self._pending
@@ -286,7 +288,7 @@ class SceneResults(Iterator[Result]):
 
 
 def count_workers(workers: Workers | None) -> int:
-    """Return how many blocks are worked on at the same time.
+    """Return the number of blocks that run at the same time.
 
     Raises:
         InvalidArgumentError: ``workers`` is neither an executor nor a whole number of at least 0.
@@ -303,7 +305,7 @@ def count_workers(workers: Workers | None) -> int:
         number = -1
     if number < 0:
         raise InvalidArgumentError(
-            "workers must be a number of threads (1 for none besides this one, 0 for one on each core) or an executor "
+            "workers must be a number of threads (1 for the calling thread only, 0 for one per core) or an executor "
             f"of concurrent.futures, got {workers!r}"
         )
     return number or _num_cores()
@@ -317,7 +319,7 @@ def _num_cores() -> int:
 
 
 def _usual_size(num_scenes: int, num_workers: int, most: int, *, is_kept: bool) -> int:
-    """Return how many scenes a block has: one for one worker, unless the files of as many parts would cost more."""
+    """Return the number of scenes per block: one for a single worker, unless keeping that many parts costs too much."""
     if num_workers == 1 and not is_kept:
         return 1
     num_blocks = _LEAST_PARTS if num_workers == 1 else _BLOCKS_PER_WORKER * num_workers
@@ -332,7 +334,7 @@ def _at_least_one(argument: str, value: int) -> int:
 
 @dataclass(frozen=True)
 class _NamingCall(Generic[Result]):
-    """A function whose errors name the scene that they are from, and whose result is kept where there is a stage."""
+    """A function whose errors name the scene that caused them, and whose result is kept if there is a stage."""
 
     function: Callable[..., Result]
     unit: str
@@ -340,26 +342,26 @@ class _NamingCall(Generic[Result]):
 
     def __call__(self, block: Int64Array, *brief: object) -> Any:
         if self.stage is None:
-            return self._carry_out(block, *brief)
+            return self._run(block, *brief)
 
-        # files of a block are written to the folder of its part, from where they are moved when it is whole
+        # files of a block are written to the folder of its part, and moved when it is complete
         def carry_out(folder: Path) -> Result:
             if not isinstance(self.function, WritesFiles):
-                return self._carry_out(block, *brief)
+                return self._run(block, *brief)
             function: Any = replace(self.function, folder=folder)
             there: _NamingCall[Result] = _NamingCall(function, self.unit)
-            return there._carry_out(block, *brief)
+            return there._run(block, *brief)
 
         self.stage.write(block, carry_out)
-        return None  # it is read from its part
+        return None  # the result is read from the part
 
-    def _carry_out(self, block: Int64Array, *brief: object) -> Result:
+    def _run(self, block: Int64Array, *brief: object) -> Result:
         try:
             return self.function(block, *brief)
-        except (Exception, SystemExit) as error:  # the latter of code of users
+        except (Exception, SystemExit) as error:  # user code may call sys.exit()
             if is_termination(error):
                 raise
-            # the first scene of the block that fails by itself, if one does
+            # find the first scene of the block that fails by itself, if any
             hit, block_error = block, error
             for index in range(len(block) if len(block) > 1 else 0):
                 try:
@@ -367,7 +369,7 @@ class _NamingCall(Generic[Result]):
                 except (Exception, SystemExit) as own_error:
                     hit, block_error = block[index : index + 1], own_error
                     break
-            if isinstance(block_error, StopIteration):  # it would end the results as if there were no more scenes
+            if isinstance(block_error, StopIteration):  # it would end the results like the last scene
                 stop = block_error
                 block_error = RuntimeError(
                     f"{_title(self.function)} raised StopIteration; give next() a default, or catch it, as only "
@@ -381,14 +383,14 @@ class _NamingCall(Generic[Result]):
 
 
 def _named(unit: str, indices: Int64Array) -> str:
-    """Return numbers in words: ``scene 3``, ``scenes 3 to 7``."""
+    """Return indices in words: ``scene 3``, ``scenes 3 to 7``."""
     if len(indices) == 1:
         return f"{unit} {indices[0]}"
     return f"{unit}s {indices.min()} to {indices.max()}"
 
 
-def _as_sent(call: Any) -> "_SentCall[Result] | None":
-    """Return a call that another process can carry out; None, after a warning, if there is none."""
+def _as_sendable(call: Any) -> "_SentCall[Result] | None":
+    """Return a call that another process can run; None, after a warning, if that is impossible."""
     try:
         payload = pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)
         problem = f"it takes {len(payload) / 1e6:,.0f} MB" if len(payload) > _MOST_BYTES_SENT else ""
@@ -397,9 +399,9 @@ def _as_sent(call: Any) -> "_SentCall[Result] | None":
     if not problem:
         return _SentCall(payload)
     warnings.warn(
-        f"the {call.unit}s are gone through one after the other in this process, not by the executor, to whose workers "
-        f"{_title(call.function)} cannot be sent with what it works on ({problem}); open a log from its files, or pass "
-        "a number of threads as workers",
+        f"the {call.unit}s are processed one after the other in this process, not by the executor: "
+        f"{_title(call.function)} and its data cannot be sent to its workers ({problem}); open a log from its files, "
+        "or pass a number of threads as workers",
         RuntimeWarning,
         stacklevel=4,
     )
@@ -412,7 +414,7 @@ def _title(function: object) -> str:
 
 @dataclass(frozen=True)
 class _SentCall(Generic[Result]):
-    """A pickled call, opened once by each process that carries it out."""
+    """A pickled call, unpickled once by each process that runs it."""
 
     payload: bytes
 
@@ -421,10 +423,10 @@ class _SentCall(Generic[Result]):
             result: Result = _opened(self.payload)(block, *brief)
             return result
         except Exception as error:
-            # many errors with constructors of their own are not the same after they were pickled
+            # many errors with their own constructors do not survive pickling
             try:
                 can_be_sent = type(pickle.loads(pickle.dumps(error))) is type(error)
-            except Exception:  # whatever its class makes of being pickled
+            except Exception:  # any error of its class while it is pickled
                 can_be_sent = False
             if can_be_sent:
                 raise

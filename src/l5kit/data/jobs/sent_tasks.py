@@ -1,8 +1,8 @@
-"""Sent tasks: how a function is carried out in another process, and how what came of it gets back.
+"""Sent tasks: running a function in another process, and returning its result or error.
 
-An answer is bytes, whatever carried the task: nothing of it is shared with the other process, arrays in it can be
-written to, and an error comes up here with its type, its notes and where it came from.
-Executors of such tasks give up what is running when their block is left by an error.
+Answers are bytes, whatever transports the task: nothing is shared with the other process, arrays in a result are
+writable, and an error is raised here with its type, its notes and its original traceback.
+Executors of such tasks kill running tasks when their block is left by an error.
 """
 
 import pickle
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class _WorkerError(Exception):
-    """Where an error came up in another process, as text."""
+    """Traceback of an error in another process, as text."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -27,18 +27,18 @@ def answer(
     """Return result, error and traceback of a call, pickled; an error that cannot be pickled comes as text."""
     try:
         return pickle.dumps((function(*args, **(kwargs or {})), None, ""), protocol=pickle.HIGHEST_PROTOCOL)
-    except (Exception, SystemExit) as error:  # code of users may end the process that it is in
+    except (Exception, SystemExit) as error:  # user code may call sys.exit()
         trace = traceback.format_exc()
         try:
             failure = pickle.dumps((None, error, trace))
             pickle.loads(failure)
-        except Exception:  # whatever its class makes of being pickled
+        except Exception:  # any error of its class while it is pickled
             return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}"), trace))
         return failure
 
 
 def result_of(answered: bytes) -> Any:
-    """Return what a task gave, or raise its error.
+    """Return the result of a task, or raise its error.
 
     Args:
         answered: From :func:`answer`.
@@ -50,15 +50,15 @@ def result_of(answered: bytes) -> Any:
 
 
 class KillableExecutor(Executor):
-    """Base class of executors whose tasks run where they can be killed.
+    """Base class of executors whose running tasks can be killed.
 
-    A ``with`` block that ends by itself waits for the tasks, as with any executor; one that is left by an error, or by
+    A ``with`` block that ends normally waits for the tasks, as with any executor; one that is left by an error, or by
     Ctrl-C, kills them.
     """
 
     @abstractmethod
     def kill(self) -> None:
-        """End the tasks at once, whatever they are at, and let go of what carries them out; may be called twice."""
+        """Kill the tasks immediately and release the workers; may be called twice."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,9 +1,9 @@
-"""Worker processes: an executor of ``concurrent.futures`` whose processes end with it, and that says which one died.
+"""Worker processes: an executor of ``concurrent.futures`` that cleans up its processes and reports which one died.
 
-Other than with ``ProcessPoolExecutor``, the death of one worker fails its own task only, a task that was interrupted
-does not go on in the background, and Ctrl-C reaches the parent alone. Processes are started by ``spawn`` on all
-platforms: a fork would copy the locks of threads that it does not copy (those of zarr, numba and torch), and with them
-now and then a worker that hangs. A worker imports what its tasks need and nothing else.
+Unlike with ``ProcessPoolExecutor``, the death of a worker fails only its own task, an interrupted task does not go on
+in the background, and Ctrl-C reaches only the parent. Processes are started by ``spawn`` on all platforms: a fork would
+copy locks (of zarr, numba and torch) without the threads that hold them, and occasionally produce a worker that hangs.
+A worker imports only what its tasks need.
 """
 
 import contextlib
@@ -25,24 +25,22 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 _BEGUN = b"begun"
-"""The first message of a process, which a script without a main guard never gets to."""
+"""First message of a process; a script without a main guard never gets there."""
 
-_MAIN_GUARD = (
-    "it ended before its first task: a script that starts processes must do so under if __name__ == '__main__':"
-)
+_MAIN_GUARD = "it ended before its first task: a script must start processes under if __name__ == '__main__':"
 
 
 class WorkerProcesses(KillableExecutor):
-    """Processes that carry out tasks; each is started when there is a task and no other is free.
+    """Processes that run tasks; one is started when there is a task and no process is free.
 
-    In a ``with`` block that is left by an error or by Ctrl-C they are killed, and else ended when they have done what
-    was handed over. They also end when this process does, however it ends::
+    A ``with`` block that is left by an error or by Ctrl-C kills them; otherwise they end when all submitted tasks are
+    done. They also end when this process does, for whatever reason::
 
         with WorkerProcesses(8) as workers:
             findings = validate_dataset(dataset, workers=workers)
 
     Args:
-        num_workers: How many processes.
+        num_workers: Number of processes.
 
     Raises:
         InvalidArgumentError: ``num_workers`` is less than 1.
@@ -60,14 +58,14 @@ class WorkerProcesses(KillableExecutor):
         self._is_killed = False
 
     def submit(self, fn: Callable[Params, Result], /, *args: Params.args, **kwargs: Params.kwargs) -> "Future[Result]":
-        """Hand a task over and return its future; see ``concurrent.futures.Executor``.
+        """Submit a task and return its future; see ``concurrent.futures.Executor``.
 
-        The future raises a ``WorkerDiedError`` if the process that had the task died.
+        The future raises a ``WorkerDiedError`` if the process that ran the task died.
         """
         return self._threads.submit(self._carry_out, pickle.dumps((fn, args, kwargs)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes when they have done what was handed over; without ``wait``, return before that."""
+        """End the processes when all submitted tasks are done; without ``wait``, return before that."""
         with self._lock:
             self._is_closing = True
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
@@ -77,7 +75,7 @@ class WorkerProcesses(KillableExecutor):
             worker.close()
 
     def kill(self) -> None:
-        """Kill the processes at once, whatever they are at."""
+        """Kill the processes immediately, even in the middle of a task."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._is_closing = self._is_killed = True
@@ -87,18 +85,18 @@ class WorkerProcesses(KillableExecutor):
         self._threads.shutdown(wait=True)
 
     def _carry_out(self, task: bytes) -> Any:
-        # an idle worker that still lives, or a new one
+        # take an idle worker that is still alive, or start a new one
         while True:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
             if worker is None or worker.is_alive:
                 break
-            self._give_back(worker)  # it was killed while it had nothing to do
+            self._give_back(worker)  # it was killed while idle
         if worker is None:
             worker = _Worker(threading.current_thread().name.replace("_", " "))
             with self._lock:
                 self._all.append(worker)
-                if self._is_killed:  # while this one was started
+                if self._is_killed:  # killed while this one was starting
                     worker.kill()
         try:
             return worker.carry_out(task)
@@ -117,7 +115,7 @@ class WorkerProcesses(KillableExecutor):
 
 
 class _Worker:
-    """A process that carries out one task after the other.
+    """A process that runs one task after the other.
 
     Args:
         name: Name of the process.
@@ -137,7 +135,7 @@ class _Worker:
         return self._process.is_alive()
 
     def carry_out(self, task: bytes) -> Any:
-        """Return what a task gives, or raise its error."""
+        """Return the result of a task, or raise its error."""
         try:
             self._connection.send_bytes(task)
             self._has_begun = self._has_begun or self._next_message() == _BEGUN
@@ -147,7 +145,7 @@ class _Worker:
         if answered:
             return result_of(answered)
 
-        # nothing came back: how it ended says what to do about it
+        # no answer: explain how the process ended
         self._process.join()
         code = self._process.exitcode or 0
         how = f"ended with exit code {code}"
@@ -158,12 +156,12 @@ class _Worker:
         raise WorkerDiedError(f"worker process {self._process.name!r} (pid {self._process.pid}) {how}{early}")
 
     def _next_message(self) -> bytes:
-        """Return what the process sends next; nothing if it has ended."""
+        """Return the next message of the process; empty if it has ended."""
         wait([self._connection, self._process.sentinel])
         return self._connection.recv_bytes() if self._connection.poll() else b""
 
     def close(self) -> None:
-        """Let the process end; it does so when it finds nobody at the other end."""
+        """Let the process end, which it does when the connection is closed."""
         self._connection.close()
         self._process.join()
 
@@ -172,10 +170,10 @@ class _Worker:
 
 
 def _serve(connection: "Connection[bytes, bytes]") -> None:
-    """Carry out tasks until nobody is there who hands them over."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the parent decides
+    """Run tasks until the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     threading.Thread(target=_end_with_parent, name="l5kit parent watch", daemon=True).start()
-    with contextlib.suppress(OSError):  # nobody may be there any more, which is found below
+    with contextlib.suppress(OSError):  # the parent may be gone, which is detected below
         connection.send_bytes(_BEGUN)
     while True:
         try:
@@ -191,7 +189,7 @@ def _serve(connection: "Connection[bytes, bytes]") -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended, also in the middle of a task."""
+    """End this process when its parent ends, even in the middle of a task."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -204,18 +202,18 @@ def _fail(error: Exception) -> None:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Block Ctrl-C in this thread, and in what it starts, which would print a traceback while it imports."""
+    """Block Ctrl-C in this thread and in processes that it starts, which would print tracebacks during imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    # a tracker that is started now clears up without a warning after workers that were killed: numcodecs makes a lock
-    # in each of them, which they cannot take back then; the tracker does, and complains of it
+    # Start the resource tracker now, with its warnings off: numcodecs creates a lock in each worker, which a killed
+    # worker cannot release; the tracker cleans it up, but with a warning.
     option = "ignore:resource_tracker:UserWarning"
     sys.warnoptions.append(option)
     try:
-        resource_tracker.ensure_running()  # which unblocks Ctrl-C, when it is started
+        resource_tracker.ensure_running()  # starting it unblocks Ctrl-C
     finally:
         sys.warnoptions.remove(option)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,1 +1,1 @@
-"""Semantic maps: reading and writing the files, geometry, questions about the roads, traffic lights."""
+"""Semantic maps: map files, geometry, lane network, routes, traffic lights and spatial queries."""

@@ -37,7 +37,7 @@ CACHE_SIZE = int(1e5)
 """Number of interpolated lanes that a :class:`MapAPI` keeps."""
 
 MAX_POINTS = 1_000_000
-"""Points of an interpolated line; a lane of a hundred kilometres has as many, one every ten centimetres."""
+"""Largest number of points of an interpolated line: a point every ten centimetres of a lane of a hundred kilometres."""
 
 ENCODING = "utf-8"
 """Encoding of element ids."""
@@ -65,20 +65,20 @@ class ElementBounds(TypedDict):
 class MapAPI:
     """A semantic map, read once; all coordinates are world coordinates in metres.
 
-    It is a face on :attr:`arrays` and :attr:`network`, which all maps of a process that were read from the same file
-    share, and on the messages of the file. Arrays handed out are read-only; dicts, lists and sets are new at each call.
-    Lanes without points on one of their boundaries are not in ``bounds_info`` but can be looked up by id. If several
-    elements have one id, looking it up gives the last of them; what is asked of a lane or a crosswalk is told of the
-    last lane, or crosswalk with points, among them. Altitude and bearing of the elements' frames are ignored, as in
-    L5Kit 1.x, so heights are relative to the ellipsoid and do not compare with those of the AV.
+    It wraps :attr:`arrays` and :attr:`network`, which all maps of a process that were read from the same file share,
+    and the messages of the file. Returned arrays are read-only; dicts, lists and sets are new at each call. Lanes
+    without points on one of their boundaries are missing from ``bounds_info`` but can be looked up by id. If several
+    elements share an id, a lookup gives the last of them; a query for a lane, or for a crosswalk with points, gives the
+    last lane or crosswalk among them. Altitude and bearing of the elements' frames are ignored, as in L5Kit 1.x, so
+    heights are relative to the ellipsoid and do not compare with those of the AV.
 
-    A pickled map holds only its path and matrix; the file is read again where it is first needed, and must be the same.
+    A pickled map holds only its path and matrix; the file is read again on first use, and must not have changed.
 
     Args:
         protobuf_map_path: File with a serialized ``MapFragment``.
         world_to_ecef: Transform from world to ECEF coordinates, shape (4, 4).
-        more_paths: Files with further maps of the same world, whose elements come behind those of the first one. Ids
-            should differ.
+        more_paths: Files with further maps of the same world; their elements follow those of the first one. Ids should
+            differ.
 
     Attributes:
         protobuf_map_path: The path as given.
@@ -114,7 +114,7 @@ class MapAPI:
             )
         for path in self._absolute_paths:
             require_regular_file(path, called="map file")
-        # of messages one after the other lists are joined, so that several files are one map
+        # Concatenated messages have their lists joined, so several files make one map.
         data = b"".join([Path(path).read_bytes() for path in self._absolute_paths])
         checksum = zlib.crc32(data)
         if self._checksum not in (None, checksum):
@@ -133,14 +133,14 @@ class MapAPI:
 
     @cached_property
     def _content(self) -> MapContent:
-        """The content of the file; set by the constructor, read again after unpickling."""
+        """The content of the file; set by the constructor, read again on first use after unpickling."""
         return self._read()
 
     @cached_property
     def _fragment(self) -> MapFragment:
-        """The messages of the file, those of this map alone, as they can be changed."""
+        """The messages of the file; not shared with other maps, as callers may change them."""
         content = self._content
-        own: MapFragment | None = vars(self).get("_fragment")  # of a file that was just read
+        own: MapFragment | None = vars(self).get("_fragment")  # of a file that was just parsed
         return content.parse() if own is None else own
 
     @property
@@ -150,10 +150,10 @@ class MapAPI:
 
     @property
     def network(self) -> LaneNetwork:
-        """Which lane leads where and how fast one may go there, as plain arrays; read on first use.
+        """Successors, neighbours and speed limits of the lanes, as plain arrays; read on first use.
 
         Raises:
-            CorruptedDataError: A lane names an id that is no UTF-8 text.
+            CorruptedDataError: A lane names an id that is not UTF-8 text.
         """
         return self._content.network
 
@@ -174,9 +174,9 @@ class MapAPI:
         return MapAPI(*find_map(data_manager, MapKeys.from_cfg(cfg)))
 
     def __repr__(self) -> str:
-        """Return path and counts; the file of an unpickled map is not read for it."""
+        """Return path and counts; an unpickled map is not read for this."""
         content = vars(self).get("_content")
-        counts = f"{len(content.ids)} elements, {len(content.lanes)} lanes" if content else "read when it is needed"
+        counts = f"{len(content.ids)} elements, {len(content.lanes)} lanes" if content else "not read yet"
         return f"<{type(self).__name__} {self.protobuf_map_path!r}: {counts}>"
 
     def _repr_html_(self) -> str:
@@ -198,7 +198,7 @@ class MapAPI:
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: PickledState) -> None:
-        """Take path and matrix; the file is read when something of it is needed."""
+        """Restore path and matrix; the file is read on first use."""
         self.__dict__.update(state, _interpolations={})
         self.ecef_to_world.setflags(write=False)
 
@@ -211,7 +211,7 @@ class MapAPI:
 
     @property
     def ids_to_el(self) -> dict[str, int]:
-        """Position of each id in :attr:`elements`; of several elements with one id, the last."""
+        """Position of each id in :attr:`elements`; the last one if several elements share an id."""
         return self._ids_to_el
 
     @cached_property
@@ -281,19 +281,20 @@ class MapAPI:
         """Return the world coordinates of a line stored as deltas.
 
         Args:
-            dx: Offsets to the east in centimetres, the first from the origin, each other from the vertex before; (n,).
+            dx: Offsets to the east in centimetres, the first from the origin, the others from the previous vertex;
+                (n,).
             dy: Offsets to the north, (n,).
             dz: Offsets upwards, (n,).
-            frame: Its origin is taken at height 0; altitude and bearing are ignored.
+            frame: Local frame of the line; its origin is taken at height 0, altitude and bearing are ignored.
 
         Returns:
             World coordinates in metres, float64 (n, 3).
 
         Raises:
-            InvalidArgumentError: The three differ in length, or the origin lies beyond a pole.
+            InvalidArgumentError: The offsets differ in length, or the origin lies beyond a pole.
         """
         if not len(dx) == len(dy) == len(dz):
-            raise InvalidArgumentError(f"dx, dy and dz must have one length, got {len(dx)}, {len(dy)}, {len(dz)}")
+            raise InvalidArgumentError(f"dx, dy and dz must have the same length, got {len(dx)}, {len(dy)}, {len(dz)}")
         deltas_m = np.stack([np.asarray(deltas, dtype=np.float64) / 100.0 for deltas in (dx, dy, dz)], axis=-1)
         return world_from_local(
             np.cumsum(deltas_m, axis=0),
@@ -341,7 +342,7 @@ class MapAPI:
             KeyError: There is no element with this id.
         """
         is_lane = element_id in self._content.lane_of_id
-        lane = self._lane(element_id) if is_lane else self[element_id].element.lane  # without controls if it is none
+        lane = self._lane(element_id) if is_lane else self[element_id].element.lane  # has no controls
         return {self.id_as_str(control) for control in lane.traffic_controls}
 
     @staticmethod
@@ -350,8 +351,7 @@ class MapAPI:
 
         Args:
             xyz: Vertices, shape (n, d), n at least 1.
-            step: Number of points for INTER_ENSURE_LEN (its whole part counts: 2.5 gives 2), metres between them for
-                INTER_METER.
+            step: Number of points for INTER_ENSURE_LEN (truncated: 2.5 gives 2), metres between them for INTER_METER.
             method: INTER_ENSURE_LEN gives equally spaced points, both ends included. INTER_METER gives points at 0,
                 step, 2 step, ... strictly below the length of the line, so the end point is normally dropped.
 
@@ -361,7 +361,7 @@ class MapAPI:
         Raises:
             InvalidArgumentError: The line has no points, or ``step`` is not positive or gives fewer than two points or
                 more than a million.
-            UnsupportedValueError: ``method`` is none of :class:`InterpolationMethod`.
+            UnsupportedValueError: ``method`` is not an :class:`InterpolationMethod`.
         """
         points = np.ascontiguousarray(xyz, dtype=np.float64)
         if points.ndim != 2 or len(points) == 0:
@@ -378,11 +378,11 @@ class MapAPI:
     def get_lane_as_interpolation(
         self, element_id: str, step: float, method: InterpolationMethod | int
     ) -> dict[str, NumericArray]:
-        """Return boundaries and midline of a lane, interpolated as :meth:`interpolate` does.
+        """Return boundaries and midline of a lane, interpolated by :meth:`interpolate`.
 
-        With INTER_ENSURE_LEN the midline is the mean of the interpolated boundaries, interpolated once more. Else both
-        boundaries are brought to as many points as the longer of them has, averaged and then interpolated, so the three
-        lines may differ in length.
+        With INTER_ENSURE_LEN the midline is the mean of the interpolated boundaries, interpolated once more. Otherwise
+        both boundaries are resampled to the number of points of the longer one, averaged and then interpolated, so the
+        three lines may differ in length.
 
         Returns:
             ``xyz_left``, ``xyz_right`` and ``xyz_midlane``, float64 (m, 3) each, read-only.
@@ -390,7 +390,7 @@ class MapAPI:
         Raises:
             KeyError: There is no element with this id.
             InvalidArgumentError: It is not a lane, has a boundary without points, or ``step`` is not allowed.
-            UnsupportedValueError: ``method`` is none of :class:`InterpolationMethod`.
+            UnsupportedValueError: ``method`` is not an :class:`InterpolationMethod`.
         """
         key = (element_id, step, method)
         lines = self._interpolations.get(key)
@@ -405,7 +405,7 @@ class MapAPI:
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"lane {element_id!r} of {self.protobuf_map_path}: {error}") from error
 
-            # the midline is between points of both sides at equal parts of their lengths, as many on each
+            # The midline averages the boundaries point by point, at equal fractions of their lengths.
             paired: Sequence[NumericArray] = new_left, new_right
             if method != InterpolationMethod.INTER_ENSURE_LEN:
                 num_points = max(len(left), len(right))
@@ -415,7 +415,7 @@ class MapAPI:
             for line in lines:
                 line.setflags(write=False)
 
-            # the oldest goes where there is no room; another thread may have taken it already
+            # evict the oldest entry; another thread may already have removed it
             if len(self._interpolations) >= CACHE_SIZE:
                 self._interpolations.pop(next(iter(self._interpolations)), None)
             self._interpolations[key] = lines
@@ -424,8 +424,8 @@ class MapAPI:
     def lane_lines(self, num_points: int) -> LaneLines:
         """Return boundaries and midlines of all lanes of ``bounds_info`` with the same number of points each.
 
-        The values are those of :meth:`get_lane_as_interpolation` with INTER_ENSURE_LEN. They are
-        shared while somebody holds them.
+        The values are those of :meth:`get_lane_as_interpolation` with INTER_ENSURE_LEN. The arrays are shared between
+        callers for as long as any of them keeps a reference.
 
         Args:
             num_points: Points per line, at least 2.
@@ -437,7 +437,7 @@ class MapAPI:
 
     @cached_property
     def lanes_by_control(self) -> Mapping[str, Int64Array]:
-        """Rows of ``bounds_info["lanes"]`` (int64, ascending) of the lanes that list a traffic control, by its id."""
+        """Rows in ``bounds_info["lanes"]`` (int64, ascending) of the lanes of each traffic control, by control id."""
         controls = self.arrays.controls
         return MappingProxyType({name: controls.lanes_of(row) for row, name in enumerate(controls.ids.to_list())})
 
@@ -527,8 +527,8 @@ class MapAPI:
     def is_traffic_face(self, element_id: str) -> bool:
         """Return whether an element is a traffic light face of any colour, round or an arrow.
 
-        U-turn and flashing faces are none, as in L5Kit 1.5; they have a colour all the same
-        (:meth:`get_color_for_face`), which lanes are drawn in.
+        U-turn and flashing faces do not count, as in L5Kit 1.5, but they do have a colour (:meth:`get_color_for_face`),
+        which is used for drawing lanes.
 
         Raises:
             KeyError: There is no element with this id.
@@ -549,19 +549,19 @@ class MapAPI:
         return color
 
     def get_face_color_or_none(self, face_id: str) -> str | None:
-        """Return the colour of a traffic light face, None for an id that is unknown to the map or without a colour."""
+        """Return the colour of a traffic light face; None if the map does not know the id or it has no colour."""
         return self._color_by_face.get(face_id)
 
     def get_tl_feature_for_lane(self, lane_id: str, active_tl_face_to_color: Mapping[str, str]) -> int:
         """Return the traffic light state of a lane as a number: unknown 0, green 1, yellow 2, red 3, no light 4.
 
-        Of several active faces the highest number counts. A lane with a light of which no face is active is unknown.
+        If several faces are active, the highest number counts. A lane with a light but no active face is unknown.
         Controls that are not in the map are ignored.
 
         Args:
             lane_id: Id of the lane.
-            active_tl_face_to_color: Lower-case colour of each active face, by id; ``unknown`` and ``none`` are taken
-                for one too.
+            active_tl_face_to_color: Lower-case colour of each active face, by id; ``unknown`` and ``none`` are accepted
+                as colours too.
 
         Raises:
             KeyError: There is no lane with this id, or a colour of one of its faces has no number.
@@ -610,7 +610,7 @@ class MapAPI:
         return self._content.row_of_lane_id[lane_id]
 
     def get_lanes_ahead(self, lane_id: str) -> list[str]:
-        """Return the ids of the lanes that follow a lane without a lane change, as stored.
+        """Return the ids of the lanes that follow a lane without a lane change, in stored order.
 
         Raises:
             KeyError: There is no element with this id.
@@ -620,7 +620,7 @@ class MapAPI:
         return [decode_reference(ahead.id, holder) for ahead in self._lane(lane_id).lanes_ahead]
 
     def get_lanes_behind(self, lane_id: str) -> list[str]:
-        """Return the ids of the lanes that a lane follows without a lane change, in file order.
+        """Return the ids of the lanes from which a lane is entered without a lane change, in file order.
 
         Raises:
             KeyError: There is no element with this id.
@@ -630,7 +630,7 @@ class MapAPI:
         return [self.network.ids[row] for row in behind.tolist()]
 
     def get_lane_left(self, lane_id: str) -> str | None:
-        """Return the id of the lane to which one may change to the left, None where that is not allowed.
+        """Return the id of the lane that a vehicle may change to on the left, None if that is not allowed.
 
         Raises:
             KeyError: There is no element with this id.
@@ -639,7 +639,7 @@ class MapAPI:
         return self.id_as_str(self._lane(lane_id).adjacent_lane_change_left) or None
 
     def get_lane_right(self, lane_id: str) -> str | None:
-        """Return the id of the lane to which one may change to the right, None where that is not allowed.
+        """Return the id of the lane that a vehicle may change to on the right, None if that is not allowed.
 
         Raises:
             KeyError: There is no element with this id.
@@ -648,11 +648,11 @@ class MapAPI:
         return self.id_as_str(self._lane(lane_id).adjacent_lane_change_right) or None
 
     def get_lane_speed_limit(self, lane_id: str) -> float | None:
-        """Return the speed limit of a lane in metres per second, None where the map does not say.
+        """Return the speed limit of a lane in metres per second, None if unknown.
 
-        A lane of a segment has the limit of its direction; a segment without a limit for the backward direction has one
-        limit for both. A lane inside a junction has the lowest known limit of the lanes outside that it connects,
-        directly or over further lanes of junctions.
+        A lane of a segment has the limit of its direction; if a segment has no limit for the backward direction, the
+        forward one holds for both. A lane inside a junction has the lowest known limit of the lanes outside that it
+        connects, directly or via other junction lanes.
 
         Raises:
             KeyError: There is no element with this id.
@@ -662,21 +662,21 @@ class MapAPI:
         return None if math.isnan(limit_mps) else limit_mps
 
     def get_nearest_lane(self, point_m: NumericArray) -> tuple[str, float]:
-        """Return the lane nearest to a point, and how far it is.
+        """Return the lane nearest to a point, and its distance.
 
         Args:
             point_m: World x and y in metres (a z is ignored), shape (2,) or (3,).
 
         Returns:
-            Id of the lane, and the distance in metres from the point to the lane's area in the xy plane, 0 inside. Of
-            several lanes at one distance (a point inside a crossing) the one with the nearest midline.
+            Id of the lane, and the distance in metres from the point to the lane's area in the xy plane, 0 inside. Ties
+            (a point inside a crossing) go to the lane with the nearest midline.
 
         Raises:
             InvalidArgumentError: The point has another shape or is not finite, or the map has no lane with geometry.
         """
         point = _as_point(point_m)
         if self.arrays.num_lanes == 0:
-            raise InvalidArgumentError(f"the map {self.protobuf_map_path} has no lane with geometry to be near to")
+            raise InvalidArgumentError(f"the map {self.protobuf_map_path} has no lane with geometry")
         row, distance_m = self._locator.nearest(point)
         return self.arrays.lane_ids[row], distance_m
 
@@ -688,7 +688,7 @@ class MapAPI:
             radius_m: Largest distance from the point to a lane's area, at least 0.
 
         Returns:
-            Ids in the order of distance; of lanes at one distance, the one with the nearer midline first.
+            Ids ordered by distance; ties are ordered by distance to the midline.
 
         Raises:
             InvalidArgumentError: The point has another shape or is not finite, or the radius is negative.
@@ -707,25 +707,25 @@ class MapAPI:
         heading_rad: float | None = None,
         reach_m: float = 5.0,
     ) -> LaneRoute:
-        """Return the shortest route along lanes from one place to another.
+        """Return the shortest route along lanes between two points.
 
-        It goes from lane to lane as :meth:`get_lanes_ahead`, :meth:`get_lane_left` and :meth:`get_lane_right` say. A
-        lane change costs as much as 20 m of way, so that none is made for a few metres. Where both places lie on one
-        lane and the goal is behind, the route leads around and back. It starts on the lane that holds the start, or on
-        the nearest one, and ends so at the goal; where several hold a place, as inside of a junction, on whichever
-        gives the shortest route. The first route of a map takes longer, as a graph of its lanes is made.
+        The route follows :meth:`get_lanes_ahead`, :meth:`get_lane_left` and :meth:`get_lane_right`. A lane change costs
+        as much as driving 20 m, so changes that save only a few metres are avoided. If the goal lies behind the start
+        on the same lane, the route leads around and back. The route starts on the lane that contains the start, or on
+        the nearest one, and likewise ends at the goal; if several lanes contain a point, as inside a junction, the
+        combination with the shortest route is used. The first route of a map takes longer, as it builds the lane graph.
 
         Args:
             start_m: World x and y in metres (a z is ignored), shape (2,) or (3,).
-            goal_m: Where the route ends, likewise.
-            heading_rad: World heading of the vehicle at the start: lanes that are turned by more than 45 degrees
-                against it do not count. None for all lanes.
-            reach_m: How far start and goal may be from the area of a lane, at least 0.
+            goal_m: End of the route, likewise.
+            heading_rad: World heading of the vehicle at the start; lanes whose direction differs by more than 45
+                degrees are ignored. None for all lanes.
+            reach_m: Largest allowed distance from start and goal to the area of a lane, at least 0.
 
         Raises:
-            InvalidArgumentError: A place has another shape or is not finite, the heading is not finite or the reach
-                negative, or no such lane is within reach of one of the places.
-            RouteNotFoundError: No way leads from the one to the other.
+            InvalidArgumentError: A point has another shape or is not finite, the heading is not finite, the reach is
+                negative, or no suitable lane is within reach of one of the points.
+            RouteNotFoundError: No route leads from the start to the goal.
         """
         points_m = _as_point(start_m, name="start_m"), _as_point(goal_m, name="goal_m")
         if not reach_m >= 0:
@@ -736,11 +736,11 @@ class MapAPI:
 
 
 def find_map(data_manager: DataManager, keys: MapKeys) -> tuple[str, Float64Array]:
-    """Return the path of the semantic map, or of the index of many, and the matrix ``world_to_ecef``, (4, 4).
+    """Return the path of the semantic map, or of the index of several, and the matrix ``world_to_ecef``, (4, 4).
 
     Args:
         data_manager: Finds the files.
-        keys: What they are called.
+        keys: Their keys in the configuration.
 
     Raises:
         ConfigError: The matrix is missing.
@@ -752,7 +752,7 @@ def find_map(data_manager: DataManager, keys: MapKeys) -> tuple[str, Float64Arra
 
 
 def _as_num_points(step: float) -> int:
-    """Return the whole part of a number of points."""
+    """Return a number of points, truncated to an integer and checked."""
     if not 2 <= step < MAX_POINTS + 1:
         raise InvalidArgumentError(f"a line is interpolated to 2 to {MAX_POINTS:,} points, got {step}")
     return int(step)

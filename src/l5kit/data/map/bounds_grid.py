@@ -1,4 +1,4 @@
-"""Grid over the bounds of map elements, which finds those around points of the world."""
+"""Spatial grid over the bounds of map elements, for finding the elements near a point."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,23 +13,23 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes, require_star
 from l5kit.data.frame_rows import expand_ranges
 
 _MAX_CELLS = 255
-"""Cells along an axis, about; a map of 15 km has cells as large as rasters usually are, larger maps have larger cells.
+"""Largest number of cells along an axis, approximately. Up to 15 km, cells are about as large as rasters usually are.
 
-It keeps the numbers of all cells within two bytes.
+Numbers of cells fit into two bytes.
 """
 
 _MOST_ENTRIES = 1_000_000
-"""Bounds of all cells together from which on, if they also are many for each of the bounds, cells are made larger.
+"""Entries of all cells together above which cells are enlarged, if :data:`_MOST_CELLS_OF_BOUNDS` is exceeded as well.
 
-Elements of a map are in a few cells each; those that lie on each other over all of it would take a gigabyte.
+Map elements usually lie in a few cells each; many elements that each span the whole map would take a gigabyte.
 """
 
 _MOST_CELLS_OF_BOUNDS = 64
-"""Cells of each of the bounds, on average, that are many; a road has about ten."""
+"""Average number of cells per element above which cells are enlarged; a road has about ten."""
 
 
 class GridArrays(NamedTuple):
-    """The fields of a :class:`BoundsGrid` but the last, as kernels take them."""
+    """The fields of a :class:`BoundsGrid` that kernels use: all except the last."""
 
     bounds_m: Float64Array
     radius_m: float
@@ -42,17 +42,17 @@ class GridArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BoundsGrid(ReadOnlyArrays):
-    """N bounds, and for each cell of a grid over the world those that come near some point of the cell.
+    """N bounds, and for each cell of a grid the bounds that come near some point of the cell.
 
     Attributes:
         bounds_m: Lowest and highest x and y, float64, shape (N, 2, 2).
-        radius_m: Distance along both axes from which on bounds are too far away.
+        radius_m: Distance along either axis from which on bounds count as too far away.
         origin_m: Lowest x and y of the grid, shape (2,).
         cell_m: Size of a cell, shape (2,).
         num_cells: Cells along x and y.
-        cell_starts: First of the ``cell_rows`` of each cell and the end of the last one; y counts fastest.
-        cell_rows: Bounds of each cell, ascending.
-        most_in_cell: The largest number of bounds of a cell.
+        cell_starts: Start of each cell in ``cell_rows``, and the end of the last one; y varies fastest.
+        cell_rows: Rows of the bounds of each cell, ascending.
+        most_in_cell: The largest number of bounds in any cell.
     """
 
     bounds_m: Float64Array
@@ -72,19 +72,19 @@ class BoundsGrid(ReadOnlyArrays):
 
     @classmethod
     def build(cls, bounds_m: Float64Array, radius_m: float) -> "BoundsGrid":
-        """Return the grid of bounds (N, 2, 2) for one radius; bounds that are not finite are near nothing."""
+        """Return the grid of bounds (N, 2, 2) for one radius; bounds that are not finite are never near a point."""
         if bounds_m.flags.writeable or bounds_m.dtype != np.float64:
             bounds_m = np.array(bounds_m, dtype=np.float64)
         is_finite = np.isfinite(bounds_m).all(axis=(1, 2))
         finite = bounds_m[is_finite]
         origin_m = finite[:, 0].min(axis=0, initial=np.inf) - radius_m if len(finite) else np.zeros(2)
         end_m = finite[:, 1].max(axis=0, initial=-np.inf) + radius_m if len(finite) else np.zeros(2)
-        # a cell is as large as the radius at least, so that bounds come near few cells
+        # cells are at least as large as the radius, so that each of the bounds is near few cells
         cell_m = np.maximum((end_m - origin_m) / _MAX_CELLS, radius_m)
-        # after as many doublings there is one cell
+        # after this many doublings a single cell is left
         for _ in range(_MAX_CELLS.bit_length()):
             num_x, num_y = (np.floor((end_m - origin_m) / cell_m).astype(np.int64) + 1).tolist()
-            # the lowest cells that the bounds come near, and how many along both axes
+            # the lowest cell that each of the bounds comes near, and the number of cells along both axes
             low = np.maximum(_cells_of(finite[:, 0] - radius_m, origin_m, cell_m), 0)
             high = np.minimum(_cells_of(finite[:, 1] + radius_m, origin_m, cell_m) + 1, (num_x, num_y))
             counts = np.maximum(high - low, 0)
@@ -92,11 +92,11 @@ class BoundsGrid(ReadOnlyArrays):
                 break
             cell_m = 2 * cell_m
 
-        # each of the bounds once for each column of cells that it touches, then once for each cell of that column
+        # expand each of the bounds to the columns of cells that it touches, then to the cells of each column
         columns = np.repeat(np.arange(len(finite)), counts[:, 0])
         first_cells = expand_ranges(low[:, 0], counts[:, 0]) * num_y + low[columns, 1]
         cells = expand_ranges(first_cells, counts[columns, 1])
-        order = np.argsort(cells.astype(np.uint16), kind="stable")  # two bytes, for which NumPy's sort is a radix sort
+        order = np.argsort(cells.astype(np.uint16), kind="stable")  # NumPy sorts two-byte integers by radix
         starts = np.concatenate([[0], np.cumsum(np.bincount(cells, minlength=num_x * num_y))])
         rows = np.flatnonzero(is_finite)[np.repeat(columns, counts[columns, 1])[order]]
         most_in_cell = int(np.diff(starts).max())
@@ -104,17 +104,17 @@ class BoundsGrid(ReadOnlyArrays):
 
     @cached_property
     def arrays(self) -> GridArrays:
-        """All that finds bounds near a point, as kernels take it."""
+        """The arrays that kernels need to find bounds near a point."""
         return GridArrays(**{name: getattr(self, name) for name in GridArrays._fields})
 
     def find_near(self, points_m: Float64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the bounds that come closer than the radius to points along both axes.
+        """Return the bounds that are closer than the radius along both axes, for each point.
 
         Args:
             points_m: World x and y, float64, shape (B, 2).
 
         Returns:
-            The bounds of each point, ascending, one point after the other, and where those of each start, (B + 1,).
+            Rows of the bounds near each point, ascending, point by point, and the start of each point's rows, (B + 1,).
         """
         rows, starts = np.empty(self.most_in_cell * len(points_m), np.int64), np.empty(len(points_m) + 1, np.int64)
         num_rows = write_near(points_m, tuple(self.arrays), rows, starts)
@@ -124,7 +124,7 @@ class BoundsGrid(ReadOnlyArrays):
 def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64Array) -> Int64Array:
     """Return the cells of positions (N, 2) along both axes.
 
-    They never fall where a position grows, so that no rounding can hide bounds.
+    The result is monotonic in the position, so rounding never hides bounds.
     """
     cells: Int64Array = np.floor((positions_m - origin_m) / cell_m).astype(np.int64)
     return cells
@@ -132,7 +132,7 @@ def _cells_of(positions_m: Float64Array, origin_m: Float64Array, cell_m: Float64
 
 @kernel_jit
 def write_near(points_m: Float64Array, grid_arrays: tuple[Any, ...], rows: Int64Array, starts: Int64Array) -> int:
-    """Write what :meth:`BoundsGrid.find_near` returns, and return how many rows; the grid as :class:`GridArrays`."""
+    """Write the result of :meth:`BoundsGrid.find_near` and return the number of rows; takes :class:`GridArrays`."""
     grid, num_rows = GridArrays(*grid_arrays), 0
     starts[0] = 0
     for point in range(len(points_m)):
@@ -143,13 +143,13 @@ def write_near(points_m: Float64Array, grid_arrays: tuple[Any, ...], rows: Int64
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def find_near_point(x: float, y: float, grid: GridArrays, rows: Int64Array) -> int:
-    """Write the bounds that come near a point, ascending, and return how many they are; for use inside kernels.
+    """Write the bounds that come near a point, ascending, and return their number; for use inside kernels.
 
     Args:
         x: World x.
         y: World y.
-        grid: As :attr:`BoundsGrid.arrays` has it.
-        rows: Takes the bounds; there must be room for all of a cell.
+        grid: Fields of :attr:`BoundsGrid.arrays`.
+        rows: Output for the rows of the bounds; must hold all rows of a cell.
     """
     bounds_m, radius_m, origin_m, cell_m, num_cells, cell_starts, cell_rows = grid
     num_rows = 0
@@ -171,7 +171,7 @@ def slots_of_cell(
     num_cells: tuple[int, int],
     cell_starts: Int64Array,
 ) -> tuple[int, int]:
-    """Return first and end place among the ``cell_rows`` of a grid of the cell that a point lies in."""
+    """Return start and end, in the ``cell_rows`` of a grid, of the cell that contains a point."""
     cell_x, cell_y = (x - origin_m[0]) / cell_m[0], (y - origin_m[1]) / cell_m[1]
     if not (0 <= cell_x < num_cells[0] and 0 <= cell_y < num_cells[1]):
         return 0, 0
@@ -181,7 +181,7 @@ def slots_of_cell(
 
 @njit(nogil=True, cache=True, error_model="numpy", forceinline=True)
 def is_near(x: float, y: float, bounds_m: Float64Array, row: int, radius_m: float) -> bool:
-    """Return whether some of the bounds (N, 2, 2) come closer than a radius to a point along both axes."""
+    """Return whether row ``row`` of the bounds (N, 2, 2) is closer to a point than a radius along both axes."""
     return bool(
         bounds_m[row, 0, 0] - radius_m < x < bounds_m[row, 1, 0] + radius_m
         and bounds_m[row, 0, 1] - radius_m < y < bounds_m[row, 1, 1] + radius_m

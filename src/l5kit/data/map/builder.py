@@ -1,4 +1,4 @@
-"""Writing semantic maps: elements are added one by one in world coordinates and saved as a ``MapFragment``."""
+"""Writer of semantic maps: elements are added one by one in world coordinates and saved as a ``MapFragment``."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -27,18 +27,18 @@ from l5kit.errors import InvalidArgumentError, MapTooLargeError
 _LARGEST_INT32 = 2**31 - 1
 
 MOST_MAP_BYTES = 2**31 - 1
-"""Protobuf writes and reads no larger message, and a semantic map is one."""
+"""Size limit of a protobuf message; a semantic map is a single message."""
 
 _MOST_OVERHEAD = 6
-"""Bytes with which an element stands in the map: its number and its length."""
+"""Bytes that an element adds to the map beyond its own: tag and length."""
 
 _FieldValue: TypeAlias = Any
-"""Value of a field of a message, given by name: a message, a list of them, a number or text, as the schema has it."""
+"""Value of a message field: a message, a list of messages, a number or text, depending on the schema."""
 
 
 @dataclass(frozen=True, eq=False)
 class GeodeticLine:
-    """A line as the format stores the course of a segment, made by :meth:`MapBuilder.geodetic_lines`.
+    """A line in the form in which the format stores the course of a segment; see :meth:`MapBuilder.geodetic_lines`.
 
     Attributes:
         locations: Latitude and longitude in 1e-7 degrees and altitude in centimetres, int64, (n, 3).
@@ -47,7 +47,7 @@ class GeodeticLine:
     locations: Int64Array
 
     def as_messages(self) -> list[GeoLocation]:
-        """Return its vertices as the schema has them."""
+        """Return its vertices as messages."""
         return [
             GeoLocation(lat_e7=lat_e7, lng_e7=lng_e7, altitude_cm=altitude_cm)
             for lat_e7, lng_e7, altitude_cm in self.locations.tolist()
@@ -57,10 +57,10 @@ class GeodeticLine:
 class MapBuilder:
     """Collects the elements of a semantic map and writes them in the format of the published maps.
 
-    Geometry is given in world coordinates in metres and stored in whole centimetres: positions are rounded, not the
-    differences between them, so a line does not drift, and what is read back lies within 1 cm. All elements share one
-    east-north-up frame at height 0 of the ellipsoid below the world's origin. As such a frame is rigid, it is exact at
-    any distance, and a map written from what was read of it has the same deltas again.
+    Geometry is given in world coordinates in metres and stored in whole centimetres. Positions are rounded, not the
+    differences between them, so lines do not drift, and coordinates read back are within 1 cm. All elements share one
+    east-north-up frame at height 0 of the ellipsoid, below the world's origin. As such a frame is rigid, it is exact at
+    any distance, and a map that is read and written again keeps its deltas.
 
     Args:
         world_to_ecef: Transform from world to ECEF coordinates, rotation and shift, shape (4, 4).
@@ -71,7 +71,7 @@ class MapBuilder:
     """
 
     def __init__(self, world_to_ecef: NumericArray, *, name: str = ""):
-        # a rotation keeps lengths: R R^T = I; else centimetres of the world would be none of the frame
+        # A rotation keeps lengths: R R^T = I. Otherwise centimetres of the world would not be centimetres of the frame.
         matrix = np.array(world_to_ecef, dtype=np.float64)
         if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
             raise InvalidArgumentError(f"world_to_ecef must be a finite 4x4 matrix, got shape {matrix.shape}: {matrix}")
@@ -85,7 +85,8 @@ class MapBuilder:
         self._ids: set[str] = set()
         self._num_bytes = self._fragment.ByteSize()
 
-        # below the origin of the world; the centre of the earth, where worlds without a place lie, has no latitude
+        # Frame below the world's origin. Worlds without a geographic position lie at the earth's centre, without a
+        # latitude.
         with np.errstate(all="ignore"):
             latitude_deg, longitude_deg, _ = ecef2geodetic(*matrix[:3, 3])
         degrees = np.nan_to_num(np.array([latitude_deg, longitude_deg], dtype=np.float64).reshape(2))
@@ -116,11 +117,11 @@ class MapBuilder:
         """Add a lane.
 
         Args:
-            lane_id: Id, not used before in this map.
+            lane_id: Id, not yet used in this map.
             xyz_left: Left boundary in driving direction, world coordinates, shape (n, 3), n at least 2.
             xyz_right: Right boundary, shape (m, 3), m at least 2.
             lanes_ahead: Ids of the lanes that follow.
-            change_left: Id of the lane to which one may change to the left, None where that is not allowed.
+            change_left: Id of the lane that a vehicle may change to on the left, None if that is not allowed.
             change_right: The same to the right.
             traffic_controls: Ids of the lights, faces and signs that control leaving the lane.
             yield_to_lanes: Ids of the lanes that have the right of way.
@@ -128,7 +129,7 @@ class MapBuilder:
             turn_type: Name of a ``Lane.TurnType``.
             orientation: Name of a ``RoadNetworkSegment.TravelDirection``, relative to the segment.
             can_have_parked_cars: Whether cars may park in the lane.
-            access: Name of an ``AccessRestriction.Type``: for whom the lane is.
+            access: Name of an ``AccessRestriction.Type``: the traffic that may use the lane.
 
         Raises:
             InvalidArgumentError: The id is empty or used, a boundary has another shape or is not finite, or a name is
@@ -149,7 +150,7 @@ class MapBuilder:
             orientation_in_parent_segment=_enum_value(RoadNetworkSegment.TravelDirection, "orientation", orientation),
         )
         access_type = _enum_value(AccessRestriction.Type, "access", access)
-        if access_type:  # so that maps without any stay as they were, to the byte
+        if access_type:  # unset otherwise: keeps such maps identical to the byte
             lane.access_restriction.type = access_type
         self._add(lane_id, lane=lane)
 
@@ -157,9 +158,9 @@ class MapBuilder:
         """Add a crosswalk.
 
         Args:
-            crosswalk_id: Id, not used before in this map.
+            crosswalk_id: Id, not yet used in this map.
             xyz: Corners of its polygon, world coordinates, shape (n, 3), n at least 3.
-            traffic_lights: Ids of the lights for its pedestrians.
+            traffic_lights: Ids of its pedestrian lights.
 
         Raises:
             InvalidArgumentError: The id is empty or used, or ``xyz`` has another shape or is not finite.
@@ -172,8 +173,8 @@ class MapBuilder:
         """Add a traffic light.
 
         Args:
-            light_id: Id, not used before in this map.
-            xyz: Its place in the world, shape (3,) or (1, 3).
+            light_id: Id, not yet used in this map.
+            xyz: Its world coordinates, shape (3,) or (1, 3).
             faces: Ids of its faces.
 
         Raises:
@@ -194,9 +195,9 @@ class MapBuilder:
         """Add a face (bulb) of a traffic light.
 
         Args:
-            face_id: Id, not used before in this map.
+            face_id: Id, not yet used in this map.
             kind: Member of ``TrafficControlElement.Type`` that starts with ``signal_`` and is a face.
-            xyz: Its place in the world, shape (3,) or (1, 3); None to store none.
+            xyz: Its world coordinates, shape (3,) or (1, 3); None to store none.
             no_right_turn_on_red: Whether turning right is forbidden while the face is on.
 
         Raises:
@@ -215,7 +216,7 @@ class MapBuilder:
         """Add a traffic control element of any kind: ``stop_line``, ``stop_sign``, ``speed_bump``, ...
 
         Args:
-            control_id: Id, not used before in this map.
+            control_id: Id, not yet used in this map.
             kind: Member of ``TrafficControlElement.Type``.
             xyz: World coordinates, shape (3,) or (n, 3), n at least 1.
             geometry_type: Name of a ``TrafficControlElement.GeometryType``; by default POINT for one point and
@@ -246,9 +247,9 @@ class MapBuilder:
         """Add a road segment, the part of a road between two nodes.
 
         Args:
-            segment_id: Id, not used before in this map.
-            xyz: Its course from start to end, world coordinates, shape (n, 3), n at least 2; or what
-                :meth:`geodetic_lines` has made of it, which is faster where there are many segments.
+            segment_id: Id, not yet used in this map.
+            xyz: Its course from start to end, world coordinates, shape (n, 3), n at least 2; or a result of
+                :meth:`geodetic_lines`, which is faster for many segments.
             lanes: Ids of its lanes, left to right seen from the start.
             speed_limit_mps: Speed limit in metres per second, 0 for unknown.
             backward_speed_limit_mps: Speed limit from end to start, 0 for the same.
@@ -290,7 +291,7 @@ class MapBuilder:
         """Add a junction, where segments meet.
 
         Args:
-            junction_id: Id, not used before in this map.
+            junction_id: Id, not yet used in this map.
             lanes: Ids of the lanes inside.
             traffic_controls: Ids of its traffic control elements.
             nodes: Ids of its nodes.
@@ -313,8 +314,8 @@ class MapBuilder:
         """Add a node, an end of segments.
 
         Args:
-            node_id: Id, not used before in this map.
-            xyz: Its place in the world, shape (3,) or (1, 3).
+            node_id: Id, not yet used in this map.
+            xyz: Its world coordinates, shape (3,) or (1, 3).
             segments: Ids of the segments that end there, clockwise.
             junction: Id of its junction.
 
@@ -327,14 +328,14 @@ class MapBuilder:
         self._add(node_id, node=node)
 
     def add_drivable_area(self, area_id: str, xyz: NumericArray, *, holes: Sequence[NumericArray] = ()) -> None:
-        """Add an area that one may drive on, beside lanes, crosswalks and junctions, which always are drivable.
+        """Add a drivable area besides lanes, crosswalks and junctions, which are always drivable.
 
         It is a shape of the kind ``drivable_surface_prior``.
 
         Args:
-            area_id: Id, not used before in this map.
+            area_id: Id, not yet used in this map.
             xyz: Corners of its polygon, world coordinates, shape (n, 3), n at least 3.
-            holes: Corners of what is cut out of it, likewise.
+            holes: Corners of areas cut out of it, likewise.
 
         Raises:
             InvalidArgumentError: The id is empty or used, or a ring has another shape or is not finite.
@@ -359,7 +360,7 @@ class MapBuilder:
         return self._geodetic_lines("lines", lines, minimum=2)
 
     def to_fragment(self) -> MapFragment:
-        """Return a copy of the map as message."""
+        """Return a copy of the map as a message."""
         fragment = MapFragment()
         fragment.CopyFrom(self._fragment)
         return fragment
@@ -367,7 +368,7 @@ class MapBuilder:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the map to a file that :class:`~l5kit.data.map.api.MapAPI` opens, replacing it if there is one.
 
-        The file is complete under its name at once: it is written beside it and renamed.
+        The file is written next to its destination and renamed, so it is never incomplete under its name.
 
         Raises:
             FileNotFoundError: The folder of ``path`` does not exist.
@@ -376,17 +377,17 @@ class MapBuilder:
             temporary.write_bytes(self._fragment.SerializeToString(deterministic=True))
 
     def _add(self, element_id: str, **content: _FieldValue) -> None:
-        """Add an element whose id is new."""
+        """Add an element with a new id."""
         if not isinstance(element_id, str) or not element_id:
-            raise InvalidArgumentError(f"the id of an element must be text that is not empty, got {element_id!r}")
+            raise InvalidArgumentError(f"the id of an element must be non-empty text, got {element_id!r}")
         if element_id in self._ids:
             raise InvalidArgumentError(f"id {element_id!r} is already used; ids are unique over all kinds of elements")
         element = MapElement(id=_as_id(element_id), element=content)
         num_bytes = self._num_bytes + element.ByteSize() + _MOST_OVERHEAD
         if num_bytes > MOST_MAP_BYTES:
             raise MapTooLargeError(
-                f"with element {element_id!r} after {len(self)} others the map has more than {MOST_MAP_BYTES:,} bytes, "
-                "which is the most that one semantic map can have; make several maps of it"
+                f"element {element_id!r} after {len(self)} others makes the map larger than {MOST_MAP_BYTES:,} bytes, "
+                "the limit of one semantic map; split it into several maps"
             )
         self._num_bytes = num_bytes
         self._fragment.elements.append(element)
@@ -403,7 +404,7 @@ class MapBuilder:
         return GeoFrame(origin=GeoLocation(lat_e7=int(self._origin_e7[0]), lng_e7=int(self._origin_e7[1])))
 
     def _ecef_m(self, argument: str, xyz: NumericArray, *, minimum: int, maximum: int | None) -> Float64Array:
-        """Return checked world coordinates as ECEF coordinates."""
+        """Return checked world coordinates, converted to ECEF."""
         points = np.asarray(xyz, dtype=np.float64)
         most = _LARGEST_INT32 if maximum is None else maximum
         if points.ndim != 2 or points.shape[1] != 3 or not minimum <= len(points) <= most:
@@ -417,24 +418,24 @@ class MapBuilder:
     def _deltas(
         self, argument: str, xyz: NumericArray, field_name: str, *, minimum: int = 2, maximum: int | None = None
     ) -> dict[str, list[int]]:
-        """Return the fields with the deltas of a line in centimetres; ``field_name`` has a place for the axis."""
+        """Return the delta fields of a line in centimetres; ``field_name`` has a placeholder for the axis."""
         ecef_m = self._ecef_m(argument, xyz, minimum=minimum, maximum=maximum)
-        # positions are rounded, and their differences stored, so that roundings do not add up along a line
+        # round positions and store their differences, so that rounding errors do not add up along a line
         positions_cm = np.rint((ecef_m - self._origin_m) @ self._ecef_from_local * 100.0)
         deltas_cm = positions_cm.copy()
         deltas_cm[1:] -= positions_cm[:-1]
         if np.abs(deltas_cm).max() > _LARGEST_INT32:
-            raise InvalidArgumentError(f"{argument} lies or reaches further than the format can say (21,000 km)")
+            raise InvalidArgumentError(f"{argument} exceeds the range of the format (21,000 km)")
         columns = deltas_cm.T.astype(np.int64).tolist()
         return {field_name.format(axis): column for axis, column in zip("xyz", columns, strict=True)}
 
     def _geodetic_lines(
         self, argument: str, lines: Sequence[NumericArray], *, minimum: int, maximum: int | None = None
     ) -> list[GeodeticLine]:
-        """Return lines in world coordinates with latitudes, longitudes and altitudes."""
+        """Return lines in world coordinates converted to latitudes, longitudes and altitudes."""
         if not lines:
             return []
-        # A call takes about as long for a hundred thousand points as for a few hundred lines one by one.
+        # One call for a hundred thousand points takes about as long as a few hundred calls for single lines.
         lines_ecef_m = [self._ecef_m(argument, line, minimum=minimum, maximum=maximum) for line in lines]
         latitudes_deg, longitudes_deg, altitudes_m = map(np.atleast_1d, ecef2geodetic(*np.concatenate(lines_ecef_m).T))
         scaled = np.stack([latitudes_deg * 1e7, longitudes_deg * 1e7, altitudes_m * 100.0], axis=-1)
@@ -444,7 +445,7 @@ class MapBuilder:
 
 
 def world_at(latitude_deg: float, longitude_deg: float) -> Float64Array:
-    """Return the transform to ECEF of a world with its origin at a place, height 0, x east, y north, z up, (4, 4).
+    """Return world_to_ecef, (4, 4), of a world with its origin at a place, height 0, x east, y north, z up.
 
     Args:
         latitude_deg: Geodetic latitude, degrees.
@@ -456,10 +457,10 @@ def world_at(latitude_deg: float, longitude_deg: float) -> Float64Array:
 
 
 def _frame_at(origin_e7: NumericArray) -> tuple[Float64Array, Float64Array]:
-    """Return the origin (3,) and the axes, in columns (3, 3), of the east-north-up frame at height 0, in ECEF."""
+    """Return origin (3,) and axes (columns, (3, 3)) of the east-north-up frame at height 0, in ECEF."""
     latitude_deg, longitude_deg = origin_e7 / 1e7
     origin_m = np.array(geodetic2ecef(latitude_deg, longitude_deg, 0.0), dtype=np.float64)
-    # east, north and up at a place are the columns of this rotation
+    # the columns of this rotation are east, north and up
     cos_lat, sin_lat = np.cos(np.radians(latitude_deg)), np.sin(np.radians(latitude_deg))
     cos_lng, sin_lng = np.cos(np.radians(longitude_deg)), np.sin(np.radians(longitude_deg))
     ecef_from_local = np.array(
@@ -473,7 +474,7 @@ def _frame_at(origin_e7: NumericArray) -> tuple[Float64Array, Float64Array]:
 
 
 def _control_kinds(message_name: str | None = None) -> list[str]:
-    """Return the members of ``TrafficControlElement.Type``, all or those of one message type."""
+    """Return the members of ``TrafficControlElement.Type``, optionally only those of one message type."""
     members: Any = TrafficControlElement.DESCRIPTOR.oneofs_by_name["Type"].fields
     return [member.name for member in members if message_name in (None, member.message_type.name)]
 

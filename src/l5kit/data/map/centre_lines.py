@@ -1,4 +1,4 @@
-"""Centre lines of the lanes of a map, as routes, paths and scores measure along them."""
+"""Centre lines of the lanes of a map: arc lengths, projections and spans for routes, paths and scores."""
 
 import math
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from l5kit.data.map.map_arrays import MapArrays
 from l5kit.geometry.polygon import arc_on_line, point_on_line, project_on_line
 
 LARGEST_TURN_RAD = math.pi / 4
-"""A vehicle that is turned by more than this against a lane is not on it."""
+"""A vehicle whose heading differs from that of a lane by more than this is not on it."""
 
 CHANGE_M = 20.0
-"""Length along which a vehicle changes from one lane to another."""
+"""Length over which a vehicle changes from one lane to another."""
 
 _NUM_POINTS = 48
 
@@ -41,7 +41,7 @@ class CentreLines(ReadOnlyArrays):
 
     @classmethod
     def of_map(cls, arrays: MapArrays) -> "CentreLines":
-        """Return the middles of the lanes of a map, in the order of its rows."""
+        """Return the midlines of the lanes of a map, in the order of its rows."""
         points_m = np.ascontiguousarray(arrays.resampled(_NUM_POINTS).xyz_midlane[..., :2])
         steps_m = np.linalg.norm(np.diff(points_m, axis=1), axis=-1)
         return cls(points_m, np.concatenate([np.zeros((len(points_m), 1)), np.cumsum(steps_m, axis=1)], axis=1))
@@ -52,26 +52,26 @@ class CentreLines(ReadOnlyArrays):
         return self.arc_lengths_m[:, -1]
 
     def project_point(self, lane: int, point_m: Float64Array) -> tuple[float, float]:
-        """Return the length of a line up to the place nearest to a point (2,), and its heading there."""
+        """Return arc length and heading of a line at its point nearest to a given point (2,)."""
         arc_m, heading_rad = arc_on_line(self.points_m[lane], self.arc_lengths_m[lane], point_m)
         return float(arc_m), float(heading_rad)
 
     def point_at(self, lane: int, arc_m: float) -> Float64Array:
-        """Return the point of a line at a length, (2,)."""
+        """Return the point of a line at an arc length, (2,)."""
         return np.array(point_on_line(self.points_m[lane], self.arc_lengths_m[lane], arc_m))
 
     def spans_of(self, lanes: Int64Array, *, is_change: BoolArray, start_m: float, end_m: float) -> Float64Array:
-        """Return which part of each lane is driven from a place on the first one to a place on the last one, (Q, 2).
+        """Return the part of each lane that is driven between a point on the first and a point on the last one, (Q, 2).
 
-        Lanes that one changes between lie beside each other: the changes are spread evenly over what is driven of
-        them. The way to the other side begins half of :data:`CHANGE_M` before the place of a change, and no earlier
-        than the lane is entered. A lane after a change begins beside the end of the part before.
+        Lanes connected by lane changes lie next to each other: the changes are spread evenly over the distance driven
+        on them. A change starts half of :data:`CHANGE_M` before its nominal point, and not before the lane is entered.
+        The part on a lane after a change starts next to the end of the previous part.
 
         Args:
-            lanes: The lanes one after the other, (Q,).
-            is_change: Which of them are reached by a lane change, (Q,); the first is not.
-            start_m: Length of the first centre line at which the way starts.
-            end_m: Length of the last one at which it ends.
+            lanes: The lanes in driving order, (Q,).
+            is_change: Whether each lane is reached by a lane change, (Q,); False for the first.
+            start_m: Arc length on the first centre line at which the route starts.
+            end_m: Arc length on the last centre line at which it ends.
         """
         spans_m = np.stack([np.zeros(len(lanes)), self.lengths_m[lanes]], axis=1)
         spans_m[0, 0], spans_m[-1, 1] = start_m, end_m
@@ -96,14 +96,14 @@ def project_on_lanes(
     arc_lengths_m: Float64Array,
     arcs_m: Float64Array,
 ) -> None:
-    """Write the length of centre lines up to the places nearest to points that have a lane.
+    """Write the arc lengths of the points of centre lines that are nearest to given points.
 
     Args:
         points_m: World x and y, (B, 2).
         lanes: The lane of each point, -1 for none, (B,).
         centre_lines_m: (L, P, 2).
         arc_lengths_m: (L, P).
-        arcs_m: What is written, (B,).
+        arcs_m: Output, (B,); entries of points without a lane stay unchanged.
     """
     for point in range(len(points_m)):
         lane = lanes[point]

@@ -1,4 +1,4 @@
-"""The content of a semantic map file, read once for all who hold it: ids, kinds, and arrays of world coordinates."""
+"""Content of a semantic map file, read once and shared: ids, kinds, and arrays of world coordinates."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -27,28 +27,28 @@ _TRAFFIC_LIGHT = TrafficControlElement.TRAFFIC_LIGHT_FIELD_NUMBER
 
 
 class MapDecodeError(CorruptedDataError, DecodeError):
-    """A map file does not hold a serialized ``MapFragment`` (protobuf's ``DecodeError`` in L5Kit 1.x)."""
+    """A map file does not contain a serialized ``MapFragment`` (protobuf's ``DecodeError`` in L5Kit 1.x)."""
 
 
 @dataclass(frozen=True, eq=False)
 class MapContent(ReadOnlyArrays):
-    """What a map file holds, but for its messages; n elements, of which k are lanes and m are crosswalks.
+    """The content of a map file except its messages; n elements, of which k are lanes and m are crosswalks.
 
-    All maps of a process that were read from one file share it, see :func:`share_map`.
+    All maps of a process that were read from one file share it; see :func:`share_map`.
 
     Attributes:
         path: The file, for error texts.
         data: Its bytes.
         ids: Id of each element, in file order.
-        ids_to_el: Position of each id; of several elements with one id the last.
-        kinds: Number of the member of ``MapElement.Element.element`` that each element is, 0 for none, int64 (n,).
-        control_kinds: Number of the member of ``TrafficControlElement.Type`` that each is, 0 for none, int64 (n,).
+        ids_to_el: Position of each id; the last one if several elements share an id.
+        kinds: Field number in ``MapElement.Element.element`` of each element, 0 for none, int64 (n,).
+        control_kinds: Field number in ``TrafficControlElement.Type`` of each element, 0 for none, int64 (n,).
         lanes: Elements that are lanes, int64 (k,).
         crosswalks: Elements that are crosswalks, with points or without, int64 (m,).
-        lane_lines: Left and right boundary of lane i as lines 2 i and 2 i + 1, those of lanes without geometry as well.
+        lane_lines: Left and right boundary of lane i as lines 2 i and 2 i + 1, including lanes without geometry.
         crosswalk_lines: Points of each crosswalk.
         arrays: The lanes with geometry and the crosswalks with points.
-        oddities: What one should know about the file.
+        oddities: Warnings about the file.
     """
 
     path: str
@@ -73,34 +73,34 @@ class MapContent(ReadOnlyArrays):
 
     @cached_property
     def lane_of_id(self) -> dict[str, int]:
-        """Index (among the lanes) of the lane with each id; of several lanes with one id the last."""
+        """Index (among the lanes) of the lane with each id; the last one if several lanes share an id."""
         return {self.ids[element]: lane for lane, element in enumerate(self.lanes.tolist())}
 
     @cached_property
     def crosswalk_of_id(self) -> dict[str, int]:
-        """Index (among the crosswalks) of the crosswalk with points with each id; of several the last."""
+        """Index (among the crosswalks) of the last crosswalk with points with each id."""
         drawable = np.flatnonzero(self.crosswalk_lines.lengths > 0)
         elements = self.crosswalks[drawable].tolist()
         return {self.ids[element]: crosswalk for crosswalk, element in zip(drawable.tolist(), elements, strict=True)}
 
     @cached_property
     def lanes_by_row(self) -> Int64Array:
-        """Indices (among the lanes) of all lanes: those with geometry, which the arrays have, then the others, (k,)."""
+        """Indices among the lanes of all lanes, (k,): first those with geometry, as in the arrays, then the others."""
         has_geometry = _has_geometry(self.lane_lines)
         return as_read_only(np.concatenate([np.flatnonzero(has_geometry), np.flatnonzero(~has_geometry)]))
 
     @cached_property
     def row_of_lane_id(self) -> dict[str, int]:
-        """Row in :attr:`network` of the lane with each id; of several lanes with one id the last."""
+        """Row in :attr:`network` of the lane with each id; the last one if several lanes share an id."""
         rows = np.argsort(self.lanes_by_row).tolist()
         return {lane_id: rows[lane] for lane_id, lane in self.lane_of_id.items()}
 
     @cached_property
     def network(self) -> LaneNetwork:
-        """Which lane leads where; read from the messages when somebody asks first.
+        """Successors, neighbours and speed limits of the lanes; read from the messages on first use.
 
         Raises:
-            CorruptedDataError: A lane names an id that is no UTF-8 text.
+            CorruptedDataError: A lane names an id that is not UTF-8 text.
         """
         return read_network(
             self.parse().elements,
@@ -116,16 +116,16 @@ class MapContent(ReadOnlyArrays):
 
 
 _SHARED: Final[WeakValueDictionary[tuple[str, bytes], MapContent]] = WeakValueDictionary()
-"""Maps that somebody holds, by path and matrix: a cache over files, which is looked at only by :func:`share_map`."""
+"""Maps in use, by path and matrix; only :func:`share_map` accesses this cache."""
 
 
 def share_map(
     data: bytes, *, file: str, path: str, ecef_to_world: Float64Array
 ) -> tuple[MapContent, MapFragment | None]:
-    """Return the content of a map file, which is read once while somebody in the process holds it.
+    """Return the content of a map file, shared with all users of the file in this process.
 
     Args:
-        data: The bytes of the file; what is held of a file that has changed since is not taken.
+        data: The bytes of the file; content cached before the file changed is not used.
         file: Its absolute path.
         path: Its path for error texts.
         ecef_to_world: Transform from ECEF to world coordinates, float64 (4, 4).
@@ -148,19 +148,19 @@ def share_map(
 
 
 def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: Float64Array) -> MapContent:
-    # what stands in a form that the scan does not take, protobuf writes anew in its usual one
+    # protobuf rewrites messages in a form that the scan does not support
     scanned = np.frombuffer(data, dtype=np.uint8)
     scan = scan_fragment(scanned)
     if scan is None:
         scanned = np.frombuffer(fragment.SerializeToString(deterministic=True), dtype=np.uint8)
         scan = scan_fragment(scanned)
     if scan is None:
-        raise MapDecodeError(f"map file {path} names one field twice; write it again with protobuf")
+        raise MapDecodeError(f"map file {path} contains a field twice; write it again with protobuf")
 
     element_ids = MapIds.gather(scanned, scan.id_runs)
     ids = _decode_ids(element_ids, path)
     control_ids = _decode_ids(MapIds.gather(scanned, scan.control_refs[:, 1:]), path)
-    # of several elements with one id the last counts, as of equal keys of a dictionary
+    # if several elements share an id, the last one counts
     ids_to_el = dict(zip(ids, range(len(ids)), strict=True))
     lanes = np.flatnonzero(scan.kinds == KIND_LANE)
     crosswalks = np.flatnonzero((scan.kinds == KIND_TRAFFIC_CONTROL) & (scan.control_kinds == CROSSWALK_KIND))
@@ -168,19 +168,19 @@ def _read_content(data: bytes, fragment: MapFragment, path: str, ecef_to_world: 
     lane_lines = decoder.decode(lanes, lines_per_element=2)
     crosswalk_lines = decoder.decode(crosswalks, lines_per_element=1)
 
-    # what one should know: ids that stand for several elements, and turned frames
+    # warn about ids shared by several elements, and about rotated frames
     oddities = []
     if len(ids_to_el) < len(ids):
         repeated = [element_id for element_id, count in Counter(ids).items() if count > 1 and element_id]
         if repeated:
             oddities.append(
-                f"map file {path}: {len(repeated)} ids are used more than once, {repeated[0]!r} for one; looking one "
-                "up gives the last element, or the last lane or crosswalk where one is asked for"
+                f"map file {path}: {len(repeated)} ids are used more than once, for example {repeated[0]!r}; a lookup "
+                "gives the last element, or the last lane or crosswalk if one is requested"
             )
     turned = np.flatnonzero(scan.has_bearing)
     if turned.size > 0:
         oddities.append(
-            f"map file {path}: the frames of {turned.size} elements are turned, of {ids[turned[0]]!r} for one; "
+            f"map file {path}: the frames of {turned.size} elements are rotated, for example of {ids[turned[0]]!r}; "
             "bearings are ignored, as in L5Kit 1.x"
         )
     return MapContent(
@@ -221,7 +221,7 @@ def _decode_ids(ids: MapIds, path: str) -> list[str]:
 
 
 def _has_geometry(lane_lines: MapLines) -> BoolArray:
-    """Return which lanes have points on both boundaries, (k,)."""
+    """Return whether each lane has points on both boundaries, (k,)."""
     has_points: BoolArray = lane_lines.lengths > 0
     return has_points[0::2] & has_points[1::2]
 
@@ -234,14 +234,14 @@ def _to_arrays(
     lanes: tuple[Int64Array, MapLines],
     crosswalks: tuple[Int64Array, MapLines],
 ) -> MapArrays:
-    """Return what of a map has geometry, lanes and crosswalks given by elements and lines."""
+    """Return the lanes and crosswalks with geometry; both are given as elements and their lines."""
     drawn_lanes = np.flatnonzero(_has_geometry(lanes[1]))
     drawn_crosswalks = np.flatnonzero(crosswalks[1].lengths > 0)
     lane_elements, crosswalk_elements = lanes[0][drawn_lanes], crosswalks[0][drawn_crosswalks]
     lane_lines = lanes[1].taken((2 * drawn_lanes[:, None] + np.arange(2)).reshape(-1))
     crosswalk_lines = crosswalks[1].taken(drawn_crosswalks)
     bounds_m = np.empty((len(lane_elements) + len(crosswalk_elements), 2, 2))
-    # the bounds of a lane are those of both sides together
+    # the bounds of a lane cover both boundaries
     left_m, right_m = lane_lines.bounds_m[0::2], lane_lines.bounds_m[1::2]
     np.minimum(left_m[:, 0], right_m[:, 0], out=bounds_m[: len(lane_elements), 0])
     np.maximum(left_m[:, 1], right_m[:, 1], out=bounds_m[: len(lane_elements), 1])
@@ -250,7 +250,7 @@ def _to_arrays(
     row_of_element[lane_elements] = np.arange(len(lane_elements))
     controls = _controls(control_ids, row_of_element[scan.control_refs[:, 0]], ids_to_el, scan.control_kinds)
 
-    # lanes of the faces that have a colour; which lanes have a light says the light, also one without faces
+    # Lanes of the coloured faces. Whether a lane has a light depends on the light itself, even if it has no faces.
     colors, kinds = face_colors(), controls.kinds.tolist()
     lanes_of_faces = {
         controls.ids[control]: (colors[kind].name, controls.lanes_of(control))
@@ -275,12 +275,12 @@ def _to_arrays(
 def _controls(
     control_ids: list[str], rows: Int64Array, ids_to_el: dict[str, int], control_kinds: Int64Array
 ) -> LaneControls:
-    """Return the controls of lanes, given by the id and the row of the lane in each reference; -1 for no such row."""
+    """Return the controls of lanes, given control id and lane row of each reference; a row of -1 is skipped."""
     index_of: dict[str, int] = {}
     pairs = zip(control_ids, rows.tolist(), strict=True)
     controls = [index_of.setdefault(control, len(index_of)) for control, row in pairs if row >= 0]
     num_rows = int(rows.max(initial=0)) + 1
-    # a pair of control and lane as one number, so that one sort orders by control, then lane, and drops repeats
+    # encode pairs of control and lane as one number, so that one sort orders them and removes duplicates
     keys = np.unique(np.array(controls, dtype=np.int64) * num_rows + rows[rows >= 0])
     elements = [ids_to_el.get(control, -1) for control in index_of]
     return LaneControls(
@@ -293,7 +293,7 @@ def _controls(
 
 @dataclass(frozen=True)
 class _LineDecoder:
-    """Turns runs of bytes into lines of world points."""
+    """Decodes runs of bytes into lines of world points."""
 
     data: UInt8Array
     scan: MapScan
@@ -302,7 +302,7 @@ class _LineDecoder:
     path: str
 
     def decode(self, elements: Int64Array, *, lines_per_element: int) -> MapLines:
-        """Return the lines of the given elements, ``lines_per_element`` of each.
+        """Return the lines of the given elements, ``lines_per_element`` for each.
 
         Raises:
             CorruptedDataError: The axes of a line differ in their numbers of vertices, or a frame lies beyond a pole.
@@ -324,6 +324,6 @@ class _LineDecoder:
             element = elements[(int(np.argmin(offsets)) - 1) // lines_per_element]
             raise CorruptedDataError(
                 f"map file {self.path}: element {element} ({self.ids[element]!r}) has lists of x, y and z deltas of "
-                "different lengths; they must agree, as each vertex has all three"
+                "different lengths; each vertex needs all three"
             )
         return MapLines(points, offsets, bounds_m)

@@ -1,4 +1,4 @@
-"""Drivable areas of a map: what one may drive on beside lanes, crosswalks and junctions, as sources of maps tell it."""
+"""Drivable areas of a map besides its lanes, crosswalks and junctions, if the source of the map has any."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,18 +12,18 @@ from l5kit.geometry.trapezoids import cut_into_trapezoids
 
 _FEWEST_CORNERS = 3
 _MOST_CORNERS = 32
-"""Polygons with more corners, as those of a whole town, are cut: who looks for a point looks at all corners."""
+"""Polygons with more corners, such as that of a whole town, are cut: point queries visit every corner of a polygon."""
 
 
 def read_drivable_polygons(map_api: MapAPI) -> Iterator[list[Float64Array]]:
-    """Yield the polygons of the shapes of the kind ``drivable_surface_prior``, in file order.
+    """Yield the polygons of all shapes of kind ``drivable_surface_prior``, in file order.
 
     Args:
         map_api: The map.
 
     Yields:
         The outline of a polygon, then its holes: world x and y of the corners of each, float64 (n, 2), n at least 3.
-        Rings with fewer corners are left out, and polygons whose outline is such.
+        Rings with fewer corners, and polygons with such an outline, are skipped.
     """
     for element in map_api.get_elements_of_kind("drivable_surface_prior"):
         for polygon in element.element.annotated_shape.multipolygon.polygons:
@@ -35,7 +35,7 @@ def read_drivable_polygons(map_api: MapAPI) -> Iterator[list[Float64Array]]:
 
 
 def drivable_areas_of(map_api: MapAPI) -> list[Float64Array]:
-    """Return the drivable areas of a map as polygons without holes and of few corners each, world x and y, (n, 2).
+    """Return the drivable areas of a map as polygons without holes and with few corners, world x and y, (n, 2) each.
 
     Polygons with holes or many corners are cut into trapezoids.
 
@@ -50,7 +50,7 @@ def drivable_areas_of(map_api: MapAPI) -> list[Float64Array]:
 
 
 def _as_world(vertices: Sequence[GeoLocation], ecef_to_world: Float64Array) -> Float64Array:
-    """Return world x and y of vertices on earth, those without an altitude at height 0, (n, 2)."""
+    """Return world x and y of geodetic vertices, (n, 2); vertices without an altitude are at height 0."""
     geodetic = np.array([(v.lat_e7 / 1e7, v.lng_e7 / 1e7, v.altitude_cm / 100.0) for v in vertices]).reshape(-1, 3)
     if len(geodetic) == 0:
         return np.zeros((0, 2))

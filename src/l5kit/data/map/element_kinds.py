@@ -1,4 +1,4 @@
-"""Kinds of elements of a map: lanes, segments, stop lines, buildings and so on, and the colours of faces of lights."""
+"""Kinds of map elements (lanes, segments, stop lines, buildings and so on) and colours of traffic light faces."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -29,11 +29,11 @@ class TLFacesColors(IntEnum):
 def face_colors() -> Mapping[int, TLFacesColors]:
     """Return the colour of each kind of face, by its field number in ``TrafficControlElement.Type``.
 
-    Arrows and U-turn faces have the colour they are named after, flashing yellow is yellow and flashing red is red.
+    Arrows and U-turn faces have the colour in their name, flashing yellow is yellow and flashing red is red.
     """
     colors = {}
     for name, number in _members(TrafficControlElement, "Type").items():
-        words = name.split("_")  # as of signal_left_arrow_red_face
+        words = name.split("_")  # such as signal_left_arrow_red_face
         color = next((color for color in TLFacesColors if color.name.lower() in words), None)
         if words[0] == "signal" and color is not None:
             colors[number] = color
@@ -42,14 +42,14 @@ def face_colors() -> Mapping[int, TLFacesColors]:
 
 @cache
 def face_kinds() -> frozenset[int]:
-    """Return the kinds of faces as L5Kit 1.5 knows them: round ones and arrows, no U-turns and none that flash."""
+    """Return the kinds of faces that L5Kit 1.5 knows: round ones and arrows, without U-turn and flashing faces."""
     return frozenset(
         number for name, number in _members(TrafficControlElement, "Type").items() if name.endswith("_face")
     )
 
 
 def _members(message: type[Message], oneof: str) -> dict[str, int]:
-    """Return name and field number of the members of a oneof."""
+    """Return names and field numbers of the members of a oneof."""
     return {member.name: member.number for member in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
 
 
@@ -62,8 +62,8 @@ def select_elements(
         elements: The messages of the map.
         kind: A member of ``MapElement.Element``, ``TrafficControlElement.Type`` or ``AnnotatedShape.Type``, or
             ``crosswalk``.
-        kinds: Number of the member of ``MapElement.Element`` that each is, 0 for none, (n,).
-        control_kinds: Number of the member of ``TrafficControlElement.Type`` that each is, 0 for none, (n,).
+        kinds: Field number in ``MapElement.Element`` of each element, 0 for none, (n,).
+        control_kinds: Field number in ``TrafficControlElement.Type`` of each element, 0 for none, (n,).
 
     Raises:
         InvalidArgumentError: There is no such kind.

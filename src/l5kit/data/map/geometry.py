@@ -1,8 +1,8 @@
-"""Geometry of the semantic map: vertex deltas to world coordinates, and resampling of lines.
+"""Geometry of semantic maps: vertex deltas to world coordinates, and resampling of lines.
 
 A line is stored as offsets in centimetres, per axis: vertex 0 from the origin of a local frame (x east, y north, z up,
-at height 0 of the WGS-84 ellipsoid), each later vertex from the one before. Many lines are kept as one array of points
-and the positions where each starts: line i is ``points[offsets[i]:offsets[i + 1]]``.
+at height 0 of the WGS-84 ellipsoid), each later vertex from the previous one. Many lines are stored as one array of
+points and the start of each line: line i is ``points[offsets[i]:offsets[i + 1]]``.
 """
 
 import math
@@ -17,10 +17,10 @@ from l5kit.data.map.wire import read_varint
 from l5kit.errors import InvalidArgumentError
 
 GREATEST_LATITUDE_E7 = 900_000_000
-"""A pole, in 1e-7 degrees; beyond it the formulas give a place on its other side."""
+"""A pole, in 1e-7 degrees; beyond it the formulas would give a point on its other side."""
 
-_EQUALLY = 0.0
-"""In place of a step between the points of a resampled line: equally spaced, both ends included."""
+_EQUAL_SPACING = 0.0
+"""Special step of a resampled line: equally spaced points, both ends included."""
 
 
 def decode_lines(
@@ -31,31 +31,31 @@ def decode_lines(
     Args:
         data: Bytes of the map, shape (length,).
         line_runs: Byte positions [start, end) of the packed deltas per line and axis, shape (n, 3, 2).
-        origins_e7: Latitude and longitude of frames, 1e-7 degrees, (n / k, 2), each of which k lines in a row have.
+        origins_e7: Latitude and longitude of frames, 1e-7 degrees, (n / k, 2), each shared by k consecutive lines.
         ecef_to_world: Transform from ECEF to world, shape (4, 4).
 
     Returns:
         Points, float64 (total, 3), offsets, int64 (n + 1,), and [[x_min, y_min], [x_max, y_max]], float64 (n, 2, 2),
-        infinite for a line without points. A line whose axes differ in length gets offset -1 in the entry behind it,
-        and no points are decoded.
+        infinite for a line without points. If the axes of a line differ in length, the offset after it is -1 and no
+        points are decoded.
     """
-    capacity = int((line_runs[:, 0, 1] - line_runs[:, 0, 0]).sum())  # a delta takes a byte or more
+    capacity = int((line_runs[:, 0, 1] - line_runs[:, 0, 0]).sum())  # a delta takes at least one byte
     local_m, offsets = np.empty((capacity, 3)), np.zeros(len(line_runs) + 1, dtype=np.int64)
     _decode_deltas(data, line_runs, local_m, offsets)
     if offsets.min() < 0:
         return np.zeros((0, 3)), offsets, np.zeros((0, 2, 2))
-    world_m, bounds_m = _leave_frames(local_m[: offsets[-1]], offsets, origins_e7, ecef_to_world)
+    world_m, bounds_m = _to_world(local_m[: offsets[-1]], offsets, origins_e7, ecef_to_world)
     return world_m, offsets, bounds_m
 
 
 def world_from_local(
     local_m: Float64Array, *, offsets: Int64Array, origins_e7: Int64Array, ecef_to_world: Float64Array
 ) -> Float64Array:
-    """Return lines given in east-north-up frames at height 0 in world coordinates.
+    """Return the world coordinates of lines given in east-north-up frames at height 0.
 
     Args:
         local_m: Points, float64 (total, 3).
-        offsets: Start of each line and the end of the last, int64 (n + 1,).
+        offsets: Start of each line, and the end of the last one, int64 (n + 1,).
         origins_e7: Latitude and longitude of each line's frame, 1e-7 degrees, shape (n, 2).
         ecef_to_world: Transform from ECEF to world, shape (4, 4).
 
@@ -69,13 +69,13 @@ def world_from_local(
         raise InvalidArgumentError(
             f"a frame has its origin at latitude {origins_e7[beyond[0], 0] / 1e7}; allowed are -90 to 90 degrees"
         )
-    return _leave_frames(local_m, offsets, origins_e7, ecef_to_world)[0]
+    return _to_world(local_m, offsets, origins_e7, ecef_to_world)[0]
 
 
-def _leave_frames(
+def _to_world(
     local_m: Float64Array, offsets: Int64Array, origins_e7: Int64Array, ecef_to_world: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Return what :func:`world_from_local` returns, and the bounds of each line, float64 (n, 2, 2)."""
+    """Return the result of :func:`world_from_local`, and the bounds of each line, float64 (n, 2, 2)."""
     latitudes_deg, longitudes_deg = origins_e7[:, 0] / 1e7, origins_e7[:, 1] / 1e7
     origins_ecef_m = np.stack(geodetic2ecef(latitudes_deg, longitudes_deg, np.zeros(len(origins_e7))), axis=-1)
     latitudes, longitudes = np.radians(latitudes_deg), np.radians(longitudes_deg)
@@ -93,7 +93,7 @@ def resample_lines(points: Float64Array, starts: Int64Array, ends: Int64Array, n
     Args:
         points: Points of all lines, float64 (total, d).
         starts: First point of each line, int64 (n,).
-        ends: End point of each line, not included, int64 (n,); a line has one point or more.
+        ends: End of each line, exclusive, int64 (n,); lines have at least one point.
         num_points: Points of a resampled line, at least 2.
 
     Returns:
@@ -101,26 +101,26 @@ def resample_lines(points: Float64Array, starts: Int64Array, ends: Int64Array, n
     """
     points, lengths_m = as_kernel_array(points, np.float64), np.empty(int((ends - starts).max(initial=0)))
     resampled = np.empty((len(starts), num_points, points.shape[1]))
-    _resample(points, starts, ends, _EQUALLY, lengths_m, resampled)
+    _resample(points, starts, ends, _EQUAL_SPACING, lengths_m, resampled)
     return resampled
 
 
 def resample_line(line: Float64Array, num_points: int) -> Float64Array:
-    """Return :func:`resample_lines` of a single line (n, d), float64 (num_points, d)."""
+    """Return the result of :func:`resample_lines` for a single line (n, d), float64 (num_points, d)."""
     starts, ends = np.array([[0], [len(line)]])
     resampled: Float64Array = resample_lines(line, starts, ends, num_points)[0]
     return resampled
 
 
 def resample_every(line: Float64Array, step_m: float, *, max_points: int) -> Float64Array:
-    """Return points at the lengths 0, step, 2 step, ... strictly below the end of a line (n, d), n >= 1.
+    """Return points at arc lengths 0, step, 2 step, ... strictly below the length of a line (n, d), n >= 1.
 
     Raises:
         InvalidArgumentError: There would be more points than ``max_points``.
     """
     line, lengths_m = as_kernel_array(line, np.float64), np.empty(len(line))
     starts, ends = np.array([[0], [len(line)]])
-    _resample(line, starts, ends, _EQUALLY, lengths_m, np.empty((1, 0, line.shape[1])))
+    _resample(line, starts, ends, _EQUAL_SPACING, lengths_m, np.empty((1, 0, line.shape[1])))
     length_m = float(lengths_m[-1])
     if not length_m / step_m <= max_points:
         raise InvalidArgumentError(
@@ -137,7 +137,7 @@ def resample_lanes(
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
     """Return left boundary, right boundary and midline of n lanes, each float64 (n, num_points, 3).
 
-    Lane k has its left boundary as line 2 k and its right one as line 2 k + 1. The midline is the mean of the resampled
+    Lane k has line 2 k as its left boundary and line 2 k + 1 as its right one. The midline is the mean of the resampled
     boundaries, resampled once more so that its points are equally spaced.
     """
     num_lanes = (len(offsets) - 1) // 2
@@ -155,16 +155,16 @@ def resample_lanes(
 def _decode_deltas(data: UInt8Array, line_runs: Int64Array, local_m: Float64Array, offsets: Int64Array) -> None:
     """Write local points in metres: each delta is divided by 100 first, then accumulated from its line's start.
 
-    A line whose axes differ in length gets -1 in the offset behind it and ends the work.
+    If the axes of a line differ in length, the offset after it is set to -1 and decoding stops.
     """
     for line in range(len(line_runs)):
         end = offsets[line]
         for axis in range(3):
-            # the x axis tells how many points the line has; y and z must have as many
+            # the x axis determines the number of points; y and z must have the same
             position, point, total = line_runs[line, axis, 0], offsets[line], 0.0
             while position < line_runs[line, axis, 1] and (axis == 0 or point < end):
                 encoded, position = read_varint(data, position)
-                # The wire carries sint32: only the lower 32 bits count, whatever a longer number says.
+                # The wire type is sint32: only the lower 32 bits of a longer number count.
                 zigzag = np.int64(encoded & np.uint64(0xFFFFFFFF))
                 total += ((zigzag >> 1) ^ -(zigzag & 1)) / 100.0
                 local_m[point, axis] = total
@@ -188,7 +188,7 @@ def _apply_frames(
     world_m: Float64Array,
     bounds_m: Float64Array,
 ) -> None:
-    """Turn and shift each line from its east-north-up frame to ECEF, and from there to the world; write its bounds."""
+    """Transform each line from its east-north-up frame to ECEF and on to the world; write its bounds."""
     for line in range(len(offsets) - 1):
         frame = line // lines_per_frame
         cos_lat, sin_lat = cos_sin[frame, 0], cos_sin[frame, 1]
@@ -197,7 +197,7 @@ def _apply_frames(
             bounds_m[line, 0, axis], bounds_m[line, 1, axis] = np.inf, -np.inf
         for i in range(offsets[line], offsets[line + 1]):
             east, north, up = local_m[i, 0], local_m[i, 1], local_m[i, 2]
-            # east, north and up to ECEF: t points away from the axis of the earth, in the plane of the meridian
+            # east, north, up to ECEF: t points away from the earth's axis, in the plane of the meridian
             t = cos_lat * up - sin_lat * north
             x = origins_ecef_m[frame, 0] + (cos_lng * t - sin_lng * east)
             y = origins_ecef_m[frame, 1] + (sin_lng * t + cos_lng * east)
@@ -219,10 +219,10 @@ def _resample(
     lengths_m: Float64Array,
     resampled: Float64Array,
 ) -> None:
-    """Write (n, m, d) points of lines at the lengths 0, step, 2 step, ..., by linear interpolation.
+    """Write (n, m, d) points of lines at arc lengths 0, step, 2 step, ..., by linear interpolation.
 
-    A step of :data:`_EQUALLY` is the length of each line divided by m - 1. The length up to each point is left in
-    ``lengths_m``, as long as the longest line.
+    A step of :data:`_EQUAL_SPACING` stands for the length of each line divided by m - 1. On return ``lengths_m``, which
+    is as long as the longest line, holds the arc length up to each point of the last line.
     """
     for line in range(len(starts)):
         start, last = starts[line], ends[line] - starts[line] - 1
@@ -233,11 +233,11 @@ def _resample(
                 difference = points[start + j, axis] - points[start + j - 1, axis]
                 squared += difference * difference
             lengths_m[j] = lengths_m[j - 1] + np.sqrt(squared)
-        step = lengths_m[last] / (resampled.shape[1] - 1) if step_m == _EQUALLY else step_m
+        step = lengths_m[last] / (resampled.shape[1] - 1) if step_m == _EQUAL_SPACING else step_m
         j = 0
         for i in range(resampled.shape[1]):
             position = i * step
-            # lengths and positions both ascend, so that one walk along the line finds the edges of all points
+            # arc lengths and positions both ascend, so a single pass finds the edges of all points
             while j < last and lengths_m[j + 1] <= position:
                 j += 1
             for axis in range(points.shape[1]):
@@ -246,7 +246,7 @@ def _resample(
                     slope = (points[start + j + 1, axis] - value) / (lengths_m[j + 1] - lengths_m[j])
                     value = slope * (position - lengths_m[j]) + value
                 resampled[line, i, axis] = value
-        # the last point is the end of the line to the bit, where steps add up to a little more or less
-        if step_m == _EQUALLY and resampled.shape[1] > 0:
+        # make the last point the exact end of the line, which accumulated steps may miss slightly
+        if step_m == _EQUAL_SPACING and resampled.shape[1] > 0:
             for axis in range(points.shape[1]):
                 resampled[line, -1, axis] = points[start + last, axis]

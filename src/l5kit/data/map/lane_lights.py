@@ -1,4 +1,4 @@
-"""Lights of lanes: which traffic lights of a map are on in windows of a log, and the lanes that they control."""
+"""Traffic lights of lanes: active faces in windows of a log, and the lanes that they control."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from l5kit.data.labels import TL_FACE_LABEL_TO_INDEX
 from l5kit.data.texts import code_points
 
 LIGHT_COLORS: Final = ("GREEN", "YELLOW", "RED")
-"""Colours of faces; of several active faces of a lane the colour furthest back counts."""
+"""Colours of faces; if several faces of a lane are active, the colour that comes last here counts."""
 
 _ACTIVE = TL_FACE_LABEL_TO_INDEX["ACTIVE"]
 
@@ -25,9 +25,9 @@ class LaneLights(ReadOnlyArrays):
     """The M faces of a map that have a colour and control lanes.
 
     Attributes:
-        face_ids: Their ids as code points, filled up with 0, ascending, shape (M, length).
-        ranks: Their colours, 1 for the first of :data:`LIGHT_COLORS` and so on, shape (M,).
-        lane_starts: First of the ``lane_rows`` of each face and the end of the last one, shape (M + 1,).
+        face_ids: Their ids as code points, padded with 0, ascending, shape (M, length).
+        ranks: Their colours: 1 plus the index in :data:`LIGHT_COLORS`, shape (M,).
+        lane_starts: Start of each face in ``lane_rows``, and the end of the last one, shape (M + 1,).
         lane_rows: The lanes that each face controls, rows of ``bounds_info["lanes"]``.
     """
 
@@ -47,7 +47,7 @@ class LaneLights(ReadOnlyArrays):
         """Return the faces of a map.
 
         Args:
-            faces: Colour, one of :data:`LIGHT_COLORS`, and controlled lanes of each face, by its id.
+            faces: Colour (one of :data:`LIGHT_COLORS`) and controlled lanes of each face, by id.
         """
         ids = sorted(faces)
         colors, lanes = [faces[face][0] for face in ids], [faces[face][1] for face in ids]
@@ -60,7 +60,7 @@ class LaneLights(ReadOnlyArrays):
 
     @cached_property
     def arrays(self) -> "LightArrays":
-        """What kernels ask for."""
+        """The arrays that kernels need."""
         return LightArrays(self.ranks, self.lane_starts, self.lane_rows)
 
     def id_of(self, face: int) -> str:
@@ -68,11 +68,11 @@ class LaneLights(ReadOnlyArrays):
         return "".join(map(chr, self.face_ids[face].tolist())).rstrip("\0")
 
     def lanes_of(self, face: int) -> Int64Array:
-        """Return the lanes that a face controls, ascending, a read-only view."""
+        """Return the lanes that a face controls, ascending, as a read-only view."""
         return self.lane_rows[self.lane_starts[face] : self.lane_starts[face + 1]]
 
     def number_faces(self, tl_faces: RecordArray) -> Int32Array:
-        """Return which of these faces each face of a log is, -1 for one that is not active or none of them.
+        """Return the index of each face of a log among these faces, -1 if it is inactive or not among them.
 
         Args:
             tl_faces: TL_FACE_DTYPE, (N,).
@@ -87,13 +87,13 @@ class LaneLights(ReadOnlyArrays):
         return indices
 
     def find_active(self, tl_faces: WindowRows) -> tuple[Int64Array, Int64Array]:
-        """Return the faces that are active in the newest frame of windows.
+        """Return the active faces in the newest frame of each window.
 
         Args:
-            tl_faces: The traffic light faces of B windows; without any frame no face is active.
+            tl_faces: The traffic light faces of B windows; without frames no face is active.
 
         Returns:
-            The faces of each window, one window after the other, and where those of each start, shape (B + 1,).
+            The faces of each window, window by window, and the start of each window's faces, shape (B + 1,).
         """
         first, end, num_active = tl_faces.starts, tl_faces.stops, 0
         most = _count_newest(first, end)
@@ -114,7 +114,7 @@ class LaneLights(ReadOnlyArrays):
 
 @kernel_jit
 def _count_newest(starts: Int64Array, stops: Int64Array) -> int:
-    """Return how many rows the newest frames of windows have, of frames (B, F); none where there is no frame."""
+    """Return the number of rows in the newest frames of windows, given as (B, F); 0 without frames."""
     count = 0
     for window in range(len(starts) if starts.shape[1] else 0):
         count += stops[window, 0] - starts[window, 0]
@@ -131,9 +131,9 @@ def _find_active(
     active: Int64Array,
     active_starts: Int64Array,
 ) -> int:
-    """Write the active faces among the newest rows of windows to ``active``, from ``active_starts[0]`` on.
+    """Write the active faces among the newest rows of windows to ``active``, starting at ``active_starts[0]``.
 
-    Returns the end of what is written.
+    Return the end of the written part.
     """
     num_active = active_starts[0]
     for window in range(len(starts)):
@@ -149,14 +149,14 @@ def _find_active(
 
 @kernel_jit
 def _number_faces(ids: UInt32Array, statuses: Float32Array, face_ids: UInt32Array, indices: Int32Array) -> None:
-    """Write where each id is in ascending ids, or -1, also for those that are not active."""
+    """Write the index of each id among ascending ids, -1 if it is not among them or its face is inactive."""
     for row in range(len(indices)):
         indices[row] = _find_face(ids, row, face_ids) if statuses[row, _ACTIVE] > 0 else -1
 
 
 @kernel_jit
 def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
-    """Return where an id (row of N ids) is in ascending ids, or -1."""
+    """Return the index of an id (a row of N ids) among ascending ids, or -1."""
     low, high = 0, len(face_ids)
     while low < high:
         middle = (low + high) // 2
@@ -177,7 +177,7 @@ def _find_face(ids: UInt32Array, row: int, face_ids: UInt32Array) -> int:
 
 
 class LightArrays(NamedTuple):
-    """The arrays of :class:`LaneLights` that kernels ask for: ranks of faces, and the lanes that each controls."""
+    """The arrays of :class:`LaneLights` that kernels need: ranks of faces, and the lanes that each face controls."""
 
     ranks: Int64Array
     lane_starts: Int64Array
@@ -190,9 +190,9 @@ def rank_of_lane(lane: int, face_bounds: Int64Array, faces: Int32Array, lights: 
 
     Args:
         lane: The lane.
-        face_bounds: First and end of the faces of a frame, (2,).
-        faces: Faces of a log, as :meth:`LaneLights.number_faces` numbers them.
-        lights: What they control.
+        face_bounds: Start and end of the faces of a frame, (2,).
+        faces: Faces of a log, numbered by :meth:`LaneLights.number_faces`.
+        lights: Ranks and lanes of the faces.
     """
     ranks, lane_starts, lane_rows = LightArrays(*lights)
     rank = np.int64(0)

@@ -1,4 +1,4 @@
-"""The road network of a map as arrays: which lane leads where, beside which it lies, and how fast one may go there."""
+"""Road network of a map as arrays: successors, predecessors, neighbours and speed limits of lanes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from l5kit.errors import CorruptedDataError
 
 @dataclass(frozen=True, eq=False)
 class LaneNetwork(ReadOnlyArrays):
-    """The L lanes of a map and where they lead; rows of lanes with geometry are those of ``MapArrays``.
+    """The L lanes of a map and their connections; rows of lanes with geometry are those of ``MapArrays``.
 
-    Behind them come the lanes without geometry, and behind all lanes what lanes name and no lane is.
+    Lanes without geometry follow them, then ids that lanes refer to but that are not lanes.
 
     Attributes:
         ids: Ids of all rows, (R,), R at least L.
-        ahead_starts: First of the ``ahead_rows`` of each lane and the end of the last one, int64 (L + 1,).
-        ahead_rows: What follows each lane without a lane change, as stored.
-        behind_starts: First of the ``behind_rows`` of each lane and the end of the last one, int64 (L + 1,).
-        behind_rows: The lanes that each lane follows without a lane change, in file order.
-        left_rows: Where one may change to on the left, -1 where that is not allowed, int64 (L,).
-        right_rows: Where one may change to on the right, likewise.
-        is_in_junction: Which lanes are part of a junction, bool (L,).
-        speed_limits_mps: Metres per second, NaN where the map does not say, float64 (L,). A lane of a segment has the
-            limit of its direction; a segment without one for the backward direction has one limit for both. A lane of a
-            junction has the lowest known limit of the lanes outside that it connects, directly or over further lanes of
-            junctions.
+        ahead_starts: Start of each lane in ``ahead_rows``, and the end of the last one, int64 (L + 1,).
+        ahead_rows: Rows that follow each lane without a lane change, in stored order.
+        behind_starts: Start of each lane in ``behind_rows``, and the end of the last one, int64 (L + 1,).
+        behind_rows: Lanes from which each lane is entered without a lane change, in file order.
+        left_rows: Lane that a vehicle may change to on the left, -1 if that is not allowed, int64 (L,).
+        right_rows: Lane that a vehicle may change to on the right, likewise.
+        is_in_junction: Whether each lane is part of a junction, bool (L,).
+        speed_limits_mps: Metres per second, NaN if unknown, float64 (L,). A lane of a segment has the limit of its
+            direction; if a segment has no limit for the backward direction, the forward one holds for both. A lane of a
+            junction has the lowest known limit of the lanes outside that it connects, directly or via other junction
+            lanes.
     """
 
     ids: MapIds
@@ -54,11 +54,11 @@ class LaneNetwork(ReadOnlyArrays):
         return len(self.left_rows)
 
     def ahead_of(self, lane: int) -> Int64Array:
-        """Return the rows of what follows a lane, a read-only view."""
+        """Return the rows that follow a lane, as a read-only view."""
         return self.ahead_rows[self.ahead_starts[lane] : self.ahead_starts[lane + 1]]
 
     def behind_of(self, lane: int) -> Int64Array:
-        """Return the rows of the lanes that a lane follows, a read-only view."""
+        """Return the rows of the lanes that lead into a lane, as a read-only view."""
         return self.behind_rows[self.behind_starts[lane] : self.behind_starts[lane + 1]]
 
 
@@ -71,13 +71,13 @@ def read_network(
         elements: The messages of the map.
         lanes: Elements that are lanes, in the order of their rows, (L,).
         ids: Id of each element.
-        ids_to_el: Element that each id stands for where it is not that of a lane.
+        ids_to_el: Position of the element with each id; the last one if several elements share an id.
         path: The file, for error texts.
 
     Raises:
-        CorruptedDataError: A lane names an id that is no UTF-8 text.
+        CorruptedDataError: A lane names an id that is not UTF-8 text.
     """
-    order = np.argsort(lanes).tolist()  # of several lanes with one id the last of the file counts
+    order = np.argsort(lanes).tolist()  # in file order: the last of several lanes with one id counts
     names = _Names({ids[lanes[row]]: row for row in order}, [ids[element] for element in lanes.tolist()], path)
     parents = _Parents(elements, ids_to_el)
     ahead: list[list[int]] = []
@@ -92,7 +92,7 @@ def read_network(
     is_in_junction = [is_inside for is_inside, _ in limits]
     is_known = set(names.row_of_id.values())
 
-    # the lanes that each lane follows, in file order and each once
+    # predecessors of each lane, in file order and without duplicates
     behind_sets: list[dict[int, None]] = [{} for _ in ahead]
     for row in order:
         if row in is_known:
@@ -101,7 +101,7 @@ def read_network(
                     behind_sets[following][row] = None
     behind = [list(rows) for rows in behind_sets]
 
-    # a lane of a junction has the lowest limit of the lanes outside that it connects, as no segment tells one
+    # junctions have no limit of their own: use the lowest one of the lanes outside that the lane connects
     limits_mps = [limit_mps for _, limit_mps in limits]
     limits_of_segments_mps = list(limits_mps)
     for row in range(len(ahead)):
@@ -122,11 +122,11 @@ def read_network(
 
 
 def decode_reference(content: bytes, holder: str) -> str:
-    """Return the id of an element that another one names.
+    """Return the id of a referenced element as text.
 
     Args:
-        content: The id as it stands in the map.
-        holder: Which element of which file names it, for the error text.
+        content: The id as stored in the map.
+        holder: File and element with the reference, for the error text.
 
     Raises:
         CorruptedDataError: It is not UTF-8 text.
@@ -135,24 +135,24 @@ def decode_reference(content: bytes, holder: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorruptedDataError(
-            f"{holder} names the id {content!r}, which is no UTF-8 text; the map is damaged, restore it"
+            f"{holder} names the id {content!r}, which is not UTF-8 text; the map is damaged, restore it"
         ) from error
 
 
 @dataclass
 class _Names:
-    """Rows of ids: of lanes, and of what else lanes name."""
+    """Rows of the ids of lanes and of other ids that lanes refer to."""
 
     row_of_id: dict[str, int]
     texts: list[str]
     path: str
 
     def text_of(self, row: int, reference: GlobalId) -> str:
-        """Return an id that the lane in a row names."""
+        """Return an id that the lane in a row refers to."""
         return decode_reference(reference.id, f"map file {self.path}: lane {self.texts[row]!r}")
 
     def row_of(self, row: int, reference: GlobalId) -> int:
-        """Return the row of what the lane in a row names."""
+        """Return the row of an id that the lane in a row refers to."""
         text = self.text_of(row, reference)
         named_row = self.row_of_id.setdefault(text, len(self.texts))
         if named_row == len(self.texts):
@@ -161,7 +161,7 @@ class _Names:
 
 
 class _Parents:
-    """Segments and junctions of lanes, each looked at once."""
+    """Segments and junctions of lanes, each read once."""
 
     def __init__(self, elements: Sequence[MapElement], ids_to_el: dict[str, int]) -> None:
         self._elements = elements
@@ -169,30 +169,30 @@ class _Parents:
         self._known: dict[str, tuple[bool, float, float]] = {}
 
     def limit_of(self, lane: Lane, parent_id: str) -> tuple[bool, float]:
-        """Return whether a lane is part of a junction, and the limit of its segment in its direction, NaN for none."""
+        """Return whether a lane is in a junction, and the limit of its segment in its direction, NaN if unknown."""
         if parent_id not in self._known:
             position = self._ids_to_el.get(parent_id) if parent_id else None
             self._known[parent_id] = False, 0.0, 0.0
             if position is not None:
-                # of what is no segment, both limits are 0, as for one without limits
+                # both limits are 0 for anything but a segment, as for a segment without limits
                 parent = self._elements[position].element
                 forward_mps = parent.segment.speed_limit_meters_per_second
                 backward_mps = parent.segment.backward_direction_speed_limit_meters_per_second
                 self._known[parent_id] = parent.HasField("junction"), forward_mps, backward_mps
         is_junction, forward_mps, backward_mps = self._known[parent_id]
-        # one limit holds for both directions where none is told for the backward one
+        # without a backward limit, the forward one holds for both directions
         is_backward = lane.orientation_in_parent_segment == RoadNetworkSegment.ONE_WAY_BACKWARD
         limit_mps = (backward_mps or forward_mps) if is_backward else forward_mps
         return is_junction, limit_mps if limit_mps > 0 else np.nan
 
 
 def first_lanes_outside(lane: int, neighbours: list[list[int]], is_in_junction: list[bool]) -> set[int]:
-    """Return the lanes outside of junctions that are first met in one direction.
+    """Return the first lanes outside of junctions in one direction.
 
     Args:
         lane: Row of the lane to start from.
-        neighbours: What follows each lane, or what each lane follows.
-        is_in_junction: Which lanes are part of a junction.
+        neighbours: Successors of each lane, or predecessors.
+        is_in_junction: Whether each lane is part of a junction.
     """
     outside, seen, open_lanes = set(), {lane}, [lane]
     while open_lanes:
@@ -208,6 +208,6 @@ def first_lanes_outside(lane: int, neighbours: list[list[int]], is_in_junction: 
 
 
 def _joined(lists: list[list[int]]) -> tuple[Int64Array, Int64Array]:
-    """Return where each list starts, the end included, and what is in all of them."""
+    """Return the start of each list, with the end of the last one appended, and the concatenated lists."""
     starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
     return starts, np.array([row for rows in lists for row in rows], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Routes between two places of a map: lanes that lead from one to the other, with lane changes where one may."""
+"""Routes between two points of a map along connected lanes, with lane changes where they are allowed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from l5kit.errors import InvalidArgumentError, RouteNotFoundError
 from l5kit.geometry.angle import angular_distance
 
 LANE_CHANGE_COST_M = 20.0
-"""A route with a lane change more is taken where it is shorter by more than this."""
+"""An additional lane change is taken only if it shortens the route by more than this."""
 
 _LEAST_M = 1e-9
-"""Edges of graphs cost more than nothing."""
+"""Smallest cost of an edge of the lane graph, which must not be zero."""
 
 _SAME_PLACE_M = 1e-6
 
 _JOINT_M = 0.05
-"""A lane may begin a little behind the end of the one before, as maps round places to centimetres."""
+"""Points closer than this are merged: maps round coordinates to centimetres, so lanes may overlap slightly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,13 @@ class LaneRoute(ReadOnlyArrays):
     """A route along Q lanes of a map.
 
     Attributes:
-        lane_ids: Ids of the lanes in the order in which they are driven; one may come twice.
+        lane_ids: Ids of the lanes in driving order; a lane may occur twice.
         lane_rows: Their rows in :class:`~l5kit.data.map.map_arrays.MapArrays`, int64 (Q,).
-        is_change: Which of them are reached by a lane change; the others follow the lane before. Bool (Q,).
-        start_m: Length of the centre line of the first lane at which the route starts.
-        end_m: Length of the centre line of the last lane at which it ends.
-        line_m: World x and y along the centre lines from the start to the end, across from lane to lane at changes,
-            float64 (P, 2); one point where both are one place.
+        is_change: Whether each lane is reached by a lane change; otherwise it follows the previous lane. Bool (Q,).
+        start_m: Arc length on the centre line of the first lane at which the route starts.
+        end_m: Arc length on the centre line of the last lane at which it ends.
+        line_m: World x and y along the centre lines from start to end, crossing over at lane changes, float64 (P, 2); a
+            single point if start and end coincide.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -65,7 +65,7 @@ class LaneRoute(ReadOnlyArrays):
 
 
 class _Entry(NamedTuple):
-    """Where a route may begin: what it takes to come onto a lane, where on it that is, and the lanes up to it."""
+    """A lane at which a route may begin: cost of reaching it, arc length of the start on it, and the lanes up to it."""
 
     cost_m: float
     arc_m: float
@@ -74,12 +74,12 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class LaneRouter:
-    """Finds the shortest way along the lanes of a map.
+    """Finds shortest routes along the lanes of a map.
 
     Attributes:
         arrays: The lanes.
-        network: Where they lead.
-        locator: Finds the lanes at a place.
+        network: Their connections.
+        locator: Finds the lanes at a point.
     """
 
     arrays: MapArrays
@@ -92,9 +92,9 @@ class LaneRouter:
 
     @cached_property
     def _graph(self) -> tuple[Float64Array, Int64Array, Int64Array]:
-        """What it takes from the start of each lane to that of others, as the fields of a sparse matrix by rows.
+        """Costs from the start of each lane to the starts of connected lanes, as the fields of a sparse row matrix.
 
-        These are costs in metres, the other lanes, and where those of each lane start.
+        These are the costs in metres, the connected lanes, and the start of each lane's entries.
         """
         network, num_lanes = self.network, self.arrays.num_lanes
         lengths_m = self._lines.lengths_m
@@ -106,14 +106,14 @@ class LaneRouter:
         for beside in (network.left_rows[:num_lanes], network.right_rows[:num_lanes]):
             lanes = np.flatnonzero((beside >= 0) & (beside < num_lanes))
             others = beside[lanes]
-            # lanes beside each other may begin at different places: what is driven until the other one begins counts
+            # Neighbouring lanes may begin at different points: the distance up to the start of the other one counts.
             onward_m = self._arcs_of_starts(others, on=lanes) - self._arcs_of_starts(lanes, on=others)
             sources.append(lanes)
             targets.append(others)
             costs.append(LANE_CHANGE_COST_M + onward_m)
         from_lane, to_lane, cost_m = np.concatenate(sources), np.concatenate(targets), np.concatenate(costs)
 
-        # lanes without geometry lead nowhere; of several ways between two lanes the cheapest counts
+        # drop lanes without geometry; of several edges between two lanes keep the cheapest
         order = np.lexsort((cost_m, to_lane, from_lane))
         order = order[to_lane[order] < num_lanes]
         is_first = np.diff(np.stack([from_lane[order], to_lane[order]]), axis=1, prepend=-1).any(axis=0)
@@ -124,7 +124,7 @@ class LaneRouter:
         return costs_m, reached, starts
 
     def _arcs_of_starts(self, lanes: Int64Array, *, on: Int64Array) -> Float64Array:
-        """Return where on lanes the starts of others lie, metres, (n,)."""
+        """Return the arc lengths on some lanes of the starts of others, metres, (n,)."""
         arcs_m = np.empty(len(lanes))
         points_m = np.ascontiguousarray(self._lines.points_m[lanes, 0])
         project_on_lanes(points_m, on, self._lines.points_m, self._lines.arc_lengths_m, arcs_m)
@@ -138,25 +138,25 @@ class LaneRouter:
         Args:
             start_m: World x and y, (2,).
             goal_m: World x and y, (2,).
-            heading_rad: World heading at the start; None for any.
-            reach_m: How far the two may be from the area of a lane.
+            heading_rad: World heading at the start; None for all lanes.
+            reach_m: Largest distance from start and goal to the area of a lane.
 
         Raises:
-            InvalidArgumentError: No lane is within reach of one of them.
-            RouteNotFoundError: No way leads from the one to the other.
+            InvalidArgumentError: No lane is within reach of the start or the goal.
+            RouteNotFoundError: No route leads from the start to the goal.
         """
         starts = self._lanes_at("start", start_m, heading_rad=heading_rad, reach_m=reach_m)
         ends = self._lanes_at("goal", goal_m, reach_m=reach_m)
         goals = {lane: self._lines.project_point(lane, goal_m)[0] for lane in ends}
-        entries = self._enter(starts, start_m)
+        entries = self._find_entries(starts, start_m)
 
-        # the goal may lie ahead on a lane where one is already; else the graph has the way to the start of its lane
+        # Routes to a goal further ahead on a start lane; all others go through the start of the goal's lane.
         routes = [
             (entry.cost_m + goals[lane] - entry.arc_m, entry.lanes)
             for lane, entry in entries.items()
             if goals.get(lane, -1.0) >= entry.arc_m
         ]
-        # the way to the start of each lane that follows one of those at the start; the cheapest counts
+        # cheapest way to the start of each lane that follows a start lane
         first_edges: dict[int, tuple[float, list[int]]] = {}
         for lane, entry in entries.items():
             cost_m = entry.cost_m + self._lines.lengths_m[lane] - entry.arc_m
@@ -173,9 +173,9 @@ class LaneRouter:
         if not routes:
             ids = self.arrays.lane_ids
             raise RouteNotFoundError(
-                f"no way along lanes leads from {_text(start_m)}, lane {ids[starts[0]]!r}, to {_text(goal_m)}, lane "
+                f"no route along lanes leads from {_text(start_m)}, lane {ids[starts[0]]!r}, to {_text(goal_m)}, lane "
                 f"{ids[ends[0]]!r}: {int(np.isfinite(costs_m).sum())} of the {self.arrays.num_lanes} lanes of the map "
-                "are reached over their starts; choose a goal on one of them, or a start with another heading"
+                "are reachable from there; choose a goal on one of them, or a start with another heading"
             )
         _, lanes = min(routes, key=lambda route: route[0])
         return self._route_of(np.array(lanes, np.int64), start_m=entries[lanes[0]].arc_m, end_m=goals[lanes[-1]])
@@ -183,10 +183,10 @@ class LaneRouter:
     def _lanes_at(
         self, name: str, point_m: Float64Array, *, heading_rad: float | None = None, reach_m: float
     ) -> list[int]:
-        """Return the lanes that hold a point, or the nearest ones, of those that go in a direction.
+        """Return the lanes that contain a point, or the nearest ones, restricted to a direction if there is a heading.
 
         Raises:
-            InvalidArgumentError: None is within reach.
+            InvalidArgumentError: No lane is within reach.
         """
         near = self.locator.within(point_m, reach_m)
         rows = near
@@ -197,7 +197,7 @@ class LaneRouter:
             ids, (nearest, far_m) = self.arrays.lane_ids, self.locator.nearest(point_m)
             reason = f"the nearest, {ids[nearest]!r}, is {far_m:.1f} m away" if nearest >= 0 else "the map has none"
             if len(near):
-                reason = f"those there are turned by more than 45 degrees against heading_rad={heading_rad}"
+                reason = f"all lanes there differ by more than 45 degrees from heading_rad={heading_rad}"
             raise InvalidArgumentError(
                 f"{name} {_text(point_m)} has no lane within reach_m={reach_m:g} metres: {reason}; choose a place on a "
                 "lane, another heading, or a larger reach_m"
@@ -206,11 +206,11 @@ class LaneRouter:
         chosen: list[int] = rows[areas_m <= areas_m.min() + _SAME_PLACE_M].tolist()
         return chosen
 
-    def _enter(self, starts: list[int], start_m: Float64Array) -> dict[int, _Entry]:
-        """Return the lanes at the start, and those that are reached from there by lane changes alone."""
+    def _find_entries(self, starts: list[int], start_m: Float64Array) -> dict[int, _Entry]:
+        """Return the lanes at the start, and those reached from there by lane changes alone."""
         entries = {lane: _Entry(0.0, self._lines.project_point(lane, start_m)[0], [lane]) for lane in starts}
         open_lanes = list(starts)
-        for lane in open_lanes:  # which grows: the lanes with fewest changes come first
+        for lane in open_lanes:  # grows during the loop: lanes with the fewest changes come first
             before = entries[lane]
             for other in (int(self.network.left_rows[lane]), int(self.network.right_rows[lane])):
                 if not 0 <= other < self.arrays.num_lanes or other in entries:
@@ -222,17 +222,17 @@ class LaneRouter:
         return entries
 
     def _search(self, first_edges: Mapping[int, tuple[float, list[int]]]) -> tuple[Float64Array, Int64Array]:
-        """Return what it takes to the start of each lane, and the lane before; -1 for those of the first edges.
+        """Return the cost of reaching the start of each lane, and the previous lane; -1 for lanes of the first edges.
 
         Args:
-            first_edges: The lanes that follow those at the start, with the costs of getting there.
+            first_edges: The lanes that follow those at the start, with the cost of reaching each.
         """
-        from scipy.sparse import csr_array  # here, as SciPy takes longer to load than all else that reads maps
+        from scipy.sparse import csr_array  # SciPy loads slowly, so import it on use
         from scipy.sparse.csgraph import dijkstra
 
         costs_m, targets, starts = self._graph
         num_lanes = self.arrays.num_lanes
-        # the start is one more row of the matrix, from which nothing but the first edges goes
+        # the start is an additional row of the matrix, connected by the first edges only
         content = (
             np.concatenate([costs_m, [max(cost_m, _LEAST_M) for cost_m, _ in first_edges.values()]]),
             np.concatenate([targets, np.fromiter(first_edges, np.int32, len(first_edges))], dtype=np.int32),
@@ -243,23 +243,23 @@ class LaneRouter:
         return distances_m[:num_lanes], np.where(before == num_lanes, -1, before)[:num_lanes].astype(np.int64)
 
     def _route_of(self, lanes: Int64Array, *, start_m: float, end_m: float) -> LaneRoute:
-        """Return the route along lanes, with its line."""
+        """Return the route along the given lanes, including its line."""
         pairs = zip(lanes[:-1].tolist(), lanes[1:].tolist(), strict=True)
         is_change = np.array([False, *(lane not in self.network.ahead_of(before) for before, lane in pairs)])
         spans_m = self._lines.spans_of(lanes, is_change=is_change, start_m=start_m, end_m=end_m)
         parts = []
         for lane, is_after_change, (begin_m, stop_m) in zip(lanes.tolist(), is_change, spans_m.tolist(), strict=True):
             arcs_m, points_m = self._lines.arc_lengths_m[lane], self._lines.points_m[lane]
-            # a change takes some way, so that the line goes slantwise from lane to lane
+            # a lane change takes some distance, so the line crosses over at an angle
             first_m = min(begin_m + CHANGE_M, stop_m) if is_after_change else begin_m
             inside_m = arcs_m[(arcs_m > first_m) & (arcs_m < stop_m)]
             knots_m = np.concatenate([[first_m], inside_m, [stop_m]])
             parts.append(np.stack([np.interp(knots_m, arcs_m, points_m[:, axis]) for axis in range(2)], axis=1))
 
-        # without the second of two points that nearly coincide, lest the line turns around between them
+        # drop the second of two almost coinciding points, between which the line might turn around
         line_m = np.concatenate(parts)
         is_kept = np.append(True, np.linalg.norm(np.diff(line_m, axis=0), axis=1) > _JOINT_M)
-        if not is_kept[-1]:  # the end stays, and the points around it go
+        if not is_kept[-1]:  # keep the end and drop the points around it
             is_kept &= np.linalg.norm(line_m - line_m[-1], axis=1) > _JOINT_M
             is_kept[0], is_kept[-1] = True, float(np.linalg.norm(line_m[-1] - line_m[0])) > _SAME_PLACE_M
         ids = tuple(self.arrays.lane_ids[lane] for lane in lanes.tolist())

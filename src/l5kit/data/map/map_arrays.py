@@ -1,4 +1,4 @@
-"""The lanes, crosswalks and traffic lights of a map as plain arrays, which all that draws or asks shares."""
+"""Lanes, crosswalks and traffic lights of a map as plain arrays, shared by rendering, planning and queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from l5kit.data.map.lane_lights import LaneLights
 from l5kit.errors import InvalidArgumentError
 
 _NUM_SHOWN = 3
-"""Ids that stand in the text of many."""
+"""Number of ids in the text of a list of them."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class MapIds(ReadOnlyArrays):
     """Ids of N map elements as UTF-8 bytes.
 
     Attributes:
-        text: The bytes of these ids, and of others maybe, uint8.
-        runs: First byte of each id and its end, which is not included, int64 (N, 2).
+        text: The bytes of these ids, possibly together with others, uint8.
+        runs: First byte of each id and its end, exclusive, int64 (N, 2).
     """
 
     text: UInt8Array
@@ -59,25 +59,25 @@ class MapIds(ReadOnlyArrays):
     def to_list(self) -> list[str]:
         """Return all ids."""
         content, runs = self.text.tobytes(), zip(self.runs[:, 0].tolist(), self.runs[:, 1].tolist(), strict=True)
-        if content.isascii():  # as most are, which then are parts of one text
+        if content.isascii():  # the usual case: decode once and slice
             text = content.decode("ascii")
             return [text[start:end] for start, end in runs]
         return [content[start:end].decode("utf-8") for start, end in runs]
 
     def taken(self, rows: Int64Array) -> "MapIds":
-        """Return some of the ids, whose bytes are shared."""
+        """Return a subset of the ids; the bytes are shared."""
         return MapIds(self.text, self.runs[rows])
 
     @classmethod
     def gather(cls, data: UInt8Array, runs: Int64Array) -> "MapIds":
-        """Return ids given by the byte positions [start, end) of each in some data, (N, 2), which is copied."""
+        """Return ids given by their byte positions [start, end), (N, 2), in some data, which is copied."""
         lengths = runs[:, 1] - runs[:, 0]
         ends = np.cumsum(lengths)
         return cls(data[expand_ranges(runs[:, 0], lengths)], np.stack([ends - lengths, ends], axis=1))
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> "MapIds":
-        """Return ids given as texts."""
+        """Return ids given as strings."""
         contents = [text.encode("utf-8") for text in texts]
         ends = np.cumsum([len(content) for content in contents], dtype=np.int64)
         starts = ends - np.array([len(content) for content in contents], dtype=np.int64)
@@ -113,11 +113,11 @@ class MapLines(ReadOnlyArrays):
         return np.diff(self.offsets)
 
     def line(self, index: int) -> Float64Array:
-        """Return the points of one line, float64 (n, 3), a read-only view."""
+        """Return the points of one line, float64 (n, 3), as a read-only view."""
         return self.points[self.offsets[index] : self.offsets[index + 1]]
 
     def taken(self, lines: Int64Array) -> "MapLines":
-        """Return some of the lines; these lines themselves if all are taken in their order."""
+        """Return a subset of the lines; the object itself if all lines are taken in order."""
         if np.array_equal(lines, np.arange(len(self))):
             return self
         lengths = self.lengths[lines]
@@ -149,14 +149,14 @@ class LaneLines(ReadOnlyArrays):
 
 @dataclass(frozen=True)
 class LaneControls(ReadOnlyArrays):
-    """The C traffic lights, faces and signs that lanes with geometry list, and the lanes that list each of them.
+    """The C traffic lights, faces and signs that lanes with geometry list, and the lanes of each.
 
     Attributes:
-        ids: Their ids, in the order in which the lanes of the map name them first.
-        kinds: Number of the member of ``TrafficControlElement.Type`` that each is, 0 for what is none or not in the
-            map, int64 (C,).
-        lane_starts: First of the ``lane_rows`` of each control and the end of the last one, int64 (C + 1,).
-        lane_rows: Rows of the lanes that list each control, ascending and each once, int64.
+        ids: Their ids, in the order of their first occurrence in the lanes of the map.
+        kinds: Field number in ``TrafficControlElement.Type`` of each, 0 if it is not such an element or not in the map,
+            int64 (C,).
+        lane_starts: Start of each control in ``lane_rows``, and the end of the last one, int64 (C + 1,).
+        lane_rows: Rows of the lanes that list each control, ascending and without duplicates, int64.
     """
 
     ids: MapIds
@@ -170,7 +170,7 @@ class LaneControls(ReadOnlyArrays):
         require_starts(self, "lane_starts", num_parts=len(self.ids), end=len(self.lane_rows))
 
     def lanes_of(self, control: int) -> Int64Array:
-        """Return the rows of the lanes that list a control, ascending, a read-only view."""
+        """Return the rows of the lanes that list a control, ascending, as a read-only view."""
         return self.lane_rows[self.lane_starts[control] : self.lane_starts[control + 1]]
 
 
@@ -178,9 +178,9 @@ class LaneControls(ReadOnlyArrays):
 class MapArrays(ReadOnlyArrays):
     """The N lanes with geometry and the M crosswalks with points of a map, in file order, in world coordinates.
 
-    It is made once for a map file and shared while somebody holds it: by :class:`l5kit.data.map.api.MapAPI`, rasters,
-    vectors, viewer and recordings, and by whatever steps or draws elsewhere. Nothing in it is a Python object, and it
-    can be pickled. Rows of lanes are those of ``bounds_info["lanes"]`` everywhere.
+    It is created once per map file and shared while in use by :class:`l5kit.data.map.api.MapAPI`, rasters, vectors,
+    viewer, recordings and simulations. It contains no Python objects and can be pickled. Rows of lanes are those of
+    ``bounds_info["lanes"]`` everywhere.
 
     Attributes:
         lane_ids: Ids of the lanes, (N,).
@@ -191,7 +191,7 @@ class MapArrays(ReadOnlyArrays):
             (N + M, 2, 2).
         controls: The traffic controls of the lanes.
         lights: The faces among them that have a colour.
-        has_light: Whether a traffic light controls the lane, a face alone being none, bool (N,).
+        has_light: Whether a traffic light controls the lane; a face alone does not count; bool (N,).
     """
 
     lane_ids: MapIds
@@ -225,20 +225,20 @@ class MapArrays(ReadOnlyArrays):
 
     @property
     def lane_bounds_m(self) -> Float64Array:
-        """The bounds of the lanes, a read-only view, (N, 2, 2)."""
+        """The bounds of the lanes, as a read-only view, (N, 2, 2)."""
         return self.bounds_m[: self.num_lanes]
 
     @property
     def crosswalk_bounds_m(self) -> Float64Array:
-        """The bounds of the crosswalks, a read-only view, (M, 2, 2)."""
+        """The bounds of the crosswalks, as a read-only view, (M, 2, 2)."""
         return self.bounds_m[self.num_lanes :]
 
     def left_line(self, lane: int) -> Float64Array:
-        """Return the left boundary of the lane in a row, float64 (n, 3), a read-only view."""
+        """Return the left boundary of the lane in a row, float64 (n, 3), as a read-only view."""
         return self.lane_lines.line(2 * lane)
 
     def right_line(self, lane: int) -> Float64Array:
-        """Return the right boundary of the lane in a row, float64 (n, 3), a read-only view."""
+        """Return the right boundary of the lane in a row, float64 (n, 3), as a read-only view."""
         return self.lane_lines.line(2 * lane + 1)
 
     def polygons(self) -> tuple[Float64Array, ...]:
@@ -248,7 +248,7 @@ class MapArrays(ReadOnlyArrays):
     def resampled(self, num_points: int) -> LaneLines:
         """Return boundaries and midlines of all lanes with the same number of points each.
 
-        The points of a line are equally spaced, both ends included. The arrays are shared while somebody holds them.
+        The points of a line are equally spaced, both ends included. The arrays are shared while in use.
 
         Args:
             num_points: Points per line, at least 2.
@@ -260,12 +260,12 @@ class MapArrays(ReadOnlyArrays):
         return kept
 
     def grid(self, radius_m: float) -> BoundsGrid:
-        """Return what finds the lanes and crosswalks around points: rows of lanes, then N + those of crosswalks.
+        """Return the grid that finds lanes and crosswalks near points: rows of lanes, then N + rows of crosswalks.
 
-        The grid is shared while somebody holds it.
+        The grid is shared while in use.
 
         Args:
-            radius_m: Distance along both axes from which on bounds are too far away, metres.
+            radius_m: Distance along either axis from which on bounds count as too far away, metres.
         """
         kept = self._grids.get(radius_m)
         if kept is None:

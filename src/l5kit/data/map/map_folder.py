@@ -1,7 +1,7 @@
-"""Many maps of one dataset in a folder: an index with their bounds and digests, and a file for each.
+"""Folder with many maps of one dataset: an index with bounds and digests, and a file for each map.
 
-All of them lie in one world, apart from each other, so that a place says which map it is on: records, which name none,
-stay as they are, and logs that are cut, joined or driven anew keep their maps.
+All maps lie in one world without overlapping, so a position identifies its map. Records, which do not name a map, stay
+unchanged, and logs that are cut, joined or resimulated keep their maps.
 """
 
 import hashlib
@@ -47,22 +47,22 @@ class _IndexContent(msgspec.Struct, frozen=True):
 
 
 def is_map_index(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is that of an index of maps, by its name."""
+    """Return whether a path is an index of maps, by its name."""
     return os.path.basename(path) == INDEX_FILE
 
 
 def refuse_routes(num_maps: int) -> NoReturn:
-    """Refuse samples with routes on many maps, as routes are lanes of one map.
+    """Refuse samples with routes if there are many maps, as a route consists of lanes of one map.
 
     Args:
-        num_maps: How many there are.
+        num_maps: Number of maps.
 
     Raises:
         ConfigError: Always.
     """
     raise ConfigError(
-        f"model_params.route: samples with routes take one map for all scenes, and there are {num_maps}; leave it out, "
-        "or import with one map (--maps one)"
+        f"model_params.route: samples with routes need one map for all scenes, but there are {num_maps}; remove this "
+        "key, or import with one map (--maps one)"
     )
 
 
@@ -71,12 +71,12 @@ class MapIndex(ReadOnlyArrays):
     """The N maps of a folder.
 
     Attributes:
-        folder: Where they lie.
-        names: What each is called.
+        folder: Folder of the index.
+        names: Name of each map.
         files: The file of each, relative to the folder.
         digests: SHA-256 of each file.
-        bounds_m: [[x_min, y_min], [x_max, y_max]] in the world of each map and of whoever drives on it, which meet no
-            others, float64 (N, 2, 2), read-only.
+        bounds_m: [[x_min, y_min], [x_max, y_max]] of each map and of the agents on it, in the world; bounds do not
+            overlap, float64 (N, 2, 2), read-only.
     """
 
     folder: Path
@@ -91,14 +91,14 @@ class MapIndex(ReadOnlyArrays):
 
         Raises:
             FileNotFoundError: There is no such file.
-            CorruptedDataError: It is no index of maps, of another version, has no map, names a file outside of its
-                folder, or two maps meet.
+            CorruptedDataError: It is not an index of maps, has another version, has no map, names a file outside of its
+                folder, or two maps overlap.
         """
         text = read_text(Path(path), called="index of maps")
         try:
             content = msgspec.json.decode(text, type=_IndexContent)
         except msgspec.DecodeError as error:
-            raise CorruptedDataError(f"{os.fspath(path)} is no index of maps: {error}; copy it again") from error
+            raise CorruptedDataError(f"{os.fspath(path)} is not an index of maps: {error}; copy it again") from error
         if (content.format, content.version) != (_FORMAT, _VERSION):
             raise CorruptedDataError(
                 f"{os.fspath(path)} is {content.format!r} of version {content.version}, must be {_FORMAT!r} of version "
@@ -107,7 +107,7 @@ class MapIndex(ReadOnlyArrays):
         folder, entries = Path(os.path.abspath(path)).parent, content.maps
         for entry in entries:
             if os.path.isabs(entry.file) or ".." in Path(entry.file).parts:
-                raise CorruptedDataError(f"{os.fspath(path)}: map {entry.name!r} lies outside of it: {entry.file!r}")
+                raise CorruptedDataError(f"{os.fspath(path)}: map {entry.name!r} is outside its folder: {entry.file!r}")
         bounds_m = np.array([entry.bounds_m for entry in entries], np.float64).reshape(-1, 2, 2)
         index = cls(
             folder,
@@ -124,7 +124,7 @@ class MapIndex(ReadOnlyArrays):
         return len(self.names)
 
     def rows_at(self, points_m: Float64Array) -> Int64Array:
-        """Return the map that each point lies on, or the nearest one; points that are not finite are on the first.
+        """Return the map at each point, or the nearest one; points that are not finite get the first map.
 
         Args:
             points_m: World x and y, (B, 2).
@@ -135,7 +135,7 @@ class MapIndex(ReadOnlyArrays):
         rows = np.zeros(len(points_m), np.int64)
         near, starts = self._grid.find_near(np.ascontiguousarray(points_m, np.float64))
         counts = np.diff(starts)
-        # of maps that lie around a point the first; bounds of maps do not meet, so that there is one at most
+        # bounds of maps do not overlap, so there is at most one map around a point
         rows[counts > 0] = near[starts[:-1][counts > 0]]
         for lost in np.flatnonzero((counts == 0) & np.isfinite(points_m).all(axis=1)).tolist():
             low_m, high_m = self.bounds_m[:, 0] - points_m[lost], points_m[lost] - self.bounds_m[:, 1]
@@ -144,10 +144,10 @@ class MapIndex(ReadOnlyArrays):
         return rows
 
     def path_of(self, row: int) -> str:
-        """Return the file of a map, whose content is what the index says.
+        """Return the file of a map, after checking its content against the index.
 
         Raises:
-            CorruptedDataError: It is missing, or another one than when the index was written.
+            CorruptedDataError: It is missing, or has changed since the index was written.
         """
         path = self.folder / self.files[row]
         try:
@@ -180,15 +180,15 @@ class MapIndexWriter:
         self._entries: list[dict[str, object]] = []
 
     def __len__(self) -> int:
-        """Return how many maps were added."""
+        """Return the number of maps added so far."""
         return len(self._entries)
 
     def add(self, name: str, bounds_m: Float64Array, save: Callable[[Path], None]) -> None:
         """Add a map.
 
         Args:
-            name: What it is called.
-            bounds_m: [[x_min, y_min], [x_max, y_max]] of it and of whoever drives on it, in the world.
+            name: Its name.
+            bounds_m: [[x_min, y_min], [x_max, y_max]] of the map and of the agents on it, in the world.
             save: Writes its file.
         """
         number = len(self._entries)
@@ -200,32 +200,32 @@ class MapIndexWriter:
         self._entries.append({"name": name, "file": file, "bounds_m": bounds_m.tolist(), "sha256": digest})
 
     def finish(self) -> None:
-        """Write the index, one map a line."""
+        """Write the index, one map per line."""
         head = f'{{"format": {json.dumps(_FORMAT)}, "version": {_VERSION}, "maps": [\n'
         lines = ",\n".join(json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in self._entries)
         (self._folder / INDEX_FILE).write_text(f"{head}{lines}\n]}}\n", "utf-8")
 
 
 def _require_apart(index: MapIndex, path: str) -> None:
-    """Refuse an index without maps, or with two that meet, as places would be on both.
+    """Refuse an index without maps or with overlapping maps, as positions would be ambiguous.
 
     Raises:
-        CorruptedDataError: There are no maps, or two meet.
+        CorruptedDataError: There are no maps, or two overlap.
     """
     bounds_m = index.bounds_m
     if len(bounds_m) == 0 or not np.isfinite(bounds_m).all() or (bounds_m[:, 0] > bounds_m[:, 1]).any():
-        raise CorruptedDataError(f"{path} must have maps whose bounds are finite, the lowest first; copy it again")
-    # by their left ends: those that begin before one ends
+        raise CorruptedDataError(f"{path} must list maps with finite bounds, lowest values first; copy it again")
+    # sweep along x: compare each map with those that begin before it ends
     order = np.argsort(bounds_m[:, 0, 0], kind="stable")
     ordered = bounds_m[order]
     stops = np.searchsorted(ordered[:, 0, 0], ordered[:, 1, 0], side="right")
     for first, stop in enumerate(stops.tolist()):
         beside = ordered[first + 1 : stop]
-        # those beside it overlap in x by their order, and meet where they overlap in y, too
+        # these overlap in x; check y
         meets = (beside[:, 0, 1] <= ordered[first, 1, 1]) & (beside[:, 1, 1] >= ordered[first, 0, 1])
         if meets.any():
             other = order[first + 1 + int(np.argmax(meets))]
             raise CorruptedDataError(
                 f"{path}: the bounds of maps {index.names[order[first]]!r} and {index.names[other]!r} meet, so that "
-                "a place may be on both; shift one of them away with its scenes"
+                "a position may be on both; shift one of them away together with its scenes"
             )

@@ -1,4 +1,4 @@
-"""The maps of the scenes of a dataset, opened: one map for all, or one of many for each, read when it is needed."""
+"""Opened maps of the scenes of a dataset: one for all scenes, or one of many for each, read on demand."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ from l5kit.data.stores.store import path_of
 from l5kit.errors import IndexOutOfRangeError, InvalidArgumentError
 
 MOST_MAPS_AT_ONCE: Final = 256
-"""Maps that are one map for whatever takes scenes together; more take memory as one large map does."""
+"""Most maps that are merged into one for scenes handled together; merged maps take as much memory as one large map."""
 
 _MOST_KEPT: Final = 32
-"""Maps that stay in memory; one of Waymo Open Motion takes about 4 MB."""
+"""Maps kept in memory; a map of Waymo Open Motion takes about 4 MB."""
 
 _MOST_UNIONS_KEPT: Final = 2
 
@@ -30,17 +30,17 @@ _MOST_UNIONS_KEPT: Final = 2
 class SceneMaps:
     """The maps of a dataset, looked up by position or by scene; thread-safe.
 
-    Maps of a folder lie apart in one world, so that the place of the AV says on which one a scene is. Scenes that are
-    taken together get one map with the elements of all of theirs: far apart, they do not mix.
+    Maps of a folder lie apart in one world, so the position of the AV identifies the map of a scene. Scenes that are
+    handled together get one map with the elements of all their maps, which do not interfere as they are far apart.
 
     Args:
         index: The maps of a folder; None for a single map.
         world_to_ecef: Transform from world to ECEF coordinates, shape (4, 4).
-        single: The map of all scenes, where there is no index.
-        most_kept: How many maps of a folder stay in memory.
+        single: The map of all scenes, if there is no index.
+        most_kept: Number of maps of a folder that stay in memory.
 
     Raises:
-        InvalidArgumentError: There are both an index and a single map, or neither.
+        InvalidArgumentError: Both an index and a single map are given, or neither.
     """
 
     def __init__(
@@ -52,19 +52,19 @@ class SceneMaps:
         most_kept: int = _MOST_KEPT,
     ) -> None:
         if (index is None) == (single is None):
-            raise InvalidArgumentError("SceneMaps takes an index of many maps or a single one, and not both")
+            raise InvalidArgumentError("SceneMaps takes either an index of many maps or a single map")
         self._index, self._single = index, single
         self._world_to_ecef = np.array(world_to_ecef, np.float64)
         self._kept: Kept[MapAPI] = Kept(most_kept)
         self._unions: Kept[MapAPI] = Kept(_MOST_UNIONS_KEPT)
 
     def __repr__(self) -> str:
-        """Return how many maps there are, and where."""
+        """Return the number of maps, and their location."""
         where = self._single if self._index is None else self._index.folder
         return f"<{type(self).__name__}: {len(self)} maps, {where!r}>"
 
     def __len__(self) -> int:
-        """Return how many maps there are."""
+        """Return the number of maps."""
         return 1 if self._index is None else len(self._index)
 
     @property
@@ -81,18 +81,18 @@ class SceneMaps:
         return str(self._index.folder / INDEX_FILE)
 
     def rows_at(self, points_m: Float64Array) -> Int64Array:
-        """Return the number of the map that points (B, 2) in the world are on, (B,)."""
+        """Return the row of the map at each point (B, 2) of the world, (B,)."""
         return np.zeros(len(points_m), np.int64) if self._index is None else self._index.rows_at(points_m)
 
     def rows_of_scenes(self, log: Log, scenes: Sequence[int] | Int64Array) -> Int64Array:
-        """Return the number of the map that each scene of a log is on, by where its AV begins.
+        """Return the row of the map of each scene of a log, by the first position of its AV.
 
         Args:
             log: The log.
             scenes: Indices of its scenes, (S,).
 
         Raises:
-            IndexOutOfRangeError: There are many maps, and no such scene.
+            IndexOutOfRangeError: There are many maps, and a scene does not exist.
         """
         if self._index is None:
             return np.zeros(len(scenes), np.int64)
@@ -104,14 +104,14 @@ class SceneMaps:
         return self.rows_at(np.array(starts_m, np.float64).reshape(-1, 2))
 
     def name_of(self, row: int) -> str:
-        """Return what a map is called; nothing where there is a single one."""
+        """Return the name of a map; empty if there is a single one."""
         return "" if self._index is None else self._index.names[row]
 
     def path_of(self, row: int) -> str:
-        """Return the file of a map, whose content is what the index says.
+        """Return the file of a map, after checking its content against the index.
 
         Raises:
-            CorruptedDataError: It is missing, or another one than when the index was written.
+            CorruptedDataError: It is missing, or has changed since the index was written.
         """
         if self._index is None:
             assert self._single is not None
@@ -119,20 +119,20 @@ class SceneMaps:
         return self._index.path_of(row)
 
     def map_of(self, rows: Iterable[int]) -> MapAPI:
-        """Return one map with the elements of some maps, each once.
+        """Return one map with the elements of some maps, without duplicates.
 
         Args:
-            rows: Their numbers, at least one.
+            rows: Their rows, at least one.
 
         Raises:
             InvalidArgumentError: There are none, or more than :data:`MOST_MAPS_AT_ONCE`.
-            CorruptedDataError: The file of a map is missing, damaged, or not what it was.
+            CorruptedDataError: The file of a map is missing, damaged or changed.
         """
         wanted = tuple(sorted(set(map(int, rows))))
         if not 0 < len(wanted) <= MOST_MAPS_AT_ONCE:
             raise InvalidArgumentError(
                 f"{len(wanted)} maps are needed at once, allowed are 1 to {MOST_MAPS_AT_ONCE}; take fewer scenes of "
-                "other maps together"
+                "different maps together"
             )
         if self._index is None:
             assert self._single is not None
@@ -147,20 +147,20 @@ class SceneMaps:
         return kept.get(wanted, read)
 
     def at(self, points_m: Float64Array) -> MapAPI:
-        """Return one map with all that points (B, 2) in the world are on; see :meth:`map_of`."""
+        """Return one map that covers points (B, 2) of the world; see :meth:`map_of`."""
         return self.map_of(self.rows_at(points_m))
 
     def of_scenes(self, log: Log, scenes: Sequence[int] | Int64Array) -> MapAPI:
-        """Return one map with all that scenes of a log are on; see :meth:`map_of`."""
+        """Return one map that covers some scenes of a log; see :meth:`map_of`."""
         return self.map_of(self.rows_of_scenes(log, scenes))
 
 
 def open_map(files: DatasetFiles, *, what: str = "this") -> MapAPI | None:
-    """Return the semantic map of a dataset; None without a map or without a meta.json, which places it in the world.
+    """Return the semantic map of a dataset; None without a map or without meta.json, which georeferences it.
 
     Args:
-        files: Where the dataset lies.
-        what: What needs the map, for the error where there are many.
+        files: Files of the dataset.
+        what: The user of the map, for the error if there are many.
 
     Raises:
         ConfigError: meta.json has no matrix ``world_to_ecef``.
@@ -170,14 +170,14 @@ def open_map(files: DatasetFiles, *, what: str = "this") -> MapAPI | None:
     maps = open_maps(files)
     if maps is not None and not maps.is_single:
         raise InvalidArgumentError(
-            f"{what} takes one map for all scenes, and {path_of(files.dataset)} has {len(maps)} maps; import fewer "
+            f"{what} needs one map for all scenes, but {path_of(files.dataset)} has {len(maps)} maps; import fewer "
             "scenes, or with one map (--maps one), or name the file of one of them (--map)"
         )
     return None if maps is None else maps.map_of([0])
 
 
 def open_maps(files: DatasetFiles) -> SceneMaps | None:
-    """Return the maps of the scenes of a dataset; None without any or without a meta.json.
+    """Return the maps of the scenes of a dataset; None without a map or without meta.json.
 
     Raises:
         ConfigError: meta.json has no matrix ``world_to_ecef``.
@@ -190,7 +190,7 @@ def open_maps(files: DatasetFiles) -> SceneMaps | None:
 
 
 def maps_of_cfg(data_manager: DataManager, cfg: Config) -> SceneMaps:
-    """Return the map that a configuration names, or the many maps of the index that it names.
+    """Return the map, or the maps of the index, that a configuration names.
 
     Args:
         data_manager: Finds the files of ``raster_params.semantic_map_key`` and ``.dataset_meta_key``.

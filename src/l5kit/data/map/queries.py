@@ -1,4 +1,4 @@
-"""Questions about where lanes are, answered from the arrays of a map: lanes near a point, and how far they are."""
+"""Spatial queries on the lanes of a map: lanes near a point, and their distances."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +17,10 @@ _MIDLINE_POINTS = 20
 class LaneLocator:
     """Finds the lanes near a point, by the distance to their areas in the xy plane.
 
-    Of lanes at one distance (a point inside a crossing) the one with the nearer midline comes first.
+    Ties (a point inside a crossing) are ordered by distance to the midline.
 
     Attributes:
-        arrays: The map; lanes are told by their rows.
+        arrays: The map; lanes are identified by their rows.
     """
 
     arrays: MapArrays
@@ -51,7 +51,7 @@ class LaneLocator:
         return rows[order[area_m[order] <= radius_m]]
 
     def distances_m(self, point_m: Float64Array, rows: Int64Array) -> tuple[Float64Array, Float64Array]:
-        """Return how far lanes are from a point (2,): their areas, 0 inside, and their midlines, (len(rows),) each."""
+        """Return the distances from a point (2,) to the areas of lanes, 0 inside, and to their midlines, (n,) each."""
         lines = self.arrays.lane_lines
         return _lane_distances(lines.points, lines.offsets, self._lines.xyz_midlane, rows, point_m)
 
@@ -64,14 +64,14 @@ def _lane_distances(
     rows: Int64Array,
     point: Float64Array,
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the distances from a point to area and midline of the lanes in the given rows, float64 (n,) each."""
+    """Return the distances from a point to area and midline of the given lanes, float64 (n,) each."""
     area, midline = np.empty(len(rows)), np.empty(len(rows))
     for i in range(len(rows)):
         lane = rows[i]
         left = points[offsets[2 * lane] : offsets[2 * lane + 1]]
         right = points[offsets[2 * lane + 1] : offsets[2 * lane + 2]]
-        # the polygon of the left boundary and the reversed right one, by the even-odd rule: a point is inside where a
-        # ray from it crosses the outline an odd number of times
+        # Even-odd rule for the polygon of the left boundary and the reversed right one: a point is inside if a ray
+        # from it crosses the outline an odd number of times.
         is_inside = crosses_edge(left[0], right[0], point) != crosses_edge(left[-1], right[-1], point)
         for line in (left, right):
             for end in range(1, len(line)):
@@ -96,7 +96,7 @@ def _nearest_lane(
     """Return row and area distance of the nearest lane; ``order`` has the rows by ascending ``box_distances``."""
     best_row, best_area, best_midline = -1, np.inf, np.inf
     for i in range(len(order)):
-        # bounds are never further than the lane in them: all that come now are behind the best
+        # bounds are at most as far as the lane inside them, so all remaining lanes are further than the best
         if box_distances[i] > best_area:
             break
         area, midline = _lane_distances(points, offsets, midlines, order[i : i + 1], point)

@@ -1,10 +1,10 @@
-"""Reading the parts of a serialized map that l5kit needs as arrays straight from its bytes.
+"""Reader of a serialized map that extracts the parts needed by l5kit as arrays, straight from the bytes.
 
-Going through the message objects costs some thirty attribute look-ups per lane. Here the messages of one kind of all
-elements are split into their fields at once, level by level: one compiled pass over their bytes for each level, and
-arrays of fields in between. The bytes must have been accepted by protobuf before. Forms that protobuf allows but never
-writes itself (a field split in two, unpacked numbers, two members of a oneof) are reported, and the caller passes the
-bytes that protobuf writes for the same message instead.
+Going through the message objects costs some thirty attribute lookups per lane. Here the messages of one kind of all
+elements are split into their fields at once, level by level: one compiled pass over their bytes per level, and arrays
+of fields in between. The bytes must have been accepted by protobuf before. Forms that protobuf allows but never writes
+itself (a field split in two, unpacked numbers, two members of a oneof) are reported, and the caller passes the bytes
+that protobuf writes for the same message instead.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from l5kit.data.array_shapes import require_shapes
 
 KIND_LANE = 3
 KIND_TRAFFIC_CONTROL = 4
-"""Numbers of two members of the oneof ``MapElement.Element.element``; 0 stands for none."""
+"""Field numbers of two members of the oneof ``MapElement.Element.element``; 0 stands for none."""
 
 _ELEMENT_KINDS = (1, 2, 3, 4, 5, 6, 8)
 _CONTROL_KINDS = tuple(number for number in range(7, 74) if number not in (14, 26, 28, 48))
@@ -31,21 +31,21 @@ _GROUP_START = 3
 _FIXED32 = 5
 
 _USUAL_FIELDS = 4
-"""Fields of a message that there is memory for at first."""
+"""Fields per message for which memory is allocated at first."""
 
 
 @dataclass(frozen=True)
 class MapScan:
-    """Where things stand in the bytes of a map; n elements, r references from lanes to traffic controls.
+    """Byte positions of the parts of a map; n elements, r references from lanes to traffic controls.
 
     Attributes:
-        kinds: Number of the member of ``MapElement.Element.element`` that is set, 0 for none, int64 (n,).
-        control_kinds: Number of the member of ``TrafficControlElement.Type`` that is set, 0 for none, int64 (n,).
+        kinds: Field number of the member of ``MapElement.Element.element`` that is set, 0 for none, int64 (n,).
+        control_kinds: Field number of the member of ``TrafficControlElement.Type`` that is set, 0 for none, int64 (n,).
         id_runs: Byte positions [start, end) of the ids, int64 (n, 2).
         origins_e7: Latitude and longitude of the frame, 1e-7 degrees, int64 (n, 2).
         line_runs: Byte positions of the packed deltas: line (left, right) x axis x [start, end), int64 (n, 2, 3, 2). A
             traffic control element has its points in the first line.
-        has_bearing: Whether the frame is turned, bool (n,).
+        has_bearing: Whether the frame is rotated, bool (n,).
         control_refs: Element, start and end of the id of each traffic control that a lane lists, int64 (r, 3).
     """
 
@@ -65,7 +65,7 @@ class MapScan:
 
     @classmethod
     def empty(cls, num_elements: int) -> "MapScan":
-        """Return a scan in which no element has anything."""
+        """Return a scan of elements that are all empty."""
         kinds, control_kinds = np.zeros((2, num_elements), np.int64)
         id_runs, origins_e7 = np.zeros((2, num_elements, 2), np.int64)
         line_runs = np.zeros((num_elements, 2, 3, 2), np.int64)
@@ -74,19 +74,19 @@ class MapScan:
 
 
 class _UnusualFormError(Exception):
-    """The bytes are not as protobuf itself writes them."""
+    """The bytes differ from what protobuf itself writes."""
 
 
 @dataclass(frozen=True)
 class _Fields:
-    """Fields of messages, in the order of the bytes.
+    """Fields of messages, in byte order.
 
     Attributes:
-        owners: What each belongs to, ascending, (N,).
-        field_ids: (N,).
-        wire_types: (N,).
-        starts: First byte of their content, (N,).
-        ends: End of their content, (N,).
+        owners: Index of the message or element that each field belongs to, ascending, (N,).
+        field_ids: Field numbers, (N,).
+        wire_types: Wire types, (N,).
+        starts: First byte of the content of each field, (N,).
+        ends: End of the content of each field, (N,).
     """
 
     owners: Int64Array
@@ -103,10 +103,10 @@ class _Fields:
     def of_messages(
         cls, data: UInt8Array, starts: Int64Array, ends: Int64Array, owners: Int64Array, field_ids: Sequence[int]
     ) -> "_Fields":
-        """Return the fields of some numbers of messages at bytes (M,) to bytes (M,), whose owners (M,) ascend."""
+        """Return the fields with some numbers of messages at bytes ``starts`` to ``ends``, (M,); owners (M,) ascend."""
         is_wanted = np.zeros(max(field_ids) + 1, np.bool_)
         is_wanted[list(field_ids)] = True
-        # once with memory for what is usual, and again where there are more fields, which the first pass has counted
+        # allocate for the usual number of fields; if there are more, the first pass has counted them
         table = np.empty((5, _USUAL_FIELDS * len(starts)), np.int64)
         num_fields = _split_messages(data, starts, ends, is_wanted, table)
         if num_fields > table.shape[1]:
@@ -127,26 +127,26 @@ class _Fields:
         return _Fields(*(column[rows] for column in columns))
 
     def of_type(self, wire_type: int, first_number: int, last_number: int | None = None) -> "_Fields":
-        """Return those of a wire type with a number, or with one up to another, which is included."""
+        """Return the fields of a wire type with a field number, or with a range of numbers, inclusive."""
         in_range = (self.field_ids >= first_number) & (self.field_ids <= (last_number or first_number))
         return self._where((self.wire_types == wire_type) & in_range)
 
     def lists(self, first_number: int) -> "_Fields":
-        """Return those that hold a list of numbers, of three fields from a number on.
+        """Return the fields that hold a packed list of numbers, out of three consecutive field numbers.
 
         Raises:
-            _UnusualFormError: A list is not packed, comes in several pieces, or after one with a higher number.
+            _UnusualFormError: A list is not packed, is split into pieces, or is not in the order of field numbers.
         """
         is_list = (self.field_ids >= first_number) & (self.field_ids < first_number + 3)
         packed = self._where(is_list & ((self.wire_types == _BYTES) | (self.wire_types == _VARINT)))
-        # of each owner each list once and in the order of their numbers: then these keys ascend
+        # these keys ascend if each owner has each list once and in the order of field numbers
         keys = packed.owners * 3 + packed.field_ids
         if (packed.wire_types != _BYTES).any() or (keys[1:] <= keys[:-1]).any():
             raise _UnusualFormError
         return packed
 
     def only(self) -> "_Fields":
-        """Return these fields, of which an owner may have one.
+        """Return these fields after checking that each owner has at most one.
 
         Raises:
             _UnusualFormError: An owner has several.
@@ -156,12 +156,12 @@ class _Fields:
         return self
 
     def split(self, data: UInt8Array, *field_ids: int) -> "_Fields":
-        """Return the fields of some numbers of the messages that these fields hold, with the same owners."""
+        """Return the fields with some numbers of the messages that these fields hold, with the same owners."""
         return _Fields.of_messages(data, self.starts, self.ends, self.owners, field_ids)
 
 
 def scan_fragment(data: UInt8Array) -> MapScan | None:
-    """Return where things stand in a serialized ``MapFragment``, None where protobuf itself would write it otherwise.
+    """Return the byte positions in a serialized ``MapFragment``, None if protobuf itself would write it differently.
 
     Args:
         data: The bytes, accepted by protobuf's parser before, shape (length,).
@@ -180,13 +180,13 @@ def scan_fragment(data: UInt8Array) -> MapScan | None:
         lanes = content.of_type(_BYTES, KIND_LANE).split(data, 2, 3, 4, 8)
         controls = content.of_type(_BYTES, KIND_TRAFFIC_CONTROL).split(data, 2, 3, 4, 5, *_CONTROL_KINDS)
 
-        # frames and both boundaries of lanes, whose fields 3 and 4 hold messages with a list for each axis
+        # frames and both boundaries of lanes; fields 3 and 4 hold messages with a list per axis
         _scan_frames(data, lanes.of_type(_BYTES, 2).only(), scan)
         for side, number in enumerate((3, 4)):
             axes = lanes.of_type(_BYTES, number).only().split(data, 1, 2, 3).lists(1)
             scan.line_runs[axes.owners, side, axes.field_ids - 1] = axes.runs
 
-        # frames, points and kinds of traffic controls, which have the lists of the axes themselves, as fields 3 to 5
+        # frames, points and kinds of traffic controls, which hold the lists of the axes directly, as fields 3 to 5
         _scan_frames(data, controls.of_type(_BYTES, 2).only(), scan)
         axes = controls.lists(3)
         scan.line_runs[axes.owners, 0, axes.field_ids - 3] = axes.runs
@@ -199,7 +199,7 @@ def scan_fragment(data: UInt8Array) -> MapScan | None:
 
 
 def _text_runs(data: UInt8Array, ids: _Fields) -> Int64Array:
-    """Return the byte positions [start, end) of the texts of messages ``GlobalId``, (N, 2)."""
+    """Return the byte positions [start, end) of the texts of ``GlobalId`` messages, (N, 2)."""
     texts = replace(ids, owners=np.arange(len(ids.owners))).split(data, 1).of_type(_BYTES, 1)
     runs = np.zeros((len(ids.owners), 2), np.int64)
     runs[texts.owners] = texts.runs
@@ -207,7 +207,7 @@ def _text_runs(data: UInt8Array, ids: _Fields) -> Int64Array:
 
 
 def _scan_frames(data: UInt8Array, frames: _Fields, scan: MapScan) -> None:
-    """Write origin and bearing of messages ``GeoFrame``."""
+    """Write origin and bearing of ``GeoFrame`` messages."""
     parts = frames.split(data, 1, 2)
     coordinates = parts.of_type(_BYTES, 1).only().split(data, 1, 2).of_type(_FIXED32, 1, 2)
     scan.origins_e7[coordinates.owners, coordinates.field_ids - 1] = _int32(data, coordinates)
@@ -217,7 +217,7 @@ def _scan_frames(data: UInt8Array, frames: _Fields, scan: MapScan) -> None:
 
 
 def _int32(data: UInt8Array, fields: _Fields) -> Int64Array:
-    """Return the values of fields of four bytes, little-endian."""
+    """Return the values of little-endian four-byte fields."""
     four_bytes = data[fields.starts[:, None] + np.arange(4)]
     values: Int64Array = four_bytes.view("<i4")[:, 0].astype(np.int64)
     return values
@@ -225,13 +225,13 @@ def _int32(data: UInt8Array, fields: _Fields) -> Int64Array:
 
 @kernel_jit
 def read_varint(data: UInt8Array, position: int) -> tuple[np.uint64, int]:
-    """Return the unsigned number that starts at a byte, and the position behind it."""
+    """Return the unsigned number that starts at a byte, and the position after it."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while True:
         byte = data[position]
         position += 1
-        # seven bits a byte, the lowest first; the highest bit tells that more follow
+        # seven bits per byte, lowest first; the highest bit is set if more bytes follow
         value |= np.uint64(byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
@@ -244,10 +244,10 @@ def _split_messages(
 ) -> int:
     """Write message, number, wire type, start and end of fields of messages to the columns of a table (5, N).
 
-    Fields whose number is not wanted are left out, and groups, which no message here has, with all that they hold.
+    Only fields with a wanted number are written. Groups, which no message here has, are skipped with their content.
 
     Returns:
-        The number of fields; those that have no column in the table are only counted.
+        The number of fields, including those for which the table has no column.
     """
     num_fields = 0
     for message in range(len(starts)):

@@ -1,6 +1,6 @@
-"""Turn schemas into embedded descriptors and type stubs: ``python -m l5kit.data.proto.generate [FILE.proto]``.
+"""Generator of embedded descriptors and type stubs: ``python -m l5kit.data.proto.generate [FILE.proto]``.
 
-The files are written beside the schema, ``road_network.proto`` where none is named. Needs grpcio-tools, which only the
+The files are written next to the schema, by default ``road_network.proto``. It needs grpcio-tools, which only
 developers of l5kit have to install, and only after a change of a schema.
 """
 
@@ -38,7 +38,7 @@ class Empty(_message.Message):
 
 
 def _strip_json_names(message: DescriptorProto) -> None:
-    """Remove the derived JSON names, which not every protoc writes."""
+    """Remove the derived JSON names, which not every version of protoc writes."""
     for field in message.field:
         field.ClearField("json_name")
     for nested in message.nested_type:
@@ -46,7 +46,7 @@ def _strip_json_names(message: DescriptorProto) -> None:
 
 
 def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
-    """Return file name to text of everything made from a schema.
+    """Return the texts generated from a schema, by file name.
 
     Raises:
         MissingDependencyError: grpcio-tools is not installed.
@@ -61,14 +61,14 @@ def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
         descriptor_set = Path(folder) / "descriptor_set"
         outputs = [f"--descriptor_set_out={descriptor_set}", f"--pyi_out={folder}"]
         if protoc.main(["protoc", *includes, *outputs, schema.name]):
-            raise L5KitError(f"protoc refused {schema}; its message stands above")
+            raise L5KitError(f"protoc refused {schema}; see its message above")
         file = FileDescriptorSet.FromString(descriptor_set.read_bytes()).file[0]
         generated = (Path(folder) / f"{schema.stem}_pb2.pyi").read_text(encoding="utf-8")
     for message in file.message_type:
         _strip_json_names(message)
     encoded = base64.b64encode(file.SerializeToString(deterministic=True)).decode("ascii")
 
-    # protoc's stub is made to name the Empty class of this schema's own pool, if it needs it, and strictly typed
+    # adapt protoc's stub: the Empty class of this schema's own pool if it needs one, and strict types
     lines = [line for line in generated.splitlines() if not re.match(r"from google\.protobuf import \w+_pb2 ", line)]
     text = "\n".join(lines).replace("_empty_pb2.Empty", "Empty")
     text = re.sub(r"_Mapping(?=\])", "_Mapping[str, object]", text)
@@ -84,7 +84,7 @@ def generate(schema: Path = ROAD_NETWORK) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the generated files beside the schema."""
+    """Write the generated files next to the schema."""
     schema = Path(sys.argv[1]) if len(sys.argv) > 1 else ROAD_NETWORK
     for name, text in generate(schema).items():
         (schema.parent / name).write_text(text, encoding="utf-8", newline="\n")

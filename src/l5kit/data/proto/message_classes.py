@@ -11,9 +11,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 def file_of_private_pool(descriptor_base64: str, *, imports: Iterable[FileDescriptor] = ()) -> FileDescriptor:
-    """Return an embedded schema in a pool that holds it and the files it imports, and nothing else.
+    """Return an embedded schema in a private pool that contains only the schema and the files it imports.
 
-    Another copy of the same schema in the process does no harm to it.
+    Other copies of the same schema in the process do not conflict with it.
     """
     pool = DescriptorPool()
     for imported in imports:
@@ -26,8 +26,8 @@ def build_class(descriptor: Descriptor, *, module: str, outer: str = "") -> type
 
     Args:
         descriptor: The message.
-        module: Name of the module that has the class, under which it is pickled.
-        outer: The classes around it, each with a dot behind.
+        module: Name of the module that defines the class, for pickling.
+        outer: The enclosing classes, each followed by a dot.
     """
     message_class = GetMessageClass(descriptor)
     message_class.__module__ = module

@@ -1,1 +1,1 @@
-"""Stores: where the arrays of a dataset lie, and how their chunks are read, checked and kept decoded."""
+"""Stores of datasets: local and remote files, and reading, checking and caching of decoded chunks."""

@@ -1,11 +1,10 @@
-"""Chunk files of an array, decoded by the thread that needs them, and the cache of those that were.
+"""Chunk files of an array, decoded in the calling thread, and a cache of decoded chunks.
 
-zarr hands each chunk to a thread of its own and from there to others; for the files of a local folder that costs more
-than decoding does, and keeps several threads from reading at the same time. Those of a service are asked for together.
+zarr passes each chunk through several threads; for files of a local folder that costs more than decoding, and keeps
+threads from reading in parallel. Files of a service are requested together.
 
-Blosc is looked at before it decodes. A chunk says in its header how long it is, and the library believes it: of a file
-that was cut short it decodes what lies behind it in memory, which is an error most of the time, and once in a while
-wrong records.
+The size of Blosc chunks is checked before decoding. The library trusts the length in the header of a chunk: if the file
+was truncated, it decodes the memory after it, which mostly results in an error, and occasionally in wrong records.
 """
 
 import contextlib
@@ -34,16 +33,16 @@ from l5kit.data.stores.store import ZarrArray, answers_of
 _HEADER_NUM_BYTES = 16
 
 _STORED_NUM_BYTES = slice(12, 16)
-"""Where the header has the number of bytes of the chunk, in little endian."""
+"""Position in the header of the size of the chunk in bytes, little-endian."""
 
-_NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
-"""With this flag a pipe in the place of a file is empty, and not waited for until somebody writes to it."""
+_NONBLOCKING = getattr(os, "O_NONBLOCK", 0)
+"""With this flag, opening a pipe in place of a file does not block until somebody writes to it."""
 
 
 class ChunkCache:
-    """Decoded chunks of several arrays, the least recently used given up first when a size is exceeded.
+    """Decoded chunks of several arrays; the least recently used are evicted when a size is exceeded.
 
-    It may be used from several threads. Pickled, it is empty.
+    It may be used from several threads. A pickled cache is empty.
 
     Args:
         max_bytes: Upper bound of the decoded size of all chunks kept.
@@ -60,15 +59,15 @@ class ChunkCache:
         self._process = os.getpid()
 
     def get(self, key: tuple[str, int]) -> NumericArray | None:
-        """Return a chunk if it is kept."""
+        """Return a chunk if it is cached."""
         chunk = self._chunks.get(key)
         if chunk is not None:
-            with contextlib.suppress(KeyError):  # another thread has just given it up
+            with contextlib.suppress(KeyError):  # just evicted by another thread
                 self._chunks.move_to_end(key)
         return chunk
 
     def reserve(self, num_bytes: int) -> bool:
-        """Set part of the size apart for good, for rows kept elsewhere; return whether there is room for it."""
+        """Reserve part of the size permanently, for rows kept elsewhere; return whether there was room."""
         if os.getpid() != self._process:
             self._make_lock()
         with self._lock:
@@ -77,7 +76,7 @@ class ChunkCache:
         return has_room
 
     def put(self, key: tuple[str, int], chunk: NumericArray) -> None:
-        """Keep a chunk, unless it is larger than the whole cache."""
+        """Cache a chunk, unless it is larger than the whole cache."""
         if chunk.nbytes > self.max_bytes:
             return
         if os.getpid() != self._process:
@@ -91,7 +90,7 @@ class ChunkCache:
                 self.num_bytes -= oldest.nbytes
 
     def discard(self, key: tuple[str, int]) -> None:
-        """Give up a chunk."""
+        """Evict a chunk."""
         if os.getpid() != self._process:
             self._make_lock()
         with self._lock:
@@ -113,28 +112,28 @@ class ChunkCache:
 
 
 class CheckedBlosc(numcodecs.Blosc):  # type: ignore[misc]
-    """The codec ``blosc``, which refuses chunks that are shorter than they say."""
+    """The codec ``blosc`` that refuses truncated chunks."""
 
     def decode(self, buf: object, out: object = None) -> bytes | NumericArray:
         """Return the decoded bytes of a chunk.
 
         Raises:
-            ValueError: The chunk is cut short.
+            ValueError: The chunk is truncated.
         """
         chunk = ensure_contiguous_ndarray(buf).view(np.uint8)
-        said = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
-        if len(chunk) < max(said, _HEADER_NUM_BYTES):
-            raise ValueError(f"it has {len(chunk)} bytes, but should have {max(said, _HEADER_NUM_BYTES)}")
+        declared = int.from_bytes(chunk[_STORED_NUM_BYTES].tobytes(), "little")
+        if len(chunk) < max(declared, _HEADER_NUM_BYTES):
+            raise ValueError(f"it has {len(chunk)} bytes, but should have {max(declared, _HEADER_NUM_BYTES)}")
         decoded: bytes | NumericArray = super().decode(buf, out)
         return decoded
 
 
 def with_checked_lengths(array: Any, **config: bool) -> Any:
-    """Return a zarr array of which :class:`CheckedBlosc` decodes the chunks if Blosc compressed them.
+    """Return a zarr array that decodes its chunks with :class:`CheckedBlosc` if Blosc compressed them.
 
     Args:
-        array: A zarr array; what only reads like one is returned as it is.
-        **config: How it is read and written, as zarr names it.
+        array: A zarr array; any other object is returned unchanged.
+        **config: Options for reading and writing, named as in zarr.
     """
     if not isinstance(array, zarr.Array):
         return array
@@ -148,13 +147,13 @@ def with_checked_lengths(array: Any, **config: bool) -> Any:
 
 
 def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
-    """Return all rows of a chunk as they are stored, (chunk length, ...); None where zarr has to be asked.
+    """Return all rows of a chunk as stored, (chunk length, ...); None if zarr has to read it.
 
-    That is for other stores and formats, and for files that are missing or damaged, of which zarr tells what is wrong.
+    That is the case for other stores and formats, and for missing or damaged files, for which zarr raises the error.
 
     Args:
-        array: A zarr array from :func:`~l5kit.data.stores.chunk_files.with_checked_lengths`, whose chunks hold whole
-            rows.
+        array: A zarr array from :func:`~l5kit.data.stores.chunk_files.with_checked_lengths`, whose chunks consist of
+            whole rows.
         index: Number of the chunk.
     """
     store: Store = array.store_path.store
@@ -165,32 +164,32 @@ def decode_local_chunk(array: ZarrArray, index: int) -> NumericArray | None:
     key = metadata.dimension_separator.join([str(index)] + ["0"] * (array.ndim - 1))
     file_path = store.root / array.store_path.path / key
     try:
-        with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NOT_WAITING)) as file:
+        with open(file_path, "rb", opener=lambda path, flags: os.open(path, flags | _NONBLOCKING)) as file:
             return decode_file(array, file.read())
-    except Exception:  # whatever the file system and the codec make of damaged files: zarr meets it again, and says so
-        require_regular_file(file_path, called="chunk file")  # for a pipe zarr would wait
+    except Exception:  # any error of file system or codec for a damaged file: zarr fails the same way, with a message
+        require_regular_file(file_path, called="chunk file")  # zarr would block on a pipe
         return None
 
 
 def is_remote(store: Store) -> bool:
-    """Return whether the files of a store come from a service, each at the cost of a request."""
+    """Return whether the files of a store come from a service, at the cost of a request each."""
     return isinstance(store, (RemoteStore, RemoteZipStore))
 
 
 def is_decoded_here(array: ZarrArray) -> bool:
-    """Return whether the chunks of an array are fetched and decoded here, and not by zarr."""
+    """Return whether the chunks of an array are fetched and decoded by l5kit instead of zarr."""
     return is_remote(array.store) and hasattr(getattr(array, "metadata", None), "compressor")
 
 
 def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
-    """Return the content of the files of chunks; None for each that is missing. They are asked for at the same time.
+    """Return the contents of the files of chunks, None for missing ones; all are requested at the same time.
 
     Args:
         chunks: For each chunk, its array and number.
 
     Raises:
-        UnreachableDataError: The service refuses, or does not answer.
-        CorruptedDataError: A zip file has been replaced.
+        UnreachableDataError: The service refuses the request, or does not answer.
+        CorruptedDataError: A zip file was replaced.
     """
     prototype = default_buffer_prototype()
     paths = [f"{array.store_path.path}/{index}".lstrip("/") for array, index in chunks]
@@ -200,14 +199,14 @@ def fetch_files(chunks: Sequence[tuple[ZarrArray, int]]) -> list[bytes | None]:
 
 
 def decode_file(array: ZarrArray, content: bytes) -> NumericArray:
-    """Return all rows of a chunk as they are stored, (chunk length, ...).
+    """Return all rows of a chunk as stored, (chunk length, ...).
 
     Args:
-        array: The array, of format 2 of zarr, whose chunks hold whole rows.
+        array: The array, in zarr format 2, whose chunks consist of whole rows.
         content: Content of the file.
 
     Raises:
-        ValueError: It does not hold a chunk of the array; or whatever else a codec raises.
+        ValueError: It does not hold a chunk of the array; codecs may raise other errors.
     """
     decoded: Any = content
     metadata: Any = array.metadata

@@ -1,8 +1,8 @@
-"""Arrays of records that read whole chunks once and answer from the decoded ones.
+"""Arrays of records that read and decode whole chunks once, and keep them in a cache.
 
 One access through zarr-python 3 costs about a millisecond, whatever its size. :class:`ChunkedArray` therefore reads a
-chunk as a whole when it first needs it and keeps it decoded, in a cache bounded in bytes. The chunks of an array that
-fits into the cache as a whole are decoded into one array, so that rows of several chunks need no copy.
+whole chunk on first use and keeps it decoded, in a cache bounded in bytes. If an array fits into the cache as a whole,
+its chunks are decoded into one contiguous array, so that ranges across chunks need no copy.
 """
 
 import copy
@@ -49,11 +49,11 @@ from l5kit.errors import (
 )
 
 NUM_READ_AHEAD = 32
-"""Most chunks that are asked for before the first of them is used."""
+"""Largest number of chunks requested before the first of them is used."""
 
 
 class JoinedChunks:
-    """The decoded chunks of an array, side by side; the memory of a chunk is taken when it is decoded.
+    """The decoded chunks of an array in one contiguous array, decoded on demand.
 
     Args:
         length: Rows of the array.
@@ -61,7 +61,7 @@ class JoinedChunks:
         chunk_length: Rows of a chunk.
 
     Attributes:
-        rows: All rows, read-only; those of chunks that were never asked for mean nothing.
+        rows: All rows, read-only; rows of chunks that were never read are undefined.
     """
 
     def __init__(self, length: int, dtype: DType, chunk_length: int) -> None:
@@ -77,15 +77,15 @@ class JoinedChunks:
         return bool(self._is_decoded[index])
 
     def chunk(self, index: int, read: Callable[[int], NumericArray]) -> NumericArray:
-        """Return the rows of a chunk, read if they are not there yet; two threads may both read it, to the same end."""
+        """Return the rows of a chunk, reading it if needed; two threads may both read it, with the same result."""
         start = index * self._chunk_length
         if not self._is_decoded[index]:
             decoded = read(index)
             target = self._writable_rows[start : start + len(decoded)]
-            # as bytes, since NumPy copies records field by field, several times as slowly
+            # copy as bytes: NumPy copies records field by field, which is several times slower
             target.view(np.uint8)[:] = np.ascontiguousarray(decoded).view(np.uint8)
             self._is_decoded[index] = True
-            if self._is_decoded.all():  # of two threads that decode the last chunks, one sees all of them
+            if self._is_decoded.all():  # if two threads decode the last chunks, one of them sees all set
                 self.is_complete = True
         return self.rows[start : start + self._chunk_length]
 
@@ -95,18 +95,18 @@ class ChunkedArray(RecordSequence):
 
     Reading and writing follow NumPy and zarr: ``array[3]``, ``array[10:20]`` (a copy), ``array["centroid"]``,
     ``array[mask]``, ``array[5:8] = records``, ``array.append(records)``. It works wherever a duck array does, such as
-    in ``dask.array.from_array``. Pickled, it holds the place of its files and no data.
+    in ``dask.array.from_array``. A pickled array holds the location of its files and no data.
 
     Args:
-        array: The zarr array, of one axis.
+        array: The zarr array, one-dimensional.
         cache: Cache for decoded chunks.
-        dtype: Record type to present, which may have fields that are not stored; those are zero. None: as stored.
+        dtype: Record type to present; fields that are not stored are zero. None for the stored type.
     """
 
     def __init__(self, array: ZarrArray, cache: ChunkCache, *, dtype: DTypeLike | None = None) -> None:
         self.dtype = array.dtype if dtype is None else np.dtype(dtype)
         self.name = str(array.path)
-        # chunks of zeros are written as zarr 2 did, so that a missing file means a lost one
+        # write chunks of zeros as zarr 2 did, so that a missing file indicates lost data
         self._array: ZarrArray = with_checked_lengths(array, write_empty_chunks=True)
         self._cache = cache
         self._last: tuple[int, NumericArray | None] = (-1, None)
@@ -114,10 +114,10 @@ class ChunkedArray(RecordSequence):
         self._length = int(array.shape[0])
         self._chunk_length = int(array.chunks[0])
         self._process = os.getpid()
-        # remote chunks are fetched by l5kit, several at once; zarr-python reads the others
+        # l5kit fetches remote chunks, several at once; zarr-python reads all others
         self.is_decoded_here = is_decoded_here(self._array)
 
-        # rows of an array that nobody changes lie side by side if all have room in the cache, which is set apart then
+        # rows of a read-only array are kept contiguously if the cache has room for all of them, which is then reserved
         fits = bool(array.read_only) and cache.reserve(self._length * self.dtype.itemsize)
         self._joined = JoinedChunks(self._length, self.dtype, self._chunk_length) if fits else None
 
@@ -130,14 +130,14 @@ class ChunkedArray(RecordSequence):
         return (self._chunk_length,)
 
     def uncached(self) -> "ChunkedArray":
-        """Return the same array with a cache of its own that keeps nothing but the chunk in use."""
+        """Return the same array with a separate cache that keeps only the chunk in use."""
         return type(self)(self.zarr_array, ChunkCache(0), dtype=self.dtype)
 
     @property
     def zarr_array(self) -> ZarrArray:
         """The underlying zarr array."""
         if os.getpid() != self._process:
-            # a process that was forked needs file handles and connections of its own
+            # a forked process needs its own file handles and connections
             store = self._array.store
             if not isinstance(store, LocalStore) and not is_remote(store) and not is_process_memory(store):
                 self._array = pickle.loads(pickle.dumps(self._array))
@@ -145,7 +145,7 @@ class ChunkedArray(RecordSequence):
         return self._array
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
-        """Return rows [start, stop) as a read-only array: a view where one chunk holds them; see the base class."""
+        """Return rows [start, stop) as a read-only array: a view if one chunk contains them; see the base class."""
         if strict and not 0 <= start <= stop <= self._length:
             require_within(self, slice(start, stop))
         joined = self._joined
@@ -153,7 +153,7 @@ class ChunkedArray(RecordSequence):
             return joined.rows[start : max(start, stop)]
         if stop <= start:
             return np.empty(0, dtype=self.dtype)
-        # chunks that lie side by side need no copy, nor do rows of a single one; other rows are put together
+        # contiguous chunks and rows of a single chunk need no copy; other rows are concatenated
         first, last = start // self._chunk_length, (stop - 1) // self._chunk_length
         read = self._reader_of(range(first, last + 1))
         if joined is not None:
@@ -172,33 +172,32 @@ class ChunkedArray(RecordSequence):
         return rows
 
     def passing_rows(self, start: int, stop: int) -> NumericArray:
-        """Return rows [start, stop) for a pass over all of them: chunks are decoded side by side and not kept.
+        """Return rows [start, stop) for a pass over all rows: chunks are decoded together and not cached.
 
-        Those of a remote array are fetched side by side, and kept as others are.
+        Chunks of a remote array are fetched together and cached as usual.
 
         Args:
             start: First row.
             stop: End row, at most the length.
 
         Raises:
-            CorruptedDataError: A chunk cannot be decoded or has no file.
+            CorruptedDataError: A chunk cannot be decoded or its file is missing.
         """
         if (self._joined is not None and self._joined.is_complete) or is_remote(self._array.store):
             return self.rows(start, stop, strict=True)
         try:
             rows = np.asarray(self.zarr_array[start:stop])
-        except Exception:  # whatever zarr and the store raise; read one by one, the chunk at fault is named
+        except Exception:  # any error of zarr or the store; reading chunk by chunk names the bad one
             return self.rows(start, stop, strict=True)
         for offset in range(start - start % self._chunk_length, stop, self._chunk_length):
-            # zarr fills a chunk without a file with zeros, and l5kit stores zeros as files: only the file tells which
-            # it is
+            # zarr returns zeros for a missing chunk file, but chunks of zeros are stored as well: check the file
             chunk = rows[max(offset - start, 0) : offset + self._chunk_length - start]
             if not chunk.view(np.uint8).any():
-                self.rows(max(offset, start), max(offset, start) + 1, strict=True)  # refuses what is not stored
+                self.rows(max(offset, start), max(offset, start) + 1, strict=True)  # raises if the file is missing
         return as_record_type(rows, self.dtype)
 
     def whole_with(self, starts: Int64Array, stops: Int64Array, *, strict: bool = False) -> NumericArray | None:
-        """Return an array in which the given ranges of rows are decoded, if the whole array fits into the cache."""
+        """Return an array in which the given row ranges are decoded; None if the array does not fit into the cache."""
         joined = self._joined
         if joined is None:
             return None
@@ -210,42 +209,42 @@ class ChunkedArray(RecordSequence):
         return joined.rows
 
     def chunks_of(self, starts: Int64Array, stops: Int64Array) -> list[int]:
-        """Return the numbers of the chunks that hold ranges of rows (B,), ascending."""
+        """Return the indices of the chunks that contain ranges of rows (B,), ascending."""
         chunks: set[int] = set()
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             chunks.update(range(start // self._chunk_length, -(-stop // self._chunk_length) if stop > start else 0))
         return sorted(chunks)
 
     def unread_of(self, indices: Sequence[int]) -> list[int]:
-        """Return those chunks that would have to be read now, as they are not kept."""
+        """Return those of the chunks that are not cached and would have to be read."""
         joined, cache = self._joined, self._cache
         if joined is not None:
             return [index for index in indices if not joined.has(index)]
         return [index for index in indices if index != self._last[0] and cache.get((self.name, index)) is None]
 
     def keep(self, index: int, content: bytes | None) -> None:
-        """Decode the content of the file of a chunk, None if it is missing, and keep it as if it had been read."""
+        """Decode the content of a chunk file, None if it is missing, and cache it as if it had been read."""
         self._chunk(index, False, lambda _: self._decode_fetched(index, content))
 
     @property
     def is_kept_whole(self) -> bool:
-        """Whether all rows have room in the cache, so that none is ever given up."""
+        """Whether all rows fit into the cache, so that none are ever evicted."""
         return self._joined is not None
 
     @property
     def bytes_to_keep(self) -> int:
-        """Decoded bytes of all arrays that share the cache that can be kept at the same time; none if it is off."""
+        """Decoded bytes that the shared cache can hold at the same time; 0 if it is off."""
         return self._cache.max_bytes
 
     def _reader_of(self, indices: Sequence[int]) -> Callable[[int], NumericArray]:
-        """Return what reads chunks that are asked for in this order: those of a remote array, several at once."""
+        """Return a reader of chunks requested in this order; for a remote array it reads several at once."""
         if len(indices) < 2 or not self.is_decoded_here:
             return self._read_chunk
         left = iter(self.unread_of(indices))
         last_index, last_chunk = self._last
         held = {} if last_chunk is None else {last_index: last_chunk}
 
-        # with a chunk that is not there come the ones that will be asked for next; some of them may not be
+        # fetch a missing chunk together with those needed next, which may be missing as well
         def give(index: int) -> NumericArray:
             if index not in held:
                 together = [index]
@@ -260,13 +259,13 @@ class ChunkedArray(RecordSequence):
         return give
 
     def _fetch_chunks(self, indices: Sequence[int]) -> list[NumericArray]:
-        """Return decoded chunks of a remote array, read at the same time."""
+        """Return decoded chunks of a remote array, fetched at the same time."""
         array = self.zarr_array
         contents = fetch_files([(array, index) for index in indices])
         return [self._decode_fetched(index, content) for index, content in zip(indices, contents, strict=True)]
 
     def _decode_fetched(self, index: int, content: bytes | None) -> NumericArray:
-        """Return the rows of a chunk of a remote array, zeros if its file is missing, read-only."""
+        """Return the rows of a chunk of a remote array, read-only; zeros if its file is missing."""
         num_rows = min(self._chunk_length, self._length - index * self._chunk_length)
         if content is None:
             self._missing.add(index)
@@ -274,7 +273,7 @@ class ChunkedArray(RecordSequence):
         else:
             try:
                 stored = decode_file(self._array, content)[:num_rows]
-            except Exception as error:  # whatever a codec makes of damaged bytes
+            except Exception as error:  # any error of a codec for damaged bytes
                 raise self._damaged(index, error) from error
             chunk = as_record_type(stored, self.dtype)
         chunk.setflags(write=False)
@@ -295,7 +294,7 @@ class ChunkedArray(RecordSequence):
         if self._joined is not None:
             chunk = self._joined.chunk(index, read)
         else:
-            # the last chunk needs no look into the cache, which has a lock; most rows are near the ones before
+            # check the last chunk first, without the lock of the cache: most rows are near the previous ones
             last_index, last_chunk = self._last
             if last_chunk is None or index != last_index:
                 last_chunk = self._cache.get((self.name, index))
@@ -335,10 +334,10 @@ class ChunkedArray(RecordSequence):
         return chunk
 
     def present_chunks(self) -> list[int]:
-        """Return the numbers of the chunks of which there are files, ascending.
+        """Return the indices of the chunks whose files exist, ascending.
 
         Raises:
-            Exception: Whatever the store raises where files cannot be listed.
+            Exception: The files cannot be listed; the type depends on the store.
         """
         array = self.zarr_array
         indices = chunk_indices(array.store, array.store_path.path, range(self.num_chunks))
@@ -357,7 +356,7 @@ class ChunkedArray(RecordSequence):
         return f"{self.zarr_array.store_path.path}/{index}".lstrip("/")
 
     def signature(self) -> object:
-        """Return path and a digest of names, sizes and modification times of the files; None if nothing tells."""
+        """Return path and a digest of names, sizes and modification times of the files; None if they are unknown."""
         location, files = location_of(self.zarr_array.store), self._state_of_files()
         if location is None or files is None:
             return None
@@ -368,15 +367,15 @@ class ChunkedArray(RecordSequence):
 
     @property
     def num_chunks(self) -> int:
-        """Number of chunks that the rows need."""
+        """Number of chunks needed for the rows."""
         return -(-self._length // self._chunk_length)
 
     def __setitem__(self, index: object, values: ArrayLike) -> None:
         """Write rows to the store: one row, a slice, or the column of a field.
 
         Raises:
-            IndexOutOfRangeError: There is no such row, or the index is of another kind.
-            InvalidArgumentError: The values are no records of this array.
+            IndexOutOfRangeError: There is no such row, or the kind of index is not supported.
+            InvalidArgumentError: The values are not records of this array.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
         array = self._writable()
@@ -392,7 +391,7 @@ class ChunkedArray(RecordSequence):
         if index is Ellipsis:
             index = slice(None)
         if not isinstance(index, slice) or (index.step or 1) < 1:
-            raise IndexOutOfRangeError(f"rows are written by an integer, a forward slice or a field, got {index!r}")
+            raise IndexOutOfRangeError(f"rows can be written by an integer, a forward slice or a field, got {index!r}")
         start, stop, step = index.indices(self._length)
         array[start:stop:step] = np.broadcast_to(self._as_stored(values), len(range(start, stop, step)))
         self._forget(start, stop)
@@ -404,7 +403,7 @@ class ChunkedArray(RecordSequence):
             values: Records with the fields of the array, in any order, or tuples with a value for every field.
 
         Raises:
-            InvalidArgumentError: The values are no such records, or would lose the values of a field.
+            InvalidArgumentError: The values are not such records, or values of a field would be lost.
             ReadOnlyDatasetError: The dataset was opened for reading.
         """
         records = self._as_stored(values).reshape(-1)
@@ -427,16 +426,16 @@ class ChunkedArray(RecordSequence):
         array = self._writable()
         drop_consolidated(array.store, array.store_path.path.rpartition("/")[0])
         chunk_end = min(-(-new_length // self._chunk_length) * self._chunk_length, self._length)
-        if new_length < chunk_end:  # rows that stay in the last chunk's file would come back when the array grows
+        if new_length < chunk_end:  # otherwise stale rows in the last chunk file would reappear when the array grows
             array[new_length:chunk_end] = np.zeros(chunk_end - new_length, dtype=array.dtype)
         array.resize((new_length,))
         self._forget(min(self._length, new_length), max(self._length, new_length))
         self._length = new_length
 
     def _as_stored(self, values: ArrayLike) -> NumericArray:
-        """Return records in the type of the store, made of tuples where need be."""
+        """Return records in the stored type, converted from tuples if needed."""
         fields = list(self._array.dtype.names or ())
-        # one record as a tuple, or a list of such (also an empty one); all else has a type of its own
+        # a record as a tuple, or a (possibly empty) list of tuples; anything else has its own type
         are_tuples = isinstance(values, tuple) or (
             isinstance(values, list) and all(isinstance(row, tuple) for row in values)
         )
@@ -453,8 +452,8 @@ class ChunkedArray(RecordSequence):
                 "fill an array such as np.zeros(n, dtype=array.dtype)"
             )
 
-        # What has no place in the files must be refused by name; of fields that are only presented (the face interval
-        # of sets without lights), zeros are what is read back.
+        # Refuse fields that are not stored. Fields that are only presented (the face interval of datasets without
+        # lights) must be zero, as they are read back as zeros.
         presented = self.dtype.names or ()
         lost = [
             name
@@ -464,7 +463,7 @@ class ChunkedArray(RecordSequence):
         if lost:
             raise InvalidArgumentError(
                 f"rows of {self.name!r} have the fields {lost}, whose values would be lost: the array stores {fields}; "
-                "leave them out, or write a dataset of your records with save()"
+                "remove them, or write your records as a new dataset with save()"
             )
         return as_record_type(records, self._array.dtype)
 
@@ -478,7 +477,7 @@ class ChunkedArray(RecordSequence):
         return array
 
     def _forget(self, start: int, stop: int) -> None:
-        """Give up the decoded chunks of rows [start, stop), and what is known of their files."""
+        """Discard the decoded chunks of rows [start, stop), and what is known about their files."""
         self._last = (-1, None)
         if stop > start:
             for index in range(start // self._chunk_length, (stop - 1) // self._chunk_length + 1):
@@ -505,7 +504,7 @@ class ChunkedArray(RecordSequence):
 
 
 class RowRanges(NamedTuple):
-    """Ranges of rows of an array, within it: first row and end row of each, of any shape."""
+    """Ranges of rows within an array: first row and end row of each, of any shape."""
 
     array: Records
     starts: Int64Array
@@ -513,16 +512,16 @@ class RowRanges(NamedTuple):
 
 
 def read_ahead(wanted: Sequence[RowRanges]) -> None:
-    """Read the chunks of ranges of rows of several arrays, so that they are kept when the rows are asked for.
+    """Read the chunks of row ranges of several arrays, so that they are cached when the rows are requested.
 
-    Nothing happens for arrays that are not remote, for chunks that are kept, and where there would be no room.
+    Nothing is done for arrays that are not remote, for cached chunks, and if the cache has no room.
 
     Args:
         wanted: The ranges of each array.
 
     Raises:
         CorruptedDataError: A chunk cannot be decoded.
-        UnreachableDataError: The service refuses, or does not answer.
+        UnreachableDataError: The service refuses the request, or does not answer.
     """
     chunks: list[tuple[ChunkedArray, int]] = []
     for array, starts, stops in wanted:

@@ -1,7 +1,7 @@
-"""Columns layout: records whose fields are stored as plain arrays of zarr 3, each by itself, which any reader knows.
+"""Columns layout: the fields of records stored as separate plain arrays of zarr 3, readable by any zarr library.
 
-The group of an array of records has an array for each field, with a first axis for the rows and those of the field
-behind it. Texts are the code points of their characters, filled up with zeros, on one more axis.
+The group of an array of records contains an array for each field; its first axis is the rows, followed by the axes of
+the field. Texts are stored as code points, padded with zeros, along an additional axis.
 """
 
 import os
@@ -32,10 +32,10 @@ from l5kit.errors import (
 )
 
 LAYOUT_KEY = "l5kit_layout"
-"""Attribute that tells of a group of zarr 3 that it is a dataset in this layout."""
+"""Attribute that marks a zarr 3 group as a dataset in this layout."""
 
 SOURCE_KEY = "l5kit_source"
-"""Attribute that tells of which dataset a group is an export."""
+"""Attribute with the dataset from which a group was exported."""
 
 LAYOUT_NAME = "columns"
 LAYOUT_VERSION = 1
@@ -45,7 +45,7 @@ FIELDS_KEY = "l5kit_fields"
 
 
 def require_columns(root: zarr.Group, location: str) -> None:
-    """Refuse a group of zarr 3 that is no dataset, or one of a later layout.
+    """Refuse a zarr 3 group that is not a dataset, or that has a later version of the layout.
 
     Raises:
         DatasetFormatError: It is such a group.
@@ -53,25 +53,25 @@ def require_columns(root: zarr.Group, location: str) -> None:
     mark: Any = root.attrs.get(LAYOUT_KEY)
     if not isinstance(mark, Mapping) or mark.get("name") != LAYOUT_NAME:
         raise DatasetFormatError(
-            f"{location} is a group of zarr 3, but no dataset: those are of zarr 2, or `l5kit export --layout columns` "
-            f"has written them, with the attribute {LAYOUT_KEY!r}"
+            f"{location} is a group of zarr 3, but not a dataset: datasets use zarr 2, or were written by "
+            f"`l5kit export --layout columns` with the attribute {LAYOUT_KEY!r}"
         )
     version = mark.get("version")
     if version != LAYOUT_VERSION:
         raise DatasetFormatError(
             f"{location} has version {version!r} of the columns layout; this l5kit knows {LAYOUT_VERSION}: update it, "
-            "or export the dataset anew"
+            "or export the dataset again"
         )
 
 
 def plain_type(field: DType) -> tuple[DType, tuple[int, ...]]:
-    """Return type and shape of a value of a field as it is stored.
+    """Return the type and shape in which a value of a field is stored.
 
     Args:
         field: Type of the field, with its shape.
 
     Raises:
-        InvalidArgumentError: It is of a kind that no plain array has.
+        InvalidArgumentError: Plain arrays do not support the kind of field.
     """
     base, shape = field.base, field.shape
     if base.kind == "U":
@@ -84,7 +84,7 @@ def plain_type(field: DType) -> tuple[DType, tuple[int, ...]]:
 
 
 class StoredColumns:
-    """One array of records of a dataset in the columns layout, read as if it were an array of zarr.
+    """One array of records of a dataset in the columns layout, with the interface of a zarr array.
 
     Args:
         group: Its group.
@@ -93,10 +93,10 @@ class StoredColumns:
     Attributes:
         dtype: Type of the records.
         shape: Number of rows, as a tuple.
-        chunks: Rows that are compressed together, as a tuple; the same for all fields.
+        chunks: Rows per chunk, as a tuple; the same for all fields.
 
     Raises:
-        DatasetFormatError: The group is not one of this layout, or its parts do not fit together.
+        DatasetFormatError: The group is not in this layout, or its parts are inconsistent.
     """
 
     ndim = 1
@@ -105,7 +105,7 @@ class StoredColumns:
     def __init__(self, group: zarr.Group, file: str) -> None:
         self.store_path: StorePath = group.store_path
         self.path = str(group.path)
-        # the record type that the attributes of the group tell
+        # record type, from the attributes of the group
         fields: Any = group.attrs.get(FIELDS_KEY)
         try:
             dtype: DType = np.dtype([(str(name), kind, tuple(shape)) for name, kind, shape in fields])
@@ -116,7 +116,7 @@ class StoredColumns:
         except (TypeError, ValueError) as error:
             raise DatasetFormatError(
                 f"{file}: the attribute {FIELDS_KEY!r} must list name, type and shape of each field, got {fields!r} "
-                f"({error}); export the dataset anew"
+                f"({error}); export the dataset again"
             ) from error
         self.dtype = dtype
         self._arrays: dict[str, ZarrArray] = {}
@@ -129,23 +129,23 @@ class StoredColumns:
             if (array.shape[0], array.chunks[0]) != (first.shape[0], first.chunks[0]):
                 raise DatasetFormatError(
                     f"{file}: field {name!r} has {array.shape[0]} rows in chunks of {array.chunks[0]}, the first has "
-                    f"{first.shape[0]} in chunks of {first.chunks[0]}; the export is damaged, make it anew"
+                    f"{first.shape[0]} in chunks of {first.chunks[0]}; the export is damaged, export the dataset again"
                 )
 
     @classmethod
     def open(cls, group: object, key: str, file: str) -> "StoredColumns":
-        """Return one of the arrays of a dataset, whose fields are those of the format.
+        """Return one of the arrays of a dataset, after checking its fields against the format.
 
         Args:
-            group: What the group of the dataset holds under ``key``.
+            group: Member ``key`` of the group of the dataset.
             key: Name of the array.
             file: Path of its metadata, for messages.
 
         Raises:
-            DatasetFormatError: It is something else, or longer than its files.
+            DatasetFormatError: It is something else, or longer than its files allow.
         """
         if not isinstance(group, zarr.Group):
-            raise DatasetFormatError(f"{file} must describe a group of arrays, got {group!r}; export the dataset anew")
+            raise DatasetFormatError(f"{file} must describe a group of arrays, got {group!r}; export the dataset again")
         columns = cls(group, file)
         check_fields(columns.dtype, key, file)
         columns.check_size(file)
@@ -162,7 +162,7 @@ class StoredColumns:
         return tuple(self._arrays)
 
     def __getitem__(self, rows: slice) -> RecordArray:
-        """Return records of a range of rows."""
+        """Return the records in a range of rows."""
         start, stop, _ = rows.indices(self.shape[0])
         records = np.empty(max(stop - start, 0), dtype=self.dtype)
         for name in self.names:
@@ -170,26 +170,26 @@ class StoredColumns:
         return records
 
     def read_field(self, name: str, start: int, stop: int, records: RecordArray) -> bool:
-        """Read a field of rows [start, stop) into records, and return whether it has any bit that is not zero."""
+        """Read a field of rows [start, stop) into records, and return whether any bit of it is set."""
         values = np.ascontiguousarray(self._arrays[name][start:stop])
         field = self.dtype[name]
         records[name] = values.view(field.base.newbyteorder("<")).reshape(len(records), *field.shape)
         return bool(values.view(np.uint8).any())
 
     def shard_key(self, name: str, row: int) -> str:
-        """Return the key in the store of the file that holds a field of a row."""
+        """Return the store key of the file with a field of a row."""
         array = self._arrays[name]
         metadata: Any = array.metadata
-        zeros = (0 for _ in array.shape[1:])  # along the axes of a value there is one chunk
+        zeros = (0 for _ in array.shape[1:])  # a single chunk along the axes of a value
         return f"{array.store_path.path}/{metadata.encode_chunk_key((row // _rows_per_shard(array), *zeros))}"
 
     def missing_key(self, row: int) -> str | None:
-        """Return the key of the first file of a row that does not exist; None if all do."""
+        """Return the key of the first missing file of a row; None if all exist."""
         keys = (self.shard_key(name, row) for name in self.names)
         return next((key for key in keys if not sync(self.store.exists(key))), None)
 
     def present_chunks(self) -> list[int]:
-        """Return the numbers of the chunks whose files are all there, ascending."""
+        """Return the indices of the chunks whose files all exist, ascending."""
         length, chunk_length = self.shape[0], self.chunks[0]
         is_there = np.ones(-(-length // chunk_length), dtype=np.bool_)
         for name, array in self._arrays.items():
@@ -200,7 +200,7 @@ class StoredColumns:
         return np.flatnonzero(is_there).tolist()
 
     def signature(self) -> list[tuple[object, ...]] | None:
-        """Return name, size and modification time of the files of all fields; None where nothing tells."""
+        """Return name, size and modification time of the files of all fields; None if they are unknown."""
         keys: tuple[str, ...] = (self.path,)
         if isinstance(self.store, LocalStore):
             root = Path(self.store.root)
@@ -209,28 +209,27 @@ class StoredColumns:
         return None if location_of(self.store) is None else store_signature(self.store, keys)
 
     def check_size(self, file: str) -> None:
-        """Refuse lengths that the files cannot have, as :func:`l5kit.data.layout.check_size` does.
+        """Refuse lengths that do not match the files, like :func:`l5kit.data.layout.check_size`.
 
         Raises:
             DatasetFormatError: The length or the chunks are too large.
         """
-        advice = "the metadata is damaged, or files were lost: export the dataset anew"
+        advice = "the metadata is damaged, or files were lost: export the dataset again"
         length, row_bytes = self.shape[0], self.dtype.itemsize
         if length * row_bytes >= MAX_BYTES or self.chunks[0] * row_bytes > MAX_CHUNK_BYTES:
             raise DatasetFormatError(
-                f"{file} says that there are {length} rows, in chunks of {self.chunks[0]}, more than a machine can "
-                f"hold; {advice}"
+                f"{file} declares {length} rows in chunks of {self.chunks[0]}, more than a machine can hold; {advice}"
             )
         array = self._arrays[self.names[0]]
         num_shards = -(-length // _rows_per_shard(array))
         if num_shards <= MAX_LOST_FILES or sync(self.store.exists(self.shard_key(self.names[0], length - 1))):
             return
 
-        # the last file is missing: maybe some were lost, or the length is wrong by much more than there are files
+        # the last file is missing: either some files were lost, or the length is far too large
         num_present = len(set(collected(array.store.list_prefix(f"{array.store_path.path}/")))) - 1
         if num_shards > num_present + max(MAX_LOST_FILES, num_present):
             raise DatasetFormatError(
-                f"{file} says that there are {length} rows in {num_shards} files, but there are {num_present}; {advice}"
+                f"{file} declares {length} rows in {num_shards} files, but there are {num_present}; {advice}"
             )
 
 
@@ -239,36 +238,36 @@ def _open_field(group: zarr.Group, name: str, field: DType, file: str) -> ZarrAr
         array: Any = group.get(name)
     except UnreachableDataError:
         raise
-    except Exception as error:  # whatever damaged metadata makes zarr and its parsers raise
+    except Exception as error:  # any error of zarr and its parsers for damaged metadata
         field_file = describe_file(group.store, f"{group.path}/{name}/zarr.json")
         raise DatasetFormatError(
-            f"{field_file} cannot be read ({type(error).__name__}: {error}); export the dataset anew"
+            f"{field_file} cannot be read ({type(error).__name__}: {error}); export the dataset again"
         ) from error
     stored, shape = plain_type(field)
     if not isinstance(array, zarr.Array):
-        raise DatasetFormatError(f"{file}: the array of field {name!r} is missing; export the dataset anew")
+        raise DatasetFormatError(f"{file}: the array of field {name!r} is missing; export the dataset again")
     is_whole = array.shape[1:] == shape and array.chunks[1:] == shape
     if array.dtype != stored or array.ndim != 1 + len(shape) or not is_whole or array.chunks[0] < 1:
         raise DatasetFormatError(
             f"{file}: the array of field {name!r} must be of {stored} and have rows of shape {shape} in whole chunks, "
-            f"got {array.dtype} of shape {array.shape} in chunks {array.chunks}; export the dataset anew"
+            f"got {array.dtype} of shape {array.shape} in chunks {array.chunks}; export the dataset again"
         )
     return array
 
 
 def _rows_per_shard(array: ZarrArray) -> int:
-    """Return the rows of a field in one file."""
+    """Return the number of rows of a field per file."""
     return int((array.shards or array.chunks)[0])
 
 
 class ColumnsArray(ChunkedArray):
-    """One array of a dataset in the columns layout: it reads like any other, and cannot be written to.
+    """One array of a dataset in the columns layout; it reads like any other, but cannot be written to.
 
-    A chunk of records is put together of the chunks of all fields and kept decoded, so that further rows of it cost
-    what they do in other datasets.
+    Chunks of records are assembled from the chunks of all fields and kept decoded, so that reading further rows of a
+    chunk costs the same as in other datasets.
 
     Args:
-        columns: The arrays of its fields, which stand for the one array of zarr that other datasets have.
+        columns: The arrays of its fields, in place of the single zarr array of other datasets.
         cache: Cache for decoded chunks.
         dtype: Record type to present; None for the one stored.
     """
@@ -285,16 +284,16 @@ class ColumnsArray(ChunkedArray):
         return opened
 
     def uncached(self) -> "ColumnsArray":
-        """Return the same array with a cache of its own that keeps nothing but the chunk in use."""
+        """Return the same array with a separate cache that keeps only the chunk in use."""
         return ColumnsArray(self.columns, ChunkCache(0), dtype=self.dtype)
 
     def passing_rows(self, start: int, stop: int) -> NumericArray:
-        """Return rows [start, stop) for a pass over all of them, which keeps nothing; see the base class."""
+        """Return rows [start, stop) for a pass over all rows, without caching; see the base class."""
         is_decoded = self._joined is not None and self._joined.is_complete
         return (self if is_decoded else self.uncached()).rows(start, stop, strict=True)
 
     def present_chunks(self) -> list[int]:
-        """Return the numbers of the chunks whose files are all there, ascending."""
+        """Return the indices of the chunks whose files all exist, ascending."""
         return self.columns.present_chunks()
 
     def chunk_file(self, index: int) -> str:
@@ -319,10 +318,10 @@ class ColumnsArray(ChunkedArray):
                 is_zero |= not columns.read_field(name, start, start + len(stored), stored)
             except UnreachableDataError:
                 raise
-            except Exception as error:  # whatever damaged files make zarr, its codecs and the store raise
+            except Exception as error:  # any error of zarr, a codec or the store for damaged files
                 file = describe_file(columns.store, columns.shard_key(name, start))
                 raise CorruptedDataError(
-                    f"{file} cannot be read or decoded ({type(error).__name__}: {error}); export the dataset anew"
+                    f"{file} cannot be read or decoded ({type(error).__name__}: {error}); export the dataset again"
                 ) from error
         if is_zero and not self.has_chunk_file(index):
             self._missing.add(index)
@@ -332,6 +331,6 @@ class ColumnsArray(ChunkedArray):
 
     def _writable(self) -> NoReturn:
         raise ReadOnlyDatasetError(
-            f"{describe_file(self.columns.store, self.name)} is an export in columns, which is only read; save() the "
+            f"{describe_file(self.columns.store, self.name)} is an export in columns, which is read-only; save() the "
             "dataset to a folder and open that with mode='r+'"
         )

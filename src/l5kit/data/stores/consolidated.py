@@ -1,7 +1,7 @@
 """Consolidated metadata: copies of the metadata of all arrays in one file, which saves requests to a service.
 
-Nothing keeps the copies up to date but whoever writes. Writers here drop them before they change what they are copies
-of, and only stores that take a request for each file are read by them.
+Only writers can keep the copies up to date. Writers here delete them before they change the metadata, and only stores
+that need a request per file read them.
 """
 
 import json
@@ -18,17 +18,17 @@ from l5kit._types import JsonObject
 from l5kit.data.stores.store import read_file
 
 _FILE_NAMES = {2: ".zmetadata", 3: "zarr.json"}
-"""For each version of zarr, the file with the copies."""
+"""The file with the copies, by version of zarr."""
 
 _LAYOUT_KEYS = ("shape", "chunks", "dtype", "compressor", "filters", "order", "chunk_grid", "data_type", "codecs")
-"""What the metadata of an array says about where its values are; the rest has several spellings of the same."""
+"""Metadata of an array that determines where its values are; other keys have several equivalent spellings."""
 
 
 def drop_consolidated(store: Store, group_path: str = "") -> None:
-    """Remove the consolidated metadata of a group of zarr 2, if it has any; for writers, before they change metadata.
+    """Remove the consolidated metadata of a zarr 2 group, if it has any; writers call this before changing metadata.
 
     Args:
-        store: A store that can be written to.
+        store: A writable store.
         group_path: Path of the group inside it.
     """
     key = f"{group_path}/{_FILE_NAMES[2]}".lstrip("/")
@@ -37,19 +37,19 @@ def drop_consolidated(store: Store, group_path: str = "") -> None:
 
 
 def find_stale_metadata(root: zarr.Group, names: Iterable[str]) -> list[str]:
-    """Return the files of metadata of which the consolidated metadata of a group is no copy, sorted.
+    """Return the metadata files that differ from their copy in the consolidated metadata of a group, sorted.
 
     Args:
         root: The root group of a store.
-        names: Members that are looked for in it although the store may be unable to list them.
+        names: Members that are checked even if the store cannot list them.
 
     Returns:
-        Keys inside the store (``agents/.zarray``); the file of the consolidated metadata itself where it is damaged.
+        Keys inside the store (``agents/.zarray``); the file of the consolidated metadata itself if it is damaged.
     """
     version, store = root.metadata.zarr_format, root.store
     file_name = _FILE_NAMES[version]
 
-    # the copies by their files: in zarr 2 a file holds nothing else, in zarr 3 they stand in the metadata of the group
+    # copies by file: zarr 2 has a separate file for them, zarr 3 stores them in the metadata of the group
     try:
         content = _read_json(store, file_name)
         copies: JsonObject | None = None
@@ -58,12 +58,12 @@ def find_stale_metadata(root: zarr.Group, names: Iterable[str]) -> list[str]:
         elif content is not None:
             inside = content.get("consolidated_metadata")
             copies = inside and {f"{name}/zarr.json": copy for name, copy in inside["metadata"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):  # no JSON, or other JSON than zarr writes
+    except (ValueError, KeyError, TypeError, AttributeError):  # not JSON, or not as written by zarr
         return [file_name]
     if copies is None:
         return []
 
-    # what is there but in no copy would be missing for whoever reads the copies alone
+    # files without a copy would be missing for readers that use only the copies
     layout_file = ".zarray" if version == 2 else "zarr.json"
     keys = {*copies, *(f"{name}/{layout_file}" for name in names)}
     if isinstance(store, LocalStore):
@@ -75,22 +75,22 @@ def find_stale_metadata(root: zarr.Group, names: Iterable[str]) -> list[str]:
         try:
             stored = _read_json(store, key)
         except ValueError:
-            continue  # the file itself is damaged, which opening it tells
+            continue  # the file itself is damaged, which opening it reports
         if _essence(key, copies.get(key)) != _essence(key, stored):
             stale.append(key)
     return stale
 
 
 def _read_json(store: Store, key: str) -> Any:
-    """Return a file of metadata, None if it is missing; a ValueError tells that it holds no JSON."""
+    """Return the content of a metadata file, None if it is missing; raise a ValueError if it is not JSON."""
     content = read_file(store, key)
     return None if content is None else json.loads(content)
 
 
 def _essence(key: str, content: object) -> object:
-    """Return what of a file of metadata has to be the same in its copy."""
+    """Return the part of a metadata file that must be equal in its copy."""
     if key.endswith(".zattrs"):
-        return content or {}  # a missing file says the same as an empty one
+        return content or {}  # a missing file is equivalent to an empty one
     if not isinstance(content, dict):
         return None
     return {name: content.get(name) for name in _LAYOUT_KEYS} | {"attributes": content.get("attributes") or {}}

@@ -1,8 +1,8 @@
-"""The fast store: the decoded arrays of a dataset as files in the cache folder, which processes map into memory.
+"""Fast store: the decoded arrays of a dataset as files in the cache folder, memory-mapped by all processes.
 
-The files of a source lie in ``CACHE/decoded/NAME-KEY/DIGEST/``: one ``.npy`` file for each array, and a manifest. KEY
-stands for the path of the source, DIGEST for its state, so a source that has changed has no files until they are built
-anew. A folder gets its name when it is complete; until then it is one of those whose name starts with a dot.
+The files of a source are in ``CACHE/decoded/NAME-KEY/DIGEST/``: one ``.npy`` file per array, and a manifest. KEY
+stands for the path of the source, DIGEST for its state, so a source that has changed has no files until they are
+rebuilt. A folder gets its final name when it is complete; until then its name starts with a dot.
 """
 
 import errno
@@ -34,12 +34,12 @@ MANIFEST_NAME = "store.json"
 _FOLDER_NAME = "decoded"
 _FORMAT_VERSION = 1
 _OWN = re.compile(r"(?:\.[0-9a-f]{32}\.[0-9a-f]+\.part|[0-9a-f]{32})")
-"""Names of the folders of stores, and of those that killed builders left; others are not removed."""
+"""Names of the folders of stores, and of leftovers of killed builders; other folders are not removed."""
 
 _METADATA_FILES = (".zgroup", ".zattrs", *(f"{key}/.zarray" for key in ARRAYS))
 _COLUMNS_METADATA_FILES = ("zarr.json", *(f"{key}/zarr.json" for key in ARRAYS))
 _SPARE_BYTES = 16 * 2**20
-"""Free space that building leaves on the disk."""
+"""Free disk space that remains after building."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class DecodedSource:
 
     Attributes:
         root: Its zarr group.
-        arrays: For each name on disk, the array; those that the dataset lacks are left out.
-        location: Path, absolute and without links, or URL.
-        signatures: For each array, what :meth:`ChunkedArray.signature` returned.
+        arrays: The array for each name on disk; arrays that the dataset lacks are omitted.
+        location: Absolute path without links, or URL.
+        signatures: Result of :meth:`ChunkedArray.signature` for each array.
         digest: Digest of its metadata, and of names, sizes and modification times of its chunks.
     """
 
@@ -62,25 +62,25 @@ class DecodedSource:
 
     @classmethod
     def of(cls, root: zarr.Group, arrays: Mapping[str, ChunkedArray]) -> "DecodedSource":
-        """Return the source that an opened dataset is.
+        """Return an opened dataset as a source.
 
         Raises:
-            InvalidArgumentError: Nothing tells when the dataset changes, as it lies in the memory of this process, or
-                on a service that gives neither times nor checksums.
+            InvalidArgumentError: Changes of the dataset cannot be detected, as it is in the memory of this process, or
+                on a service that reports neither times nor checksums.
         """
         location = location_of(root.store)
         signatures = {key: array.signature() for key, array in arrays.items()}
         if location is None or None in signatures.values():
             raise InvalidArgumentError(
                 f"the dataset on {root.store} cannot have decoded files: it lies in the memory of this process, or its "
-                "service gives neither times nor checksums, so nothing tells when they are out of date; "
+                "service reports neither times nor checksums, so outdated files cannot be detected; "
                 "save() it to a folder and open that"
             )
         return cls(root, arrays, location, signatures, _digest_of(root, arrays, signatures))
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all decoded files."""
+        """Total size of the decoded files."""
         return sum(len(npy_header(array.dtype, array.shape)) + array.nbytes for array in self.arrays.values())
 
 
@@ -89,12 +89,12 @@ class DecodedStore:
     """The decoded files of a dataset.
 
     Attributes:
-        folder: Where they lie.
+        folder: Their folder.
         source: Path or URL of the dataset.
         digest: See :class:`DecodedSource`.
-        num_bytes: Their size.
-        build_seconds: How long it took to make them.
-        last_used: When a process opened them last, in seconds since 1970.
+        num_bytes: Their total size.
+        build_seconds: Duration of the build.
+        last_used: Time at which a process last opened them, in seconds since 1970.
     """
 
     folder: Path
@@ -106,23 +106,23 @@ class DecodedStore:
 
 
 def store_folder(source_location: str, folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder for the decoded files of a dataset, in all its states; it may not exist.
+    """Return the folder for the decoded files of a dataset in all its states; it may not exist.
 
     Args:
-        source_location: Path, absolute and without links, or URL of the dataset.
-        folder: Cache folder; None for that of the user.
+        source_location: Absolute path without links, or URL of the dataset.
+        folder: Cache folder; None for the user's cache folder.
     """
     name = re.sub(r"[^\w.-]", "_", os.path.basename(source_location.rstrip("/\\")))[:64].lstrip(".")
     return stores_folder(folder) / f"{name}-{key_of(source_location)}"
 
 
 def stores_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that holds all stores of a cache folder; it may not exist."""
+    """Return the folder with all stores of a cache folder; it may not exist."""
     return (cache_folder() if folder is None else Path(folder)).absolute() / _FOLDER_NAME
 
 
 def read_store(folder: Path) -> DecodedStore | None:
-    """Return the store that a folder holds, by its manifest; None if it holds none."""
+    """Return the store in a folder, from its manifest; None if there is none."""
     try:
         file = folder / MANIFEST_NAME
         manifest, last_used = json.loads(file.read_text("utf-8")), file.stat().st_mtime
@@ -137,11 +137,11 @@ def read_store(folder: Path) -> DecodedStore | None:
 def map_store(
     source: DecodedSource, folder: str | os.PathLike[str] | None = None
 ) -> tuple[DecodedStore, dict[str, MappedArray]] | None:
-    """Return the store of a dataset as it is now, and its arrays mapped into memory; None if there is none.
+    """Return the store of the current state of a dataset, and its memory-mapped arrays; None if there is none.
 
     Args:
         source: The dataset.
-        folder: Cache folder; None for that of the user.
+        folder: Cache folder; None for the user's cache folder.
     """
     store = read_store(_folder_of(source, folder))
     if store is None or (store.source, store.digest) != (source.location, source.digest):
@@ -150,7 +150,7 @@ def map_store(
         arrays = {key: _map_array(store, source, key) for key in source.arrays}
     except CorruptedDataError:
         return None
-    with suppress(OSError):  # another user's folder, or a disk for reading only
+    with suppress(OSError):  # another user's folder, or a read-only disk
         os.utime(store.folder / MANIFEST_NAME)
     return store, arrays
 
@@ -158,7 +158,7 @@ def map_store(
 def map_or_build(
     source: DecodedSource, folder: str | os.PathLike[str] | None = None, *, show_bar: bool = False
 ) -> dict[str, MappedArray]:
-    """Return the decoded arrays of a dataset, mapped into memory; see :func:`build_store` for how they are built."""
+    """Return the decoded arrays of a dataset, memory-mapped and built if needed; see :func:`build_store`."""
     mapped = map_store(source, folder)
     if mapped is not None:
         return mapped[1]
@@ -170,17 +170,17 @@ def map_or_build(
 def build_store(
     source: DecodedSource, folder: str | os.PathLike[str] | None = None, *, progress: Progress | None = None
 ) -> tuple[DecodedStore, bool]:
-    """Return the store of a dataset, built if there is none, and whether it was built; who else wants it waits.
+    """Return the store of a dataset and whether it was built by this call; other processes wait for the build.
 
-    Files of older states of the dataset are removed, and what killed builders left.
+    Files of older states of the dataset and leftovers of killed builders are removed.
 
     Args:
         source: The dataset. One chunk of it at a time is held in memory.
-        folder: Cache folder; None for that of the user.
+        folder: Cache folder; None for the user's cache folder.
         progress: Called with the number of rows decoded and their total.
 
     Raises:
-        CorruptedDataError: A chunk of the dataset is damaged or missing, or changed meanwhile.
+        CorruptedDataError: A chunk of the dataset is damaged or missing, or it changed during the build.
         OSError: The folder cannot be written to, or its disk is full.
     """
     target = _folder_of(source, folder)
@@ -189,7 +189,7 @@ def build_store(
         return mapped[0], False
     with hold_lock(lock_of(target.parent)) as problem:
         if problem:
-            raise OSError(_cannot(source, target, f"the folder cannot be written to: {problem}"))
+            raise OSError(_failure_text(source, target, f"the folder cannot be written to: {problem}"))
         mapped = map_store(source, folder)
         if mapped is not None:
             return mapped[0], False
@@ -199,26 +199,26 @@ def build_store(
             raise
         except OSError as error:
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-            raise OSError(_cannot(source, target, reason)) from error
+            raise OSError(_failure_text(source, target, reason)) from error
 
 
 def lock_of(folder: Path) -> Path:
-    """Return the file whose lock is held by whoever changes the decoded files of a dataset."""
+    """Return the lock file that is held while the decoded files of a dataset are changed."""
     return folder.with_name(f"{folder.name}.lock")
 
 
 def clear(root: Path, *, keep: Container[str] = ()) -> int:
-    """Remove decoded files of a dataset, and what killed builders left; its lock must be held.
+    """Remove decoded files of a dataset and leftovers of killed builders; the caller must hold the lock.
 
-    Files that a process has mapped stay until it ends: on Linux and macOS without their name, on Windows in their
-    folder, which the next call removes.
+    Memory-mapped files stay until their process ends: on Linux and macOS without a name, on Windows in their folder,
+    which the next call removes.
 
     Args:
-        root: Folder for the decoded files of the dataset, in all its states.
-        keep: Digests of the states that stay, as in the names of their folders.
+        root: Folder for the decoded files of the dataset in all its states.
+        keep: Names of the folders (digests of states) to keep.
 
     Returns:
-        Bytes of the complete stores that were removed.
+        Size of the complete stores that were removed, in bytes.
     """
     num_bytes = 0
     for folder in list(root.iterdir()) if root.is_dir() else []:
@@ -226,7 +226,7 @@ def clear(root: Path, *, keep: Container[str] = ()) -> int:
             continue
         store = read_store(folder)
         try:
-            if folder.name.startswith("."):  # what a killed builder left
+            if folder.name.startswith("."):  # leftover of a killed builder
                 shutil.rmtree(folder, ignore_errors=True)
             else:
                 remove_whole(folder)
@@ -242,7 +242,7 @@ def _folder_of(source: DecodedSource, folder: str | os.PathLike[str] | None) -> 
     return store_folder(source.location, folder) / source.digest[:32]
 
 
-def _cannot(source: DecodedSource, target: Path, reason: str) -> str:
+def _failure_text(source: DecodedSource, target: Path, reason: str) -> str:
     return (
         f"the decoded files of {source.location!r} ({source.num_bytes / 1e6:,.0f} MB) cannot be kept in "
         f"{target.parent} ({reason}); set {CACHE_DIR_ENV_KEY} to a folder with space, or name one "
@@ -256,10 +256,10 @@ def _map_array(store: DecodedStore, source: DecodedSource, key: str) -> MappedAr
 
 
 def _build(source: DecodedSource, target: Path, progress: Progress | None) -> DecodedStore:
-    """Build a store under a temporary name and rename it; the lock must be held."""
+    """Build a store under a temporary name and rename it; the caller must hold the lock."""
     clear(target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # a disk that is too small is told before the first byte, not after an hour
+    # report a full disk before writing the first byte, not after an hour
     free = shutil.disk_usage(target.parent).free
     if source.num_bytes + _SPARE_BYTES > free:
         raise OSError(f"only {free / 1e6:,.0f} MB are free there")
@@ -271,7 +271,7 @@ def _build(source: DecodedSource, target: Path, progress: Progress | None) -> De
         if _digest_of(source.root, source.arrays, signatures) != source.digest:
             raise CorruptedDataError(f"the dataset {source.location!r} changed while it was decoded; open it again")
 
-        # the manifest comes last, and all is on the disk before the folder gets its name
+        # the manifest is written last, and everything is synced to disk before the folder is renamed
         manifest = {
             "version": _FORMAT_VERSION,
             "source": source.location,
@@ -309,7 +309,7 @@ def _write_arrays(source: DecodedSource, folder: Path, progress: Progress | None
 
 
 def _digest_of(root: zarr.Group, arrays: Mapping[str, ChunkedArray], signatures: Mapping[str, object]) -> str:
-    """Return a digest of the state of a dataset on disk, and of the form in which it is kept."""
+    """Return a digest of the state of a dataset on disk, and of the format of the decoded files."""
     files = _COLUMNS_METADATA_FILES if root.metadata.zarr_format == 3 else _METADATA_FILES
     metadata = [(key, read_file(root.store, key)) for key in files]
     headers = [npy_header(array.dtype, array.shape) for array in arrays.values()]

@@ -1,4 +1,4 @@
-"""The fast stores that there are: build one for a path, list them, and remove those that are of no use."""
+"""Management of the fast stores in a cache folder: build one for a path, list them, remove and prune them."""
 
 import os
 import warnings
@@ -25,12 +25,12 @@ from l5kit.data.zarr_dataset import ChunkedDataset
 from l5kit.errors import DatasetNotFoundError, L5KitError, MissingDependencyError
 
 StoreState = Literal["current", "changed", "gone", "unknown"]
-"""Of the source of a store: as it was, changed since, no longer there, or out of reach."""
+"""State of the source of a store: unchanged, changed since, deleted, or unreachable."""
 
 
 @dataclass(frozen=True)
 class ListedStore:
-    """A store of a cache folder, and what has become of its source."""
+    """A store of a cache folder, and the state of its source."""
 
     store: DecodedStore
     state: StoreState
@@ -39,14 +39,14 @@ class ListedStore:
 def build_decoded_store(
     path: StoreLocation, *, cache_folder: str | os.PathLike[str] | None = None, progress: Progress | None = None
 ) -> tuple[DecodedStore, bool]:
-    """Return the decoded files of the dataset at a path, built unless they are there, and whether they were built.
+    """Return the decoded files of the dataset at a path, built if needed, and whether they were built by this call.
 
-    ``ChunkedDataset(path).open(cached="mmap")`` reads from them, and builds them too; this reports what goes wrong as
-    an error.
+    ``ChunkedDataset(path).open(cached="mmap")`` reads from them, and builds them too; this function reports problems as
+    errors.
 
     Args:
-        path: Anything that :class:`~l5kit.data.zarr_dataset.ChunkedDataset` takes.
-        cache_folder: Where to keep them; None for the folder of the user, or ``L5KIT_CACHE_DIR``.
+        path: Any location accepted by :class:`~l5kit.data.zarr_dataset.ChunkedDataset`.
+        cache_folder: Folder for them; None for the user's cache folder, or ``L5KIT_CACHE_DIR``.
         progress: Called with the number of rows decoded and their total.
 
     Raises:
@@ -59,10 +59,10 @@ def build_decoded_store(
 
 
 def list_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[ListedStore]:
-    """Return all stores of a cache folder, the one used last first.
+    """Return all stores of a cache folder, the most recently used first.
 
     Args:
-        cache_folder: The folder; None for that of the user, or ``L5KIT_CACHE_DIR``.
+        cache_folder: The folder; None for the user's cache folder, or ``L5KIT_CACHE_DIR``.
     """
     stores = [store for folder in _dataset_folders(cache_folder) for store in _stores_in(folder)]
     stores.sort(key=lambda store: store.last_used, reverse=True)
@@ -70,24 +70,24 @@ def list_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[List
 
 
 def remove_store(path: StoreLocation, *, cache_folder: str | os.PathLike[str] | None = None) -> list[DecodedStore]:
-    """Remove the decoded files of the dataset that is, or was, at a path, and return what was removed.
+    """Remove the decoded files of the dataset that is, or was, at a path, and return the removed stores.
 
-    Processes that have them open go on reading them.
+    Processes that have the files open can continue to read them.
 
     Args:
         path: Path or URL of the dataset.
-        cache_folder: Where the files are; None for the folder of the user, or ``L5KIT_CACHE_DIR``.
+        cache_folder: Folder with the files; None for the user's cache folder, or ``L5KIT_CACHE_DIR``.
 
     Raises:
         DatasetNotFoundError: There are none.
-        OSError: They are being built just now, or cannot be removed.
+        OSError: They are being built right now, or cannot be removed.
     """
     text = path_of(path)
     folder = store_folder(text if is_url(text) else os.path.realpath(text), cache_folder)
     stores = _stores_in(folder)
     if not stores:
         raise DatasetNotFoundError(
-            f"there are no decoded files of {text!r} in {folder.parent}; l5kit cache --list shows all that there are"
+            f"there are no decoded files of {text!r} in {folder.parent}; l5kit cache --list shows all decoded files"
         )
     with hold_lock(lock_of(folder), wait=False) as problem:
         if problem:
@@ -102,12 +102,12 @@ def remove_store(path: StoreLocation, *, cache_folder: str | os.PathLike[str] | 
 
 
 def prune_stores(cache_folder: str | os.PathLike[str] | None = None) -> list[ListedStore]:
-    """Remove the stores whose source is gone or has changed, and what killed builders left; return those stores.
+    """Remove stores whose source was deleted or has changed, and leftovers of killed builders; return those stores.
 
-    Stores whose source is out of reach, and those that are being built, stay.
+    Stores with an unreachable source, and stores that are being built, stay.
 
     Args:
-        cache_folder: The folder; None for that of the user, or ``L5KIT_CACHE_DIR``.
+        cache_folder: The folder; None for the user's cache folder, or ``L5KIT_CACHE_DIR``.
     """
     removed: list[ListedStore] = []
     for folder in _dataset_folders(cache_folder):
@@ -141,13 +141,13 @@ def _stores_in(folder: Path) -> list[DecodedStore]:
 def _state_of(store: DecodedStore) -> StoreState:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the dataset, which nobody opens here
+            warnings.simplefilter("ignore")  # about the dataset, which is not used here
             return "current" if _source_at(store.source).digest == store.digest else "changed"
     except DatasetNotFoundError:
         return "gone"
     except MissingDependencyError:
         return "unknown"
     except L5KitError:
-        return "changed"  # to something that is no dataset any more
-    except Exception:  # whatever a service raises that cannot be reached
+        return "changed"  # the source is no longer a dataset
+    except Exception:  # any error of an unreachable service
         return "unknown"

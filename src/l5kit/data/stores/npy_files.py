@@ -1,7 +1,7 @@
-"""Arrays in ``.npy`` files that are mapped into memory, also as those of a dataset, and pieces that are read without.
+"""Memory-mapped ``.npy`` files, their use as arrays of a dataset, and reading of pieces without mapping.
 
-Pages of a mapped file are read when touched, and shared by processes; but each touch takes up to 2 MiB around it into
-the process, and what no other process has taken counts as its own.
+Pages of a mapped file are read when they are touched, and shared by processes; but each touch maps up to 2 MiB around
+it into the process, and pages that no other process has mapped count as its own memory.
 """
 
 import mmap
@@ -21,7 +21,7 @@ from l5kit.errors import CorruptedDataError, ReadOnlyDatasetError
 
 
 def npy_header(dtype: DTypeLike, shape: tuple[int, ...]) -> bytes:
-    """Return how the ``.npy`` file of an array begins; its rows follow."""
+    """Return the header of the ``.npy`` file of an array; the rows follow it."""
     header = BytesIO()
     descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
     np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": shape})
@@ -29,7 +29,7 @@ def npy_header(dtype: DTypeLike, shape: tuple[int, ...]) -> bytes:
 
 
 def map_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericArray | None:
-    """Return the array of an ``.npy`` file, mapped read-only; None if it is not whole or holds something else.
+    """Return the array of an ``.npy`` file, mapped read-only; None if the file is incomplete or has other content.
 
     Raises:
         OSError: The file does not exist or cannot be read.
@@ -41,11 +41,11 @@ def map_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericA
         if not is_whole or opened.read(len(header)) != header:
             return None
         mapped = np.memmap(opened, dtype=dtype, mode="r", offset=len(header), shape=shape)
-    return mapped.view(np.ndarray)  # slices of np.memmap cost five times as much
+    return mapped.view(np.ndarray)  # slicing an np.memmap takes five times as long
 
 
 def kept_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> NumericArray | None:
-    """Return what :func:`map_npy` does of a file that may have been kept; None also where it cannot be read."""
+    """Return the result of :func:`map_npy` for a cached file; None also if it cannot be read."""
     try:
         return map_npy(file, dtype=dtype, shape=shape)
     except OSError:
@@ -53,7 +53,7 @@ def kept_npy(file: Path, *, dtype: DTypeLike, shape: tuple[int, ...]) -> Numeric
 
 
 def keep_npy(file: Path, array: NumericArray) -> None:
-    """Write an array as an ``.npy`` file, which appears whole; the lock of the file must be held.
+    """Write an array as an ``.npy`` file atomically; the caller must hold the lock of the file.
 
     Raises:
         OSError: It cannot be written.
@@ -64,20 +64,20 @@ def keep_npy(file: Path, array: NumericArray) -> None:
 
 
 class NpyPieces:
-    """Reads pieces of a mapped ``.npy`` file of one axis: the system keeps the pages, this process copies of pieces.
+    """Reads pieces of a one-dimensional ``.npy`` file: the system caches the pages, this process copies only pieces.
 
     Threads and forked processes may share it; it cannot be pickled.
 
     Args:
         file: The file.
-        array: What :func:`map_npy` returned for it.
+        array: Result of :func:`map_npy` for the file.
 
     Raises:
         OSError: The file cannot be opened.
     """
 
     can_be_made = hasattr(os, "pread")
-    """Whether the system has what is needed."""
+    """Whether the operating system supports it."""
 
     def __init__(self, file: Path, array: NumericArray) -> None:
         self._file = file
@@ -93,11 +93,11 @@ class NpyPieces:
         """Return pieces of the array, (B, length).
 
         Args:
-            starts: Where each begins, such that it lies within the array, (B,).
-            length: Of each.
+            starts: Start of each piece, which must lie within the array, (B,).
+            length: Length of each piece.
 
         Raises:
-            CorruptedDataError: The file has become shorter.
+            CorruptedDataError: The file has been truncated.
         """
         num_bytes = length * self._dtype.itemsize
         offsets = (self._first_byte + starts * self._dtype.itemsize).tolist()
@@ -105,18 +105,18 @@ class NpyPieces:
         if len(content) != len(starts) * num_bytes:
             raise CorruptedDataError(
                 f"{self._file} has fewer than the {self._length} rows that it had when it was opened; remove it and "
-                "open the dataset again, which makes it anew"
+                "open the dataset again, which rebuilds it"
             )
         return np.frombuffer(content, self._dtype).reshape(len(starts), length)
 
 
 def release_pages(array: NumericArray) -> None:
-    """Take the pages of a mapped array out of this process; they stay in the memory of the system, and come back.
+    """Release the pages of a mapped array from this process; the system keeps them cached for later use.
 
-    What is touched at random places would count as memory of the process for as long as the system has enough.
+    Otherwise pages touched at random would count as memory of the process for as long as the system has enough.
 
     Args:
-        array: From :func:`map_npy`, or any other, with which nothing is done.
+        array: Array from :func:`map_npy`; nothing is done for any other array.
     """
     owner: object = array
     while isinstance(owner, np.ndarray):
@@ -126,21 +126,21 @@ def release_pages(array: NumericArray) -> None:
 
 
 class MappedArray(RecordSequence):
-    """One array of a dataset in a decoded ``.npy`` file, mapped into memory and never changed.
+    """One array of a dataset in a decoded ``.npy`` file, memory-mapped and never changed.
 
     Reading follows NumPy, as in the other arrays of a dataset: ``array[10:20]`` is a copy; :meth:`rows`, :attr:`whole`
-    and ``np.asarray(array)`` are read-only views of the file. Pages are read when they are touched, and all processes
-    that map the file share them. Pickled, it holds the path of the file, which is mapped anew where it is unpickled.
+    and ``np.asarray(array)`` are read-only views of the file. Pages are read when they are touched, and shared by all
+    processes that map the file. A pickled array holds the path of the file, which is mapped again when unpickled.
 
     Args:
         file: The ``.npy`` file.
         dtype: Type of its records.
         length: Number of its rows.
         name: Name of the array on disk, for messages.
-        signature: What :meth:`signature` returns: that of the array that was decoded.
+        signature: Signature of the decoded array, returned by :meth:`signature`.
 
     Raises:
-        CorruptedDataError: The file is missing, is not whole or holds something else.
+        CorruptedDataError: The file is missing, incomplete or has other content.
     """
 
     def __init__(self, file: Path, *, dtype: np.dtype[np.void], length: int, name: str, signature: object) -> None:
@@ -150,8 +150,8 @@ class MappedArray(RecordSequence):
         self._length = length
         self._signature = signature
 
-        # a dataset that has changed has its files in another folder, so that one that does not fit is damaged
-        advice = "open the dataset with cached='mmap' again, which makes the file anew"
+        # a changed dataset has its files in another folder, so a file that does not match is damaged
+        advice = "open the dataset with cached='mmap' again, which rebuilds the file"
         try:
             rows = map_npy(self.file, dtype=self.dtype, shape=(length,))
         except OSError as error:
@@ -161,8 +161,8 @@ class MappedArray(RecordSequence):
             ) from error
         if rows is None:
             raise CorruptedDataError(
-                f"the decoded file {file} is not the one it was: it must hold {length} rows of {dtype.itemsize} bytes "
-                f"and nothing else; remove it and {advice}"
+                f"the decoded file {file} is damaged: it must hold exactly {length} rows of {dtype.itemsize} bytes; "
+                f"remove it and {advice}"
             )
         self._rows = rows
 
@@ -171,22 +171,22 @@ class MappedArray(RecordSequence):
 
     @property
     def whole(self) -> NumericArray:
-        """All rows, a read-only view of the file."""
+        """All rows, as a read-only view of the file."""
         return self._rows
 
     @property
     def chunks(self) -> tuple[int]:
-        """Rows that are read together where all are walked through, as a tuple."""
+        """Rows per block in a pass over all rows, as a tuple."""
         return (ROWS_PER_BLOCK,)
 
     def rows(self, start: int, stop: int, *, strict: bool = False) -> NumericArray:
-        """Return rows [start, stop), a read-only view of the file; see the base class."""
+        """Return rows [start, stop) as a read-only view of the file; see the base class."""
         if strict and not 0 <= start <= stop <= self._length:
             require_within(self, slice(start, stop))
         return self._rows[start:stop]
 
     def signature(self) -> object:
-        """Return the signature of the array that was decoded."""
+        """Return the signature of the decoded array."""
         return self._signature
 
     def _block_of(self, row: int) -> tuple[int, NumericArray]:
@@ -200,7 +200,11 @@ class MappedArray(RecordSequence):
         return np.array(self._rows, dtype=dtype, copy=copy)
 
     def _refuse(self, *_args: object) -> NoReturn:
-        """Refuse to write rows, to add some and to change their number; always raises a ReadOnlyDatasetError."""
+        """Refuse writing, appending and resizing.
+
+        Raises:
+            ReadOnlyDatasetError: Always.
+        """
         raise ReadOnlyDatasetError(
             f"{self.name!r} is read from decoded files ({self.file}), which are never changed; "
             "open the dataset with mode='r+' and without cached='mmap' to write to it"
@@ -221,7 +225,7 @@ class MappedArray(RecordSequence):
         self.__init__(**state)  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, object]) -> "MappedArray":
-        return self  # nothing of it ever changes
+        return self  # immutable
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self._length} rows of {self.dtype.itemsize} bytes, {self.file}>"

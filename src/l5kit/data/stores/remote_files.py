@@ -1,6 +1,6 @@
-"""Files of a remote service, through fsspec: asked for with a time limit, again where that helps, some at a time.
+"""Files of a remote service, accessed through fsspec with time limits, retries and limited concurrency.
 
-Which failures pass is told by :func:`is_passing`, and :func:`unreachable` makes the error for the others.
+:func:`is_passing` decides which failures are transient, and :func:`unreachable` builds the error for the others.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _PASSING_ERRNO = frozenset(
 )
 _PASSING_CLASSES = frozenset(
     {
-        "ClientError",  # of aiohttp; botocore's has a status
+        "ClientError",  # aiohttp; that of botocore has a status
         "HTTPClientError",
         "ResponseStreamingError",
         "IncompleteReadError",
@@ -48,7 +48,7 @@ _PASSING_CLASSES = frozenset(
         "AioConnectionError",
     }
 )
-"""Names of classes of aiohttp, botocore and urllib3, which are not imported here."""
+"""Class names of aiohttp, botocore and urllib3, which are not imported here."""
 
 _REFUSED_STATUS = frozenset({401, 403})
 
@@ -64,9 +64,9 @@ _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def is_passing(error: BaseException) -> bool:
-    """Return whether it is worth asking again: no answer, a connection that broke, a service that is busy.
+    """Return whether a retry may help: no answer, a broken connection, a busy service.
 
-    A service that says that there is no such file, or that one may not read it, says so the second time too.
+    A missing file or a refused access stays so at the next attempt.
     """
     status = status_of(error)
     if status is not None:
@@ -81,7 +81,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether a service says that one may not read a file, or would have to be told who asks."""
+    """Return whether a service refuses to let a file be read, or requires credentials."""
     return (
         isinstance(error, PermissionError)
         or type(error).__name__ == "NoCredentialsError"
@@ -90,7 +90,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error of a client library tells; None if it tells none."""
+    """Return the HTTP status in an error of a client library; None if there is none."""
     for source in (error, error.__cause__):
         if source is None:
             continue
@@ -109,30 +109,30 @@ def unreachable(url: str, error: BaseException, *, attempts: int, seconds: float
 
     Args:
         url: URL of the file.
-        error: What the last attempt raised.
-        attempts: How many there were.
-        seconds: How long they took together.
+        error: Error of the last attempt.
+        attempts: Number of attempts.
+        seconds: Total duration of the attempts.
     """
-    # a file with a number as its name is a chunk of the array that its folder is
+    # a file named by a number is a chunk of the array in its folder
     *_, array, name = url.rsplit("/", 2) if url.count("/") > 1 else ("", url)
     chunk = f" (chunk {name} of array {array!r})" if name.isdigit() and array else ""
     what = f"{url}{chunk} cannot be read"
     if is_refusal(error):
         return UnreachableDataError(
             f"{what}: the service refuses it ({_line_of(error, url)}); check the rights, or pass storage_options, such "
-            "as {'anon': True} for a public bucket. Some services also say this of a file that is missing"
+            "as {'anon': True} for a public bucket. Some services also report missing files this way"
         )
     if is_passing(error):
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         return UnreachableDataError(
             f"{what}: {_line_of(error, url)}, after {tries} in {seconds:.1f} s; check the network and the service. "
-            "What was read once needs no network with open(cached='mmap') or in a copy (l5kit chop, save())"
+            "Data that was read once needs no network with open(cached='mmap') or in a copy (l5kit chop, save())"
         )
     return UnreachableDataError(f"{what}: {_line_of(error, url)}; check the URL, and storage_options")
 
 
 def _line_of(error: BaseException, url: str) -> str:
-    """Return an error in a line, without what is secret in the URL, of which services quote parts by themselves."""
+    """Return an error in one line, without secrets of the URL, which services may quote in parts."""
     text = " ".join(str(error).split())
     secrets = [*re.findall(r"://([^/]+@)", url), *re.findall(r"\?[^#]+", url)]
     for secret in secrets:
@@ -146,11 +146,11 @@ def _line_of(error: BaseException, url: str) -> str:
 class RemoteFiles:
     """The files of a file system of fsspec, for coroutines of zarr's event loop.
 
-    A process that is forked, or that unpickles it, gets a file system of its own.
+    After a fork or unpickling, a process creates its own file system.
 
     Args:
         fs: The file system, asynchronous.
-        reading: How it is asked.
+        reading: Time limits, retries and concurrency.
     """
 
     def __init__(self, fs: AsyncFileSystem, reading: RemoteReading) -> None:
@@ -162,7 +162,7 @@ class RemoteFiles:
     def at(
         cls, url: str, reading: RemoteReading, storage_options: Mapping[str, object] | None = None
     ) -> tuple["RemoteFiles", str]:
-        """Return the files of the service that a URL names, and the path that the URL has there.
+        """Return the files of the service of a URL, and the path of the URL on it.
 
         Raises:
             InvalidArgumentError: fsspec does not know the kind of URL, or an option.
@@ -170,8 +170,8 @@ class RemoteFiles:
         """
         options: dict[str, Any] = {"asynchronous": True, **(storage_options or {})}
         if url.startswith(_S3):
-            options.setdefault("max_concurrency", 1)  # with more, s3fs asks for the size of a file before it reads it
-            # botocore is to leave the repetitions to us
+            options.setdefault("max_concurrency", 1)  # with more, s3fs requests the size of a file before reading it
+            # retries are done here, not by botocore
             config = {
                 "retries": {"total_max_attempts": 1},
                 "connect_timeout": reading.timeout_s,
@@ -185,7 +185,7 @@ class RemoteFiles:
     def _start(self) -> None:
         self._process = os.getpid()
         self._gate = asyncio.Semaphore(self.reading.concurrency)
-        if hasattr(self._fs, "retries"):  # attempts are counted here
+        if hasattr(self._fs, "retries"):  # retries are done here
             self._fs.retries = 1
 
     @property
@@ -198,7 +198,7 @@ class RemoteFiles:
 
     @property
     def is_http(self) -> bool:
-        """Whether it is a web server, which may list nothing."""
+        """Whether it is a web server, which may not list files."""
         protocol = self.fs.protocol
         return not _HTTP.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
 
@@ -207,15 +207,15 @@ class RemoteFiles:
         return str(getattr(self.fs, "sync_fs", self.fs).unstrip_protocol(path))
 
     async def ask(self, path: str, question: Callable[[AsyncFileSystem], Awaitable[_T]]) -> _T:
-        """Return the answer to a question about a file.
+        """Return the answer to a request about a file.
 
         Args:
             path: The file.
-            question: Asks the file system; may be called several times.
+            question: Performs the request on the file system; may be called several times.
 
         Raises:
             FileNotFoundError: There is no such file.
-            UnreachableDataError: The service refuses, or did not answer at any attempt.
+            UnreachableDataError: The service refuses the request, or did not answer at any attempt.
         """
         started, delays_s = time.monotonic(), self.reading.delays_s()
         fs = self.fs
@@ -238,11 +238,11 @@ class RemoteFiles:
 
         Args:
             path: The file.
-            start: First byte; negative counts from the end, without ``stop``; None for the whole file.
+            start: First byte; a negative value counts from the end, without ``stop``; None for the whole file.
             stop: End byte.
 
         Raises:
-            UnreachableDataError: As :meth:`ask`.
+            UnreachableDataError: See :meth:`ask`.
         """
 
         async def question(fs: AsyncFileSystem) -> bytes:
@@ -259,9 +259,9 @@ class RemoteFiles:
             return None
 
     async def read_if_allowed(self, path: str, start: int | None = None, stop: int | None = None) -> bytes | None:
-        """Return the bytes [start, stop) of a file; None if there is none, or if it may not be read.
+        """Return the bytes [start, stop) of a file; None if it does not exist or must not be read.
 
-        A service that lists nothing for strangers refuses what is missing.
+        A service without permission to list refuses missing files.
         """
         try:
             return await self.read(path, start, stop)
@@ -271,15 +271,15 @@ class RemoteFiles:
             raise
 
     async def exists(self, path: str) -> bool:
-        """Return whether there is a file, by its first byte: a question after it would hide that nobody answers."""
+        """Return whether a file exists, by reading its first byte: the check of fsspec hides connection failures."""
         return await self.read(path, 0, 1) is not None
 
     async def can_be_read(self, path: str) -> bool:
-        """Return whether there is a file that may be read; a service that lists nothing refuses what is missing."""
+        """Return whether a file exists and may be read; a service without permission to list refuses missing files."""
         return await self.read_if_allowed(path, 0, 1) is not None
 
     async def _ask_anew(self, path: str, question: Callable[[AsyncFileSystem], Awaitable[_T]]) -> _T | None:
-        """Return the answer to a question about a file past the caches of fsspec; None if there is no such file."""
+        """Return the answer to a request about a file, bypassing the caches of fsspec; None if it does not exist."""
 
         def anew(fs: AsyncFileSystem) -> Awaitable[_T]:
             getattr(fs, "sync_fs", fs).invalidate_cache()
@@ -291,20 +291,20 @@ class RemoteFiles:
             return None
 
     async def info(self, path: str) -> FileInfo | None:
-        """Return what the service tells of a file, past the caches of fsspec; None if there is none."""
+        """Return what the service reports about a file, bypassing the caches of fsspec; None if there is none."""
         info = await self._ask_anew(path, lambda fs: fs._info(path))
-        if info is None:  # of a web server, fsspec takes every failure for a file that is missing
+        if info is None:  # for web servers, fsspec takes every failure for a missing file
             return {} if await self.exists(path) else None
         return dict(info)
 
     async def find(self, path: str) -> dict[str, FileInfo]:
-        """Return what the service tells of all files below a path, past the caches of fsspec."""
+        """Return what the service reports about all files below a path, bypassing the caches of fsspec."""
         return dict(await self._ask_anew(path, lambda fs: fs._find(path, detail=True, withdirs=False)) or {})
 
     async def names(self, path: str) -> dict[str, bool]:
-        """Return what is in a folder, past the caches of fsspec: names, sorted, and whether each is that of a folder.
+        """Return the entries of a folder, bypassing the caches of fsspec: sorted names, and whether each is a folder.
 
-        There are none if it cannot be listed.
+        The result is empty if the folder cannot be listed.
         """
         listed = await self._ask_anew(path, lambda fs: fs._ls(path, detail=True)) or []
         below = path.rstrip("/") + "/"
@@ -319,10 +319,10 @@ class RemoteFiles:
 
 
 def version_of(info: Mapping[str, object]) -> tuple[str, ...]:
-    """Return what a service tells of the version of a file (size and time, ETag or checksum); empty if nothing.
+    """Return the reported version of a file (size with time, ETag or checksum); empty if there is none.
 
     Args:
-        info: What the service tells of the file.
+        info: What the service reports about the file.
     """
     fields = [str(info[field]) for field in _VERSION_FIELDS if info.get(field)]
     return (str(info.get("size")), *fields) if fields else ()

@@ -1,7 +1,4 @@
-"""Remote services: with what patience they are asked, and file systems of fsspec with lists that leave out no file.
-
-The patience says how often a file is asked for, how long is waited, how much at the same time.
-"""
+"""Access to remote services: timeouts and retries, and file systems of fsspec with complete listings."""
 
 import math
 import os
@@ -15,26 +12,26 @@ from l5kit.errors import InvalidArgumentError, MissingDependencyError, install_c
 _ENV_PREFIX = "L5KIT_REMOTE_"
 
 FileSystem: TypeAlias = Any
-"""A file system of fsspec, which has no types."""
+"""A file system of fsspec, which is untyped."""
 
 FileInfo: TypeAlias = dict[str, Any]
-"""What such a file system tells of a file: ``name``, ``size``, ``type``, and what is its own."""
+"""Facts about a file from such a file system: ``name``, ``size``, ``type``, and others specific to it."""
 
-_OF_FSSPEC = frozenset({"fsspec.asyn", "fsspec.spec"})
+_FSSPEC_MODULES = frozenset({"fsspec.asyn", "fsspec.spec"})
 
 
 @dataclass(frozen=True)
 class RemoteReading:
-    """How files are read from a remote service.
+    """Timeouts, retries and concurrency for reading files from a remote service.
 
-    The longest that a file can take is ``attempts`` times ``timeout_s``, and the delays between them.
+    Reading a file takes at most ``attempts`` times ``timeout_s``, plus the delays between attempts.
 
     Attributes:
-        attempts: How often a file is requested if the service does not answer, breaks off or is busy.
+        attempts: Number of requests for a file if the service does not answer, disconnects or is busy.
         timeout_s: Longest time for one attempt, seconds.
-        first_delay_s: Time before the second attempt, seconds; it doubles from one attempt to the next.
+        first_delay_s: Time before the second attempt, seconds; it doubles after each attempt.
         max_delay_s: Longest time between two attempts, seconds.
-        concurrency: Most files that a process requests at the same time, of one dataset.
+        concurrency: Largest number of files of a dataset that a process requests at the same time.
 
     Raises:
         InvalidArgumentError: A number is out of range.
@@ -60,10 +57,10 @@ class RemoteReading:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Return the defaults, with what the environment says: ``L5KIT_REMOTE_TIMEOUT_S=5`` and so on.
+        """Return the defaults, overridden by environment variables such as ``L5KIT_REMOTE_TIMEOUT_S=5``.
 
         Raises:
-            InvalidArgumentError: A variable holds no number, or one that is out of range.
+            InvalidArgumentError: The value of a variable is not a number, or out of range.
         """
         given: dict[str, Any] = {}
         for field in fields(cls):
@@ -79,19 +76,19 @@ class RemoteReading:
         return replace(cls(), **given)
 
     def delays_s(self) -> Iterator[float]:
-        """Yield the times between attempts, seconds; one less than there are attempts."""
+        """Yield the delays between attempts, seconds; one fewer than attempts."""
         for repetition in range(self.attempts - 1):
             yield min(self.first_delay_s * 2.0**repetition, self.max_delay_s)
 
 
 def open_file_system(url: str, **options: object) -> tuple[FileSystem, str]:
-    """Return the file system that a URL names, and the path that the URL has there.
+    """Return the file system of a URL, and the path of the URL on it.
 
     Raises:
         InvalidArgumentError: fsspec does not know the kind of URL, or an option.
         MissingDependencyError: fsspec needs a library for it.
     """
-    import fsspec  # here, so that opening a dataset does not load it
+    import fsspec  # imported on use, so that opening a dataset does not load it
 
     try:
         file_system, root = fsspec.core.url_to_fs(url, **options)
@@ -106,50 +103,50 @@ def open_file_system(url: str, **options: object) -> tuple[FileSystem, str]:
 
 
 def find_files(file_system: FileSystem, root: str) -> dict[str, FileInfo]:
-    """Return what a file system tells of all files below a place, by the names that it has for them.
+    """Return what a file system reports about all files below a location, by their names on it.
 
     Args:
-        file_system: Of fsspec, synchronous.
-        root: The place, as fsspec's ``url_to_fs`` gives it; a file is told of itself.
+        file_system: File system of fsspec, synchronous.
+        root: The location, from fsspec's ``url_to_fs``; for a file, the result has only that file.
 
     Raises:
-        Exception: A folder cannot be listed, whatever the file system raises for that.
+        Exception: A folder cannot be listed; the type depends on the file system.
     """
     find = getattr(type(file_system), "_find", None) or type(file_system).find
-    if find.__module__ not in _OF_FSSPEC:  # buckets list all their files with one question
+    if find.__module__ not in _FSSPEC_MODULES:  # buckets list all their files in one request
         return dict(file_system.find(root, detail=True))
     try:
         listed = file_system.ls(root, detail=True)
     except FileNotFoundError:
         listed = []
-    infos = {info["name"]: info for info in _below(file_system, root, listed)}
+    infos = {info["name"]: info for info in _walk(file_system, root, listed)}
     return infos or ({root: file_system.info(root)} if file_system.isfile(root) else {})
 
 
 def is_web(file_system: FileSystem) -> bool:
-    """Return whether a file system is that of web servers, whose lists are pages with links."""
+    """Return whether a file system accesses web servers, whose listings are pages with links."""
     protocol = file_system.protocol
     return not {"http", "https"}.isdisjoint((protocol,) if isinstance(protocol, str) else protocol)
 
 
 def path_in_list(file_system: FileSystem, name: str) -> str:
-    """Return a relative path as it reads; web servers link to it with letters quoted."""
+    """Return a relative path in readable form; links of web servers are percent-encoded."""
     return unquote(name) if is_web(file_system) else name
 
 
 def path_on_server(file_system: FileSystem, path: str) -> str:
-    """Return how a file system is asked for a relative path; the other way round than :func:`path_in_list`."""
+    """Return the form in which a file system is asked for a relative path; the inverse of :func:`path_in_list`."""
     return quote(path) if is_web(file_system) else path
 
 
-def _below(file_system: FileSystem, folder: str, listed: list[FileInfo]) -> Iterator[FileInfo]:
-    """Yield the files of a folder and of those in it; fsspec's own walk leaves out what it fails to list."""
+def _walk(file_system: FileSystem, folder: str, listed: list[FileInfo]) -> Iterator[FileInfo]:
+    """Yield the files of a folder and its subfolders; fsspec's own walk skips folders that it fails to list."""
     for info in listed:
         name = str(info["name"])
-        if is_web(file_system) and ("?" in name or "#" in name):  # links that sort the page
+        if is_web(file_system) and ("?" in name or "#" in name):  # links for sorting the page
             continue
         if info["type"] != "directory":
             yield info
         elif name.rstrip("/") != folder.rstrip("/"):
             inner = name.rstrip("/")
-            yield from _below(file_system, inner, file_system.ls(inner, detail=True))
+            yield from _walk(file_system, inner, file_system.ls(inner, detail=True))

@@ -1,4 +1,4 @@
-"""The zarr store on a folder of a remote service."""
+"""zarr store on a folder of a remote service."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -14,14 +14,14 @@ _OPTIONAL_NAMES = (".zmetadata", ".zattrs")
 
 
 class RemoteStore(FsspecStore):
-    """A folder that fsspec reaches, of which files are read as :class:`RemoteFiles` reads them.
+    """A folder accessed by fsspec whose files are read through :class:`RemoteFiles`.
 
-    What is written is written once, as zarr's own store does.
+    Writes are not retried, as in zarr's own store.
 
     Args:
-        files: Where the folder lies.
-        path: Its path there.
-        read_only: Refuse to write.
+        files: The service with the folder.
+        path: Path of the folder on the service.
+        read_only: Whether to refuse writes.
     """
 
     def __init__(self, files: RemoteFiles, path: str, *, read_only: bool) -> None:
@@ -37,7 +37,7 @@ class RemoteStore(FsspecStore):
         *,
         read_only: bool,
     ) -> Self:
-        """Return the store on the folder at a URL; see :meth:`RemoteFiles.at` for what it may raise."""
+        """Return the store on the folder at a URL; see :meth:`RemoteFiles.at` for errors."""
         files, path = RemoteFiles.at(url, reading, storage_options)
         return cls(files, path, read_only=read_only)
 
@@ -48,14 +48,14 @@ class RemoteStore(FsspecStore):
 
     @fs.setter
     def fs(self, fs: Any) -> None:
-        """Do nothing: it is that of ``files``, which zarr's store does not know."""
+        """Do nothing: the file system of ``files`` is used, which zarr's store does not know."""
 
     def with_read_only(self, read_only: bool = False) -> Self:
-        """Return a store on the same folder that is for reading only, or not."""
+        """Return a store on the same folder, read-only or not."""
         return type(self)(self.files, self.path, read_only=read_only)
 
     def path_of_key(self, key: str) -> str:
-        """Return the path of one of the files, on the service."""
+        """Return the path of a file on the service."""
         return f"{self.path}/{key}" if key else self.path
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
@@ -79,7 +79,7 @@ class RemoteStore(FsspecStore):
 
 
 def bounds_of(byte_range: ByteRequest | None) -> tuple[int | None, int | None]:
-    """Return first byte and end byte of a part of a file, as slices have them."""
+    """Return the start and stop of a part of a file, as in a slice."""
     if byte_range is None:
         return None, None
     if isinstance(byte_range, RangeByteRequest):

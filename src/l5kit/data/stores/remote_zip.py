@@ -1,8 +1,8 @@
-"""The zarr store on a zip file of a remote service: its directory is read once, each file with one range of bytes.
+"""zarr store on a zip file of a remote service: its directory is read once, each file with one range request.
 
-fsspec's zip file system reads one file after the other, through a file object that seeks. Here the directory is read
-from the end of the file, and many files are requested at the same time, each with one request; its checksum is
-compared, and a zip file that was replaced is noticed.
+fsspec's zip file system reads one file at a time, through a file object that seeks. Here the directory is read from
+the end of the file, and many files are requested at the same time, with one request each; checksums are verified, and
+a replaced zip file is noticed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from l5kit.data.stores.remote_store import bounds_of
 from l5kit.errors import CorruptedDataError, DatasetNotFoundError, InvalidArgumentError, ReadOnlyDatasetError
 
 TAIL_NUM_BYTES = 2**18
-"""What is read first of a zip file; the directory of 4,000 files fits into it."""
+"""Bytes of a zip file that are read first; a directory of 4,000 files fits into them."""
 
 _END_MARK = b"PK\5\6"
 _END_FORMAT = "<4s4H2LH"
@@ -40,7 +40,7 @@ _HEADER_NUM_BYTES = struct.calcsize(_HEADER_FORMAT)
 _MAX_HEADER_NUM_BYTES = _HEADER_NUM_BYTES + 2 * 0xFFFF
 
 StoreState = list[tuple[object, ...]]
-"""What tells one state of a store from another."""
+"""Identifies one state of a store."""
 
 _CHAINED = "zip::"
 
@@ -52,9 +52,9 @@ class ZipMember:
     Attributes:
         name: Its name.
         start: First byte of its header.
-        stop: End of its bytes at the latest: the next member, or the directory, starts there.
+        stop: Upper bound of the end of its bytes: the start of the next member or of the directory.
         num_stored_bytes: Size as stored.
-        is_deflated: Whether it is compressed; else its bytes stand there as they are.
+        is_deflated: Whether it is compressed; otherwise its bytes are stored unchanged.
         crc: Checksum of its content.
         num_bytes: Size of its content.
     """
@@ -70,7 +70,7 @@ class ZipMember:
 
 @dataclass(frozen=True)
 class ZipEnd:
-    """Where the directory of a zip file is.
+    """Position of the directory of a zip file.
 
     Attributes:
         start: Its first byte.
@@ -84,19 +84,19 @@ class ZipEnd:
 
     @classmethod
     def of(cls, tail: bytes, *, url: str) -> "ZipEnd":
-        """Return what the last bytes of a zip file tell.
+        """Return the position of the directory, from the last bytes of a zip file.
 
         Raises:
-            CorruptedDataError: This is not the end of a zip file.
+            CorruptedDataError: These are not the last bytes of a zip file.
         """
-        # the record at the end tells where the directory is; behind it stands nothing but a comment
+        # the end record has the position of the directory; only a comment may follow it
         position = tail.rfind(_END_MARK)
         if position < 0 or len(tail) - position < struct.calcsize(_END_FORMAT):
-            raise _no_zip(url)
+            raise _not_a_zip(url)
         _, _, _, _, _, num_bytes, start, _ = struct.unpack_from(_END_FORMAT, tail, position)
         records = 0
         locator = position - struct.calcsize(_LOCATOR64_FORMAT)
-        # a large zip file has larger numbers in a record before it, to which a locator between both leads
+        # for large zip files a preceding record has 64-bit numbers, and a locator between both points to it
         end64 = locator - struct.calcsize(_END64_FORMAT)
         if end64 >= 0 and tail[locator : locator + 4] == _LOCATOR64_MARK and tail[end64 : end64 + 4] == _END64_MARK:
             *_, num_bytes, start = struct.unpack_from(_END64_FORMAT, tail, end64)
@@ -108,20 +108,20 @@ def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
     """Return the files of a zip file by their names.
 
     Args:
-        end: Where its directory is.
-        tail: The end of the zip file, from the directory on at least.
+        end: Position of its directory.
+        tail: The end of the zip file, at least from the directory on.
         url: The zip file, for messages.
 
     Raises:
-        CorruptedDataError: The directory is damaged, or has files that are encrypted or compressed by other methods
+        CorruptedDataError: The directory is damaged, or contains files that are encrypted or use a compression other
             than deflate.
     """
     try:
         with zipfile.ZipFile(_TailFile(tail, end.size)) as archive:
             infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     except (zipfile.BadZipFile, OSError, ValueError, struct.error, NotImplementedError) as error:
-        raise _no_zip(url) from error
-    # a header may be longer than the directory tells, but a file ends before the next one starts
+        raise _not_a_zip(url) from error
+    # a header may be longer than the directory says, but a file ends before the next one starts
     starts = [info.header_offset for info in infos] + [end.start]
     members = {}
     for info, next_start in zip(infos, starts[1:], strict=True):
@@ -141,7 +141,7 @@ def read_members(end: ZipEnd, tail: bytes, *, url: str) -> dict[str, ZipMember]:
 
 
 class _TailFile(io.RawIOBase):
-    """A file of which only the end is there."""
+    """A file of which only the end is available."""
 
     def __init__(self, tail: bytes, size: int) -> None:
         self._tail, self._start, self._size, self._position = tail, size - len(tail), size, 0
@@ -168,25 +168,25 @@ class _TailFile(io.RawIOBase):
         return content
 
 
-def _no_zip(url: str) -> CorruptedDataError:
+def _not_a_zip(url: str) -> CorruptedDataError:
     return CorruptedDataError(
         f"{url} is not a readable zip file: its end has no directory; check the URL, and that the file is whole"
     )
 
 
 class RemoteZipStore(Store):
-    """A zip file that fsspec reaches, for reading.
+    """A read-only zip file accessed by fsspec.
 
-    Pickled, it holds the place of the file; its directory is read again where it is first needed.
+    A pickled store holds the location of the file; its directory is read again on first use.
 
     Args:
-        files: Where the file lies.
-        path: Its path there.
-        digest: Digest of the directory as it was; another one is an error. None for any.
+        files: The service with the file.
+        path: Path of the file on the service.
+        digest: Expected digest of the directory; another one is an error. None for any.
     """
 
     supports_writes = False
-    supports_partial_writes = False  # which zarr 3.1.0 asks for, and later ones do not
+    supports_partial_writes = False  # required by zarr 3.1.0, not by later versions
     supports_deletes = False
     supports_listing = True
 
@@ -202,14 +202,15 @@ class RemoteZipStore(Store):
 
     @classmethod
     def at(cls, url: str, reading: RemoteReading, storage_options: Mapping[str, object] | None = None) -> Self:
-        """Return the store on the zip file at a URL, which may start with ``zip::``, its directory read.
+        """Return the store on the zip file at a URL, which may start with ``zip::``; its directory is read.
 
         Raises:
-            CorruptedDataError: There is something else.
-            DatasetNotFoundError: There is nothing.
-            InvalidArgumentError: fsspec does not know the kind of URL, or an option; or the service reads no ranges.
+            CorruptedDataError: It is not a zip file.
+            DatasetNotFoundError: There is no such file.
+            InvalidArgumentError: fsspec does not know the kind of URL, or an option; or the service does not support
+                range requests.
             MissingDependencyError: fsspec needs a library for it.
-            UnreachableDataError: The service refuses, or does not answer.
+            UnreachableDataError: The service refuses the request, or does not answer.
         """
         files, path = RemoteFiles.at(url.removeprefix(_CHAINED), reading, storage_options)
         store = cls(files, path)
@@ -222,7 +223,7 @@ class RemoteZipStore(Store):
         return self.files.url_of(self.path)
 
     async def members(self) -> dict[str, ZipMember]:
-        """Return the files by their names; the first call reads the directory."""
+        """Return the files by name; the first call reads the directory."""
         if self._members is None:
             if os.getpid() != self._process:  # forked, perhaps while the lock was held
                 self._reading, self._process = asyncio.Lock(), os.getpid()
@@ -232,20 +233,20 @@ class RemoteZipStore(Store):
         return self._members
 
     async def _read_directory(self) -> dict[str, ZipMember]:
-        # the directory lies at the end of the file, and mostly fits into the bytes that are asked for first
+        # the directory is at the end of the file, and usually fits into the bytes that are read first
         tail = await self.files.read(self.path, -TAIL_NUM_BYTES)
         if tail is None:
-            raise DatasetNotFoundError(f"no dataset at {self.url!r}: there is no such file; check the URL for spelling")
+            raise DatasetNotFoundError(f"no dataset at {self.url!r}: there is no such file; check the URL")
         if len(tail) > TAIL_NUM_BYTES:
-            raise self._without_ranges()
+            raise self._no_range_requests()
         end = ZipEnd.of(tail, url=self.url)
         start = end.size - len(tail)
         if end.start < start:
             missing = await self.files.read(self.path, end.start, start)
             if missing is None or len(missing) != start - end.start:
-                raise self._without_ranges()
+                raise self._no_range_requests()
             tail = missing + tail
-        # of the directory alone, whatever came with it: it has a checksum of each file
+        # digest of the directory only, without other bytes read with it: it contains a checksum of each file
         digest = hashlib.sha256(tail[-(end.size - end.start) :]).hexdigest()
         if self._digest not in (None, digest):
             raise CorruptedDataError(
@@ -254,9 +255,9 @@ class RemoteZipStore(Store):
         self._digest = digest
         return read_members(end, tail, url=self.url)
 
-    def _without_ranges(self) -> InvalidArgumentError:
+    def _no_range_requests(self) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"cannot read {self.url!r} piece by piece: the service answers no requests for ranges of bytes; "
+            f"cannot read {self.url!r} piece by piece: the service does not support range requests; "
             "copy the zip file to this machine, or put the dataset there as a folder"
         )
 
@@ -267,16 +268,16 @@ class RemoteZipStore(Store):
             return None
         stored = await self.files.read(self.path, member.start, member.stop)
         if stored is None:
-            raise CorruptedDataError(f"the zip file {self.url} is no longer there; its file {key!r} was to be read")
+            raise CorruptedDataError(f"the zip file {self.url} no longer exists, and its file {key!r} cannot be read")
 
-        # the content begins behind the header; bytes that are cut short or replaced have another checksum
+        # the content begins after the header; truncated or replaced bytes have another checksum
         content = b""
         if stored[:4] == _HEADER_MARK and len(stored) >= _HEADER_NUM_BYTES:
             *_, name_length, extra_length = struct.unpack_from(_HEADER_FORMAT, stored)
             first = _HEADER_NUM_BYTES + name_length + extra_length
             content = stored[first : first + member.num_stored_bytes]
             try:
-                if member.is_deflated:  # into no more than the directory tells
+                if member.is_deflated:  # no more than the size in the directory
                     content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, member.num_bytes + 1)
             except zlib.error:
                 content = b""
@@ -295,7 +296,7 @@ class RemoteZipStore(Store):
         return list(await asyncio.gather(*(self.get(key, prototype, part) for key, part in key_ranges)))
 
     async def exists(self, key: str) -> bool:
-        """Return whether there is a file."""
+        """Return whether a file exists."""
         return key in await self.members()
 
     async def list(self) -> AsyncIterator[str]:
@@ -304,13 +305,13 @@ class RemoteZipStore(Store):
             yield name
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names of all files that begin with a text."""
+        """Yield the names of all files that begin with a prefix."""
         for name in await self.members():
             if name.startswith(prefix):
                 yield name
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names of what lies in a folder."""
+        """Yield the names of the entries of a folder."""
         below = f"{prefix.rstrip('/')}/" if prefix else ""
         names = (name.removeprefix(below) for name in await self.members() if name.startswith(below))
         for name in dict.fromkeys(name.split("/", 1)[0] for name in names):
@@ -322,22 +323,22 @@ class RemoteZipStore(Store):
         Raises:
             ReadOnlyDatasetError: Always.
         """
-        raise self._is_for_reading(key, value)
+        raise self._read_only_error(key, value)
 
     async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, object]]) -> None:
-        """Refuse to write; see :meth:`set`. Only zarr 3.1.0 has it."""
-        raise self._is_for_reading(next((key for key, *_ in key_start_values), ""))
+        """Refuse to write; see :meth:`set`. Needed only by zarr 3.1.0."""
+        raise self._read_only_error(next((key for key, *_ in key_start_values), ""))
 
     async def delete(self, key: str) -> None:
         """Refuse to remove a file; see :meth:`set`."""
-        raise self._is_for_reading(key)
+        raise self._read_only_error(key)
 
-    def _is_for_reading(self, key: str, value: Buffer | None = None) -> ReadOnlyDatasetError:
+    def _read_only_error(self, key: str, value: Buffer | None = None) -> ReadOnlyDatasetError:
         size = "" if value is None else f" ({len(value)} bytes)"
         return ReadOnlyDatasetError(f"{key!r}{size} cannot be changed in {self.url}: a zip file is written whole")
 
     async def state(self) -> StoreState:
-        """Return what tells one state of the file from another, asked anew: its version, or else its directory."""
+        """Return the current state of the file: its version, or a digest of its directory if there is none."""
         await self.members()
         info = await self.files.info(self.path)
         version = version_of(info or {})

@@ -1,4 +1,4 @@
-"""Store of a dataset: a folder, a zip file, memory, or any place fsspec reaches.
+"""Store of a dataset: a folder, a zip file, memory, or a location accessed by fsspec.
 
 A location is a path, a URL such as ``s3://bucket/train.zarr``, or a zarr store object.
 """
@@ -30,21 +30,21 @@ _T = TypeVar("_T")
 StoreLocation = str | os.PathLike[str] | Store
 
 ZarrArray: TypeAlias = "zarr.Array[Any]"
-"""An array of zarr, whatever the version of its metadata."""
+"""A zarr array of any metadata version."""
 
 _METADATA_FILES = (".zgroup", ".zattrs", ".zarray", "zarr.json")
 _FILE_URL = "file://"
 _URL_AS_PATH = re.compile(r"(?:[a-z]+::)?[A-Za-z][A-Za-z0-9+.-]+:/(?=[^/])")
-"""What a URL begins with that was made a path: pathlib takes one of its slashes away."""
+"""Beginning of a URL that was converted to a path: pathlib removes one of its slashes."""
 
 
 @dataclass(frozen=True)
 class RemoteAccess:
-    """How the service of a URL is reached.
+    """Access to the service of a URL.
 
     Attributes:
         storage_options: Options of the file system of fsspec.
-        reading: Patience with it; None for what the environment says.
+        reading: Timeouts and retries; None for those from the environment.
     """
 
     storage_options: Mapping[str, object] | None = None
@@ -62,19 +62,19 @@ def is_zip(location: object) -> bool:
 
 
 def is_remote_zip(location: object) -> bool:
-    """Return whether a location is the URL of a zip file, by its name or because it starts with ``zip::``."""
+    """Return whether a location is the URL of a zip file, by its name or a leading ``zip::``."""
     return (
         isinstance(location, str) and is_url(location) and (location.endswith(".zip") or location.startswith("zip::"))
     )
 
 
 def path_of(location: StoreLocation) -> str:
-    """Return the path or URL of a location; the empty text for a store without one.
+    """Return the path or URL of a location; the empty string for a store without one.
 
-    A ``file://`` URL gives the path of the file. A path object that was made of a URL gives the URL.
+    A ``file://`` URL gives the path of the file. A path object constructed from a URL gives the URL.
 
     Raises:
-        InvalidArgumentError: The location is none of text, path object and store.
+        InvalidArgumentError: The location is not a string, path object or store.
     """
     if not isinstance(location, Store):
         path = os.fspath(location) if isinstance(location, (str, os.PathLike)) else None
@@ -94,58 +94,58 @@ def path_of(location: StoreLocation) -> str:
 
 
 def whole_path_of(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a path, or the URL that it was made of."""
+    """Return a path made absolute, or the URL that it was constructed from."""
     text = path_of(path)
     return text if is_url(text) else os.path.abspath(text)
 
 
 def file_name_of(path: str | os.PathLike[str]) -> str:
-    """Return the last part of a path, or of the URL that it was made of: without queries, which hold signatures."""
+    """Return the last part of a path, or of the URL that it was constructed from, without its query (signatures)."""
     return Path(without_secrets(path_of(path))).name
 
 
 def open_store(location: StoreLocation, *, writable: bool, remote: RemoteAccess | None = None) -> Store:
-    """Return a zarr store on something that exists.
+    """Return a zarr store on an existing location.
 
     Args:
         location: Path, URL or store.
-        writable: Whether it is to be changed.
-        remote: How the service of a URL is reached.
+        writable: Whether it will be written to.
+        remote: Access to the service of a URL.
 
     Raises:
         DatasetNotFoundError: There is no such path.
-        InvalidArgumentError: A zip file is to be written to, metadata are a pipe or device, or fsspec does not know the
+        InvalidArgumentError: A zip file cannot be written to, metadata is a pipe or device, or fsspec does not know the
             kind of URL.
         MissingDependencyError: fsspec needs a library for this kind of URL.
-        UnreachableDataError: The service of a zip file refuses, or does not answer.
+        UnreachableDataError: The service of a zip file refuses the request, or does not answer.
     """
     remote = remote or RemoteAccess()
     if isinstance(location, Store):
         if type(location) is not FsspecStore:
             return location
-        # a store of zarr on a service as one of ours, which repeats what failed in passing
+        # wrap a zarr store on a service in our own, which retries transient failures
         files = RemoteFiles(location.fs, remote.reading or RemoteReading.from_environment())
         return RemoteStore(files, location.path, read_only=location.read_only)
     path = os.fspath(location)
     if is_url(path):
         return _open_url(path, remote, writable=writable)
     if not os.path.exists(path):
-        raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check it for spelling")
-    whole = os.path.abspath(path)  # so that a process with another working directory finds it
+        raise DatasetNotFoundError(f"no dataset at {path!r}: this path does not exist; check the spelling")
+    whole = os.path.abspath(path)  # valid in processes with another working directory
     if os.path.isfile(path):
         if writable:
-            raise _for_reading(whole)
+            raise _read_only_error(whole)
         try:
             store = ZipStore(whole, mode="r")
             store._sync_open()
             USUAL_LIMITS.require_readable(store._zf)
-        except Exception as error:  # whatever a damaged file makes zipfile raise
+        except Exception as error:  # any error of zipfile for a damaged file
             raise DatasetNotFoundError(
                 f"no dataset at {whole!r}: this file is not a readable zip file ({error})"
             ) from error
         return store
 
-    # zarr would wait for metadata that are pipes; chunks are looked at when they are read
+    # zarr would block on metadata that is a pipe; chunk files are checked when they are read
     with os.scandir(whole) as entries:
         folders = [whole, *(entry.path for entry in entries if entry.is_dir())]
     for folder in folders:
@@ -159,11 +159,11 @@ def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None)
 
     Args:
         location: Path, URL or store.
-        remote: How the service of a URL is reached.
+        remote: Access to the service of a URL.
 
     Raises:
-        InvalidArgumentError: The location is a zip file, or a folder that holds something else than a zarr group,
-            which would be lost.
+        InvalidArgumentError: The location is a zip file, or a folder with anything other than a zarr group, which would
+            be lost.
     """
     if isinstance(location, Store):
         return location
@@ -178,7 +178,7 @@ def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None)
     if path == "":
         raise InvalidArgumentError("cannot initialize a dataset without a path; pass the path of a folder")
 
-    # zarr would wipe the folder: only a group, or nothing, may go
+    # zarr would wipe the folder, so it must be empty or a zarr group
     folder = Path(path)
     if folder.is_file():
         raise InvalidArgumentError(f"cannot initialize {folder}: this is a file; choose the path of a new folder")
@@ -191,9 +191,9 @@ def create_store(location: StoreLocation, *, remote: RemoteAccess | None = None)
 
 
 def is_process_memory(store: Store) -> bool:
-    """Return whether a store lives in the memory of this process, out of reach of others."""
+    """Return whether a store is in the memory of this process, inaccessible to others."""
     if isinstance(store, (FsspecStore, RemoteZipStore)):
-        # the file system behind the asynchronous face of zarr tells its protocol
+        # the file system inside zarr's asynchronous wrapper knows its protocol
         fs = store.fs if isinstance(store, FsspecStore) else store.files.fs
         protocol = getattr(fs, "sync_fs", fs).protocol
         return "memory" in ((protocol,) if isinstance(protocol, str) else protocol)
@@ -201,9 +201,9 @@ def is_process_memory(store: Store) -> bool:
 
 
 def location_of(store: Store) -> str | None:
-    """Return where a store lies, the same text however it was named; None for process memory and unknown stores.
+    """Return a canonical location of a store; None for process memory and unknown stores.
 
-    Paths are absolute and free of links.
+    Paths are absolute and without links.
     """
     if isinstance(store, LocalStore):
         return os.path.realpath(store.root)
@@ -235,11 +235,11 @@ def _open_url(url: str, remote: RemoteAccess, *, writable: bool) -> Store:
     if not is_remote_zip(url):
         return RemoteStore.at(url, reading, remote.storage_options, read_only=not writable)
     if writable:
-        raise _for_reading(url)
+        raise _read_only_error(url)
     return RemoteZipStore.at(url, reading, remote.storage_options)
 
 
-def _for_reading(path: str) -> InvalidArgumentError:
+def _read_only_error(path: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"cannot open {path!r} for writing: a zip file is read and written whole. "
         "Copy it with save() to a folder, or open it with mode='r'."
@@ -247,24 +247,24 @@ def _for_reading(path: str) -> InvalidArgumentError:
 
 
 def chunk_indices(store: Store, key: str, candidates: Sequence[int]) -> list[int]:
-    """Return the numbers of the chunks of an array of one axis of which there are files, ascending.
+    """Return the indices of the chunks of a one-dimensional array whose files exist, ascending.
 
     Args:
         store: The store.
         key: Name of the array.
-        candidates: Chunks that are asked for one by one on a web server, which may list nothing.
+        candidates: Chunks to request one by one on a web server, which may not list files.
     """
     if isinstance(store, RemoteStore) and store.files.is_http:
         are_there = which_exist(store, [f"{key}/{index}" for index in candidates])
         return [index for index, is_there in zip(candidates, are_there, strict=True) if is_there]
 
-    # other files may lie beside the chunks, and numbers such as 007 are none of a chunk
+    # ignore other files next to the chunks; names such as 007 are not chunks
     names = collected(store.list_dir(key))
     return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
 
 
 def group_inside_zip(store: Store) -> str | None:
-    """Return the folder in a zip file that has a zarr group, or None where there is none."""
+    """Return the folder of a zarr group inside a zip file, or None if there is none."""
     if not isinstance(store, (ZipStore, RemoteZipStore)):
         return None
 
@@ -273,7 +273,7 @@ def group_inside_zip(store: Store) -> str | None:
 
 
 def is_folder(store: Store, key: str) -> bool:
-    """Return whether there is a folder where a file of a store should be, which zarr takes for a file that is missing.
+    """Return whether there is a folder in place of a file of a store, which zarr treats as a missing file.
 
     Args:
         store: The store.
@@ -300,10 +300,10 @@ def collected(names: AsyncIterator[str]) -> list[str]:
 
 
 def which_exist(store: Store, keys: Sequence[str]) -> list[bool]:
-    """Return which files there are, without a list, which web servers do not give; all are asked for at once."""
+    """Return whether each file exists, by concurrent requests: web servers may not list files."""
     return sync(answers_of(store.exists(key) for key in keys))
 
 
 async def answers_of(questions: Iterable[Awaitable[_T]]) -> list[_T]:
-    """Return the answers of a service to questions that are asked at the same time, in their order."""
+    """Return the results of concurrent requests to a service, in order."""
     return await asyncio.gather(*questions)

@@ -1,4 +1,4 @@
-"""Signatures of stores: what tells one state of the files of a dataset from another."""
+"""Signatures of stores, which identify a state of the files of a dataset."""
 
 import asyncio
 import json
@@ -17,9 +17,9 @@ from l5kit.data.stores.store import is_process_memory
 
 
 def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, ...]] | None:
-    """Return name, size and modification time of every file of some arrays, sorted; None where nothing tells.
+    """Return name, size and modification time of every file of some arrays, sorted; None if they are unknown.
 
-    Nothing tells of process memory, and of services that give neither times nor checksums.
+    They are unknown for process memory, and for services that report neither times nor checksums.
 
     Args:
         store: The store.
@@ -45,8 +45,8 @@ def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, .
     if not isinstance(store, RemoteStore):
         return None
 
-    # whatever the service tells about the version of each file: time, ETag or checksum; of files that nobody can name,
-    # as those of an export in columns on a web server, nothing does
+    # Reported version of each file: time, ETag or checksum. Files that cannot be enumerated, such as those of a columns
+    # export on a web server, have none.
     versions = [(name, version_of(info)) for name, info in sync(_remote_files(store, keys)).items()]
     if not versions or not all(version for _, version in versions):
         return None
@@ -54,15 +54,15 @@ def store_signature(store: Store, keys: tuple[str, ...]) -> list[tuple[object, .
 
 
 async def _remote_files(store: RemoteStore, keys: tuple[str, ...]) -> dict[str, FileInfo]:
-    """Return what a service tells of the files of some arrays, by name."""
+    """Return what a service reports about the files of some arrays, by name."""
     listed: dict[str, FileInfo] = {}
     if not store.files.is_http:
         for key in keys:
             listed |= await store.files.find(store.path_of_key(key))
         return listed
 
-    # web servers tell no versions in what they list, if they list at all: each file that the metadata of an array
-    # says there should be is asked for, all at once
+    # Listings of web servers, if any, contain no versions: request all files that should exist according to the
+    # metadata of the arrays, at the same time.
     names: list[str] = []
     for key in keys:
         content = await store.files.read_if_allowed(store.path_of_key(f"{key}/.zarray"))
