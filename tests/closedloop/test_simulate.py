@@ -300,7 +300,7 @@ def test_a_network_drives_as_its_checkpoint_does(city, tmp_path):
     )
     named = {"planner": f"{tmp_path}/mine.py:make", "planner_cfg": model.config.mapping, "options": few}
     assert simulate(city, tmp_path / "named", **named).frames_table.read_bytes() == from_file.frames_table.read_bytes()
-    with pytest.raises(InvalidArgumentError, match=r"planner_cfg is None, but .* is a network"):
+    with pytest.raises(InvalidArgumentError, match=r"planner_cfg is None, but the network"):
         simulate(city, tmp_path / "none", planner=named["planner"], options=few)
 
     # the same weights are the same planner, others are another one
@@ -403,7 +403,7 @@ def test_two_processes_do_not_write_into_one_folder(mixed_city, tmp_path):
     (tmp_path / "parts").mkdir()
     with (
         FileLock(tmp_path / "parts" / "owner.lock"),
-        pytest.raises(InvalidArgumentError, match="another process is simulating"),
+        pytest.raises(InvalidArgumentError, match="another process is writing"),
     ):
         simulate(mixed_city, tmp_path, planner="standing", options=options())
     assert os.listdir(tmp_path) == ["parts"]

@@ -93,9 +93,9 @@ def test_a_drive_that_ended_early_is_refused(city, saved, file_of, tmp_path):
 @pytest.mark.parametrize(
     ("content", "error", "text"),
     [
-        ("{", CorruptedDataError, "is no JSON"),
-        ("[]", CorruptedDataError, "is no drive"),
-        ({"format": "else"}, CorruptedDataError, "is no drive"),
+        ("{", CorruptedDataError, "is not JSON"),
+        ("[]", CorruptedDataError, "is not a drive"),
+        ({"format": "else"}, CorruptedDataError, "is not a drive"),
         ({"version": 9}, InvalidArgumentError, "a file of version 9; this l5kit reads version 1"),
         ({"keys": ["up"]}, CorruptedDataError, "damaged drive"),
         ({"keys": [77]}, CorruptedDataError, "keys of step 0 are 77"),

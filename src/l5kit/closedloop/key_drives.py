@@ -91,7 +91,7 @@ def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
     """
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"drive (--score) is {str(file)!r}, which does not exist; check the spelling")
+        raise FileNotFoundError(f"drive (--score) is {str(file)!r}, but there is no such file; check the spelling")
     try:
         content = json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
