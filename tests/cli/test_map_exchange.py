@@ -62,7 +62,7 @@ def test_options_of_scenes_are_refused_for_maps(l5kit, tmp_path, layout, options
     (tmp_path / "map").write_text("<osm/>")
     refused = l5kit("import", layout, tmp_path / "map", tmp_path / "out", *options)
     assert refused.exit_code == 1
-    assert refused.stderr.startswith(f"error: {options[0]} is for datasets with scenes, and {layout} is one map")
+    assert refused.stderr.startswith(f"error: {options[0]} is for datasets with scenes, but {layout} is a single map")
 
 
 @pytest.mark.parametrize("command", ["info", "validate"])

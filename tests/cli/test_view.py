@@ -127,7 +127,7 @@ def test_a_taken_port_that_was_named_is_an_error_in_one_line(l5kit, city, opened
     done = l5kit("view", city, "--port", taken_port)
     assert (done.exit_code, done.stdout, opened) == (1, "", [])
     assert f"cannot listen on --address 127.0.0.1 --port {taken_port}: " in done.stderr
-    assert "name another port" in done.stderr
+    assert "choose another port" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
