@@ -30,7 +30,7 @@ def network(city, tmp_path_factory):
 def test_a_network_of_another_workflow_is_said(l5kit, network, city, tmp_path):
     done = l5kit("evaluate", network, "--data", city, "--workflow", "vector_planner", "--out", tmp_path / "out")
     assert done.exit_code == 1
-    assert "is a network of 'agent_motion_multimodal'; leave --workflow out" in done.stderr
+    assert "is a network of 'agent_motion_multimodal'; drop --workflow" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

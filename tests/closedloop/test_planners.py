@@ -74,18 +74,18 @@ def test_whole_paths_of_mixes(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("requested", "message"),
     [
-        ("idm=0.5,yielding", "'yielding' has no weight or comes twice"),
-        ("idm=0.5,idm=0.5", "'idm' has no weight or comes twice"),
+        ("idm=0.5,yielding", "'yielding' has no weight or is repeated"),
+        ("idm=0.5,idm=0.5", "'idm' has no weight or is repeated"),
         ("idm=0.5,seed=1.5", "seed must be a whole number"),
         ("idm=0.5,seed=-1", "seed must be a whole number"),
         ("idm=0.5,seed=x", "seed must be a whole number"),
-        ("idm=0.5,seed=1,seed=2", "'seed' has no weight or comes twice"),
+        ("idm=0.5,seed=1,seed=2", "'seed' has no weight or is repeated"),
         ("seed=2", "'seed=2', a seed without drivers"),
         ("idm=inf", "is inf; it must be above 0 and finite"),
         ("idm=0", "the weight of 'idm' is 0.0"),
         ("yelding=0.5,idm=0.5", "did you mean 'yielding'"),
-        ("simnet", "'simnet', a network that drives agents, of which none ships"),
-        ("simnet=0.5,idm=0.5", "'simnet', a network that drives agents, of which none ships"),
+        ("simnet", "'simnet', a workflow for networks that drive agents, but none ships"),
+        ("simnet=0.5,idm=0.5", "'simnet', a workflow for networks that drive agents, but none ships"),
     ],
 )
 def test_wrong_mixes(requested, message):

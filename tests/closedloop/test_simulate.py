@@ -316,7 +316,7 @@ def test_a_network_needs_the_configuration_of_its_samples(city, tmp_path):
     torch = pytest.importorskip("torch")
     with pytest.raises(InvalidArgumentError, match="planner_cfg is None, but Linear is a network"):
         simulate(city, tmp_path / "out", planner=torch.nn.Linear(2, 2), options=options())
-    with pytest.raises(InvalidArgumentError, match="planner must be a network of torch or an object with a method"):
+    with pytest.raises(InvalidArgumentError, match="planner must be a torch network or an object with a method"):
         simulate(city, tmp_path / "out", planner=3, options=options())
 
 
@@ -412,9 +412,9 @@ def test_two_processes_do_not_write_into_one_folder(mixed_city, tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        pytest.param({"scenes": slice(5, 9)}, "some of the 5 scenes", id="none"),
+        pytest.param({"scenes": slice(5, 9)}, "one of the 5 scenes", id="none"),
         pytest.param({"scenes": [1, 1]}, "none twice", id="twice"),
-        pytest.param({"scenes": [5]}, "some of the 5 scenes", id="too high"),
+        pytest.param({"scenes": [5]}, "one of the 5 scenes", id="too high"),
         pytest.param({"scenes": [0.5]}, r"scenes .* is \[0.5\]; it must be a slice or a list", id="part"),
         pytest.param({"scenes": 3}, "scenes .* is 3; it must be a slice or a list", id="number"),
         pytest.param({"scenes": "0:2"}, "scenes .* is '0:2'; it must be a slice or a list", id="text"),

@@ -86,7 +86,7 @@ def test_a_drive_in_another_log_is_refused(city, saved, file_of, tmp_path):
 
 def test_a_drive_that_ended_early_is_refused(city, saved, file_of, tmp_path):
     early = saved | {"keys": saved["keys"][:-5], "states": saved["states"][:-5]}
-    with pytest.raises(InvalidArgumentError, match=r"has 95 frames, but scene 1 has 100; save a drive when its scene"):
+    with pytest.raises(InvalidArgumentError, match=r"has 95 frames, but scene 1 has 100; drive to the end"):
         score_key_drive(read_key_drive(file_of(early)), city, tmp_path / "mine", options=QUIET)
 
 
