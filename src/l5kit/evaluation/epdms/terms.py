@@ -159,7 +159,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_no_at_fault_collisions",
         label="Plan: no collision at fault",
-        sentence="NC: 1 without a collision at fault of the plan; 0.5 with one with an object that is no road user",
+        sentence="NC: 1 without a collision at fault; 0.5 with a single one, with an object that is no road user",
         role=MULTIPLIER,
         of_score=EPDMS,
         of_windows=no_collision,
@@ -218,7 +218,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_lane_keeping",
         label="Plan: keeps its lane",
-        sentence="LK: 0 if the AV is more than 0.5 m off the centre line of the route for 2 s outside junctions, else 1",
+        sentence="LK: 0 if the AV is more than 0.5 m off the centre line for 2 s outside junctions, else 1",
         role=2.0,
         of_score=EPDMS,
         needs_map=True,
