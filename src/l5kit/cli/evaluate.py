@@ -201,13 +201,14 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         for row in sorted(scores["scores"], key=lambda row: row["horizon_s"])
     ]
     columns = ("ahead", "who", "ADE", "FDE", "misses")
-    print_table("Errors in metres, and how many end more than 2 m off", columns, errors)
+    print_table("Errors in metres; misses end more than 2 m off", columns, errors)
     modes = [row for row in scores["scores"] if "nll" in row]
     if modes:
         rows = [[_ahead(row), *(short_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
-        print_table("All trajectories, in metres where they are distances", ("ahead", *_MODE_COLUMNS.values()), rows)
+        print_table("All trajectories, distances in metres", ("ahead", *_MODE_COLUMNS.values()), rows)
         print_facts(
-            "Probability of each given the truth", {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes}
+            "Probability of each trajectory given the truth",
+            {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes},
         )
     if scores["competition"]:
         metrics = {name: _as_text(value) for name, value in scores["competition"].items() if name != "time_displace"}

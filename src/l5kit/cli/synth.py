@@ -51,7 +51,7 @@ def synth(
             min=1,
             max=MAX_NUM_TOWNS,
             metavar="N",
-            help="Generate N cities, OUT/town_00 and so on, each with all scenes; existing ones are kept.",
+            help="Generate N cities, OUT/town_00 and so on, each with these numbers of scenes; existing ones are kept.",
         ),
     ] = None,
     overwrite: Annotated[

@@ -88,8 +88,8 @@ def check_log_on_map(
         is_off = find_lanes_of_track(driving_map, positions_m, yaws_rad) < 0
         if (off_s := np.count_nonzero(is_off) * facts.step_time_s) > LONGEST_OFF_LANES_S:
             message = (
-                f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, from "
-                f"frame {int(np.argmax(is_off))} of the scene on: its route has no lanes there"
+                f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, "
+                f"starting at frame {int(np.argmax(is_off))} of the scene: its route has no lanes there"
             )
             yield Finding(severity="warning", check="map: route off lanes", message=message, scene=scene)
 
@@ -100,8 +100,8 @@ def check_log_on_map(
         if is_off_road.any():
             message = (
                 f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "
-                f"{np.count_nonzero(is_off_road)} of {num_frames} frames, from frame {int(np.argmax(is_off_road))} of "
-                "the scene on: its replay scores 0 there"
+                f"{np.count_nonzero(is_off_road)} of {num_frames} frames, starting at frame "
+                f"{int(np.argmax(is_off_road))} of the scene: its replay scores 0 there"
             )
             yield Finding(severity="warning", check="map: drivable area", message=message, scene=scene)
 
@@ -147,15 +147,15 @@ def _check_lights(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[
         yield (
             "stop lines",
             f"{np.count_nonzero(without)} of {np.count_nonzero(has_light)} lanes with a traffic light have no stop "
-            f"line, {_first(arrays, without)} for one: no lane comes before the one whose light stands at its start, "
-            "or after the one whose light stands at its end, so that nobody stops at red there",
+            f"line, such as {_first(arrays, without)}: no lane precedes a lane with the light at its start, or "
+            "follows one with the light at its end, so vehicles do not stop at red there",
         )
     # lanes list faces separately from their light, and only faces have a state in a log
     if (without := has_light & ~has_face).any():
         yield (
             "light faces",
             f"{np.count_nonzero(without)} of {np.count_nonzero(has_light)} lanes with a traffic light list no face "
-            f"with a colour, {_first(arrays, without)} for one: their light is never red",
+            f"with a colour, such as {_first(arrays, without)}: their light is never red",
         )
 
 
@@ -166,8 +166,8 @@ def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tu
     if num_forks and not driving_map.is_in_junction.any():
         yield (
             "junctions",
-            f"no lane is part of a junction, though lanes part or merge at {num_forks} places: tags, times to "
-            "collision and rewards take all lanes for open road; import the dataset again, or name junctions",
+            f"no lane is part of a junction, although lanes fork or merge {num_forks} times: tags, times to collision "
+            "and rewards treat all lanes as open road; import the dataset again, or mark junctions",
         )
 
     # A lane without successor leaves the map, unless another begins ahead of its end and continues in its direction.
@@ -185,8 +185,8 @@ def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tu
     if is_dead_end.any():
         yield (
             "dead ends",
-            f"{np.count_nonzero(is_dead_end)} of {len(lines_m)} lanes have no successor though another lane begins "
-            f"within {LOOK_AHEAD_M:g} m ahead of them, {_first(arrays, is_dead_end)} for one: routes end there",
+            f"{np.count_nonzero(is_dead_end)} of {len(lines_m)} lanes have no successor although another lane "
+            f"begins within {LOOK_AHEAD_M:g} m ahead of them, such as {_first(arrays, is_dead_end)}: routes end there",
         )
 
     before = np.repeat(np.arange(len(lines_m)), num_after)
@@ -197,7 +197,7 @@ def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tu
         yield (
             "gaps",
             f"{np.count_nonzero(is_far)} of {len(steps_m)} successors of lanes begin more than {LARGEST_STEP_M:g} m "
-            f"from the end of the lane, {names[1]!r} after {names[0]!r} {steps_m[widest]:.1f} m from it: paths jump",
+            f"off the end of the lane, such as {names[1]!r} after {names[0]!r}, by {steps_m[widest]:.1f} m: paths jump",
         )
 
 
@@ -226,7 +226,7 @@ def _check_widths_and_limits(arrays: MapArrays, network: LaneNetwork) -> Iterato
             worst = int(np.flatnonzero(is_odd)[np.argmax(np.abs(widths_m[is_odd] - _USUAL_WIDTH_M))])
             yield (
                 name,
-                f"{np.count_nonzero(is_odd)} of {len(widths_m)} lanes {what}, {arrays.lane_ids[worst]!r} for one, with "
+                f"{np.count_nonzero(is_odd)} of {len(widths_m)} lanes {what}, such as {arrays.lane_ids[worst]!r} with "
                 f"{abs(widths_m[worst]):.2f} m",
             )
 
@@ -239,14 +239,14 @@ def _check_widths_and_limits(arrays: MapArrays, network: LaneNetwork) -> Iterato
         yield (
             "speed limits",
             f"{np.count_nonzero(without)} of {np.count_nonzero(is_road)} lanes outside of junctions have the limit 0, "
-            f"which means unknown, {_first(arrays, without)} for one: drivers take one of their own there",
+            f"which means unknown, such as {_first(arrays, without)}: drivers use their own limit there",
         )
     if (is_odd := is_known & ~((limits_mps >= SMALLEST_LIMIT_MPS) & (limits_mps <= LARGEST_LIMIT_MPS))).any():
         limit_mps = float(limits_mps[np.flatnonzero(is_odd)[0]])
         yield (
             "speed limits",
             f"{np.count_nonzero(is_odd)} lanes have a limit below {SMALLEST_LIMIT_MPS:g} or above "
-            f"{LARGEST_LIMIT_MPS:g} m/s, {_first(arrays, is_odd)} for one, with {limit_mps:g}: is the unit right?",
+            f"{LARGEST_LIMIT_MPS:g} m/s, such as {_first(arrays, is_odd)} with {limit_mps:g}: is the unit right?",
         )
 
 
