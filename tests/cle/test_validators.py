@@ -120,7 +120,7 @@ def test_c2_frames_for_which_a_metric_has_no_value_are_in_range(mode):
 @pytest.mark.parametrize("mode", DurationMode)
 def test_a_metric_with_more_values_than_frames_has_no_duration(mode):
     assert failed_frames([0, 0, 1], num_frames=2, maximum=0) == [2]
-    with pytest.raises(ValueError, match="has 3 values, but validator 'v' finds the times of 2 simulated frames"):
+    with pytest.raises(ValueError, match="has 3 values, but validator 'v' has times of only 2 simulated frames"):
         failed_frames([0, 0, 1], 0.1, mode, num_frames=2, maximum=0)
 
 

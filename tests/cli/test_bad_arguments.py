@@ -196,7 +196,7 @@ def test_a_folder_that_may_not_be_written_to_is_named_before_any_work(l5kit, cit
     words = f"{call} {keys}" if call.startswith("train ") else call
     done = l5kit(*(_filled(word, names) for word in words.split()))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"the folder '{tmp_path}' may not be written to; name one that may" in done.stderr
+    assert f"the folder '{tmp_path}' is not writable; choose one that is" in done.stderr
 
 
 @pytest.mark.parametrize(

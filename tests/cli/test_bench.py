@@ -141,5 +141,5 @@ def test_without_a_checkout_it_says_where_to_find_the_benchmarks(l5kit, tmp_path
     monkeypatch.setattr(bench, "bench", bench.find_bench(tmp_path))
     done = l5kit(*QUICK, "--data", "city", "--only", "mask")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: l5kit bench measures a checkout of l5kit, and ")
+    assert done.stderr.startswith("error: l5kit bench needs a checkout of l5kit, but ")
     assert "git clone https://github.com/l5kit/l5kit" in done.stderr

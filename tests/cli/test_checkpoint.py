@@ -180,7 +180,7 @@ def test_info_names_a_class_of_a_user_without_importing_it(l5kit, tmp_path):
     save_checkpoint(tmp_path / "own.safetensors", network, config=cfg)
     done = l5kit("checkpoint", "info", tmp_path / "own.safetensors")
     assert done.exit_code == 0, done.stderr
-    for told in ("of_nobody.Planner, a class of yours", "width 3", "0.weight [2, 3]", "and 2 more", "vector_planner"):
+    for told in ("of_nobody.Planner, your own class", "width 3", "0.weight [2, 3]", "and 2 more", "vector_planner"):
         assert told in done.stdout
 
 

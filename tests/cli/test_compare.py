@@ -28,7 +28,7 @@ def test_tables_of_two_runs(l5kit, runs):
     assert "worse" in line
     assert "lower   │ 18" in done.stdout
     assert "note: not the same in all runs: others (idm, replay)" in done.stderr
-    assert "better and worse: than base, by more than chance" in done.stderr
+    assert "better and worse: compared with base, by more than chance" in done.stderr
 
 
 def test_json_is_all_that_is_printed(l5kit, runs):
@@ -54,7 +54,7 @@ def test_view_opens_what_was_compared_without_options_of_datasets(l5kit, runs):
     l5kit("compare", "base", "lower", "--draws", 100, "--out", "compared")
     done = l5kit("view", "compared", "--scene", 3)
     assert done.exit_code == 1
-    assert "compared is a comparison, which lists planners and scenes: leave out --scene" in done.stderr
+    assert "compared is a comparison, which lists planners and scenes: drop --scene" in done.stderr
 
 
 @pytest.mark.parametrize(

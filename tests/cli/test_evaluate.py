@@ -30,7 +30,7 @@ def network(city, tmp_path_factory):
 def test_a_network_of_another_workflow_is_said(l5kit, network, city, tmp_path):
     done = l5kit("evaluate", network, "--data", city, "--workflow", "vector_planner", "--out", tmp_path / "out")
     assert done.exit_code == 1
-    assert "is a network of 'agent_motion_multimodal'; leave --workflow out" in done.stderr
+    assert "is a network of 'agent_motion_multimodal'; drop --workflow" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -113,7 +113,7 @@ def test_an_old_file_comes_with_its_configuration(l5kit, network, city, tmp_path
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        pytest.param(("--horizons", "1,two"), 2, "is not seconds", id="horizons that are no numbers"),
+        pytest.param(("--horizons", "1,two"), 2, "is not a list of seconds", id="horizons that are no numbers"),
         pytest.param(("--horizons", "9"), 1, "up to the 1.2 s", id="horizons too far ahead"),
         pytest.param(("--key", "scenes/other.zarr"), 1, "scenes/other.zarr", id="no such log"),
         pytest.param(("--set", "model_params.num_modes=2"), 1, "does not fit", id="another network"),

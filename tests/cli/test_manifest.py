@@ -148,5 +148,8 @@ def test_after_ctrl_c_it_goes_on(l5kit, tmp_path):
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, len(err.splitlines())) == (130, "", 1)
     done = l5kit("verify", folder, "--manifest", tmp_path / "m.json")
-    assert (done.exit_code, done.stderr) == (0, "going on: 30 of 50 files were checked (--fresh checks them again)\n")
+    assert (done.exit_code, done.stderr) == (
+        0,
+        "resuming: 30 of 50 files are already checked (--fresh checks them again)\n",
+    )
     assert l5kit("verify", folder, "--manifest", tmp_path / "m.json").stderr == ""

@@ -37,7 +37,7 @@ def test_what_does_not_fit_is_said(l5kit, city, tmp_path):
     assert refused.exit_code == 1
     assert "--origin must be latitude and longitude" in refused.stderr
     refused = l5kit("import", "table", tmp_path, tmp_path / "out", "--origin", "48,11")
-    assert "only maps have it: lanelet2, opendrive" in refused.stderr
+    assert "it is for maps only: lanelet2, opendrive" in refused.stderr
     refused = l5kit("import", "lanelet2", tmp_path / "map.osm", tmp_path / "out")
     assert (refused.exit_code, "it has no nodes" in refused.stderr) == (1, True)
     (tmp_path / "empty").mkdir()
@@ -62,7 +62,7 @@ def test_options_of_scenes_are_refused_for_maps(l5kit, tmp_path, layout, options
     (tmp_path / "map").write_text("<osm/>")
     refused = l5kit("import", layout, tmp_path / "map", tmp_path / "out", *options)
     assert refused.exit_code == 1
-    assert refused.stderr.startswith(f"error: {options[0]} is for datasets with scenes, and {layout} is one map")
+    assert refused.stderr.startswith(f"error: {options[0]} is for datasets with scenes, but {layout} is a single map")
 
 
 @pytest.mark.parametrize("command", ["info", "validate"])

@@ -114,7 +114,7 @@ def test_a_film_of_fewer_frames_than_were_asked_for_says_so(l5kit, city, tmp_pat
     assert done.exit_code == 0
     (line,) = done.stderr.splitlines()
     assert line.startswith("note: the film shows ")
-    assert f" of the {len(scene.frames)} frames, those that track {short} is seen in" in line
+    assert f" of the {len(scene.frames)} frames, those with track {short}" in line
     film = ["render", city, "--size", "64x48", "--out", tmp_path / "b.gif", "--frames"]
     assert l5kit(*film, "0:3").stderr == ""
     cut = l5kit(*film, f"0:{len(scene.frames) + 50}:25")
@@ -282,7 +282,7 @@ def test_past_positions_are_orange_and_future_ones_magenta(l5kit, city, tmp_path
     ("place", "said"),
     [
         pytest.param("nowhere/{}", "the folder '{tmp_path}/nowhere' does not exist; make it first", id="no folder"),
-        pytest.param("closed/{}", "the folder '{tmp_path}/closed' may not be written to", id="closed folder"),
+        pytest.param("closed/{}", "the folder '{tmp_path}/closed' is not writable", id="closed folder"),
         pytest.param("folder-{}", "is a folder; give the name of a file in it", id="a folder"),
     ],
 )

@@ -33,7 +33,7 @@ def test_digests_are_of_one_log(l5kit, folder, tmp_path, command):
     (tmp_path / "digests.json").write_text("{}")
     done = l5kit(command, folder, "--checksums", tmp_path / "digests.json")
     assert done.exit_code == 1
-    assert "--checksums is about one log, and there are several" in done.stderr
+    assert "--checksums is for one log, but there are several" in done.stderr
 
 
 def test_a_manifest_has_all_logs(l5kit, folder, tmp_path):

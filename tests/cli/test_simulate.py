@@ -207,7 +207,7 @@ def test_how_a_network_drives_agents_can_be_changed(l5kit, city, tmp_path):
     ("options", "code", "message"),
     [
         pytest.param(("--scenes", "three"), 2, "is not START:END", id="scenes that are no slice"),
-        pytest.param(("--scenes", "8:9"), 1, "some of the 3 scenes", id="no such scenes"),
+        pytest.param(("--scenes", "8:9"), 1, "one of the 3 scenes", id="no such scenes"),
         pytest.param(("--start-frame", "100"), 1, "the longest scene has 100 frames", id="a start behind the end"),
         pytest.param(("--planner", "itm"), 1, "did you mean 'idm'", id="no such planner"),
         pytest.param(("--agents", ""), 1, "--agents is '', which is none of replay, idm,", id="no name at all"),
@@ -249,7 +249,7 @@ def test_a_true_log_is_taken_to_score_against(l5kit, city, tmp_path):
     assert json.loads((tmp_path / "out" / "scores.json").read_text())["files"]["truth"] == str(log)
     refused = l5kit("simulate", city, "--out", tmp_path / "other", *FEW, "--truth", log, "--agents", "idm")
     assert refused.exit_code == 1
-    assert "--agents is 'idm', who drives them elsewhere" in " ".join(refused.stderr.split())
+    assert "--agents is 'idm', which moves them" in " ".join(refused.stderr.split())
 
 
 def test_plans_can_be_scored_by_epdms(l5kit, city, tmp_path):

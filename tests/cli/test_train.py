@@ -120,7 +120,7 @@ def test_several_values_make_trainings_with_one_table(l5kit, config, city, tmp_p
     assert (second["status"], second["train_params.learning_rate"]) == ("failed", -1)
     assert "step 2" not in again.stderr
     linked = l5kit(*some, "--artifact", "wandb:a/b/c:d")
-    assert (linked.exit_code, "leave it out of a sweep" in linked.stderr) == (2, True)
+    assert (linked.exit_code, "drop it for a sweep" in linked.stderr) == (2, True)
 
 
 @pytest.mark.process

@@ -167,10 +167,10 @@ def test_the_driver_drives_and_is_scored(l5kit, trained, city, tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(("--planner", "{out}", "--moves", "tracked"), "gives controls of the vehicle model", id="moves"),
-        pytest.param(("--planner", "{out}", "--config", "{cfg}"), "drop the one that is given", id="configuration"),
+        pytest.param(("--planner", "{out}", "--moves", "tracked"), "control the vehicle model", id="moves"),
+        pytest.param(("--planner", "{out}", "--config", "{cfg}"), "drop the given configuration", id="configuration"),
         pytest.param(("--planner", "{out}/broken.zip"), "is broken", id="broken"),
-        pytest.param(("--planner", "{out}/none.zip"), "no file or folder that is there", id="missing"),
+        pytest.param(("--planner", "{out}/none.zip"), "not an existing file or folder", id="missing"),
     ],
 )
 def test_what_a_policy_cannot_do_is_told(l5kit, trained, city, tmp_path, arguments, message):

@@ -82,7 +82,7 @@ def test_pictures_are_the_same(l5kit, city, url, tmp_path, map_type):
 def test_a_test_set_is_made_where_one_says(l5kit, url, tmp_path):
     done = l5kit("chop", url, "--frames", 40, "--future", 20)
     assert done.exit_code == 1
-    assert "is a URL, beside which nothing is written" in done.stderr
+    assert "is a URL, so there is no default output folder" in done.stderr
     assert l5kit("chop", url, "--frames", 40, "--future", 20, "--out", tmp_path / "chopped").exit_code == 0
     assert np.load(tmp_path / "chopped" / "mask.npz")["arr_0"].any()
 
@@ -95,7 +95,7 @@ def test_a_test_set_is_made_where_one_says(l5kit, url, tmp_path):
 def test_nothing_is_written_to_a_url(l5kit, url, words):
     done = l5kit(words[0], url, *words[1:])
     assert done.exit_code == 2
-    assert f"{words[-1]!r} is a URL; only what is read may be one" in done.stderr
+    assert f"{words[-1]!r} is a URL, but only inputs may be URLs" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -197,12 +197,12 @@ WEST, INSIDE, TURN = (0.0, 50.0), (50.0, 70.0), (50.0, 69.0)
     [
         pytest.param({"a": (WEST, ["b"], 50.0), "b": (INSIDE, [], None)}, (), [], id="line at the end"),
         pytest.param({"a": (WEST, ["b"], None), "b": (INSIDE, [], 50.0)}, (), [], id="line at the start"),
-        pytest.param({"a": (WEST, [], 50.0)}, (), ["1 of 1 lanes with .*, 'a' for one"], id="nothing behind the line"),
-        pytest.param({"b": (INSIDE, [], 51.0)}, (), ["1 of 1 lanes with .*, 'b' for one"], id="nothing before it"),
+        pytest.param({"a": (WEST, [], 50.0)}, (), ["1 of 1 lanes with .*, such as 'a'"], id="nothing behind the line"),
+        pytest.param({"b": (INSIDE, [], 51.0)}, (), ["1 of 1 lanes with .*, such as 'b'"], id="nothing before it"),
         pytest.param(
             {"a": (WEST, ["b", "c"], 50.0), "b": (INSIDE, [], None), "c": (TURN, [], None)},
             (),
-            ["no lane is part of a junction, though lanes part or merge at 1 places"],
+            ["no lane is part of a junction, although lanes fork or merge 1 times"],
             id="no junction",
         ),
         pytest.param(
@@ -271,14 +271,14 @@ def fault_map(folder, fault):
 @pytest.mark.parametrize(
     ("fault", "check", "text"),
     [
-        pytest.param("dead end", "dead ends", "1 of 2 lanes have no successor .*, 'first' for one", id="dead end"),
-        pytest.param("overlap", "dead ends", "1 of 2 lanes have no successor .*, 'first' for one", id="begins before"),
-        pytest.param("gap", "gaps", "1 of 1 successors .*, 'second' after 'first' 2.0 m from it", id="gap"),
-        pytest.param("narrow", "widths", "1 of 2 lanes are narrower than 1 m, 'second' .* 0.80 m", id="narrow"),
-        pytest.param("wide", "widths", "1 of 2 lanes are wider than 10 m, 'second' .* 12.00 m", id="wide"),
-        pytest.param("sides", "sides", "1 of 2 lanes have their left boundary on the right, 'second'", id="sides"),
+        pytest.param("dead end", "dead ends", "1 of 2 lanes have no successor .*, such as 'first'", id="dead end"),
+        pytest.param("overlap", "dead ends", "1 of 2 lanes have no successor .*, such as 'first'", id="begins before"),
+        pytest.param("gap", "gaps", "1 of 1 successors .*, 'second' after 'first', by 2.0 m", id="gap"),
+        pytest.param("narrow", "widths", "1 of 2 lanes are narrower than 1 m, such as 'second' .* 0.80 m", id="narrow"),
+        pytest.param("wide", "widths", "1 of 2 lanes are wider than 10 m, such as 'second' .* 12.00 m", id="wide"),
+        pytest.param("sides", "sides", "1 of 2 lanes have their left boundary on the right, such as 'second'", id="sides"),
         pytest.param("faces", "light faces", "1 of 1 lanes with a traffic light list no face", id="no face"),
-        pytest.param("no limit", "speed limits", "1 of 2 lanes outside of .* the limit 0.*, 'second'", id="limit of 0"),
+        pytest.param("no limit", "speed limits", "1 of 2 lanes outside of .* the limit 0.*, such as 'second'", id="limit of 0"),
         pytest.param("fast", "speed limits", "2 lanes have a limit below 1 or above 70 m/s, .* 90:", id="large limit"),
     ],
 )
@@ -319,9 +319,9 @@ def test_scenes_that_leave_all_lanes_or_the_drivable_area_are_findings(tmp_path)
         (2, "map: route off lanes"),
         (2, "map: drivable area"),
     ]
-    assert "in 50 of 80 frames, from frame 30 of the scene on" in findings[0].message
-    assert "on no lane for 2.0 s of 8.0 s, from frame 40 of the scene on" in findings[1].message
-    assert "in 20 of 80 frames, from frame 40 of the scene on" in findings[2].message
+    assert "in 50 of 80 frames, starting at frame 30 of the scene" in findings[0].message
+    assert "on no lane for 2.0 s of 8.0 s, starting at frame 40 of the scene" in findings[1].message
+    assert "in 20 of 80 frames, starting at frame 40 of the scene" in findings[2].message
 
 
 def test_a_log_that_leaves_its_map_is_a_finding_of_the_dataset(l5kit, city_copy):

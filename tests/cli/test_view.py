@@ -127,7 +127,7 @@ def test_a_taken_port_that_was_named_is_an_error_in_one_line(l5kit, city, opened
     done = l5kit("view", city, "--port", taken_port)
     assert (done.exit_code, done.stdout, opened) == (1, "", [])
     assert f"cannot listen on --address 127.0.0.1 --port {taken_port}: " in done.stderr
-    assert "name another port" in done.stderr
+    assert "choose another port" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -154,7 +154,7 @@ def test_this_machine_alone_is_no_warning(l5kit, city, answers, address):
 def test_an_address_that_others_reach_is_warned_of(l5kit, city, answers):
     done = l5kit("view", city, "--no-browser", "--port", 0, "--address", "0.0.0.0")
     assert done.exit_code == 0
-    assert "warning: whoever reaches 0.0.0.0 can look at this dataset" in done.stderr
+    assert "warning: anyone who can reach 0.0.0.0 can view this dataset" in done.stderr
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "no such host"])
@@ -244,7 +244,7 @@ def test_tornado_is_asked_for_where_it_is_missing(l5kit, city, opened, monkeypat
     monkeypatch.setattr(builtins, "__import__", import_without_tornado)
     done = l5kit("view", city)
     assert (done.exit_code, done.stdout, opened) == (1, "", [])
-    assert done.stderr == f"error: l5kit view needs Tornado, which the extra viz brings: {install_command('viz')}\n"
+    assert done.stderr == f"error: l5kit view needs Tornado, which the extra viz installs: {install_command('viz')}\n"
     assert l5kit("view", city, "--export", tmp_path / "a.html").exit_code == 0, "files need no server"
 
 

@@ -194,14 +194,14 @@ def test_what_a_metric_may_not_be(given, message):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        pytest.param([len], "name a metric of a file of yours", id="a function alone"),
-        pytest.param(["gap"], "name a metric of a file of yours", id="no file"),
-        pytest.param([Metric(**(ONE | {"name": "score"}), of_frames=len)], "there already", id="a column of scenes"),
-        pytest.param([Metric(**(ONE | {"name": "x_m"}), of_frames=len)], "there already", id="a column of frames"),
-        pytest.param([Metric(**ONE, of_frames=len)] * 2, "there already", id="twice"),
+        pytest.param([len], "name a metric in a file of yours", id="a function alone"),
+        pytest.param(["gap"], "name a metric in a file of yours", id="no file"),
+        pytest.param([Metric(**(ONE | {"name": "score"}), of_frames=len)], "exist already", id="a column of scenes"),
+        pytest.param([Metric(**(ONE | {"name": "x_m"}), of_frames=len)], "exist already", id="a column of frames"),
+        pytest.param([Metric(**ONE, of_frames=len)] * 2, "exist already", id="twice"),
         pytest.param(
             [Metric(**(ONE | {"name": name}), of_frames=len, column="gap") for name in "ab"],
-            "there already",
+            "exist already",
             id="one column of frames for two",
         ),
     ],

@@ -101,7 +101,7 @@ def test_a_whole_part_under_the_name_of_another_one_is_dropped(tmp_path):
     made_parts(tmp_path, 0, 2)
     shutil.rmtree(tmp_path / "00000002")
     shutil.copytree(tmp_path / "00000000", tmp_path / "00000002")
-    told = r"00000002 is damaged: it has scenes \[0\] .* it is removed, and its scenes are simulated again"
+    told = r"00000002 is damaged: it starts with scenes \[0\] .* it is removed and its scenes are simulated again"
     with pytest.warns(RuntimeWarning, match=told) as caught:
         assert scenes_after_dropping(tmp_path) == [[0, 1]]
     assert len(caught) == 1

@@ -74,18 +74,18 @@ def test_whole_paths_of_mixes(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("requested", "message"),
     [
-        ("idm=0.5,yielding", "'yielding' has no weight or comes twice"),
-        ("idm=0.5,idm=0.5", "'idm' has no weight or comes twice"),
+        ("idm=0.5,yielding", "'yielding' has no weight or is repeated"),
+        ("idm=0.5,idm=0.5", "'idm' has no weight or is repeated"),
         ("idm=0.5,seed=1.5", "seed must be a whole number"),
         ("idm=0.5,seed=-1", "seed must be a whole number"),
         ("idm=0.5,seed=x", "seed must be a whole number"),
-        ("idm=0.5,seed=1,seed=2", "'seed' has no weight or comes twice"),
+        ("idm=0.5,seed=1,seed=2", "'seed' has no weight or is repeated"),
         ("seed=2", "'seed=2', a seed without drivers"),
         ("idm=inf", "is inf; it must be above 0 and finite"),
         ("idm=0", "the weight of 'idm' is 0.0"),
         ("yelding=0.5,idm=0.5", "did you mean 'yielding'"),
-        ("simnet", "'simnet', a network that drives agents, of which none ships"),
-        ("simnet=0.5,idm=0.5", "'simnet', a network that drives agents, of which none ships"),
+        ("simnet", "'simnet', a workflow for networks that drive agents, but none ships"),
+        ("simnet=0.5,idm=0.5", "'simnet', a workflow for networks that drive agents, but none ships"),
     ],
 )
 def test_wrong_mixes(requested, message):
@@ -214,7 +214,7 @@ def test_a_file_of_a_user_has_a_class_an_object_or_a_function(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [("", "say which driver of the file it is: .*own.py:NAME"), (":Needs", "without arguments .*'speed'.* a function")],
+    [("", "name a driver in the file: .*own.py:NAME"), (":Needs", "without arguments .*'speed'.* a function")],
 )
 def test_a_file_that_is_named_wrong(tmp_path, asked, message):
     file = tmp_path / "own.py"
@@ -265,7 +265,7 @@ def test_what_is_no_planner_is_refused(tmp_path, asked, message):
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     (tmp_path / "planner_best.safetensors").touch()
-    with pytest.raises(InvalidArgumentError, match=r"did you mean '.*planner_best.*no file or folder that is there"):
+    with pytest.raises(InvalidArgumentError, match=r"did you mean '.*planner_best.*not an existing file or folder"):
         open_planner(str(tmp_path / "planner_bst.safetensors"))
     with pytest.raises(FileNotFoundError, match="there is no file"):
         open_planner(str(tmp_path / "gone.py:Planner"))

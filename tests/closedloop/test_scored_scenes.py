@@ -76,4 +76,4 @@ def test_an_infinite_number_in_a_row_is_named(of_scene, of_frames, frame, names)
     for name, (place, value) in of_frames.items():
         frames[name][place] = value
     found = find_overflow({"scene": 4, "frames": 5, "score": 1.0} | of_scene, frames)
-    assert found == (names and FailedScene(4, frame, None, f"the drive has numbers that are infinite: {names}"))
+    assert found == (names and FailedScene(4, frame, None, f"the drive gives infinite values: {names}"))

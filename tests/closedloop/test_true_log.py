@@ -136,7 +136,7 @@ def test_a_true_scene_that_cannot_be_scored_fails_by_name(seen):
 
 
 def test_driven_agents_have_no_true_boxes(seen, truth):
-    with pytest.raises(InvalidArgumentError, match=r"agents \(--agents\) is 'constant-velocity', who drives them"):
+    with pytest.raises(InvalidArgumentError, match=r"agents \(--agents\) is 'constant-velocity', which moves them"):
         run(seen, truth, agents="constant-velocity")
 
 

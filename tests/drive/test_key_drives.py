@@ -86,16 +86,16 @@ def test_a_drive_in_another_log_is_refused(city, saved, file_of, tmp_path):
 
 def test_a_drive_that_ended_early_is_refused(city, saved, file_of, tmp_path):
     early = saved | {"keys": saved["keys"][:-5], "states": saved["states"][:-5]}
-    with pytest.raises(InvalidArgumentError, match=r"has 95 frames, but scene 1 has 100; save a drive when its scene"):
+    with pytest.raises(InvalidArgumentError, match=r"has 95 frames, but scene 1 has 100; drive to the end"):
         score_key_drive(read_key_drive(file_of(early)), city, tmp_path / "mine", options=QUIET)
 
 
 @pytest.mark.parametrize(
     ("content", "error", "text"),
     [
-        ("{", CorruptedDataError, "is no JSON"),
-        ("[]", CorruptedDataError, "is no drive"),
-        ({"format": "else"}, CorruptedDataError, "is no drive"),
+        ("{", CorruptedDataError, "is not JSON"),
+        ("[]", CorruptedDataError, "is not a drive"),
+        ({"format": "else"}, CorruptedDataError, "is not a drive"),
         ({"version": 9}, InvalidArgumentError, "a file of version 9; this l5kit reads version 1"),
         ({"keys": ["up"]}, CorruptedDataError, "damaged drive"),
         ({"keys": [77]}, CorruptedDataError, "keys of step 0 are 77"),

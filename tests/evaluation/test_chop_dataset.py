@@ -209,7 +209,7 @@ def test_e6_a_test_set_of_1_5_is_replaced_only_when_asked_for(lone_scene):
     folder = chop(lone_scene, 0.5, 10, 4, 3)
     np.savez(folder / "mask.npz", mask_of(folder))
     before = files_of(folder)
-    with pytest.raises(FileExistsError, match=r"does not tell how agents were selected.*overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"does not say how agents were selected.*overwrite=True"):
         create_chopped_dataset(str(lone_scene), 0.5, 10, 4, 11)
     assert files_of(folder) == before
     chop(lone_scene, 0.5, 10, 4, 11, overwrite=True)

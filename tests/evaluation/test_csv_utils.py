@@ -147,7 +147,7 @@ def test_e1_names_twice_in_another_order_cannot_be_told_apart(path):
     names = [f"coord_{axis}{mode}{step}" for mode in range(12) for step in range(11) for axis in "xy"]
     header = ["track_id", "timestamp", *(f"conf_{mode}" for mode in range(12)), *names]
     write_text(path, ",".join(header) + "\n")
-    with pytest.raises(InvalidArgumentError, match="names twice"):
+    with pytest.raises(InvalidArgumentError, match="repeated names"):
         read(read_pred_csv, path, max_modes=12)
 
 
@@ -246,7 +246,7 @@ BAD_PRED = {
     "confidences that do not sum to 1": ({"confs": np.array([[0.5, 0.5], [0.5, 0.4]])}, r"in 1: row 1 is"),
     "a negative confidence": ({"confs": np.array([[0.5, 0.5], [1.5, -0.5]])}, r"in 1: row 1 is"),
     "NaN as confidence": ({"confs": np.full((2, 2), np.nan)}, "do not in 2"),
-    "too many modes": ({"coords": np.zeros((2, 4, 3, 2)), "confs": np.full((2, 4), 0.25)}, "4 modes, more than max"),
+    "too many modes": ({"coords": np.zeros((2, 4, 3, 2)), "confs": np.full((2, 4), 0.25)}, "4 modes, but max_modes"),
     "no modes allowed": ({"max_modes": 0}, "max_modes must be at least 1"),
     "three coordinates": ({"coords": np.zeros((2, 2, 3, 3))}, "coords has shape"),
     "infinity": ({"coords": np.full((2, 2, 3, 2), np.inf)}, "NaN or infinite"),
@@ -269,12 +269,12 @@ def test_predictions_that_do_not_fit_are_assertion_errors(path, changes, message
 MALFORMED = {
     "empty file": ("", "1 columns|0 columns"),
     "not divisible by three": ("timestamp,track_id,avail_0,coord_x00\n", "4 columns are not those of true positions"),
-    "unknown names": ("timestamp,track_id,a,b,c\n", "missing avail_0; coord_x00; coord_y00; not known a; b; c"),
-    "key missing": ("time,track_id,avail_0,coord_x00,coord_y00\n", "missing timestamp; not known time"),
-    "names twice": ("timestamp,track_id,avail_0,coord_x00,coord_x00\n", "1 names twice"),
+    "unknown names": ("timestamp,track_id,a,b,c\n", "missing avail_0; coord_x00; coord_y00; unknown a; b; c"),
+    "key missing": ("time,track_id,avail_0,coord_x00,coord_y00\n", "missing timestamp; unknown time"),
+    "names twice": ("timestamp,track_id,avail_0,coord_x00,coord_x00\n", "1 repeated names"),
     "row cut off": (GT_GOLDEN[:-30], "line 3: 6 columns instead of 8"),
     "no number": (GT_GOLDEN.replace("-1.25000", "east"), "line 2: could not convert string to float: 'east'"),
-    "open quotes": (GT_GOLDEN + '"', "no csv text"),
+    "open quotes": (GT_GOLDEN + '"', "not valid csv"),
     "a prediction": (PRED_GOLDEN, "missing avail_0|columns are not those of true positions"),
 }
 
@@ -309,7 +309,7 @@ def test_no_row_is_handed_out_after_one_that_cannot_be_read(path):
 
 def test_another_number_of_modes_is_told(path):
     write_pred_csv(path, TIMES, TRACKS, positions(2, 2, 5, 2), np.full((2, 2), 0.5), max_modes=5)
-    with pytest.raises(InvalidArgumentError, match=r"max_modes 3|not known conf_3") as raised:
+    with pytest.raises(InvalidArgumentError, match=r"max_modes 3|unknown conf_3") as raised:
         read(read_pred_csv, path)
     assert "conf_" in str(raised.value)
     assert len(read(read_pred_csv, path, max_modes=5)) == 2
@@ -317,7 +317,7 @@ def test_another_number_of_modes_is_told(path):
 
 def test_bytes_that_are_no_text_are_an_error(path):
     path.write_bytes(GT_GOLDEN.encode().replace(b"1.25", b"\xff\xfe"))
-    with pytest.raises(InvalidArgumentError, match="no csv text"):
+    with pytest.raises(InvalidArgumentError, match="not valid csv"):
         read(read_gt_csv, path)
 
 

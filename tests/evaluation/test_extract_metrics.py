@@ -124,7 +124,7 @@ def test_e8_missing_predictions_are_listed_in_the_error_and_not_printed(files, c
 def test_e8_unknown_predictions_are_listed_up_to_a_limit(files, tmp_path):
     size = SIZE + MAX_LISTED + 3
     write_pred_csv(files[1], np.arange(size), np.full(size, 9), np.zeros((size, STEPS, 2)))
-    with pytest.raises(ValueError, match=r"6 missing .*19 predicted that are not known: track 9 at 0; .*; and 9 more"):
+    with pytest.raises(ValueError, match=r"6 missing .*19 predicted but unknown: track 9 at 0; .*; and 9 more"):
         compute_metrics_csv(*files, [rmse])
 
 

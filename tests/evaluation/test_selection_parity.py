@@ -118,7 +118,7 @@ def test_scores_of_files_check_the_selection_when_they_know_the_training(test_se
         [row["track_id"] for row in rows],
         np.stack([row["coord"] for row in rows]),
     )
-    with pytest.warns(RuntimeWarning, match="selected in another way than those of the training"):
+    with pytest.warns(RuntimeWarning, match="selected differently from those of the training"):
         assert compute_metrics_csv(f"{test_set[1]}/gt.csv", pred, [rmse], trained_on=Selection()) == {"rmse": 0.0}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Closed-loop evaluation plans, and the evaluator that runs one on simulated scenes and keeps the results."""
+"""Closed-loop evaluation plans, and the evaluator that runs a plan on simulated scenes and stores the results."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -15,17 +15,17 @@ __all__ = ["ClosedLoopEvaluator", "EvaluationPlan"]
 
 
 class EvaluationPlan:
-    """Metrics, the validators that look at them, and the composite metrics that are made of both.
+    """Metrics, validators of their values, and composite metrics of both.
 
     Args:
-        metrics: The metrics, no two of a name.
-        validators: The validators, no two of a name.
-        composite_metrics: The composite metrics, no two of a name.
-        intervention_validators: Names of validators that end a scene: the one of them that fails first is the only
-            validator that the scene fails.
+        metrics: The metrics, with unique names.
+        validators: The validators, with unique names.
+        composite_metrics: The composite metrics, with unique names.
+        intervention_validators: Names of validators that end a scene: the first of them to fail is the only validator
+            that the scene fails.
 
     Raises:
-        EvaluationPlanError: A name comes twice, or something that is required is not in the plan.
+        EvaluationPlanError: A name is repeated, or a required metric or validator is not in the plan.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class EvaluationPlan:
         _require_unique("validator", [each.validator_name for each in self.validators])
         _require_unique("composite metric", [each.composite_metric_name for each in self.composite_metrics])
 
-        # whatever one of them requires has to be in the plan
+        # everything that is required must be in the plan
         metric_names, validator_names = self.metrics_dict().keys(), self.validators_dict().keys()
         for name in self.intervention_validators:
             if name not in validator_names:
@@ -81,7 +81,7 @@ class EvaluationPlan:
 
         Args:
             scene_metrics: The values of the metrics by name.
-            simulation_output: What the simulation gives of the scene.
+            simulation_output: Output of the simulation of the scene.
         """
         results = {}
         for name, validator in self.validators_dict().items():
@@ -90,15 +90,15 @@ class EvaluationPlan:
         return self.process_interventions(results) if self.intervention_validators else results
 
     def process_interventions(self, results: Mapping[str, ValidatorOutput]) -> dict[str, ValidatorOutput]:
-        """Return the outputs of validators as they are if the first intervention ends the scene.
+        """Return the outputs of validators, given that the first intervention ends the scene.
 
-        That of the intervention that fails the earliest frame stays; if several fail it, that of the first in the plan.
-        All others become valid, also those that failed before, and those that are no interventions.
+        Only the output of the intervention that fails the earliest frame stays; ties go to the first in the plan. All
+        others become valid, even if they failed before, and also validators that are not interventions.
 
         Args:
             results: The outputs of the validators by name.
         """
-        # of several that fail the same frame, `min` takes the first one in the order of the plan
+        # on a tie `min` takes the first in the order of the plan
         failed = [name for name in self.intervention_validators if results[name].failed_frames]
         if not failed:
             return dict(results)
@@ -114,7 +114,7 @@ class EvaluationPlan:
         """Return the values of all composite metrics of a scene by name.
 
         Args:
-            simulation_output: What the simulation gives of the scene.
+            simulation_output: Output of the simulation of the scene.
             scene_metrics: The values of the metrics by name.
             scene_validation: The outputs of the validators by name.
         """
@@ -141,9 +141,9 @@ def _require_known(kind: str, names: Iterable[str], known: Collection[str], *, u
 
 
 class ClosedLoopEvaluator:
-    """Evaluator that runs a plan on simulated scenes and keeps the results by scene id.
+    """Evaluator that runs a plan on simulated scenes and stores the results by scene id.
 
-    A scene that is evaluated again, or another one with the same id, takes the place of the first.
+    Evaluating a scene id again replaces its results.
 
     Args:
         evaluation_plan: The plan.
@@ -161,10 +161,10 @@ class ClosedLoopEvaluator:
         self.scene_composite_metric_results: dict[int, dict[str, float]] = {}
 
     def evaluate(self, simulation_outputs: Iterable[SimulatedSceneLike]) -> None:
-        """Run the plan on simulated scenes and keep the results."""
+        """Run the plan on simulated scenes and store the results."""
         plan = self.evaluation_plan
         for output in simulation_outputs:
-            # a scene that cannot be evaluated to the end has no results, or those of before
+            # if an evaluation fails, the scene keeps its previous results, or none
             metrics = plan.evaluate(output)
             validation = plan.validate(metrics, output)
             composites = plan.evaluate_composite(output, metrics, validation)
@@ -186,7 +186,7 @@ class ClosedLoopEvaluator:
         return self.scene_composite_metric_results
 
     def reset(self) -> None:
-        """Forget all results."""
+        """Discard all results."""
         self.scene_metric_results = {}
         self.scene_validation_results = {}
         self.scene_composite_metric_results = {}

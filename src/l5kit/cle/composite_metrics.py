@@ -25,12 +25,12 @@ SceneComposites = Mapping[int, Mapping[str, float]]
 
 
 class SupportsCompositeMetricCompute(Protocol):
-    """A composite metric; users write their own as subclasses of this or as any class like it.
+    """A composite metric; users write subclasses of this, or any class with the same members.
 
     Attributes:
-        composite_metric_name: Under which its value is kept.
-        requires_metric: Names of the metrics whose values it gets.
-        requires_validator: Names of the validators whose outputs it gets.
+        composite_metric_name: Name of its values in results.
+        requires_metric: Names of the metrics whose values it receives.
+        requires_validator: Names of the validators whose outputs it receives.
     """
 
     composite_metric_name: str
@@ -46,20 +46,20 @@ class SupportsCompositeMetricCompute(Protocol):
         """Return the value of a scene.
 
         Args:
-            metric_results: The values of the metrics that are required, by name.
-            validation_results: The outputs of the validators that are required, by name.
-            simulation_output: What the simulation gives of the scene.
+            metric_results: Values of the required metrics by name.
+            validation_results: Outputs of the required validators by name.
+            simulation_output: Output of the simulation of the scene.
         """
 
 
 class PassedDrivenMilesCompositeMetric(SupportsCompositeMetricCompute):
-    """Miles driven before the first frame that fails one of some validators; all of the scene if none fails.
+    """Miles driven before the first frame that fails any of some validators; the whole scene if none fails.
 
     Args:
-        composite_metric_name: Under which its value is kept.
-        intervention_validators: Names of the validators; one that is named twice counts once.
-        driven_miles_metric: Class of the metric of miles for each frame, or an object of it.
-        ignore_entire_scene: Let a scene in which a frame fails count 0.
+        composite_metric_name: Name of its values in results.
+        intervention_validators: Names of the validators; repeated names count once.
+        driven_miles_metric: Class of the metric of miles per frame, or an object of it.
+        ignore_entire_scene: Whether a scene with a failed frame counts 0.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PassedDrivenMilesCompositeMetric(SupportsCompositeMetricCompute):
         failed = [frame for name in self.requires_validator for frame in validation_results[name].failed_frames]
         if not failed:
             return float(miles.sum())
-        # the miles of a frame lead up to it, and those up to the first one that fails do not count
+        # the miles of a frame are driven before it, so those of the first failed frame do not count
         return 0.0 if self.ignore_entire_scene else float(miles[: min(failed)].sum())
 
 
@@ -95,8 +95,8 @@ class DrivenMilesCompositeMetric(SupportsCompositeMetricCompute):
     """Miles driven in a scene.
 
     Args:
-        composite_metric_name: Under which its value is kept.
-        driven_miles_metric: Class of the metric of miles for each frame, or an object of it.
+        composite_metric_name: Name of its values in results.
+        driven_miles_metric: Class of the metric of miles per frame, or an object of it.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class DrivenMilesCompositeMetric(SupportsCompositeMetricCompute):
 
 
 class SupportsCompositeMetricAggregation(Protocol):
-    """What makes one result for each composite metric out of its values for all scenes."""
+    """Aggregates the values of each composite metric over scenes into one result."""
 
     def aggregate(self, scene_composite_metric_results: SceneComposites) -> dict[str, Any]:
-        """Return a result by name of the composite metric."""
+        """Return the results by name of the composite metric."""
 
 
 class ReduceMode(IntEnum):
-    """How values of scenes become one."""
+    """How values of scenes are reduced to one."""
 
     SUM = 0
 
@@ -136,10 +136,10 @@ class CompositeMetricAggregator(SupportsCompositeMetricAggregation):
     """Sums of composite metrics over scenes.
 
     Args:
-        reduce_mode: How values become one; there is only ``ReduceMode.SUM``.
+        reduce_mode: How values are reduced; only ``ReduceMode.SUM`` exists.
 
     Raises:
-        InvalidArgumentError: The mode is another.
+        InvalidArgumentError: Another mode is given.
     """
 
     def __init__(self, reduce_mode: ReduceMode = ReduceMode.SUM) -> None:
@@ -148,7 +148,7 @@ class CompositeMetricAggregator(SupportsCompositeMetricAggregation):
         self.reduce_mode = reduce_mode
 
     def aggregate_scenes(self, scene_composite_metric_results: SceneComposites) -> dict[str, torch.Tensor]:
-        """Return the sums, float32 tensors without axes, of every composite metric that has a value."""
+        """Return the sums, float32 tensors of shape (), of all composite metrics with values."""
         sums: dict[str, float] = {}
         for values in scene_composite_metric_results.values():
             for name, value in values.items():

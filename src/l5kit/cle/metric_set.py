@@ -20,11 +20,11 @@ __all__ = ["BaseMetricSet", "L5MetricSet"]
 
 
 class BaseMetricSet(ABC):
-    """What evaluates simulated scenes and sums the results up.
+    """Evaluates simulated scenes and aggregates the results.
 
     Attributes:
         metric_prefix: Name of the set in logs.
-        evaluator: Keeps the results of scenes.
+        evaluator: Stores the results of scenes.
     """
 
     metric_prefix: str
@@ -32,24 +32,24 @@ class BaseMetricSet(ABC):
 
     @abstractmethod
     def evaluate(self, sim_outputs: Iterable[SimulatedSceneLike]) -> None:
-        """Evaluate simulated scenes and keep the results."""
+        """Evaluate simulated scenes and store the results."""
 
     @abstractmethod
     def get_results(self) -> Any:
-        """Return the results summed up over the scenes evaluated so far."""
+        """Return the results aggregated over the scenes evaluated so far."""
 
 
 class L5MetricSet(BaseMetricSet):
-    """Metric set that is put together by methods: a subclass has ``build_metrics`` and such others as it needs.
+    """Metric set built by methods: a subclass defines ``build_metrics``, and other methods as needed.
 
     Args:
         metric_prefix: Name of the set in logs.
 
     Attributes:
-        evaluation_plan: What the methods have built.
+        evaluation_plan: The plan built by the methods.
 
     Raises:
-        EvaluationPlanError: What they have built does not fit together.
+        EvaluationPlanError: The plan is inconsistent.
     """
 
     def __init__(self, metric_prefix: str = "L5") -> None:
@@ -67,35 +67,35 @@ class L5MetricSet(BaseMetricSet):
         """Return the metrics."""
 
     def build_validators(self) -> list[SupportsMetricValidate]:
-        """Return the validators; none unless a subclass has some."""
+        """Return the validators; none by default."""
         return []
 
     def get_validator_interventions(self) -> list[str]:
-        """Return the names of the validators that end a scene; none unless a subclass has some."""
+        """Return the names of the validators that end a scene; none by default."""
         return []
 
     def build_composite_metrics(self) -> list[SupportsCompositeMetricCompute]:
-        """Return the composite metrics; none unless a subclass has some."""
+        """Return the composite metrics; none by default."""
         return []
 
     def evaluate(self, sim_outputs: Iterable[SimulatedSceneLike]) -> None:
-        """Evaluate simulated scenes and keep the results by scene id."""
+        """Evaluate simulated scenes and store the results by scene id."""
         self.evaluator.evaluate(sim_outputs)
 
     def reset(self) -> None:
-        """Forget all results."""
+        """Discard all results."""
         self.evaluator.reset()
 
     def get_results(self) -> dict[str, torch.Tensor]:
-        """Return the results of all scenes summed up.
+        """Return the results of all scenes, aggregated.
 
         Returns:
-            Tensors without axes: under ``metrics/NAME`` the mean over scenes of a metric's mean in a scene, float64,
-            NaN where a scene has no value; under ``validators/NAME`` the number of scenes that fail a validator, int64;
+            Tensors of shape (): under ``metrics/NAME`` the mean over scenes of a metric's mean in a scene, float64,
+            NaN if a scene has no value; under ``validators/NAME`` the number of scenes that fail a validator, int64;
             under ``composites/NAME`` the sum of a composite metric, float32. Empty before the first scene.
         """
         evaluator = self.evaluator
-        # each scene counts once, however many frames it has
+        # every scene has the same weight, however many frames it has
         of_scenes: dict[str, list[torch.Tensor]] = {}
         for metrics in evaluator.metric_results().values():
             for name, values in metrics.items():
@@ -108,5 +108,5 @@ class L5MetricSet(BaseMetricSet):
         return scores
 
     def aggregate_failed_frames(self) -> dict[str, torch.Tensor]:
-        """Return scene id and number of the failed frames, int64 (n, 2), of every validator that has some."""
+        """Return scene id and index of the failed frames, int64 (n, 2), of all validators with any."""
         return ValidationFailedFramesAggregator().aggregate(self.evaluator.validation_results())

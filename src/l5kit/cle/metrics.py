@@ -1,11 +1,11 @@
 """Closed-loop metrics: one number for each frame, or step, of a simulated scene.
 
-A metric is any object with a ``metric_name`` and a method ``compute``. Those of l5kit are :class:`SceneMetric`: a plan
-computes several of them from one :class:`~l5kit.cle.scored_scene.ScoredScene`, so that what they share is computed
-once. A subclass that has a ``compute`` of its own is asked by that.
+A metric is any object with a ``metric_name`` and a method ``compute``. The metrics of l5kit are subclasses of
+:class:`SceneMetric`: a plan computes several of them from one :class:`~l5kit.cle.scored_scene.ScoredScene`, so that
+shared values are computed once. If a subclass overrides ``compute``, that is called instead.
 
-They mean what those of L5Kit 1.5 mean. The score of :mod:`l5kit.evaluation.driving` asks other questions of the same
-scenes; where one of them sounds like a metric here, the class says in what they differ.
+They have the same meaning as in L5Kit 1.5. The score of :mod:`l5kit.evaluation.driving` measures other aspects of the
+same scenes; where it has a similar metric, the class here documents the differences.
 """
 
 from abc import ABC, abstractmethod
@@ -44,10 +44,10 @@ _METER_TO_MILES = 0.000621371
 
 
 class SupportsMetricCompute(Protocol):
-    """A metric of a simulated scene; users write their own as subclasses of this or as any class like it.
+    """A metric of a simulated scene; users write subclasses of this, or any class with the same members.
 
     Attributes:
-        metric_name: Under which its values are kept; validators and composite metrics ask for them by it.
+        metric_name: Name of its values in results; validators and composite metrics refer to it.
     """
 
     metric_name: str
@@ -57,26 +57,26 @@ class SupportsMetricCompute(Protocol):
 
 
 class SceneMetric(SupportsMetricCompute, ABC):
-    """Base of metrics that take what they share from a :class:`~l5kit.cle.scored_scene.ScoredScene`."""
+    """Base of metrics that share values through a :class:`~l5kit.cle.scored_scene.ScoredScene`."""
 
     def compute(self, simulation_output: SimulatedSceneLike) -> torch.Tensor:
         """Return the values of one simulated scene.
 
         Args:
-            simulation_output: What a simulation gives of the scene.
+            simulation_output: Output of a simulation of the scene.
 
         Raises:
-            InvalidArgumentError: The output lacks frames, or has something in it that is not finite, as the class says.
+            InvalidArgumentError: The output lacks frames, or has values that are not finite, as the class documents.
         """
         return self.compute_scene(ScoredScene(simulation_output))
 
     @abstractmethod
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
-        """Return the values of a scene of which other metrics are computed, too."""
+        """Return the values of a scene that is shared with other metrics."""
 
 
 def compute_metric(metric: SupportsMetricCompute, scene: ScoredScene) -> torch.Tensor:
-    """Return the values of any metric, by its own ``compute`` if it has one."""
+    """Return the values of any metric, calling its own ``compute`` if it has one."""
     if isinstance(metric, SceneMetric) and not overrides(metric, "compute", base=SceneMetric):
         return metric.compute_scene(scene)
     return metric.compute(scene.output)
@@ -85,37 +85,36 @@ def compute_metric(metric: SupportsMetricCompute, scene: ScoredScene) -> torch.T
 class CollisionMetricBase(SceneMetric):
     """1 in the frames in which the AV collides with one side, 0 in the others; (N,) float32.
 
-    How it collides is decided by the first agent that touches the simulated box of the AV, in the order of the agents,
-    as :func:`l5kit.evaluation.collision.detect_collision` says. The box is that of the log, 4.87 by 1.85 m where an
-    output tells none. Agents that a simulation has hidden do not collide. Agents of all classes do, unless a threshold
-    is given.
+    The first agent in the order of the array that touches the simulated box of the AV decides the type, as in
+    :func:`l5kit.evaluation.collision.detect_collision`. The box is that of the log, or 4.87 by 1.85 m if the output has
+    none. Agents hidden by a simulation do not collide. Agents of all classes do, unless a threshold is given.
 
-    The collisions of the score (:func:`l5kit.evaluation.driving.collisions.find_collisions`) are others: boxes that
-    only touch have not collided there, every road user counts, in its first frame only, and the kinds say who is to
-    blame.
+    The collisions of the score (:func:`l5kit.evaluation.driving.collisions.find_collisions`) differ: boxes that only
+    touch do not collide there, every road user counts, but only in its first frame, and the kinds decide who is at
+    fault.
 
     Args:
         collision_type: The side that counts.
-        filter_agents_threshold: Only agents collide whose summed probability of the classes of road users is above it;
-            ``None`` lets all collide.
+        filter_agents_threshold: Agents collide only if their summed probability of the classes of road users is above
+            it; ``None`` lets all collide.
 
     Raises:
         InvalidArgumentError: By ``compute``: there are fewer simulated frames than states, or a pose or extent near the
             AV is not finite.
     """
 
-    filter_agents_threshold: float | None = None  # a constructor that was written for 1.5 may not call this one
+    filter_agents_threshold: float | None = None  # constructors written for 1.5 may not call this one
 
     def __init__(self, collision_type: CollisionType, *, filter_agents_threshold: float | None = None) -> None:
         self.collision_type = collision_type
         self.filter_agents_threshold = filter_agents_threshold
 
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
-        """Return the values of a scene, by ``_compute_frame`` if a subclass has its own."""
+        """Return the values of a scene, by ``_compute_frame`` if a subclass overrides it."""
         if not overrides(self, "_compute_frame", base=CollisionMetricBase):
             is_collision = scene.collision_types(self.filter_agents_threshold) == self.collision_type
             return torch.from_numpy(is_collision.astype(np.float32))
-        # a subclass is shown only the agents of a frame that count
+        # pass only the counted agents of a frame to a subclass
         agents, is_counted = scene.output.simulated_agents, scene.counted_agents(self.filter_agents_threshold)
         values = []
         for (start, stop), state in zip(scene.frame_intervals().tolist(), scene.simulated_states, strict=True):
@@ -126,7 +125,7 @@ class CollisionMetricBase(SceneMetric):
         return torch.tensor(values, dtype=torch.float32)
 
     def _compute_frame(self, simulated_agent_frame: RecordArray, simulated_frame_ego_state: torch.Tensor) -> float:
-        """Return 1 if the AV collides in this way with the agents of one frame, else 0.
+        """Return 1 if the AV collides with this side with the agents of one frame, else 0.
 
         Args:
             simulated_agent_frame: The agents of the frame.
@@ -138,7 +137,7 @@ class CollisionMetricBase(SceneMetric):
 
 
 class _OneSideMetric(CollisionMetricBase):
-    """Base of metrics whose class says which side counts."""
+    """Base of metrics whose class defines the side."""
 
     collision_type: CollisionType
 
@@ -179,7 +178,7 @@ class CollisionSideMetric(_OneSideMetric):
 class DisplacementErrorMetric(SceneMetric):
     """Error of the simulated positions against the recorded ones of the same frames.
 
-    Recorded frames behind the simulated ones are left out.
+    Recorded frames after the last simulated one are ignored.
 
     Args:
         error_function: Takes simulated and recorded positions in metres, (N, 2) each.
@@ -194,7 +193,7 @@ class DisplacementErrorMetric(SceneMetric):
         self.error_function = error_function
 
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
-        """Return what the error function gives, (N,) as a rule."""
+        """Return the result of the error function, usually (N,)."""
         recorded = scene.matched_recorded_states
         return self.error_function(scene.simulated_states[:, :2], recorded[:, :2])
 
@@ -211,11 +210,11 @@ class DisplacementErrorL2Metric(DisplacementErrorMetric):
 class DistanceToRefTrajectoryMetric(SceneMetric):
     """Distance in metres of the simulated positions from the nearest of all recorded ones, (int(N * scene_fraction),).
 
-    The last simulated frames are left out, as what was recorded may end before them. Nearest is a point, not the line
-    between points, and how far along it lies does not matter; the score measures that as progress along the route.
+    The last simulated frames are left out, as the recording may end before them. The nearest point counts, not the
+    line between points, wherever it is along the trajectory; the score measures the latter as progress along the route.
 
     Args:
-        scene_fraction: Part of the simulated frames to look at, in [0, 1].
+        scene_fraction: Share of the simulated frames to evaluate, in [0, 1].
 
     Raises:
         InvalidArgumentError: The fraction is outside [0, 1]; or, by ``compute``, there are fewer recorded frames than
@@ -230,7 +229,7 @@ class DistanceToRefTrajectoryMetric(SceneMetric):
         self.scene_fraction = scene_fraction
 
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
-        """Return the distances of the first frames."""
+        """Return the distances in the first frames."""
         scene.require_recorded()
         simulated = scene.simulated_states[: int(len(scene.simulated_states) * self.scene_fraction), :2]
         if len(simulated) == 0:
@@ -239,10 +238,10 @@ class DistanceToRefTrajectoryMetric(SceneMetric):
 
 
 class SimulatedDrivenMilesMetric(SceneMetric):
-    """Miles that the simulated AV drives up to each frame from the one before, 0 at the first; (N,) float64.
+    """Miles driven by the simulated AV from the previous frame to each frame, 0 at the first; (N,) float64.
 
-    Their sum is the distance driven; progress in the score is along the route, which driving sideways or back
-    and forth does not add to.
+    The sum is the distance driven; progress in the score is along the route, to which driving sideways or back and
+    forth does not add.
     """
 
     metric_name = "simulated_driven_miles"
@@ -254,7 +253,7 @@ class SimulatedDrivenMilesMetric(SceneMetric):
 
 
 class ReplayDrivenMilesMetric(SceneMetric):
-    """Miles that the recorded AV drove up to each frame from the one before, 0 at the first; (R,) float64."""
+    """Miles driven by the recorded AV from the previous frame to each frame, 0 at the first; (R,) float64."""
 
     metric_name = "replay_driven_miles"
     METER_TO_MILES: ClassVar[float] = _METER_TO_MILES
@@ -265,7 +264,7 @@ class ReplayDrivenMilesMetric(SceneMetric):
 
 
 def _miles(steps_m: torch.Tensor, num_frames: int, meter_to_miles: float) -> torch.Tensor:
-    """Return the miles of frames from the steps between them, (num_frames,)."""
+    """Return the miles of frames from the lengths of the steps between them, (num_frames,)."""
     miles = torch.zeros(num_frames, dtype=torch.float64)
     miles[1:] = steps_m
     return miles.mul_(meter_to_miles)
@@ -287,7 +286,7 @@ class YawErrorMetric(SceneMetric):
         self.error_function = error_function
 
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
-        """Return what the error function gives, (N, 1) as a rule."""
+        """Return the result of the error function, usually (N, 1)."""
         recorded = scene.matched_recorded_states
         return self.error_function(scene.simulated_states[:, THETA : THETA + 1], recorded[:, THETA : THETA + 1])
 
@@ -304,20 +303,20 @@ class YawErrorCAMetric(YawErrorMetric):
 class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
     """Speed of the simulated AV minus that of the recorded one in each step, in metres per second, (N - 1,).
 
-    Speeds are the distances of single steps; the score takes differences over the frames before and after
+    Speeds are the lengths of single steps over time; the score uses central differences
     (:func:`l5kit.evaluation.driving.motion.rates_of_frames`), and compares speeds with the limit of the lane.
 
     Args:
-        step_time_s: Time between frames in seconds; None for that of the log, or 0.1 where the output has no ``facts``.
+        step_time_s: Time between frames in seconds; None for that of the log, or 0.1 if the output has no ``facts``.
 
     Raises:
         InvalidArgumentError: The time is not above 0.
-        TrajectoryLengthError: By ``compute``: there are more or fewer recorded frames than simulated ones.
+        TrajectoryLengthError: By ``compute``: the numbers of recorded and simulated frames differ.
     """
 
     metric_name = "simulated_minus_recorded_ego_speed"
 
-    step_time_s: float | None = None  # a constructor that was written for 1.5 does not call this one
+    step_time_s: float | None = None  # constructors written for 1.5 do not call this one
 
     def __init__(self, *, step_time_s: float | None = None) -> None:
         if step_time_s is not None and not step_time_s > 0:
@@ -325,11 +324,11 @@ class SimulatedVsRecordedEgoSpeedMetric(SceneMetric):
         self.step_time_s = step_time_s
 
     def compute_scene(self, scene: ScoredScene) -> torch.Tensor:
-        """Return the difference of speeds of each step."""
+        """Return the difference of speeds in each step."""
         lengths = len(scene.simulated_states), len(scene.recorded_states)
         if lengths[0] != lengths[1]:
             raise TrajectoryLengthError(
-                "simulated_ego_states has {} rows, recorded_ego_states {}; pass equally many".format(*lengths)
+                "simulated_ego_states has {} rows, recorded_ego_states {}; pass the same number".format(*lengths)
             )
         step_time_s = scene.step_time_s if self.step_time_s is None else self.step_time_s
         return (scene.simulated_steps_m - scene.recorded_steps_m) * (1 / step_time_s)

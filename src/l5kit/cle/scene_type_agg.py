@@ -1,4 +1,4 @@
-"""Types of scenes, such as left, right and straight, and how many scenes of each type fail each validator."""
+"""Types of scenes, such as left, right and straight, and the number of scenes of each type that fail each validator."""
 
 import csv
 from pathlib import Path
@@ -13,21 +13,21 @@ __all__ = ["compute_cle_scene_type_aggregations", "read_scene_types"]
 def compute_cle_scene_type_aggregations(
     mset: L5MetricSet,
     scene_ids_to_scene_types: list[list[str]],
-    list_validator_table_to_publish: list[str],  # noqa: ARG001 - L5Kit 1.5 has it and does not use it either
+    list_validator_table_to_publish: list[str],  # noqa: ARG001 - unused in L5Kit 1.5, too
 ) -> dict[str, int]:
-    """Return how many scenes of each type fail each validator.
+    """Return the number of scenes of each type that fail each validator.
 
     Args:
-        mset: The metric set, after scenes were evaluated.
-        scene_ids_to_scene_types: The types of each scene, by its id.
+        mset: The metric set, after evaluating scenes.
+        scene_ids_to_scene_types: The types of each scene, indexed by scene id.
         list_validator_table_to_publish: Not used.
 
     Returns:
-        Counts by ``TYPE/VALIDATOR``, for every type in the list, in the order in which they first come, and every
+        Counts by ``TYPE/VALIDATOR``, for every type in the list, in the order of their first occurrence, and every
         validator of the plan, in its order.
 
     Raises:
-        IndexOutOfRangeError: A scene that fails has an id for which the list has no types.
+        IndexOutOfRangeError: A failed scene has an id beyond the list.
     """
     types = dict.fromkeys(name for names in scene_ids_to_scene_types for name in names)
     counts = {f"{name}/{validator}": 0 for name in types for validator in mset.evaluation_plan.validators_dict()}
@@ -45,16 +45,16 @@ def compute_cle_scene_type_aggregations(
 
 
 def read_scene_types(path: str | Path) -> list[list[str]]:
-    """Return the types of scenes from a csv file, by scene id.
+    """Read the types of scenes from a csv file, by scene id.
 
-    The file has no header and in each line a scene id and a type, in any order of ids. A scene with several lines has
-    several types, and one without a line none. L5Kit 1.5 took the place of the line for the id.
+    The file has no header; each line has a scene id and a type, with ids in any order. A scene with several lines has
+    several types, and one without a line none. L5Kit 1.5 used the index of the line as the id.
 
     Args:
         path: The file.
 
     Raises:
-        InvalidArgumentError: A line is not an id from 0 on and a type.
+        InvalidArgumentError: A line is not a non-negative id and a type.
     """
     types: dict[int, list[str]] = {}
     require_regular_file(path, called="csv file")

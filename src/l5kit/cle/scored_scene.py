@@ -1,4 +1,4 @@
-"""Simulated scenes as metrics read them: what simulations give, and what several metrics need of it, computed once."""
+"""Simulated scenes as the input of metrics: the outputs of simulations, and values shared by metrics, computed once."""
 
 from functools import cached_property
 from typing import Final, Protocol
@@ -21,11 +21,11 @@ TIME: Final = TrajectoryStateIndices.TIME
 """Column of the time since the first frame in the states of the AV, in seconds."""
 
 EGO_EXTENT_M: Final = (EGO_EXTENT_LENGTH, EGO_EXTENT_WIDTH)
-"""Length and width of the AV's box, with which it collides where the output does not tell another one."""
+"""Default length and width of the AV's box, if the output has none."""
 
 
 class SimulatedSceneLike(Protocol):
-    """What a simulation gives of one scene, as far as the metrics of l5kit read it; a metric reads what it needs."""
+    """Output of the simulation of a scene, with the members that metrics of l5kit use; a metric may use only some."""
 
     @property
     def simulated_ego_states(self) -> torch.Tensor:
@@ -33,7 +33,7 @@ class SimulatedSceneLike(Protocol):
 
     @property
     def recorded_ego_states(self) -> torch.Tensor:
-        """Recorded states of the AV, likewise, (R, 7)."""
+        """Recorded states of the AV, as for the simulated ones, (R, 7)."""
 
     @property
     def simulated_agents(self) -> RecordArray:
@@ -44,16 +44,16 @@ class SimulatedSceneLike(Protocol):
         """Simulated frames, FRAME_DTYPE, whose intervals are rows of the simulated agents, (N,)."""
 
     def get_scene_id(self) -> int:
-        """Return the number of the scene, under which its results are kept."""
+        """Return the id of the scene in results."""
 
 
 class ScoredScene:
-    """One simulated scene while metrics are computed of it.
+    """One simulated scene during the computation of its metrics.
 
-    What it hands out is computed when it is first requested, and kept: make a new one when the output has changed.
+    Values are computed on first use and cached: create a new object when the output has changed.
 
     Args:
-        output: What a simulation gives of the scene.
+        output: Output of the simulation of the scene.
     """
 
     def __init__(self, output: SimulatedSceneLike) -> None:
@@ -82,19 +82,19 @@ class ScoredScene:
 
     @cached_property
     def simulated_steps_m(self) -> torch.Tensor:
-        """Distances between the positions of simulated frames that follow each other, (N - 1,)."""
+        """Distances between the positions of successive simulated frames, (N - 1,)."""
         return _step_lengths(self.simulated_states)
 
     @cached_property
     def recorded_steps_m(self) -> torch.Tensor:
-        """Distances between the positions of recorded frames that follow each other, (R - 1,)."""
+        """Distances between the positions of successive recorded frames, (R - 1,)."""
         return _step_lengths(self.recorded_states)
 
     @cached_property
     def step_time_s(self) -> float:
-        """Mean time between simulated frames, seconds: by the states if the output has ``facts`` of its log, else 0.1.
+        """Mean time between simulated frames in seconds, from the states if the output has ``facts``, else 0.1.
 
-        Times are float32, so that the mean of ten steps a second is 0.1 but for its last digits, which are rounded.
+        Times are float32, so the mean at 10 Hz is rounded to give exactly 0.1.
         """
         if self._facts is None:
             return LogFacts.step_time_s
@@ -104,20 +104,20 @@ class ScoredScene:
 
     @cached_property
     def ego_extent_m(self) -> FloatArray:
-        """Length and width of the AV's box: those of the log if the output has ``facts``; (2,)."""
+        """Length and width of the AV's box, those of the log if the output has ``facts``; (2,)."""
         return np.array(EGO_EXTENT_M if self._facts is None else self._facts.ego_extent_m[:2])
 
     @property
     def _facts(self) -> LogFacts | None:
-        """What is known of the log: nothing by outputs of other programs, or by mocks, which have any attribute."""
+        """Facts of the log; None for outputs of other programs, and for mocks, which have any attribute."""
         facts = getattr(self.output, "facts", None)
         return facts if isinstance(facts, LogFacts) else None
 
     def require_recorded(self) -> None:
-        """Refuse a scene with fewer recorded states than simulated ones.
+        """Require a recorded state for every simulated one.
 
         Raises:
-            InvalidArgumentError: It is one.
+            InvalidArgumentError: There are fewer recorded states than simulated ones.
         """
         if len(self.recorded_states) < len(self.simulated_states):
             raise InvalidArgumentError(
@@ -129,11 +129,11 @@ class ScoredScene:
         """Return the type of the AV's collision in each simulated frame, -1 for none, (N,).
 
         Args:
-            threshold: Probability of being a road user above which agents count; all count if not given.
+            threshold: Probability of being a road user above which agents count; None counts all.
 
         Raises:
             InvalidArgumentError: There are fewer simulated frames than states, a field of the agents is missing, an
-                interval is not within them, or a pose or extent near the AV is not finite.
+                interval exceeds them, or a pose or extent near the AV is not finite.
         """
         if threshold not in self._collision_types:
             states, is_counted = as_array(self.simulated_states), self.counted_agents(threshold)
@@ -149,7 +149,7 @@ class ScoredScene:
         return self._collision_types[threshold]
 
     def frame_intervals(self) -> Int64Array:
-        """Return the rows of the simulated agents that each simulated frame has, (N, 2).
+        """Return the range of rows of the simulated agents in each simulated frame, (N, 2).
 
         Raises:
             InvalidArgumentError: There are fewer simulated frames than states.
@@ -164,19 +164,19 @@ class ScoredScene:
         return intervals
 
     def counted_agents(self, threshold: float | None) -> BoolArray | None:
-        """Return which simulated agents collide, (M,); None for all of them."""
+        """Return which simulated agents can collide, (M,); None for all."""
         if threshold is None:
             return None
         return _get_label_filter(self.output.simulated_agents["label_probabilities"], threshold)
 
 
 def as_array(values: torch.Tensor) -> FloatArray:
-    """Return a tensor as an array, a view where that is possible."""
+    """Return a tensor as an array, a view if possible."""
     array: FloatArray = values.detach().cpu().numpy()
     return array
 
 
 def _step_lengths(states: torch.Tensor) -> torch.Tensor:
-    """Return the distances between positions that follow each other, (N - 1,)."""
+    """Return the distances between successive positions, (N - 1,)."""
     steps_m: torch.Tensor = torch.linalg.vector_norm(torch.diff(states[:, :2], dim=0), dim=-1)
     return steps_m

@@ -1,4 +1,4 @@
-"""Closed-loop validators: whether the values of metrics are in order in a scene, and counts of scenes that are not."""
+"""Closed-loop validators: whether metrics of a scene stay within bounds, and counts of scenes that fail."""
 
 import math
 import warnings
@@ -28,11 +28,11 @@ __all__ = [
 
 
 class ValidatorOutput(NamedTuple):
-    """Whether a scene passes a validator.
+    """Result of a validator for a scene.
 
     Attributes:
-        is_valid_scene: Whether it does.
-        failed_frames: Numbers of the frames that do not, ascending.
+        is_valid_scene: Whether the scene passes.
+        failed_frames: Indices of the failed frames, ascending.
     """
 
     is_valid_scene: bool
@@ -44,11 +44,11 @@ SceneValidations = Mapping[int, Mapping[str, ValidatorOutput]]
 
 
 class SupportsMetricValidate(Protocol):
-    """A validator of the values of metrics; users write their own as subclasses of this or as any class like it.
+    """A validator of metric values; users write subclasses of this, or any class with the same members.
 
     Attributes:
-        validator_name: Under which its output is kept.
-        requires_metric: Names of the metrics whose values it gets.
+        validator_name: Name of its outputs in results.
+        requires_metric: Names of the metrics whose values it receives.
     """
 
     validator_name: str
@@ -57,51 +57,51 @@ class SupportsMetricValidate(Protocol):
     def validate(
         self, metric_results: dict[str, torch.Tensor], simulation_output: SimulatedSceneLike
     ) -> ValidatorOutput:
-        """Return whether a scene is in order.
+        """Return whether a scene passes.
 
         Args:
-            metric_results: The values of the metrics that are required, by name.
-            simulation_output: What the simulation gives of the scene.
+            metric_results: Values of the required metrics by name.
+            simulation_output: Output of the simulation of the scene.
         """
 
 
 class DurationMode(IntEnum):
-    """How the time of violations adds up: over the scene, or while one lasts."""
+    """How the time of violations adds up: over the whole scene, or within each continuous violation."""
 
     TOTAL = 0
     CONTINUOUS = 1
 
 
 class RangeValidator(SupportsMetricValidate):
-    """Validator that fails the frames in which a metric is outside a range, at once or after a time.
+    """Validator that fails frames in which a metric is outside a range, at once or after a duration.
 
-    The bounds themselves are in range, and so is NaN, which gives a warning. Without a duration each frame outside
-    fails. With one, it fails when violations have taken longer than that up to it: in ``TOTAL`` mode all violations so
-    far, in ``CONTINUOUS`` mode the one that goes on. A frame counts with the time since the one before, the first with
-    its own. Frames for which the metric has no value are in range.
+    The bounds are in range, and so is NaN, which gives a warning. Without a duration, each frame outside the range
+    fails. With a duration, it fails if violations up to it have lasted longer: in ``TOTAL`` mode all violations so far,
+    in ``CONTINUOUS`` mode the current one. A frame counts with the time since the previous one, the first with its own
+    time. Frames without a value of the metric are in range.
 
-    The times are those of the simulated states: float32, added up in float64, and compared in float32, so that a
-    duration of whole steps gives what L5Kit 1.5 gave.
+    Times are those of the simulated states: float32, summed in float64, and compared in float32, so that a duration of
+    whole steps gives the same result as L5Kit 1.5.
 
-    Values in more than one column, such as (N, 1), fail a frame if any of them is outside.
+    With values in several columns, such as (N, 1), a frame fails if any of them is outside.
 
     Args:
-        validator_name: Under which its output is kept.
+        validator_name: Name of its outputs in results.
         metric: Class of the metric, or an object of it.
-        min_value: Least value in order; no bound if not given.
-        max_value: Greatest value in order; no bound if not given.
-        violation_duration_s: Time in seconds that violations may take.
-        duration_mode: How it adds up.
-        aligned_to_steps: For a metric of steps, with one value fewer than there are frames: let each value count with
-            the time of its step. L5Kit 1.5 let it count with the time of the step before.
+        min_value: Smallest allowed value; no lower bound if None.
+        max_value: Largest allowed value; no upper bound if None.
+        violation_duration_s: Time in seconds that violations may last.
+        duration_mode: How the time of violations adds up.
+        aligned_to_steps: For a metric of steps, with one value less than there are frames: whether each value counts
+            with the time of its own step. L5Kit 1.5 used the time of the previous step.
 
     Attributes:
         metric_name: Name of the metric.
-        validation_duration_s: The duration; ``violation_duration_s`` is the same.
+        validation_duration_s: The duration, equal to ``violation_duration_s``.
 
     Raises:
-        InvalidArgumentError: There is no bound, the least value is not below the greatest, a number is NaN, or there is
-            no such mode; or, by ``validate``, the metric has more values than there are frames to take times from.
+        InvalidArgumentError: There is no bound, the bounds are not ascending, a number is NaN, or the mode is unknown;
+            or, by ``validate``, the metric has more values than there are frames with times.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class RangeValidator(SupportsMetricValidate):
             raise InvalidArgumentError(
                 f"min_value {min_value} of validator {validator_name!r} must be below its max_value {max_value}"
             )
-        # numbers that are NaN, and a mode by its name, would be looked past without a word
+        # NaN bounds, and modes given by name, would otherwise be ignored silently
         given = {"min_value": min_value, "max_value": max_value, "violation_duration_s": violation_duration_s}
         for name, value in given.items():
             if value is not None and math.isnan(value):
@@ -142,7 +142,7 @@ class RangeValidator(SupportsMetricValidate):
 
     @property
     def violation_duration_s(self) -> float:
-        """Time in seconds that violations may take."""
+        """Time in seconds that violations may last."""
         return self.validation_duration_s
 
     def validate(
@@ -151,8 +151,8 @@ class RangeValidator(SupportsMetricValidate):
         """Return whether the metric stays in its range in a scene.
 
         Args:
-            metric_results: The values of metrics by name, this one among them.
-            simulation_output: What the simulation gives of the scene; read if there is a duration.
+            metric_results: Values of metrics by name, including this one.
+            simulation_output: Output of the simulation of the scene, used only with a duration.
         """
         values = as_array(metric_results[self.metric_name])
         columns = values.reshape(len(values), math.prod(values.shape[1:]))
@@ -170,20 +170,20 @@ class RangeValidator(SupportsMetricValidate):
         is_outside: BoolArray = np.any((columns < least) | (columns > greatest), axis=1)
         is_failed = is_outside
         if self.validation_duration_s > 0:
-            # float32 throughout, as L5Kit 1.5 compares, so that a duration of whole steps fails the same frames
+            # float32 throughout, as in L5Kit 1.5, so that a duration of whole steps fails the same frames
             times_s = as_array(simulation_output.simulated_ego_states)[:, TIME].astype(np.float32)
             differences_s = np.diff(times_s, prepend=times_s.dtype.type(0))
             if self.aligned_to_steps and len(is_outside) == len(times_s) - 1:
                 differences_s = differences_s[1:]
             if len(is_outside) > len(differences_s):
                 raise InvalidArgumentError(
-                    f"{self.metric_name} has {len(is_outside)} values, but validator {self.validator_name!r} finds the "
-                    f"times of {len(differences_s)} simulated frames only; leave its duration out"
+                    f"{self.metric_name} has {len(is_outside)} values, but validator {self.validator_name!r} has "
+                    f"times of only {len(differences_s)} simulated frames; drop its duration"
                 )
-            # a metric may have fewer values than there are frames, of which the last ones are then in range
+            # a metric may have fewer values than there are frames; the remaining frames are in range
             is_violated = np.zeros(len(differences_s), np.bool_)
             is_violated[: len(is_outside)] = is_outside
-            # those frames fail in which violations have taken too long, at a time or in all
+            # frames fail after too long a violation, continuous or in total
             longest_s = np.float32(self.validation_duration_s)
             if self.duration_mode == DurationMode.CONTINUOUS:
                 lasted = self.cumsum_with_reset(torch.from_numpy(differences_s), torch.from_numpy(is_violated))
@@ -196,14 +196,14 @@ class RangeValidator(SupportsMetricValidate):
 
     @staticmethod
     def cumsum_with_reset(timestamp_diff: torch.Tensor, validation_mask: torch.Tensor) -> torch.Tensor:
-        """Return for each frame how long the violation has lasted, 0 where there is none.
+        """Return for each frame how long the current violation has lasted, 0 without one.
 
         Args:
-            timestamp_diff: Seconds since the frame before, (N,).
-            validation_mask: Where there is a violation, bool, (N,).
+            timestamp_diff: Seconds since the previous frame, (N,).
+            validation_mask: Mask of violations, bool, (N,).
 
         Returns:
-            Seconds in the type of the differences, added up in float64, (N,).
+            Seconds in the dtype of the differences, summed in float64, (N,).
         """
         lasted_s = _time_of_violations(as_array(timestamp_diff), as_array(validation_mask) != 0, True)
         return torch.from_numpy(lasted_s).to(timestamp_diff.dtype)
@@ -211,7 +211,7 @@ class RangeValidator(SupportsMetricValidate):
 
 @kernel_jit
 def _time_of_violations(differences_s: FloatArray, is_violated: BoolArray, starts_anew: bool) -> Float64Array:
-    """Return the time of violations up to each frame (N,), of the last one only if each starts anew."""
+    """Return the time of violations up to each frame (N,); only of the current one if ``starts_anew``."""
     sums_s = np.empty(len(differences_s), np.float64)
     sum_s = 0.0
     for frame in range(len(differences_s)):
@@ -224,14 +224,14 @@ def _time_of_violations(differences_s: FloatArray, is_violated: BoolArray, start
 
 
 class SupportsValidationAggregation(Protocol):
-    """What makes one result for each validator out of its outputs for all scenes."""
+    """Aggregates the outputs of each validator over scenes into one result."""
 
     def aggregate(self, scene_validation_results: SceneValidations) -> dict[str, Any]:
-        """Return a result by name of the validator."""
+        """Return the results by name of the validator."""
 
 
 class ValidationCountingAggregator(SupportsValidationAggregation):
-    """Count of the scenes, or frames, that fail each validator.
+    """Counts the scenes, or frames, that fail each validator.
 
     Args:
         failed_frames: Count frames instead of scenes.
@@ -241,7 +241,7 @@ class ValidationCountingAggregator(SupportsValidationAggregation):
         self.failed_frames = failed_frames
 
     def aggregate_scenes(self, scene_validation_results: SceneValidations) -> dict[str, torch.Tensor]:
-        """Return the counts, int64 tensors without axes, of every validator that has an output."""
+        """Return the counts, int64 tensors of shape (), of all validators with outputs."""
         counts: dict[str, int] = {}
         for outputs in scene_validation_results.values():
             for name, output in outputs.items():
@@ -258,8 +258,8 @@ class FailedFrame(NamedTuple):
     """A frame that fails a validator.
 
     Attributes:
-        scene_id: Number of its scene.
-        frame_index: Number of the frame in the simulated scene.
+        scene_id: Id of its scene.
+        frame_index: Index of the frame in the simulated scene.
     """
 
     scene_id: int
@@ -267,10 +267,10 @@ class FailedFrame(NamedTuple):
 
 
 class ValidationFailedFramesAggregator(SupportsValidationAggregation):
-    """List of the frames that fail each validator."""
+    """Lists the frames that fail each validator."""
 
     def aggregate_scenes(self, scene_validation_results: SceneValidations) -> dict[str, torch.Tensor]:
-        """Return scene id and number of the failed frames, int64 (n, 2), of every validator that has some."""
+        """Return scene id and index of the failed frames, int64 (n, 2), of all validators with any."""
         failed: dict[str, list[FailedFrame]] = {}
         for scene_id, outputs in scene_validation_results.items():
             for name, output in outputs.items():

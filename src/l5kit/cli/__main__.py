@@ -1,10 +1,10 @@
-"""``python -m l5kit.cli`` is the ``l5kit`` command."""
+"""Entry point of ``python -m l5kit.cli``, the ``l5kit`` command."""
 
 import sys
 
 
 def start() -> None:
-    """Run the command; Ctrl+C ends it in one line while its libraries are still being imported, too."""
+    """Run the command; Ctrl+C ends it in one line, even while libraries are still being imported."""
     try:
         from l5kit.cli.main import run
 
@@ -14,8 +14,8 @@ def start() -> None:
             print("interrupted", file=sys.stderr)
         sys.exit(130)
     finally:
-        # CPython notes a Ctrl+C that passes through text that is executed, as dataclasses and numba do, and has
-        # `python -m` end by that signal at last although the status is another one; text without Ctrl+C ends the note
+        # CPython remembers a Ctrl+C that passes through executed text (dataclasses and numba execute text), and then
+        # ends `python -m` by that signal whatever the exit status. Executing text without a Ctrl+C resets this.
         exec("")
 
 

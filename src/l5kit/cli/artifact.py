@@ -25,7 +25,7 @@ ProjectOption = Annotated[
 ]
 StoreOption = Annotated[
     Literal["wandb", "mlflow", "hub"],
-    typer.Option(help="Weights & Biases, MLflow, or the Hugging Face hub; each brings an extra of that name."),
+    typer.Option(help="Weights & Biases, MLflow, or the Hugging Face hub; each needs the extra of that name."),
 ]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME:ALIAS", help="Name and alias or version; without :ALIAS the latest.")
@@ -35,26 +35,28 @@ _DIGITS_SHOWN = 12
 
 
 def log(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Data folder, or one .zarr folder, of this machine.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Data folder, or one .zarr folder, on this machine.")],
     project: ProjectOption,
     name: Annotated[str, typer.Option(metavar="N", help="Name of the artifact, such as l5-data.")],
     store: StoreOption = "wandb",
     alias: Annotated[
         list[str] | None, typer.Option(metavar="A", help="Alias besides latest; may be given several times.")
     ] = None,
-    description: Annotated[str, typer.Option(metavar="TEXT", help="By default, a sentence with the counts.")] = "",
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="Description. Default: a sentence with the counts.")
+    ] = "",
     reference: Annotated[
-        str, typer.Option(metavar="URL", help="URL of the same files; the store then only gets the manifest.")
+        str, typer.Option(metavar="URL", help="URL of the same files; the store then gets the manifest only.")
     ] = "",
     by_reference: Annotated[
-        bool, typer.Option("--by-reference", help="The same, with PATH itself as a file:// URL.")
+        bool, typer.Option("--by-reference", help="Like --reference, with PATH as a file:// URL.")
     ] = False,
     workers: ReadersOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Log a dataset as a version of an artifact, with manifest, digest and counts.
 
-    With WANDB_MODE=offline nothing is sent until `wandb sync`; do not change the files before.
+    With WANDB_MODE=offline nothing is sent until `wandb sync`; do not change the files before that.
 
     Examples:
         l5kit artifact log city --project driving --name l5-data --alias train
@@ -64,7 +66,7 @@ def log(
     from l5kit.artifacts.opening import open_store
 
     if by_reference and reference:
-        raise typer.BadParameter("--reference and --by-reference do not go together; give one of them")
+        raise typer.BadParameter("--reference and --by-reference exclude each other; give one of them")
     opened, content = open_store(store, project), _describe(path, workers)
     url = content.path.as_uri() if by_reference else reference
     artifact = opened.log(content, name, aliases=alias or [], description=description, reference=url)
@@ -77,7 +79,9 @@ def log(
 def show_list(
     project: ProjectOption,
     store: StoreOption = "wandb",
-    name: Annotated[str | None, typer.Option(metavar="N", help="One artifact. Default: all of the project.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="N", help="Name of an artifact. Default: all in the project.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the versions of datasets in a project, the newest first.
@@ -93,7 +97,7 @@ def show_list(
         print_json([asdict(artifact) for artifact in artifacts])
         return
     if not artifacts:
-        print_line(f"No datasets in {project}" + (f" of the name {name}" if name else ""))
+        print_line(f"No datasets in {project}" + (f" named {name}" if name else ""))
         return
     columns = ("Version", "Aliases", "Digest", "Scenes", "Recorded", "Size", "Created", "Description")
     rows = [
@@ -121,7 +125,7 @@ def get(
 ) -> None:
     """Fetch a version of a dataset into a folder.
 
-    All files are compared with the manifest; the folder appears when they match.
+    All files are verified against the manifest before the folder appears.
 
     Examples:
         l5kit artifact get l5-data:v3 --project driving --out city
@@ -141,7 +145,8 @@ def use(
     project: ProjectOption,
     store: StoreOption = "wandb",
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to check: it must have the digest of the version.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to use after checking that it has the digest of the version."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -167,14 +172,14 @@ def link(
     store: StoreOption = "wandb",
     data: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="The training data, to verify that the store has the same."),
+        typer.Option(metavar="PATH", help="Training data, to verify that the version in the store is the same."),
     ] = None,
     workers: ReadersOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Record that a training used a version of a dataset, and log its weights.
 
-    A run of W&B that is offline needs --data to be linked with the dataset when it is synced.
+    An offline W&B run needs --data to be linked with the dataset when it is synced.
 
     Examples:
         l5kit artifact link planner l5-data:v3 --project driving --data city
@@ -191,7 +196,7 @@ def link(
 
 
 def parse_used_artifact(text: str | None) -> "DatasetInUse | None":
-    """Return what ``--artifact`` of a training names, after a look that it is there; None where it was not given."""
+    """Return the dataset that ``--artifact`` names, after checking that it exists; None without the option."""
     if text is None:
         return None
     from l5kit.artifacts.lineage import DatasetInUse
@@ -200,7 +205,7 @@ def parse_used_artifact(text: str | None) -> "DatasetInUse | None":
 
 
 def link_used_artifact(in_use: "DatasetInUse | None", run_folder: Path) -> None:
-    """Link a training with the dataset that ``--artifact`` names; where that fails, say how it is done later."""
+    """Link a training with the dataset of ``--artifact``; a failure gets a note how to do it later."""
     if in_use is None:
         return
     try:
@@ -219,7 +224,7 @@ def _describe(path: Path, workers: int) -> DatasetContent:
 
 
 def _facts_of(artifact: DatasetArtifact) -> dict[str, object]:
-    """Return what people are shown of an artifact."""
+    """Return the facts of an artifact for display."""
     return {
         "Version": artifact.version or "given when the run is synced",
         "Aliases": ", ".join(artifact.aliases),
@@ -243,4 +248,4 @@ artifact = {
     """,
     "commands": {"log": log, "list": show_list, "get": get, "use": use, "link": link},
 }
-"""The command with its commands."""
+"""The command and its subcommands."""

@@ -1,4 +1,4 @@
-"""``l5kit bench``: how fast data is loaded here; what measures it lies in ``benchmarks`` of a checkout."""
+"""``l5kit bench``: speed of loading data on this machine, measured by ``benchmarks`` of a checkout."""
 
 import pkgutil
 import sys
@@ -18,10 +18,10 @@ def refer_to_checkout(
 ) -> None:
     """Measure how fast samples, the log and the map are read, in a checkout of l5kit.
 
-    This is not one: the benchmarks are no part of the package.
+    This installation is not a checkout, and the benchmarks are not part of the package.
 
     Raises:
-        MissingDependencyError: Always; it says where the benchmarks are.
+        MissingDependencyError: Always; the message says where to get the benchmarks.
 
     Examples:
         l5kit bench
@@ -31,13 +31,13 @@ def refer_to_checkout(
         l5kit bench --startup
     """
     raise MissingDependencyError(
-        f"l5kit bench measures a checkout of l5kit, and {str(_CHECKOUT)!r} has no benchmarks: "
-        "git clone https://github.com/l5kit/l5kit, pip install -e l5kit, and run it then"
+        f"l5kit bench needs a checkout of l5kit, but {str(_CHECKOUT)!r} has no benchmarks: "
+        "git clone https://github.com/l5kit/l5kit, pip install -e l5kit, and run it again"
     )
 
 
 def find_bench(checkout: Path) -> Callable[..., None]:
-    """Return the command of a checkout, or where there is none the one that says where to find it."""
+    """Return the bench command of a checkout, or else one that says where to get it."""
     benchmarks = checkout / "benchmarks"
     if not (benchmarks / "l5kit_bench").is_dir():
         return refer_to_checkout

@@ -1,4 +1,4 @@
-"""``l5kit cache``: decoded files of datasets, from which they are read fastest."""
+"""``l5kit cache``: decoded files of datasets, the fastest to read."""
 
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ def cache(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Cache folder, instead of that of the user (or L5KIT_CACHE_DIR)."),
+        typer.Option(metavar="FOLDER", help="Cache folder. Default: the user's, or L5KIT_CACHE_DIR."),
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the decoded files of all datasets.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the decoded files of PATH.")] = False,
@@ -41,7 +41,7 @@ def cache(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Decode a dataset into files that are read fastest, and shared by all processes.
+    """Decode a dataset into files that are fastest to read, and shared by all processes.
 
     ChunkedDataset(PATH).open(cached="mmap") reads from them. They are rebuilt when the dataset has changed.
 
@@ -52,16 +52,16 @@ def cache(
         l5kit cache --prune
     """
     if show_list + remove + prune > 1:
-        raise typer.BadParameter("--list, --remove and --prune do not go together; give one of them")
+        raise typer.BadParameter("--list, --remove and --prune exclude each other; give one of them")
     if show_list or prune:
         if path is not None:
-            raise typer.BadParameter("--list and --prune look at all datasets; leave PATH out")
+            raise typer.BadParameter("--list and --prune apply to all datasets; drop PATH")
         _print_stores(list_stores(folder) if show_list else prune_stores(folder), folder, prune, as_json)
         return
     if path is None:
         raise typer.BadParameter("PATH is missing: the dataset to decode; --list shows what is decoded already")
     if remove:
-        # files of a dataset that is gone can be removed, too, so that a path which leads nowhere is taken as it is
+        # decoded files of a deleted dataset can be removed, too, so a path that does not exist is used as it is
         dataset = find_dataset(path) if path.exists() or is_url(path_of(path)) else path
         stores = remove_store(dataset, cache_folder=folder)
         num_bytes = sum(store.num_bytes for store in stores)

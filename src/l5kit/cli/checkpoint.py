@@ -1,4 +1,4 @@
-"""``l5kit checkpoint``: what files of weights are, their conversion to safetensors, and export for other programs."""
+"""``l5kit checkpoint``: describes files of weights, converts them to safetensors, and exports them."""
 
 import tempfile
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from l5kit.workflows.exported_network import ExportedArray, ExportFacts
 
 _MOST_SHAPES = 4
-"""Weights of a network that l5kit does not know whose shapes are shown."""
+"""Number of weights of an unknown network whose shapes are shown."""
 
 _FileArgument = Annotated[
-    str,  # or the name of a shipped network, which "./" tells a folder apart from
+    str,  # or the name of a shipped network; "./NAME" is a folder
     typer.Argument(
         metavar="FILE",
         help="File of weights of any kind, folder of l5kit train for its final weights, or route_planner, the network "
@@ -34,15 +34,17 @@ _FileArgument = Annotated[
 ]
 _ConfigOption = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="YAML file of the training, or a name of those that ship with l5kit."),
+    typer.Option(
+        metavar="FILE", help="YAML file of the training, or the name of a configuration that ships with l5kit."
+    ),
 ]
 _OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 _PickleOption = Annotated[
     bool,
     typer.Option(
         "--allow-pickle",
-        help="Load pickled modules, which can run any code. Without it, convert still runs code of classes "
-        "that the configuration names by class_path.",
+        help="Load pickled modules, which can run any code. Without it, convert still runs the code of classes named "
+        "by class_path in the configuration.",
     ),
 ]
 
@@ -57,19 +59,19 @@ def info(
 ) -> None:
     """Describe a file of weights: its format, its network, and the configuration that it needs.
 
-    Nothing in the file is run or imported. With --config it checks the weights against that configuration, lists
-    mismatches, and then exits with 1.
+    Nothing in the file is run or imported. With --config, the weights are checked against that configuration;
+    mismatches are listed, and the exit status is 1.
 
     Examples:
         l5kit checkpoint info planner.pt
         l5kit checkpoint info planner --json
         l5kit checkpoint info planner.pt --config config.yaml --workflow raster_planner
     """
-    weights = weights_of(file)  # before torch is imported, for which one waits
+    weights = weights_of(file)  # before the slow import of torch
     cfg = _read_config(config, workflow, changes)
     if is_onnx(weights):
         if cfg is not None:
-            raise typer.BadParameter(f"{weights} has its configuration inside; leave --config out")
+            raise typer.BadParameter(f"{weights} contains its configuration; drop --config")
         from l5kit.workflows.exported_network import ExportedNetwork
 
         exported = ExportedNetwork(weights).facts
@@ -110,7 +112,7 @@ def convert(
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write weights as safetensors with their configuration, which every command then takes without --config.
+    """Write weights as safetensors with their configuration, so that no command needs --config for them.
 
     The weights are loaded into the network of the configuration, written, read again and compared bit by bit before
     the file gets its name.
@@ -119,7 +121,7 @@ def convert(
         l5kit checkpoint convert planner.pt planner.safetensors --config config.yaml --workflow raster_planner
         l5kit checkpoint convert module.pt module.safetensors --allow-pickle --overwrite
     """
-    weights = weights_of(file)  # before torch is imported, for which one waits
+    weights = weights_of(file)  # before the slow import of torch
     cfg = _read_config(config, workflow, changes)
     from l5kit.workflows.checkpoint_conversion import convert_checkpoint
 
@@ -137,7 +139,7 @@ def convert(
         },
     )
     if not done.has_config:
-        remark("note: the file holds no configuration; add it with --config, so that commands need nothing else")
+        remark("note: the file contains no configuration; convert with --config to include it")
 
 
 def export(
@@ -148,7 +150,8 @@ def export(
         typer.Option(metavar="LOG", help="Log with samples for the check; default: a small synthetic city."),
     ] = None,
     licence: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Licence of the weights, if no model card beside them states it.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Licence of the weights, if no model card next to them states it."),
     ] = None,
     config: _ConfigOption = None,
     workflow: WorkflowOption = None,
@@ -157,7 +160,7 @@ def export(
     allow_pickle: _PickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a network or policy as ONNX, or as a program of torch.export, which other programs run without l5kit.
+    """Write a network or policy as ONNX, or as a torch.export program, which run without l5kit.
 
     Inputs have the keys of samples (observations, for a policy), for any batch size and, if the network allows it, any
     number of agents. The file is run and compared with torch before it appears; inputs and outputs are described in its
@@ -169,11 +172,11 @@ def export(
         l5kit checkpoint export route_policy route_policy.onnx
     """
     of_policy = is_policy(file)
-    weights = checkpoint_path(file) if of_policy else weights_of(file)  # before torch is imported, for which one waits
+    weights = checkpoint_path(file) if of_policy else weights_of(file)  # before the slow import of torch
     cfg = _read_config(config, workflow, changes)
     if of_policy and cfg is not None:
-        raise typer.BadParameter(f"{file} is a policy, which has its configuration inside; leave --config out")
-    # what is exported is run on real samples and compared with torch: of the user's log, or a synthetic scene
+        raise typer.BadParameter(f"{file} is a policy, which contains its configuration; drop --config")
+    # the export is run on real samples, of the user's log or a synthetic scene, and compared with torch
     with tempfile.TemporaryDirectory() as folder:
         if data is None:
             city = make_city(Path(folder) / "city", num_scenes=1, num_train_scenes=0, num_validate_scenes=0)
@@ -195,7 +198,7 @@ def export(
 
 
 def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
-    """Return what people are shown of an exported network."""
+    """Return the facts of an exported network for display."""
     checked = facts.checked
     shown: dict[str, object] = {
         "network": facts.network,
@@ -203,14 +206,14 @@ def _facts_of_export(facts: "ExportFacts") -> dict[str, object]:
         "weights": facts.weights_sha256,
         "licence": facts.licence,
         "l5kit": facts.l5kit,
-        "opset": facts.opset or "none, a program of torch",
+        "opset": facts.opset or "none, a torch.export program",
         "takes": ", ".join(_shape_of(each) for each in facts.inputs),
         "gives": ", ".join(_shape_of(each) for each in facts.outputs),
         "largest difference to torch": f"{checked['largest_difference']:.2g}, of {', '.join(checked['batches'])}",
     }
     if checked["of_torch_by_rounding"]:
         shown["torch's own, by rounding"] = (
-            f"{checked['of_torch_by_rounding']:.2g}, one by one, and with the last bit of inputs and weights"
+            f"{checked['of_torch_by_rounding']:.2g}, samples one by one, or a changed last bit of inputs and weights"
         )
     return shown
 
@@ -220,10 +223,10 @@ def _shape_of(array: "ExportedArray") -> str:
 
 
 def _read_config(config: str | None, workflow: str | None, changes: list[str] | None) -> JsonObject | None:
-    """Return the configuration that was given; None without one."""
+    """Return the configuration given by options; None without one."""
     if config is None:
         if workflow is not None or changes:
-            raise typer.BadParameter("--workflow and --set change a configuration; name it with --config")
+            raise typer.BadParameter("--workflow and --set change a configuration; give it with --config")
         return None
     cfg = with_overrides(load_training_config(config), changes or [])
     check_known_keys(cfg)
@@ -231,7 +234,7 @@ def _read_config(config: str | None, workflow: str | None, changes: list[str] | 
 
 
 def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
-    """Return what people are shown of a checkpoint."""
+    """Return the facts of a checkpoint for display."""
     types = ", ".join(f"{count} {dtype}" for dtype, count in description.dtypes.items())
     parameters = f"{description.num_parameters:,}, and {description.num_buffer_values:,} values that are not trained"
     facts: dict[str, object] = {
@@ -248,16 +251,16 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
     params = description.config.get("model_params")
     own, architecture = params.get("model") if isinstance(params, Mapping) else None, description.architecture
     if own is not None:
-        # a class of the user is named but never imported, which would run code; its weights stand for what it is
+        # a user's class is named but never imported, which would run code; the shapes of its weights describe it
         named = ClassPath.read(own, key="model_params.model")
-        facts["network"] = f"{named.class_path}, a class of yours that the configuration inside names"
+        facts["network"] = f"{named.class_path}, your own class, named by the configuration inside"
         if named.init_args:
             facts["arguments"] = _as_text(named.init_args)
         shapes = [f"{name} {list(value.shape)}" for name, value in description.weights.items()]
         more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
         facts["weights"] = ", ".join(shapes[:_MOST_SHAPES]) + more
     elif architecture is None:
-        facts["network"] = "none that l5kit knows by the names and shapes of its weights"
+        facts["network"] = "unknown to l5kit by the names and shapes of its weights"
     else:
         residual = ", added to a kinematic baseline" if architecture.is_residual else ""
         facts["network"] = f"{architecture.model_class}{residual}"
@@ -268,8 +271,8 @@ def _facts_of(description: "CheckpointDescription") -> dict[str, object]:
         if architecture.not_in_weights:
             facts["not in the weights"] = ", ".join(architecture.not_in_weights)
     facts["configuration inside"] = description.config.get("workflow", "yes") if description.config else "none"
-    facts["fits, of those that ship"] = ", ".join(description.fits) or "none"
-    # what a file says of itself does not hide what was found in it
+    facts["shipped configurations that fit"] = ", ".join(description.fits) or "none"
+    # facts that a file claims about itself do not override what was found in it
     return facts | {name: value for name, value in description.facts.items() if name not in facts}
 
 
@@ -286,4 +289,4 @@ checkpoint = {
     """,
     "commands": {"info": info, "convert": convert, "export": export},
 }
-"""The command with its commands."""
+"""The command and its subcommands."""

@@ -1,4 +1,4 @@
-"""``l5kit chop``: make test sets."""
+"""``l5kit chop``: test sets, with the future of each scene held out."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,12 +25,12 @@ def chop(
         typer.Argument(metavar="PATH...", help="Dataset folders, or .zarr (folders or zip files) in them, or URLs."),
     ],
     frames: Annotated[int, typer.Option(min=1, help="Frames to keep of each scene.")] = 100,
-    future: Annotated[int, typer.Option(min=1, help="Steps of the true positions.")] = 50,
-    min_future: Annotated[int, typer.Option(min=0, help="Frames that a test agent must stay valid for.")] = 10,
+    future: Annotated[int, typer.Option(min=1, help="Number of future steps with true positions.")] = 50,
+    min_future: Annotated[int, typer.Option(min=0, help="Future frames in which a test agent must stay valid.")] = 10,
     probability: ProbabilityOption = 0.5,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder to write, for one PATH. Default: NAME_chopped_FRAMES beside it."),
+        typer.Option(metavar="FOLDER", help="Output folder, for one PATH. Default: NAME_chopped_FRAMES next to it."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing test set.")] = False,
     workers: WorkersOption = None,
@@ -39,10 +39,10 @@ def chop(
     job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make test sets as in the competition: the start of each scene, and the future of its last agents.
+    """Make test sets as in the competition: the start of each scene, and the future of the agents in its last frame.
 
-    A test set is a folder with a shorter dataset, mask.npz (arr_0 tells which agent rows to predict) and gt.csv (the
-    true positions). A warning counts the agents that are unlike any in a training with default settings.
+    A test set is a folder with a shorter dataset, mask.npz (arr_0 marks the agent rows to predict) and gt.csv (the true
+    positions). A warning counts the agents that a training with default settings would not select.
 
     Examples:
         l5kit chop city --frames 50 --future 40
@@ -54,7 +54,7 @@ def chop(
 
     if out is not None and len(paths) > 1:
         raise typer.BadParameter("--out names one folder, so there must be one PATH")
-    # all paths are looked for before the first test set is made
+    # find all datasets before making the first test set
     datasets = [find_dataset(path) for path in paths]
     made = []
     with RequestedWorkers(engine, address, workers, job).opened(

@@ -1,4 +1,4 @@
-"""``l5kit compare``: runs side by side, with intervals, and what is more than chance."""
+"""``l5kit compare``: runs side by side, with intervals and significance of differences."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +47,7 @@ def compare(
         bool, typer.Option("--tags", help="Also compare by tags of the scenes, computed from the log.")
     ] = False,
     scenes: Annotated[
-        int, typer.Option(min=0, help="Number of scenes to list that each planner has won, and lost.")
+        int, typer.Option(min=0, help="Number of won, and of lost, scenes to list for each planner.")
     ] = 3,
     draws: Annotated[int, typer.Option(min=100, help="Number of bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
@@ -62,11 +62,11 @@ def compare(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the comparison in the folder.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare planners over the same scenes: means with intervals of 95 %, and which differences are more than chance.
+    """Compare planners over the same scenes: means with intervals of 95 %, and significance of the differences.
 
     Intervals come from a paired bootstrap over scenes; seeds of a planner are averaged within each scene. P-values
-    are corrected for multiple comparisons (Holm). Scenes that a run lacks are left out and counted. Runs over other
-    data, or scored in another way, are refused.
+    are corrected for multiple comparisons (Holm). Scenes that a run lacks are left out and counted. Runs over different
+    data, or scored differently, are refused.
 
     l5kit view FOLDER opens the folder of --out and plays scenes side by side.
 
@@ -93,7 +93,7 @@ def compare(
 
 
 def _print_comparison(comparison: "Comparison", out: Path | None, *, num_scenes: int) -> None:
-    """Print the tables, and so many scenes that each planner has won and lost."""
+    """Print the tables, and up to ``num_scenes`` scenes each that a planner has won and lost."""
     from l5kit.comparison.tables import overview_tables, scene_table
 
     run = comparison.planners[0].runs[0]
@@ -108,4 +108,4 @@ def _print_comparison(comparison: "Comparison", out: Path | None, *, num_scenes:
     if differing.rows:
         print_texts(differing.title, differing.columns, differing.rows)
     if any(row.is_beyond_chance for row in comparison.rows):
-        remark(f"better and worse: than {comparison.reference}, by more than chance")
+        remark(f"better and worse: compared with {comparison.reference}, by more than chance")

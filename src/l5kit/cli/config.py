@@ -1,4 +1,4 @@
-"""``l5kit config``: configurations that ship with l5kit, and what configurations may hold, for editors."""
+"""``l5kit config``: configurations that ship with l5kit, and the JSON schema of all for editors."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from l5kit.configs.schema import json_schema
 def config(
     what: Annotated[
         Literal["show", "schema"],
-        typer.Argument(metavar="show|schema", help="A configuration, or the JSON schema of all, draft 2020-12."),
+        typer.Argument(metavar="show|schema", help="Print a configuration, or the JSON schema of all (draft 2020-12)."),
     ],
     name: Annotated[
         str | None,
@@ -25,10 +25,10 @@ def config(
         Path | None, typer.Option(metavar="FILE", help="File to write. Default: print it on standard output.")
     ] = None,
 ) -> None:
-    """Print a configuration that ships with l5kit, as a start for your own, or the schema for editors.
+    """Print a configuration that ships with l5kit, as a starting point for your own, or the schema for editors.
 
     An editor with yaml-language-server, such as VS Code with its YAML extension, completes and checks keys by the
-    schema, which it finds by the first line of the configuration:
+    schema named in the first line of the configuration:
     # yaml-language-server: $schema=l5kit.schema.json
 
     Examples:
@@ -44,9 +44,9 @@ def config(
         print_line(text)
         return
     require_writable(out, option="--out")
-    # it may have been edited since, and an edited configuration looks like one that ships
+    # never overwrite: the file may have been edited, and an edited configuration looks like a shipped one
     if name is not None and out.exists():
-        raise FileExistsError(f"--out is {str(out)!r}, which is there and may be edited; name another file")
+        raise FileExistsError(f"--out is {str(out)!r}, which exists and may have been edited; choose another file")
     with replaced_when_complete(out, argument="--out") as temporary:
         temporary.write_text(f"{text}\n", "utf-8")
     remark(f"{'schema' if name is None else name} written to {out}")

@@ -1,4 +1,4 @@
-"""``l5kit demo``: everything once, on a synthetic city or on one's own data."""
+"""``l5kit demo``: a tour of l5kit on a synthetic city, or on your own data."""
 
 import warnings
 from pathlib import Path
@@ -25,7 +25,7 @@ _PICTURE_SUFFIXES = (".png", ".gif", ".jpg", ".jpeg", ".mp4", ".html")
 
 def _check_folder(out: Path) -> Path:
     if out.is_file() or out.suffix.lower() in _PICTURE_SUFFIXES:
-        raise typer.BadParameter(f"{str(out)!r} is a file or the name of one; give a folder, which gets several files")
+        raise typer.BadParameter(f"{str(out)!r} is a file or looks like one; give a folder for the output files")
     return out
 
 
@@ -38,13 +38,13 @@ def demo(
         Path, typer.Option(metavar="FOLDER", callback=_check_folder, help="Folder for pictures and page.")
     ] = Path("demo-out"),
     seed: Annotated[int, typer.Option(help="Seed of the synthetic city and of the order of samples.")] = 0,
-    scenes: Annotated[int, typer.Option(min=1, help="Scenes of the synthetic city, and scenes that are driven.")] = 4,
-    samples: Annotated[int, typer.Option(min=1, help="Largest number of samples of each kind.")] = 300,
+    scenes: Annotated[int, typer.Option(min=1, help="Number of scenes to generate and to drive.")] = 4,
+    samples: Annotated[int, typer.Option(min=1, help="Maximum number of samples of each kind.")] = 300,
     map_path: MapOption = None,
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Show what l5kit does: a planner drives a log and is scored, another one fails, and samples are made.
+    """Show what l5kit does: a planner drives a log and is scored, another fails, and sampling is timed.
 
     FOLDER gets drive.gif, failure.png, drive.html, which plays the drive, and index.html with the numbers.
 
@@ -71,7 +71,7 @@ def demo(
     facts = summary_facts(dataset.summary(), dataset.facts) | map_facts(files)
     print_facts(path_of(files.dataset), facts)
 
-    # one that plans, and one that looks at nobody, in the same scenes; routes and IDM need a map
+    # a planner that reacts to others, and one that ignores them, in the same scenes; routes and IDM need a map
     has_map = files.semantic_map is not None and files.meta is not None
     planners = _PLANNERS if has_map else _WITHOUT_MAP
     options = ClosedLoopOptions(scenes=slice(scenes), start_frame=_START_FRAME, overwrite=True, workers=0)

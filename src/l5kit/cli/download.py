@@ -30,12 +30,14 @@ def download(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Data folder to make or to add to.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Data folder to create or to extend.")] = None,
     listed: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="File with more addresses, one a line; - as above.")
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="File with more addresses, one per line; - for standard input."),
     ] = None,
     manifest: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Manifest of `l5kit manifest`: other files are refused.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Manifest by `l5kit manifest`; files that differ from it are refused."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files that differ.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Files copied at the same time; 0 for one per core.")] = 8,
@@ -56,7 +58,7 @@ def download(
         _print_published(as_json)
         return
     if out is None:
-        raise typer.BadParameter("--out is missing: the folder that the dataset goes to")
+        raise typer.BadParameter("--out is missing: the folder for the dataset")
     from l5kit.data.digests.manifest import Manifest
     from l5kit.data.download.downloading import download_dataset
 
@@ -74,7 +76,7 @@ def download(
         print_line(f"was there {done.folder / path}")
     if done.extra:
         remark(f"note: {len(done.extra)} files are not in the manifest, such as {done.extra[0]}")
-    # each log is checked as by l5kit validate before anything of it is printed: JSON is one object
+    # check all logs, as l5kit validate does, before printing the first: JSON is one object
     checked = [(files := find_dataset_files(dataset), check_files(files, workers=0)) for dataset in done.datasets]
     if as_json:
         by_state = {"placed": done.placed, "present": done.present, "not_in_manifest": done.extra}

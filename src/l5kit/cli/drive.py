@@ -1,4 +1,4 @@
-"""``l5kit drive``: drive the AV oneself on a page, and score such drives."""
+"""``l5kit drive``: drive the AV yourself on a page, and score such drives."""
 
 import functools
 import sys
@@ -20,7 +20,7 @@ _ADDRESS = "127.0.0.1"
 _PAGE = Path("drive")
 _SIMULATION = Path("simulation")
 _POLICY = "route_policy"
-"""The policy that ships, whose plan the page shows."""
+"""The shipped policy whose plan the page shows."""
 
 
 def drive(
@@ -30,7 +30,7 @@ def drive(
         typer.Option(
             metavar="FOLDER",
             show_default=False,
-            help="Folder to write: of the page, drive by default, or with --score of the simulation, simulation.",
+            help="Output folder. Default: drive for the page, simulation for --score.",
         ),
     ] = None,
     scenes: Annotated[
@@ -43,23 +43,21 @@ def drive(
         Path | None,
         typer.Option(metavar="FILE", show_default=False, help="Score a drive that was saved on the page, and exit."),
     ] = None,
-    serve: Annotated[
-        bool, typer.Option(help="Serve the page to this machine until Ctrl+C; without, only write it.")
-    ] = True,
+    serve: Annotated[bool, typer.Option(help="Serve the page on this machine until Ctrl+C, or only write it.")] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 for a free one.")] = 0,
     browser: BrowserOption = True,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what the folder holds of the same kind.")
+        bool, typer.Option("--overwrite", help="Replace an existing page or simulation in the folder.")
     ] = False,
     log_name: LogOption = None,
     map_path: MapOption = None,
     meta: MetaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drive the AV yourself among traffic that follows the IDM, on a page with the score live.
+    """Drive the AV yourself among traffic that follows the IDM, on a page with a live score.
 
-    The page is a folder of static files, which any web server can serve. A drive that is saved on it is scored with
-    --score to the same numbers, in a simulation that l5kit view shows.
+    The page is a folder of static files, which any web server can serve. --score repeats a drive saved on the page as
+    a simulation, with the same scores, which l5kit view can show.
 
     Examples:
         l5kit drive city
@@ -68,7 +66,7 @@ def drive(
     """
     if log_name is not None:
         path = find_dataset(path, name=log_name)
-    if score is not None:  # no page is made
+    if score is not None:  # no page is written
         _score(score, path, out or _SIMULATION, map_path, meta, overwrite=overwrite, as_json=as_json)
         return
     from l5kit.closedloop.page_policies import page_policy
@@ -90,7 +88,7 @@ def drive(
     else:
         sizes = f"{facts['size_mb']} MB, {facts['zipped_mb']} MB gzipped"
         print_facts("Page to drive", {"written to": facts["folder"], "scenes": str(facts["scenes"]), "size": sizes})
-    # who asks for JSON is a program, which would wait for ever
+    # with --json the caller is a program, which would wait forever
     if serve and not as_json:
         _serve(folder.path, port=port, browser=browser)
 
@@ -105,7 +103,7 @@ def _score(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Score a drive, and tell where the page and the simulation differ."""
+    """Score a drive, and report differences between page and simulation."""
     from l5kit.closedloop.key_drives import read_key_drive, score_key_drive
     from l5kit.closedloop.options import ClosedLoopOptions
 
@@ -124,21 +122,21 @@ def _score(
         print_facts("Simulation", {"written to": str(folder.resolve()), "AV apart at most": apart})
     if scored.different:
         remark(
-            f"warning: {', '.join(scored.different)} of the page and of the simulation are not the same; was the page "
-            "written by another version of l5kit?"
+            f"warning: page and simulation differ in {', '.join(scored.different)}; was the page written by another "
+            "version of l5kit?"
         )
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
-    """Files of a folder, without a line for each of them."""
+    """Serves the files of a folder without logging each request."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 as the library calls it
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def static_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServer]:
-    """Hand out a server of the files of a folder that listens on this machine alone.
+    """Yield a server of the files of a folder that listens on this machine only.
 
     Raises:
         OSError: The port is taken.
@@ -147,21 +145,21 @@ def static_server(folder: Path, *, port: int = 0) -> Iterator[ThreadingHTTPServe
     try:
         server = ThreadingHTTPServer((_ADDRESS, port), handler)
     except OSError as error:
-        raise OSError(f"cannot listen on --port {port}: {error.strerror or error}; name another port") from error
+        raise OSError(f"cannot listen on --port {port}: {error.strerror or error}; choose another port") from error
     with server:
         yield server
 
 
 def _serve(folder: Path, *, port: int, browser: bool) -> None:
-    """Answer until the keyboard interrupts."""
+    """Serve until Ctrl+C."""
     try:
         with static_server(folder, port=port) as server:
             url = f"http://{_ADDRESS}:{server.server_port}/"
             remark("Press Ctrl+C to end.")
             print_line(url)
-            sys.stdout.flush()  # whoever reads it through a pipe waits for it
+            sys.stdout.flush()  # for readers of a pipe
             if browser:
                 webbrowser.open(url)
             server.serve_forever()
-    except KeyboardInterrupt:  # its only end, so no failure whenever it comes
+    except KeyboardInterrupt:  # the normal end, at any time
         remark("ended")

@@ -1,4 +1,4 @@
-"""``l5kit edit``: put what planners are tested with into the scenes of a log."""
+"""``l5kit edit``: adds test situations to the scenes of a log."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,22 +18,22 @@ def edit(
         typer.Option(
             "--edit",
             metavar="EDIT",
-            help="What to put into each scene: NAME or NAME,PARAM=VALUE,..., as in cones,count=8; may be given several "
+            help="Edit of each scene: NAME or NAME,PARAM=VALUE,..., such as cones,count=8; may be given several "
             "times. Names: parked_vehicle, cones, pedestrian_steps_out, slow_leader, braking_leader, cut_in, "
             "denser_traffic, fewer_agents, another_goal, red_light, or FILE.py:NAME for your own.",
         ),
     ],
     scenes: ScenesOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides what edits draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choices of edits.")] = 0,
     map_path: MapOption = None,
     meta_path: MetaOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing edited dataset.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the scenes of a log with a parked bus, a pedestrian who steps out, another goal and more, as a dataset.
+    """Write the scenes of a log, with a parked bus, a pedestrian who steps out, another goal and more, as a dataset.
 
-    Map, meta.json, aerial picture and facts come along. edits.json has the source with its digest, the edits, and which
-    scene came of which. Scenes that an edit does not fit are left out and listed.
+    Map, meta.json, aerial picture and facts are copied. edits.json lists the source with its digest, the edits, and the
+    source of each scene. Scenes that an edit does not fit are left out and listed.
 
     Examples:
         l5kit edit city parked --edit parked_vehicle

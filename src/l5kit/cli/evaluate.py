@@ -45,7 +45,7 @@ _MODE_COLUMNS = {
 
 def evaluate(
     checkpoint: Annotated[
-        str,  # or the name of a shipped network, which "./" tells a folder apart from
+        str,  # or the name of a shipped network; "./NAME" is a folder
         typer.Argument(
             metavar="CHECKPOINT",
             help="File of weights, folder of l5kit train for its final weights, or route_planner, the network that "
@@ -76,7 +76,7 @@ def evaluate(
         typer.Option(
             metavar="SECONDS",
             show_default=False,
-            help="Times ahead in seconds, such as 1,2,3. Default: full seconds and the end.",
+            help="Horizons in seconds, such as 1,2,3. Default: every full second and the end.",
         ),
     ] = None,
     max_samples: Annotated[
@@ -94,7 +94,7 @@ def evaluate(
             min=0,
             show_default=False,
             help="Threads that make batches while the network runs, or workers of another engine that make and predict "
-            "them; 0 for one on each core. The result is the same for any number.",
+            "them; 0 for one per core. Does not change the result.",
         ),
     ] = None,
     engine: EngineOption = Engine.THREADS,
@@ -110,7 +110,7 @@ def evaluate(
 
     Compares the errors with those of three kinematic baselines. The folder gets scores.json and scores.csv,
     samples.csv with a line for each trajectory, worst/ with pictures, and predictions.csv for a test set. A warning
-    tells you if the training selected other agents. Needs no Lightning.
+    tells you if the training selected other agents. Does not need Lightning.
 
     Examples:
         l5kit evaluate planner --data city
@@ -118,7 +118,7 @@ def evaluate(
         l5kit evaluate planner.pt --config config.yaml --workflow raster_planner --max-samples 2000 --worst 12
     """
     require_writable_folder(out)
-    # what is wrong with a call is reported before torch is imported, for which one waits
+    # report wrong arguments before the slow import of torch
     weights = network_of(checkpoint)
     check_known_keys(with_overrides({} if config is None else load_training_config(config), changes or []))
     if workflow is not None:
@@ -134,7 +134,7 @@ def evaluate(
     try:
         horizons_s = () if horizons is None else tuple(float(part) for part in horizons.split(","))
     except ValueError:
-        raise typer.BadParameter(f"{horizons!r} is not seconds with commas between them, such as 1,2,3") from None
+        raise typer.BadParameter(f"{horizons!r} is not a list of seconds, such as 1,2,3") from None
     has_threads = engine is Engine.THREADS
     options = OpenLoopOptions(
         key=key,
@@ -154,12 +154,12 @@ def evaluate(
         trained = cfg.get("workflow", workflow)
         if config is None and trained != workflow:
             raise InvalidArgumentError(
-                f"workflow is {workflow!r}, but {checkpoint} is a network of {trained!r}; leave --workflow out, or "
-                "name another checkpoint"
+                f"workflow is {workflow!r}, but {checkpoint} is a network of {trained!r}; drop --workflow, or choose "
+                "another checkpoint"
             )
         cfg["workflow"] = workflow
-    # what decides on the result, so that a job folder goes on only with the same: weights, configuration, samples, and
-    # the files that they are from
+    # everything that determines the result, as a job folder is resumed only for the same weights, configuration,
+    # samples and files
     of_this = [
         hashlib.sha256(weights.read_bytes()).hexdigest(),
         json.dumps(cfg, sort_keys=True, default=str),
@@ -176,7 +176,7 @@ def evaluate(
 
 
 def _print_scores(scores: JsonObject, out: Path) -> None:
-    """Print what was evaluated, and tables of the scores."""
+    """Print facts and scores of an evaluation."""
     from l5kit.kinematic.baselines import BASELINE_TITLES  # loads torch
 
     facts = {
@@ -188,7 +188,7 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         "written to": str(out),
     }
     print_facts(f"Evaluated {scores['workflow']}", facts)
-    # the sort is stable: of each time ahead the network first, and below it the baselines
+    # the sort is stable: for each horizon the network first, followed by the baselines
     titles = {"network": "network", **BASELINE_TITLES}
     errors = [
         [
@@ -201,13 +201,14 @@ def _print_scores(scores: JsonObject, out: Path) -> None:
         for row in sorted(scores["scores"], key=lambda row: row["horizon_s"])
     ]
     columns = ("ahead", "who", "ADE", "FDE", "misses")
-    print_table("Errors in metres, and how many end more than 2 m off", columns, errors)
+    print_table("Errors in metres; misses end more than 2 m off", columns, errors)
     modes = [row for row in scores["scores"] if "nll" in row]
     if modes:
         rows = [[_ahead(row), *(short_number(row[name]) for name in _MODE_COLUMNS)] for row in modes]
-        print_table("All trajectories, in metres where they are distances", ("ahead", *_MODE_COLUMNS.values()), rows)
+        print_table("All trajectories, distances in metres", ("ahead", *_MODE_COLUMNS.values()), rows)
         print_facts(
-            "Probability of each given the truth", {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes}
+            "Probability of each trajectory given the truth",
+            {_ahead(row): _as_text(row["prob_true_mode"]) for row in modes},
         )
     if scores["competition"]:
         metrics = {name: _as_text(value) for name, value in scores["competition"].items() if name != "time_displace"}

@@ -1,4 +1,4 @@
-"""``l5kit export``: datasets in the forms that other tools read."""
+"""``l5kit export``: datasets in formats of other tools."""
 
 import os
 from enum import StrEnum
@@ -28,7 +28,7 @@ from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 
 class Layout(StrEnum):
-    """What is written."""
+    """Format of an export."""
 
     COLUMNS = "columns"
     PARQUET = "parquet"
@@ -39,22 +39,22 @@ class Layout(StrEnum):
 
 
 _MAPS = {Layout.LANELET2: export_lanelet2, Layout.OPENDRIVE: export_opendrive}
-"""Layouts of the map alone."""
+"""Formats of the map alone."""
 
 
 def export(
     path: DatasetArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; lanelet2, opendrive: a file.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output folder; for lanelet2 and opendrive a file.")],
     layout: Annotated[
         Layout,
         typer.Option(
-            help="columns: a plain array of zarr 3 for each field; parquet: tables; py123d: its logs and map; "
-            "lanelet2, opendrive: the map alone; openscenario: scenes, and the map as opendrive."
+            help="columns: a plain zarr 3 array for each field; parquet: tables; py123d: its logs and map; lanelet2, "
+            "opendrive: the map alone; openscenario: scenes, and the map as opendrive."
         ),
     ] = Layout.COLUMNS,
     shards: Annotated[
         bool,
-        typer.Option(help="Columns: many chunks in one file, which readers such as GDAL 3.12 do not support."),
+        typer.Option(help="columns: many chunks per file, which readers such as GDAL 3.12 do not support."),
     ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing export.")] = False,
     workers: WorkersOption = None,
@@ -72,11 +72,11 @@ def export(
 ) -> None:
     """Export a dataset, or its map, for other tools; OUT appears when it is complete.
 
-    columns: for TensorStore, zarrita.js and any other reader of zarr 3, and for l5kit itself, with the same bits.
+    columns: for TensorStore, zarrita.js and other zarr 3 readers, and for l5kit itself, without loss.
     parquet: for DuckDB, Arrow, pandas and polars. Both contain the digest of the dataset, unless it is on a server.
-    py123d: logs and map of that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
+    py123d: logs and map for that library, as Arrow files. A stopped export starts over, unless --job keeps its files.
     lanelet2, opendrive: the semantic map as one file (.osm, .xodr); what the format cannot hold is listed.
-    openscenario: a file (.xosc) for each scene with the trajectories of all road users, and map.xodr.
+    openscenario: a file (.xosc) per scene with the trajectories of all road users, and map.xodr.
 
     Examples:
         l5kit export city columns.zarr --workers 2
@@ -132,7 +132,7 @@ def export(
 
 
 def _export_map(path: Path, out: Path, layout: Layout, *, overwrite: bool, as_json: bool) -> None:
-    """Write the map of a dataset, or of a folder that has a map alone, and tell what the format cannot hold."""
+    """Export the map of a dataset, or of a folder with only a map, and report what the format cannot hold."""
     semantic_map = open_map(find_map_files(path))
     if semantic_map is None:
         raise DatasetNotFoundError(

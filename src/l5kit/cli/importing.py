@@ -1,4 +1,4 @@
-"""``l5kit import`` and ``l5kit resample``: datasets in other formats, and logs at another rate."""
+"""``l5kit import`` and ``l5kit resample``: datasets from other formats, and logs at another rate."""
 
 import math
 import shlex
@@ -26,13 +26,13 @@ _USUAL_STEP_S = 0.1
 
 
 def _parse_format(text: str) -> str:
-    """Return a format that l5kit knows, or the name of a reader of the user."""
+    """Return a known format, or the name of a user's reader."""
     if is_own(text):
         return text
     known = [each.value for each in SourceFormat]
     if text not in known:
         raise typer.BadParameter(
-            f"{text!r} is no format{did_you_mean(text, known)}; allowed are {', '.join(known)}, or "
+            f"{text!r} is not a format{did_you_mean(text, known)}; allowed are {', '.join(known)}, or "
             "FILE.py:NAME for a reader of your own"
         )
     return SourceFormat(text)
@@ -52,28 +52,26 @@ def import_dataset(
     source_format: _FormatArgument,
     source: Annotated[
         Path,
-        typer.Argument(
-            metavar="SOURCE", help="Folder of the dataset, as it is shipped; lanelet2, opendrive: the map file."
-        ),
+        typer.Argument(metavar="SOURCE", help="Folder of the dataset as published; lanelet2, opendrive: the map file."),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Dataset folder to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output dataset folder.")],
     max_scenes: Annotated[
         int | None, typer.Option(min=1, show_default=False, help="Import only the first scenes. Default: all.")
     ] = None,
     join: Annotated[
-        bool, typer.Option("--join", help="scenarionet: make one scene of windows that were cut out of one log.")
+        bool, typer.Option("--join", help="scenarionet: join windows that were cut from the same log into one scene.")
     ] = False,
     columns: Annotated[
         Path | None,
         typer.Option(
-            show_default=False, help="table: YAML file that says what columns mean. Default: columns.yaml in SOURCE."
+            show_default=False, help="table: YAML file that maps the columns. Default: columns.yaml in SOURCE."
         ),
     ] = None,
     maps: Annotated[
         MapLayout,
         typer.Option(
-            help="one: one semantic map. apart: a folder of maps, each read when it is needed, for many scenes that "
-            "have a map each (womd, scenarionet)."
+            help="one: one semantic map. apart: a folder of maps, read when needed, for many scenes with a map each "
+            "(womd, scenarionet)."
         ),
     ] = MapLayout.ONE,
     origin: Annotated[
@@ -81,14 +79,14 @@ def import_dataset(
         typer.Option(
             metavar="LAT,LON",
             show_default=False,
-            help="lanelet2, opendrive: where x = y = 0 is, degrees. Default: as the file says, or its middle.",
+            help="lanelet2, opendrive: position of x = y = 0, degrees. Default: that of the file, or its centre.",
         ),
     ] = None,
     meta: Annotated[
         Path | None,
         typer.Option(
             show_default=False,
-            help="lanelet2, opendrive: meta.json that says where the world is, as of the dataset the map is from.",
+            help="lanelet2, opendrive: meta.json with the world frame, such as that of the dataset the map is from.",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first scene that cannot be read.")] = False,
@@ -98,17 +96,18 @@ def import_dataset(
     address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a dataset folder of a dataset in another format; OUT appears when it is complete.
+    """Convert a dataset from another format; OUT appears when it is complete.
 
-    It contains a log for each split of the source (such as scenes/train.zarr), the semantic map, meta.json,
-    areas.json with areas that the map cannot hold, a line for each scene on its origin, and import.json, which lists
-    what is missing and what was made up. Everything else in l5kit works on it. The licence of the source applies to
-    the result, and is written into the logs.
+    The folder has a log for each split of the source (such as scenes/train.zarr), the semantic map, meta.json,
+    areas.json with areas that the map cannot hold, a line on the origin of each scene, and import.json, which lists
+    what is missing and what was filled in. All of l5kit works on it. The licence of the source applies to the result,
+    and is written into the logs.
 
-    Scenes that cannot be read are listed, and the rest is imported; the status is 1 if none can be read, or with
-    --strict if one cannot. A stopped import continues from OUT.parts.
+    Scenes that cannot be read are listed, and the rest is imported; the exit status is 1 if no scene can be read, or
+    with --strict if any cannot. A stopped import continues from OUT.parts.
 
-    lanelet2, opendrive: maps without scenes. OUT has the semantic map and meta.json; what could not be read is listed.
+    lanelet2, opendrive: maps without scenes. OUT has the semantic map and meta.json; elements that could not be read
+    are listed.
 
     Examples:
         l5kit import argoverse2 /data/av2/val av2 --workers 8
@@ -128,8 +127,8 @@ def import_dataset(
         }
         if given := [option for option, is_given in of_scenes.items() if is_given]:
             raise InvalidArgumentError(
-                f"{given[0]} is for datasets with scenes, and {source_format} is one map; leave it out "
-                "(options of maps: --origin, --meta, --overwrite, --json)"
+                f"{given[0]} is for datasets with scenes, but {source_format} is a single map; drop it (options of "
+                "maps: --origin, --meta, --overwrite, --json)"
             )
         _import_map(
             SourceFormat(source_format), source, out, origin=origin, meta=meta, overwrite=overwrite, as_json=as_json
@@ -137,11 +136,11 @@ def import_dataset(
         return
     for option, value in (("--origin", origin), ("--meta", meta)):
         if value is not None:
-            raise InvalidArgumentError(f"{option} is {str(value)!r}, but only maps have it: {', '.join(MAP_FORMATS)}")
+            raise InvalidArgumentError(f"{option} is {str(value)!r}, but it is for maps only: {', '.join(MAP_FORMATS)}")
     from l5kit.readers.formats import ReaderOptions, guess_format, open_reader
     from l5kit.readers.importing import import_dataset as import_source
 
-    # a folder of another format may hold nothing that this one looks for; then the one that it looks like is named
+    # if this format finds nothing in the folder, suggest the format that the folder looks like
     with (
         _requested_workers(engine, address, workers) as carriers,
         show_progress("Importing", visible=True) as progress,
@@ -176,10 +175,10 @@ def _import_map(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Make a folder with a map alone, and tell what could not be read."""
+    """Import a map without scenes, and report what could not be read."""
     from l5kit.readers.map_files import import_map
 
-    # a text that is not two numbers is as wrong as numbers beyond the globe: both end in a comparison that fails
+    # text that is not two numbers becomes NaN, which fails the comparison like numbers out of range
     matrix = None if meta is None else load_matrix(load_metadata(str(meta)), "world_to_ecef", path=str(meta))
     position_deg: tuple[float, float] | None = None
     if origin is not None:
@@ -204,17 +203,17 @@ def _import_map(
 
 def resample(
     path: Annotated[Path, typer.Argument(metavar="IN", help="Dataset folder, or one .zarr in it.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write; a .zarr where IN is one.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output folder; a .zarr if IN is one.")],
     step: Annotated[float, typer.Option(min=1e-3, help="Time between two frames, seconds.")] = _USUAL_STEP_S,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.PROCESSES,
     address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a dataset at another rate, by default the 10 frames a second of the published one.
+    """Write a dataset at another rate, by default 10 frames per second like the published one.
 
-    Positions, headings and sizes are interpolated between two frames that both contain a track; gaps remain. Classes
-    and lights are those of the previous frame. Map, meta.json, aerial picture and sources are copied.
+    Positions, headings and sizes are interpolated between consecutive frames of a track; gaps remain. Classes and
+    lights are those of the previous frame. Map, meta.json, aerial picture and sources are copied.
 
     Examples:
         l5kit resample nuscenes nuscenes-10hz
@@ -238,20 +237,20 @@ def resample(
 
 
 def _requested_workers(engine: Engine, address: str | None, number: int | None) -> AbstractContextManager[Workers]:
-    """Hand out the workers that are requested; one process is this one."""
-    # a process of its own would take longer to start than it saves
+    """Return the requested workers; a single process is replaced by this process."""
+    # a separate process would take longer to start than it saves
     if engine is Engine.PROCESSES and address is None and count_workers(number) == 1:
         return open_workers(Engine.THREADS, num_workers=1)
     return open_workers(engine, address=address, num_workers=number)
 
 
 def _report(result: "ImportResult", *, as_json: bool) -> None:
-    """Say what is otherwise than usual and which scenes have failed, the first few of them; print the result."""
+    """Report an unusual frame rate and the first failed scenes, and print the result."""
     info = result.info
     if abs(info.step_time_s - _USUAL_STEP_S) > 1e-6:
         remark(
-            f"note: frames are {info.step_time_s:g} s apart, as in the source; l5kit resample makes a dataset "
-            "with 10 frames a second of it"
+            f"note: frames are {info.step_time_s:g} s apart, as in the source; l5kit resample converts the dataset to "
+            "10 frames per second"
         )
     messages = [each.message for each in result.failed]
     remark_some("failed", messages, listed_in=f"{result.folder / 'import.json'} (failed)")

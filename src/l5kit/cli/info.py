@@ -1,4 +1,4 @@
-"""``l5kit info``: what a dataset holds."""
+"""``l5kit info``: contents of a dataset."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def info(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Show what a dataset holds, each of its logs, and where its map, aerial picture and meta.json are.
+    """Show what a dataset contains, log by log, and where its map, aerial picture and meta.json are.
 
     Examples:
         l5kit info city
@@ -75,7 +75,7 @@ def info(
         ):
             tables = (read_scene_table(ChunkedDataset(log).open(), progress=progress, workers=carriers) for log in logs)
             driving = [driving_statistics(table) for table in tables]
-    # of JSON there is one object, which all logs go into; tables are printed log by log
+    # JSON is one object for all logs; tables are printed log by log
     contents: list[dict[str, object]] = []
     for files, statistics_of_log in zip(all_files, driving, strict=True):
         dataset = ChunkedDataset(files.dataset).open()

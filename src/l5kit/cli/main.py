@@ -1,4 +1,4 @@
-"""The ``l5kit`` command: its commands, and the options before them."""
+"""The ``l5kit`` command: its commands and its global options."""
 
 import inspect
 import os
@@ -14,9 +14,9 @@ from l5kit.cli.reporting import DEBUG_OPTION, ReportingCommand, ReportingGroup, 
 
 
 def _texts_of(doc: str | None) -> tuple[str, str]:
-    """Return help and examples of a docstring, the lines below ``Examples:`` at its end.
+    """Split a docstring into help and the examples that follow ``Examples:`` at its end.
 
-    Each paragraph of the help is one line, so that it is broken where a terminal is full.
+    Each paragraph of the help becomes one line, to be wrapped at the width of the terminal.
     """
     text, _, examples = inspect.cleandoc(doc or "").partition("\n\nExamples:\n")
     paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
@@ -32,21 +32,21 @@ def _show_version(wanted: bool) -> None:
 def _root(
     ctx: typer.Context,
     version: Annotated[  # noqa: ARG001 - handled by its callback
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option(DEBUG_OPTION, help="Show the traceback of an error. May also stand after the command.")
+        bool, typer.Option(DEBUG_OPTION, help="Show the traceback of an error. May also follow the command.")
     ] = False,
 ) -> None:
-    """Train models on logs of self-driving cars, and test them in closed loop; look into logs, check and convert them.
+    """Train models on logs of self-driving cars, and test them in closed loop; inspect, check and convert logs.
 
-    PATH is a dataset folder or a .zarr; map, aerial picture and meta.json are looked for inside, beside and one level
-    above it. Exit status: 0 done, 1 an error or findings, 2 a wrong call, 130 Ctrl-C.
+    PATH is a dataset folder or a .zarr; map, aerial picture and meta.json are looked for inside, next to and one level
+    above it. Exit status: 0 success, 1 an error or findings, 2 a wrong call, 130 Ctrl+C.
 
     Examples:
         l5kit demo
         l5kit info city --json
-        l5kit COMMAND --help  shows examples of a command
+        l5kit COMMAND --help  shows the options and examples of a command
     """
     if debug:
         request_traceback(ctx)
@@ -61,23 +61,22 @@ _COMMANDS: Final = {
     ),
     "This machine": ("warmup", "bench"),
 }
-"""All commands by the heading under which the help lists them, in its order."""
+"""Commands by heading, in the order of the help."""
 
 _FUNCTIONS: Final = {
     "import": "importing:import_dataset",
     "resample": "importing:resample",
     "verify": "manifest:verify",
 }
-"""Module and function of commands that are not called as both are."""
+"""Module and function of commands whose names differ from these."""
 
 
 def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
-    """Return the command with all its commands.
+    """Return the app with its commands.
 
     Args:
-        only: Name of the one command that is needed, so that what others import is not waited for; all are there where
-            there is no such command.
-        is_named: Whether the names of commands are enough where there is no such command: nothing of them is imported.
+        only: Name of the requested command, so that other commands are not imported; an unknown name gives all.
+        is_named: Whether the names of the commands suffice for an unknown name, so that none is imported.
     """
     text, examples = _texts_of(_root.__doc__)
     app = typer.Typer(
@@ -99,7 +98,7 @@ def make_app(only: str | None = None, *, is_named: bool = False) -> typer.Typer:
         if callable(command):
             _add(app, name, command, heading=headings[name])
             continue
-        # a command with commands of its own
+        # a command with subcommands
         text, examples = _texts_of(command["help"])
         below = typer.Typer(name=name, no_args_is_help=True, help=text, epilog=examples, rich_markup_mode="rich")
         for each, function in command["commands"].items():
@@ -116,7 +115,7 @@ def _add(app: typer.Typer, name: str, function: Callable[..., None], *, heading:
         help=text,
         epilog=examples,
         no_args_is_help=False,
-        # a command that is not here takes the options that it would have, and says where it is
+        # a placeholder of a missing command accepts any option, and its error says where to get the command
         context_settings={"ignore_unknown_options": function.__name__.startswith("refer_")},
         rich_help_panel=heading,
     )(function)
@@ -126,6 +125,6 @@ def run() -> None:
     """Run the command with the arguments of the process."""
     words = sys.argv[1:]
     requested = next((word for word in words if not word.startswith("-")), None)
-    # help and the completion of a shell describe the commands; --version and a wrong name need names alone
+    # help and shell completion need the descriptions of all commands; --version and an unknown name only their names
     is_described = not words or "--help" in words or "_L5KIT_COMPLETE" in os.environ
     make_app(requested, is_named=not is_described)(prog_name="l5kit")

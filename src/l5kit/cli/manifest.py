@@ -1,4 +1,4 @@
-"""``l5kit manifest`` and ``l5kit verify``: the files of a dataset, and whether a copy has them all as they were."""
+"""``l5kit manifest`` and ``l5kit verify``: digests of the files of a dataset, and comparison of a copy with them."""
 
 import os
 from pathlib import Path
@@ -25,16 +25,16 @@ FilesArgument = Annotated[
 
 def manifest(
     path: FilesArgument,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write, outside of PATH.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file, outside of PATH.")],
     workers: ReadersOption = 0,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
     job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the manifest of a dataset: every file with size and SHA-256, and the digest of the whole, as JSON.
+    """Write the manifest of a dataset: size and SHA-256 of every file, and the digest of the whole, as JSON.
 
-    The digest identifies the data regardless of its location: a copy, or a zip file with the same files, has the same
+    The digest identifies the data regardless of its location: a copy, or a zip file of the same files, has the same
     digest.
 
     Examples:
@@ -43,7 +43,9 @@ def manifest(
     """
     require_writable(out, option="--out")
     if not is_url(path) and out.resolve().is_relative_to(Path(path).resolve()):
-        raise InvalidArgumentError(f"--out {str(out)!r} lies in {path!r}, and would be one of its files; name another")
+        raise InvalidArgumentError(
+            f"--out {str(out)!r} lies in {path!r}, and would be one of its files; choose another"
+        )
     with (
         RequestedWorkers(engine, address, workers, job).opened("manifest", path=_as_address(path)) as carriers,
         show_progress("Reading", visible=True, in_bytes=True) as progress,
@@ -59,17 +61,17 @@ def manifest(
 def verify(
     path: FilesArgument,
     manifest: Annotated[
-        Path, typer.Option(metavar="FILE", help="Manifest, as `l5kit manifest PATH --out FILE` writes it.")
+        Path, typer.Option(metavar="FILE", help="Manifest, written by `l5kit manifest PATH --out FILE`.")
     ],
     workers: ReadersOption = 0,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Read all files again, even those that a stopped run has read.")
+        bool, typer.Option("--fresh", help="Read all files again, even those checked by a stopped run.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a dataset with its manifest, and name the files that are missing, changed, extra or cannot be read.
+    """Compare a dataset with its manifest, and list files that are missing, changed, extra or unreadable.
 
-    Exit status 1 if there are any. A stopped run continues.
+    The exit status is 1 if there are any. A stopped run continues.
 
     Examples:
         l5kit verify copy --manifest city.json
@@ -84,7 +86,7 @@ def verify(
             workers=workers,
             progress=progress,
             tell=lambda num_known, num_files: remark(
-                f"going on: {num_known:,} of {num_files:,} files were checked (--fresh checks them again)"
+                f"resuming: {num_known:,} of {num_files:,} files are already checked (--fresh checks them again)"
             ),
         )
     differences = vars(result.differences)

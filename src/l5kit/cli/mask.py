@@ -1,4 +1,4 @@
-"""``l5kit mask``: which agents can be trained on."""
+"""``l5kit mask``: agents that training can use."""
 
 import warnings
 from typing import Annotated
@@ -22,7 +22,7 @@ from l5kit.data.progress import show_progress
 from l5kit.data.zarr_dataset import ChunkedDataset
 
 _CACHE_BYTES = 2**27
-"""Decoded chunks that each process keeps: scenes are read once, one after the other."""
+"""Cache of decoded chunks per process; small, as scenes are read once, one after the other."""
 
 
 def mask(
@@ -42,9 +42,9 @@ def mask(
     job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how many agents have enough past and future frames to be trained on.
+    """Show how many agents have enough past and future frames for training.
 
-    The agents mask is read from the dataset or from the cache folder of the user, or computed and kept there.
+    The agents mask is read from the dataset or from the user's cache folder, or else computed and kept there.
 
     Examples:
         l5kit mask city
@@ -60,8 +60,8 @@ def mask(
     from l5kit.dataset.select_agents.valid_agents import compute_agents_mask
     from l5kit.dataset.utils import AGENT_MIN_FRAME_FUTURE, AGENT_MIN_FRAME_HISTORY
 
-    # a mask to be stored inside the dataset is computed anew, as only that tells why rows are rejected, and one that is
-    # there already is refused before; any other is kept in the cache of the user
+    # A mask to be stored inside the dataset is always computed, as only this gives the reasons of rejected rows, and an
+    # existing one is refused first. Any other mask is kept in the user's cache.
     thresholds = MaskThresholds(probability, yaw, extent_ratio, distance)
     rejections: dict[str, int] = {}
     with (

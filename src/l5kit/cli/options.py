@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options shared by several commands."""
 
 import re
 from enum import StrEnum
@@ -17,22 +17,20 @@ ScenesArgument = Annotated[
 ]
 LogOption = Annotated[
     str | None,
-    typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train; by default sample."),
+    typer.Option("--log", metavar="NAME", help="Log of a folder with several, such as train. Default: sample."),
 ]
 MapOption = Annotated[
     Path | None,
-    typer.Option("--map", metavar="FILE", help="Semantic map; by default the one found beside the dataset."),
+    typer.Option("--map", metavar="FILE", help="Semantic map. Default: the one next to the dataset."),
 ]
 MetaOption = Annotated[
-    Path | None, typer.Option("--meta", metavar="FILE", help="meta.json; by default the one found beside the dataset.")
+    Path | None, typer.Option("--meta", metavar="FILE", help="meta.json. Default: the one next to the dataset.")
 ]
 AerialOption = Annotated[
     Path | None,
-    typer.Option("--aerial", metavar="FILE", help="Aerial picture; by default the one found beside the dataset."),
+    typer.Option("--aerial", metavar="FILE", help="Aerial picture. Default: the one next to the dataset."),
 ]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else; paths in it are absolute.")
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, with absolute paths.")]
 
 DataFolderOption = Annotated[
     Path | None,
@@ -40,7 +38,7 @@ DataFolderOption = Annotated[
 ]
 
 ReadersOption = Annotated[
-    int, typer.Option(min=0, help="Threads that read; 0 for one on each core. The result is the same for any number.")
+    int, typer.Option(min=0, help="Threads that read; 0 for one per core. Does not change the result.")
 ]
 
 WorkersOption = Annotated[
@@ -48,14 +46,14 @@ WorkersOption = Annotated[
     typer.Option(
         min=0,
         show_default=False,
-        help="Number of parallel workers; 0 for one per core. Default: 1, for a cluster all. Does not change "
-        "the result.",
+        help="Number of parallel workers; 0 for one per core. Default: 1, or all of a cluster. Does not change the "
+        "result.",
     ),
 ]
 
 
 class Engine(StrEnum):
-    """What carries out a job over scenes."""
+    """Kind of the workers of a job over scenes."""
 
     THREADS = "threads"
     PROCESSES = "processes"
@@ -91,9 +89,8 @@ UsedArtifactOption = Annotated[
     typer.Option(
         "--artifact",
         metavar="VERSION",
-        help="Version of the dataset in use (SERVICE:PROJECT/NAME:ALIAS), such as "
-        "wandb:team/driving/l5-data:v3. The training is linked to it at the end, and its weights are "
-        "logged there.",
+        help="Version of the dataset in use (SERVICE:PROJECT/NAME:ALIAS), such as wandb:team/driving/l5-data:v3. At "
+        "the end, the training is linked to it and its weights are logged there.",
     ),
 ]
 
@@ -101,8 +98,8 @@ PickleOption = Annotated[
     bool,
     typer.Option(
         "--allow-pickle",
-        help="Also read pickled modules, which can run any code. Without it, classes named by class_path in a "
-        "configuration still run code: use files that you trust.",
+        help="Also read pickled modules, which can run any code. Even without it, classes named by class_path in a "
+        "configuration run code: use files that you trust.",
     ),
 ]
 
@@ -115,23 +112,23 @@ WorkflowOption = Annotated[
 ]
 
 ProbabilityOption = Annotated[
-    float, typer.Option(min=0, max=1, help="Least summed probability of the classes that are road users.")
+    float, typer.Option(min=0, max=1, help="Minimum summed probability of the classes of road users.")
 ]
 
-OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")]
+OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="Output folder.")]
 
-SceneOption = Annotated[int, typer.Option(help="The scene.")]
+SceneOption = Annotated[int, typer.Option(help="Index of the scene.")]
 
 BrowserOption = Annotated[bool, typer.Option(help="Open the page in the browser.")]
 
 ChangesOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Another value for a key; may be given several times."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration; may be given several times."),
 ]
 
 
 def parse_slice(text: str) -> slice:
-    """Return what ``A:B`` or ``A:B:STEP`` stands for."""
+    """Return the slice that ``A:B`` or ``A:B:STEP`` denotes."""
     match = re.fullmatch(r"(\d{0,18}):(\d{0,18})(?::([1-9]\d{0,17}))?", text)
     if match is None:
         raise typer.BadParameter(f"{text!r} is not START:END or START:END:STEP, such as 20:120:2")
@@ -140,5 +137,5 @@ def parse_slice(text: str) -> slice:
 
 ScenesOption = Annotated[
     slice | None,
-    typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B excluded; by default all."),
+    typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Scenes, B excluded. Default: all."),
 ]

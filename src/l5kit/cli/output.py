@@ -1,4 +1,4 @@
-"""What commands give: human-readable tables on standard output, JSON for machines, remarks on standard error, files."""
+"""Output of commands: tables on standard output, or JSON for machines; remarks on standard error; checks of paths."""
 
 import io
 import json
@@ -21,32 +21,32 @@ from l5kit.data.stores.store import whole_path_of
 from l5kit.errors import without_secrets
 
 MOST_LISTED = 5
-"""Scenes that are listed one by one, such as failed ones; a file has all of them."""
+"""Maximum number of scenes listed one by one, such as failed ones; a file has all of them."""
 
 _WIDTH_WITHOUT_TERMINAL = 120
 
 
 def print_json(content: object) -> None:
-    """Print JSON on standard output, which must hold nothing else then.
+    """Print JSON on standard output, which must contain nothing else.
 
-    Numbers that are not finite become null, paths absolute, and addresses have no secrets.
+    Numbers that are not finite become null, paths become absolute, and addresses lose their secrets.
     """
     text = json.dumps(reported_values(content), indent=2, default=_as_text, allow_nan=False)
     print(text, file=getattr(sys.stdout, "behind", sys.stdout))
 
 
 class _Aside(io.TextIOBase):
-    """Standard output while a command gives JSON: what code of users prints goes to standard error.
+    """Standard output of a command with JSON: redirects what user code prints to standard error.
 
     Attributes:
-        behind: The stream that JSON is printed on.
+        behind: The stream for JSON.
     """
 
     def __init__(self, behind: TextIO) -> None:
         self.behind = behind
 
     def write(self, text: str, /) -> int:
-        """Write to standard error, where there is one."""
+        """Write to standard error, if there is one."""
         if sys.stderr is not None:
             with suppress(ValueError, OSError):
                 sys.stderr.write(text)
@@ -59,13 +59,12 @@ class _Aside(io.TextIOBase):
 
 @contextmanager
 def only_json() -> Iterator[None]:
-    """Let standard output hold in the block what :func:`print_json` prints, and nothing else.
+    """Reserve standard output for :func:`print_json` within the block.
 
-    What processes and libraries print that this one starts or calls goes to standard error, too, as the file behind
-    standard output is another one meanwhile.
+    Output of libraries and child processes goes to standard error, too, as the file descriptor is redirected.
     """
-    # JSON goes to a copy of the file that standard output had; the file itself is standard error in the block, or
-    # nowhere if there is none, so that what other processes and libraries write there is no part of the JSON
+    # JSON goes to a duplicate of the descriptor of standard output. The descriptor itself becomes standard error, or
+    # the null device if there is none, so that output of other processes and libraries cannot get into the JSON.
     stream = sys.stdout
     number = _file_of(stream)
     kept = None if number is None else os.dup(number)
@@ -81,7 +80,7 @@ def only_json() -> Iterator[None]:
     finally:
         sys.stdout = stream
         if kept is not None and number is not None:
-            with suppress(OSError):  # whoever reads it has gone, which is reported where it is printed
+            with suppress(OSError):  # the reader is gone; print_json reports it
                 behind.flush()
             os.dup2(kept, number)
             with suppress(OSError):
@@ -89,7 +88,7 @@ def only_json() -> Iterator[None]:
 
 
 def _file_of(stream: TextIO | None) -> int | None:
-    """Return the number of the file of a standard stream of this process; None where it has been put in its place."""
+    """Return the descriptor of a standard stream of the process; None if the stream was replaced."""
     is_of_process = any(stream is each for each in (sys.__stdout__, sys.__stderr__))
     if stream is None or not is_of_process:
         return None
@@ -101,9 +100,10 @@ def _file_of(stream: TextIO | None) -> int | None:
 
 @contextmanager
 def standing_in_for_streams() -> Iterator[None]:
-    """Let there be a standard output and error in the block, which print nowhere if the process has none.
+    """Provide standard output and error within the block, as null devices if the process has none.
 
-    A process that was started without them, as by ``2>&-`` or ``pythonw``, would open its own files in their place.
+    A process started without them, as by ``2>&-`` or ``pythonw``, would otherwise reuse their descriptors for its own
+    files.
     """
     lacking = [name for name in ("stdout", "stderr") if getattr(sys, name) is None]
     with ExitStack() as stack:
@@ -118,23 +118,23 @@ def _as_text(value: object) -> str:
 
 
 def print_line(text: str) -> None:
-    """Print a line on standard output, never broken, addresses in it without secrets."""
+    """Print a line on standard output without wrapping it, and without secrets of addresses."""
     print(without_secrets(text))
 
 
 def remark(text: str) -> None:
-    """Print a line on standard error, so that standard output holds the result alone."""
+    """Print a line on standard error; standard output is for results."""
     tell(text)
 
 
 def remark_notes(notes: Iterable[str]) -> None:
-    """Say what is missing or was left out, a sentence in each line."""
+    """Print notes on standard error, one per line."""
     for note in notes:
         remark(f"note: {note}")
 
 
 def remark_some(label: str, texts: Sequence[str], *, listed_in: object) -> None:
-    """Say things of one kind, one a line, the first few of them, and where all are listed."""
+    """Print the first few texts on standard error, one per line, and where all are listed."""
     for text in texts[:MOST_LISTED]:
         remark(f"{label}: {' '.join(text.split())}")
     if len(texts) > MOST_LISTED:
@@ -142,13 +142,13 @@ def remark_some(label: str, texts: Sequence[str], *, listed_in: object) -> None:
 
 
 def remark_cut(option: str, requested: slice | None, num_there: int, *, owner: str) -> None:
-    """Say that an option asks for more than there is; the rest is taken.
+    """Report that an option asked for more than there is; all that exists was taken.
 
     Args:
         option: The option, such as ``--scenes``.
-        requested: What it was given; None where it was not.
-        num_there: How many of these there are.
-        owner: What has them, such as ``the log``.
+        requested: Its value; None if it was not given.
+        num_there: Number of existing items.
+        owner: Owner of the items, such as ``the log``.
     """
     if requested is None or requested.stop is None:
         return
@@ -160,13 +160,13 @@ def remark_cut(option: str, requested: slice | None, num_there: int, *, owner: s
 
 
 def require_writable(out: Path, *, option: str) -> None:
-    """Find out before any work is done that a file could not be written; ``option`` is what names it.
+    """Check before any work is done that a file can be written; ``option`` is its name in errors.
 
     Raises:
         FileNotFoundError: Its folder does not exist.
         IsADirectoryError: It is a folder.
-        PermissionError: Its folder may not be written to.
-        InvalidArgumentError: It is there, and l5kit has not written it.
+        PermissionError: Its folder is not writable.
+        InvalidArgumentError: It exists and was not written by l5kit.
     """
     require_file_path(out, argument=option)
     _require_access(out.parent, out, option=option)
@@ -174,28 +174,26 @@ def require_writable(out: Path, *, option: str) -> None:
 
 
 def require_writable_folder(out: Path, *, option: str = "--out") -> None:
-    """Find out before any work is done that nothing could be written to a folder, which need not be there.
+    """Check before any work is done that a folder, which need not exist, can be written to.
 
     Raises:
         NotADirectoryError: It lies in a file.
-        PermissionError: It, or the folder that it would be made in, may not be written to.
+        PermissionError: The folder, or its first existing parent, is not writable.
     """
     there = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if there != out and not there.is_dir():
-        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; name another folder")
+        raise NotADirectoryError(f"{option} {str(out)!r}: {str(there)!r} is a file; choose another folder")
     if there.is_dir():
         _require_access(there, out, option=option)
 
 
 def _require_access(folder: Path, out: Path, *, option: str) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"{option} {str(out)!r}: the folder {str(folder)!r} may not be written to; name one that may"
-        )
+        raise PermissionError(f"{option} {str(out)!r}: the folder {str(folder)!r} is not writable; choose one that is")
 
 
 def print_facts(title: str, facts: Mapping[str, object]) -> None:
-    """Print names and values, one a line; numbers as people read them."""
+    """Print names and values, one per line, with numbers formatted for people."""
     table = Table(show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -205,7 +203,7 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
 
 
 def _for_people(value: object) -> str:
-    """Return a value as text: thousands apart, four digits of what is no whole number, and nothing as Python has it."""
+    """Return a value as text: thousands separated, other numbers with four digits, and no Python syntax."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_for_people(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
@@ -219,12 +217,12 @@ def _for_people(value: object) -> str:
 
 
 def short_number(value: float | None) -> str:
-    """Return a number for a table; a dash where there is none."""
+    """Return a number for a table; a dash for None."""
     return "-" if value is None else f"{value:.3f}"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table whose first column is aligned to the left and whose other ones to the right."""
+    """Print a table with the first column aligned to the left and the others to the right."""
     table = Table()
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index else "left", overflow="fold", no_wrap=index > 0)

@@ -21,7 +21,7 @@ from l5kit.visualization.video import BROWSER_CODEC, write_video
 
 _STILL, _GIF, _MP4 = ".png", ".gif", ".mp4"
 _MAX_SIDE_PX = 4096
-_FPS = (0.1, 100)  # whole, as help shows it beside the longest names of options
+_FPS = (0.1, 100)  # short, as the help shows them next to the longest option names
 
 
 class _Size(NamedTuple):
@@ -37,8 +37,8 @@ def _parse_size(text: str) -> _Size:
         raise typer.BadParameter(f"{text!r} is not WIDTHxHEIGHT in pixels, such as 640x480")
     if max(map(int, match.groups())) > _MAX_SIDE_PX:
         raise typer.BadParameter(
-            f"{text!r} is more than {_MAX_SIDE_PX} pixels wide or high, which is the most that players of films take; "
-            "a larger --pixel-size shows more of the scene in as many pixels"
+            f"{text!r} is more than {_MAX_SIDE_PX} pixels wide or high, the limit of video players; a larger "
+            "--pixel-size shows more of the scene in the same number of pixels"
         )
     return _Size(int(match[1]), int(match[2]))
 
@@ -61,40 +61,43 @@ def render(
         Path, typer.Option(metavar="FILE", callback=_check_out, help="Picture (.png) or film (.gif, .mp4) to write.")
     ],
     scene: SceneOption = 0,
-    frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted in the scene; default 0.")] = None,
+    frame: Annotated[int | None, typer.Option(help="Frame of a .png, counted within the scene. Default: 0.")] = None,
     frames: Annotated[
         slice | None,
-        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B excluded; by default all."),
+        typer.Option(metavar="A:B[:STEP]", parser=parse_slice, help="Frames of a film, B excluded. Default: all."),
     ] = None,
     fps: Annotated[
         float | None,
         typer.Option(
             min=_FPS[0],
             max=_FPS[1],
-            help="Frames of a film shown in a second; by default real time: 10 / STEP for 10 frames a second.",
+            help="Frames per second of a film. Default: real time, 10 / STEP for a log at 10 Hz.",
         ),
     ] = None,
     map_type: Annotated[
         str | None,
         typer.Option(
             callback=_check_map_kind,
-            help=f"What boxes are drawn over: {', '.join(MAP_KINDS)}; by default the first, or box without a map.",
+            help=f"Background of the boxes: {', '.join(MAP_KINDS)}. Default: the first, or box without a map.",
         ),
     ] = None,
     agent: Annotated[
-        int | None, typer.Option(metavar="TRACK", help="Agent to follow instead of the AV; a film shows its frames.")
+        int | None,
+        typer.Option(metavar="TRACK", help="Agent to follow instead of the AV; a film shows only its frames."),
     ] = None,
     size: Annotated[
-        _Size | None, typer.Option(metavar="WxH", parser=_parse_size, help="Pixels; by default 640x480.")
+        _Size | None, typer.Option(metavar="WxH", parser=_parse_size, help="Size in pixels. Default: 640x480.")
     ] = None,
     pixel_size: Annotated[float, typer.Option(help="Metres per pixel.")] = 0.15,
     style: Annotated[
-        Style, typer.Option(help="Look of l5kit view, or the colours that networks see in rasters.")
+        Style, typer.Option(help="Look of l5kit view, or the colours of rasters for networks.")
     ] = "viewer",
-    theme: Annotated[Theme, typer.Option(help="Colours of the style viewer.")] = "light",
+    theme: Annotated[Theme, typer.Option(help="Colours of --style viewer.")] = "light",
     trajectories: Annotated[bool, typer.Option(help="Draw past and future positions.")] = True,
-    ghosts: Annotated[bool, typer.Option(help="Of a simulation: outline the log (AV red, other agents grey).")] = False,
-    plans: Annotated[bool, typer.Option(help="Of a simulation: draw the plans (teal).")] = False,
+    ghosts: Annotated[
+        bool, typer.Option(help="For a simulation: outline the log (AV red, other agents grey).")
+    ] = False,
+    plans: Annotated[bool, typer.Option(help="For a simulation: draw the plans (teal).")] = False,
     caption: Annotated[bool, typer.Option(help="Write scene, frame, track and speed into the picture.")] = True,
     map_path: MapOption = None,
     meta: MetaOption = None,
@@ -121,7 +124,7 @@ def render(
     from l5kit.visualization.scene_pictures import PICTURE_FORM, ScenePainter, frames_to_draw, num_frames_of
     from l5kit.visualization.simulated.drive_overlay import DriveOverlay
 
-    # a map that was named has to be there; one that nobody asked for is left out with a note
+    # a requested map must exist; a default map that is missing is skipped with a note
     kind = map_type or "semantic"
     if map_type is None and map_path is None and "semantic" not in available_map_kinds(files):
         missing = [name for name, file in (("semantic map", files.semantic_map), ("meta.json", files.meta)) if not file]
@@ -145,9 +148,9 @@ def render(
         num_taken = len(range(*frames.indices(num_frames_of(dataset, scene)))) if frames else len(chosen)
         remark_cut("--frames", frames, num_taken, owner=f"scene {scene}")
         if len(chosen) < num_taken:
-            remark(f"note: the film shows {len(chosen)} of the {num_taken} frames, those that track {agent} is seen in")
+            remark(f"note: the film shows {len(chosen)} of the {num_taken} frames, those with track {agent}")
         step = (frames.step if frames else None) or 1
-        fps = fps or min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])  # real time, if it can be
+        fps = fps or min(max(1.0 / (dataset.facts.step_time_s * step), _FPS[0]), _FPS[1])  # real time, within limits
         with show_progress("Drawing", visible=True) as progress:
             pictures = painter.film(scene, chosen, agent, progress=progress, **drawn)
             if out.suffix.lower() == _GIF:

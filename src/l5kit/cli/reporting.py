@@ -1,7 +1,7 @@
-"""How a command ends: errors and warnings in one line each on standard error, and the exit status.
+"""Error reporting of commands: errors and warnings in one line each on standard error, and the exit status.
 
-0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption from the keyboard, 143 one of a training by
-SIGTERM. That kernels are being compiled, for which the first samples on a machine wait, is reported in one line, too.
+0 is success, 1 an error or findings, 2 a wrong call, 130 an interruption by Ctrl+C, 143 a training ended by SIGTERM.
+Compilation of kernels, which delays the first samples on a machine, is also reported in one line.
 """
 
 import errno
@@ -50,7 +50,7 @@ _ALSO_CALLED: Final = {
     "data_folder": ("data",),
     "local_data_folder": ("data",),
 }
-"""Arguments of the library, and parameters of commands that they come from."""
+"""Arguments of the library, and the command parameters that set them."""
 
 _VALUES: Final = (
     (re.compile(r"\bslice\((\w+), (\w+), None\)"), r"\1:\2"),
@@ -62,7 +62,7 @@ _VALUES: Final = (
     (re.compile(r"<class '(?:\w+\.)*(\w+)'>"), r"\1"),
     (re.compile(r"\bdtype\('([^']*)'\)"), r"\1"),
 )
-"""What Python writes for a value, and what is written in its place."""
+"""Values as Python prints them, and their replacements."""
 
 DEBUG_OPTION = "--debug"
 INTERRUPTED = 128 + signal.SIGINT
@@ -70,10 +70,10 @@ INTERRUPTED = 128 + signal.SIGINT
 _EXPECTED = (L5KitError, OSError)
 
 _WRONG_CALL: Any = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
-"""What a wrong call raises; newer releases of typer have it from a copy of click of their own."""
+"""Exception of a wrong call; newer releases of typer bundle their own copy of click."""
 
 _EXTRAS = {"lightning": "train", "gymnasium": "rl", "stable_baselines3": "rl"}
-"""The extra that brings a library."""
+"""Extras by the library that they install."""
 
 _PLAINER = {
     "Value error, ": "",
@@ -83,35 +83,35 @@ _PLAINER = {
     ", unable to parse string as an integer": "",
     ", unable to parse string as a number": "",
 }
-"""Words of newer releases of typer, and what is said in their place."""
+"""Phrases of newer releases of typer, and their replacements."""
 
 _CHOICE: Final = re.compile(r"'(?P<given>[^']+)' is not one of (?P<known>'.+')")
-"""What typer says of a value that is none of those of an option."""
+"""Message of typer for a value that is not among the choices of an option."""
 
 _SUGGESTION: Final = re.compile(r"\. Did you mean (?P<known>'.+')\?$| \(Possible options: (?P<options>[^()]+)\)$")
-"""What typer adds to a command or an option that does not exist."""
+"""Suggestion that typer adds for an unknown command or option."""
 
 _NOT_WRITABLE: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS)))
-"""What the system says of disks, mostly without the name of a file."""
+"""Messages of the system about disks, mostly without the name of a file."""
 
 _MAY_BE_URLS = frozenset({"path", "paths", "map_path", "meta", "aerial", "data", "eval_data"})
-"""Parameters that name what is read from a dataset folder."""
+"""Parameters that may be URLs, as they name data to be read."""
 
 _CHECKPOINTS = frozenset({"checkpoint", "file"})
-"""Parameters that are text, because a path of pathlib would forget "./", which tells folders from shipped networks."""
+"""Parameters that are text, because pathlib would drop "./", which distinguishes folders from shipped networks."""
 
 _AHEAD_OF_TIME = "warmup"
-"""The command that compiles and nothing else."""
+"""The command that only compiles kernels."""
 
 
 _PLAIN_TYPES: Final = {"<bool>": None, "<path>": None, "<str>": None, "<text>": None} | {
     f"<{kind}{end}>": "N" for kind in ("int", "integer", "float") for end in ("", " range")
 }
-"""What help says of the value of an option without a name of its own."""
+"""Help text for the value of an option without a metavar, by the text of typer; None for no text."""
 
 
 def _with_plain_types(params: list[Any]) -> list[Any]:
-    """Let help show what to write after an option, and nothing after flags, where typer lets it be changed."""
+    """Make the help show what to write after an option, and nothing after flags, if typer supports it."""
     for param in params:
         theirs = getattr(type(param), "display_type_rich", None)
         if theirs is not None:
@@ -125,16 +125,16 @@ def _plain_type(theirs: Callable[..., str | None], ctx: object) -> str | None:
 
 
 class ReportingGroup(TyperGroup):
-    """The command before its commands: what is wrong with a call is reported in one line, as all other errors are."""
+    """Group of commands that reports a wrong call in one line, like all other errors."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, as help shows them."""
+        """Return the options as the help shows them."""
         return _with_plain_types(super().get_params(ctx))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command, and end the process unless ``standalone_mode`` is False."""
         with standing_in_for_streams():
-            # typer itself would print what is wrong in a frame of several lines, and end the process
+            # typer itself would print the error in a frame of several lines, and end the process
             if not kwargs.pop("standalone_mode", True):
                 return super().main(*args, **kwargs, standalone_mode=False)  # type: ignore[misc]
             try:
@@ -150,14 +150,14 @@ class ReportingGroup(TyperGroup):
 
 
 class ReportingCommand(TyperCommand):
-    """A command that takes ``--debug`` anywhere and lets no traceback out without it."""
+    """Command that accepts ``--debug`` anywhere, and shows tracebacks only with it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return arguments and options, as help shows them."""
+        """Return arguments and options as the help shows them."""
         return _with_plain_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take ``--debug`` out of the arguments."""
+        """Parse the arguments, and remove ``--debug`` wherever it is."""
         before_values = args[: args.index("--")] if "--" in args else args
         if DEBUG_OPTION in before_values:
             args = [word for word in before_values if word != DEBUG_OPTION] + args[len(before_values) :]
@@ -165,8 +165,8 @@ class ReportingCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; see the module for how it ends."""
-        # the advice is to compile ahead of time, which is of no use to the command that does so
+        """Run the command, and report its end as described in the module."""
+        # the advice is to compile ahead of time, which is pointless for the command that does so
         note = COMPILING if ctx.info_name == _AHEAD_OF_TIME else f"{COMPILING}, {ADVICE}"
         watch = CompilationWatch(lambda: tell(f"note: {note}"))
         try:
@@ -185,10 +185,10 @@ class ReportingCommand(TyperCommand):
             if is_termination(error):
                 tell("terminated")
                 raise
-            if isinstance(error.__context__, BrokenPipeError):  # of rich, whose reader, such as head, has left
+            if isinstance(error.__context__, BrokenPipeError):  # raised by rich if a reader such as head is gone
                 raise typer.Exit(1) from None
-            # no code of l5kit ends a command in this way, so that it would end as if it had done its work
-            tell(f"error: code that the command has loaded ends the process: {describe_error(error)}; nothing is done")
+            # l5kit itself never ends a command in this way; without an error it would look like success
+            tell(f"error: code loaded by the command ended the process: {describe_error(error)}; nothing was done")
             raise typer.Exit(1) from None
         except Exception as error:
             if ctx.meta.get(DEBUG_OPTION):
@@ -199,7 +199,7 @@ class ReportingCommand(TyperCommand):
             if ending is not None:
                 tell("terminated")
                 raise ending from None
-            # errors of the library name its arguments; people are told what they have typed: an option or its metavar
+            # errors of the library name its arguments; replace these by what the user types: an option or its metavar
             names = {param.name: (param.opts[0], param.metavar or param.name.upper()) for param in ctx.command.params}
             flags = {name: flag if flag.startswith("-") else metavar for name, (flag, metavar) in names.items()}
             text = _describe_disk_error(error, ctx.params) or _in_one_line(error, ctx.command_path)
@@ -210,40 +210,40 @@ class ReportingCommand(TyperCommand):
 
 
 def _refuse_urls(ctx: Any) -> None:
-    """Refuse URLs where a file or folder of this machine is to be named."""
+    """Refuse URLs for parameters that must name a file or folder of this machine."""
     for param in ctx.command.params:
         value = ctx.params.get(param.name)
-        kind = getattr(getattr(param, "type", None), "name", "")  # of older typer, which hands paths on as text
+        kind = getattr(getattr(param, "type", None), "name", "")  # of older typer, which passes paths as text
         is_path = isinstance(value, Path) or (isinstance(value, str) and (kind == "path" or param.name in _CHECKPOINTS))
         if param.name not in _MAY_BE_URLS and is_path and is_url(path_of(value)):
             raise typer.BadParameter(
-                f"{path_of(value)!r} is a URL; only what is read may be one: name a file or folder of this machine, "
-                "and copy it up yourself",
+                f"{path_of(value)!r} is a URL, but only inputs may be URLs; give a file or folder of this machine, and "
+                "upload it yourself",
                 param_hint=param.opts[0],
             )
 
 
 def request_traceback(ctx: typer.Context) -> None:
-    """Let errors of this call be shown with their traceback."""
+    """Request the traceback of an error in this call."""
     ctx.meta[DEBUG_OPTION] = True
 
 
 def in_plain_words(message: str, flags: Mapping[str, str]) -> str:
-    """Return a message with options in place of arguments of Python.
+    """Return a message with command options in place of Python arguments.
 
     Args:
         message: A message of the library.
-        flags: What is typed for each parameter of the command, such as ``--out``, by its name.
+        flags: What the user types for each parameter of the command, such as ``--out``, by parameter name.
     """
     for pattern, plain in _VALUES:
         message = pattern.sub(plain, message)
-    # functions call some things otherwise than commands do
+    # some arguments have another name in the library than in commands
     others = {name: next((flags[of] for of in known if of in flags), "") for name, known in _ALSO_CALLED.items()}
     typed = {name: flag for name, flag in {**flags, **others}.items() if flag}
     if not typed:
         return message
     argument = "|".join(sorted(map(re.escape, typed), key=len, reverse=True))
-    # an argument that is said to be an option, one that is to be set, and one that the message begins with
+    # an argument followed by its option, an argument with a value to set, and an argument that starts the message
     message = re.sub(r"\b\w+ \((--[a-z][a-z-]*)\)(?= (?:is|must)\b)", r"\1", message)
     message = re.sub(
         rf"\b({argument})=(True|(?!False|None)['\w.-]+)",
@@ -254,12 +254,12 @@ def in_plain_words(message: str, flags: Mapping[str, str]) -> str:
 
 
 def _print_wrong_call(error: Any) -> None:
-    """Print what is wrong with a call, and where help is; a call without any words gets the help itself."""
+    """Print the error of a wrong call and how to get help; a call without arguments prints the help itself."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
     message = _joined(error.format_message()).rstrip(".")
-    # typer names an option whose value is no number or beyond its bounds, but not the value, which pydantic has
+    # typer names an option whose value is not a number or is out of bounds, but not the value, which pydantic knows
     errors_of = getattr(error.__cause__, "errors", None)
     first = errors_of()[0] if callable(errors_of) else {}
     if str(first.get("msg")).startswith("Input should be"):
@@ -269,7 +269,7 @@ def _print_wrong_call(error: Any) -> None:
     choice = _CHOICE.search(message)
     if choice is not None:
         message += did_you_mean(choice["given"], re.findall("'([^']+)'", choice["known"]))
-    # typer has words of its own for each kind of misspelling; ours are the same for all, and name the nearest alone
+    # typer phrases each kind of misspelling differently; use one phrase for all, with the nearest name only
     suggestion = _SUGGESTION.search(message)
     if suggestion is not None:
         message = message[: suggestion.start()]
@@ -280,13 +280,13 @@ def _print_wrong_call(error: Any) -> None:
 
 
 def _describe_disk_error(error: BaseException | None, params: Mapping[str, object]) -> str:
-    """Return what is wrong where a disk is full or may not be written to, and which one; empty for other errors."""
+    """Return a message with the path for a full or read-only disk; empty for other errors."""
     while error is not None:
-        # libraries in other languages tell of it in a text only
+        # libraries in other languages report it only as text
         reason = next((text for text in _NOT_WRITABLE if text in str(error)), None)
         if reason is not None:
             path = getattr(error, "filename", None) or params.get("out") or "the output"
-            return f"cannot write {str(path)!r}: {reason}; make room, or name another place"
+            return f"cannot write {str(path)!r}: {reason}; free some space, or choose another location"
         error = error.__cause__ or error.__context__
     return ""
 

@@ -59,8 +59,8 @@ def simulate(
         typer.Option(
             metavar="rules",
             show_default=False,
-            help="Planner that takes over where the plan, rolled out, collides, leaves the road, comes too close "
-            "or passes a red line, or where the AV stands although the road is free. Default: none.",
+            help="Planner that takes over where the plan, rolled out, collides, leaves the road, comes too close or "
+            "passes a red stop line, or where the AV stands still on a free road. Default: none.",
         ),
     ] = None,
     agents: Annotated[
@@ -75,7 +75,7 @@ def simulate(
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
     address: AddressOption = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write; a killed run continues there.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Output folder; a killed run continues there.")] = Path(
         "simulation"
     ),
     start_frame: Annotated[int, typer.Option(min=0, help="First frame of each scene; earlier ones are its past.")] = 0,
@@ -90,8 +90,8 @@ def simulate(
         typer.Option(
             metavar="MODEL",
             show_default=False,
-            help="tracked: a tracker and a kinematic bicycle follow the plans; poses: the AV is exactly on the "
-            "plan; FILE.py:NAME: your own vehicle model. Default: tracked, but poses for standing and idm, and the "
+            help="tracked: a tracker and a kinematic bicycle follow the plans; poses: the AV takes the planned poses "
+            "exactly; FILE.py:NAME: your own vehicle model. Default: tracked, but poses for standing and idm, and the "
             "frames of the log for replay.",
         ),
     ] = None,
@@ -104,7 +104,7 @@ def simulate(
         typer.Option(
             metavar="FILE",
             help="Configuration of the training, a YAML file or a name such as vector_planner, if --planner is a "
-            "checkpoint that does not contain it, or a network of torch of your own.",
+            "checkpoint that does not contain it, or your own torch network.",
         ),
     ] = None,
     workflow: Annotated[
@@ -124,8 +124,8 @@ def simulate(
         typer.Option(
             "--agents-set",
             metavar="KEY=VALUE",
-            help="Another value for a key of the configuration of --agents, such as model_params.temperature; may be "
-            "given several times.",
+            help="Override a key of the configuration of --agents, such as model_params.temperature; may be given "
+            "several times.",
         ),
     ] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Device of networks.")] = "auto",
@@ -133,7 +133,7 @@ def simulate(
     truth: Annotated[
         Path | None,
         typer.Option(
-            metavar="LOG", help="Log with the true boxes of a noisy one (l5kit synth --noise), to score against."
+            metavar="LOG", help="Log with the true boxes of a noisy log (l5kit synth --noise), used for scoring."
         ),
     ] = None,
     metrics: Annotated[
@@ -141,7 +141,7 @@ def simulate(
         typer.Option(
             metavar="FILE.py:NAME",
             show_default=False,
-            help="Your own metric in addition to those of the score, whose code runs; may be given several times.",
+            help="Additional metric of your own, whose code runs; may be given several times.",
         ),
     ] = None,
     score: Annotated[
@@ -149,8 +149,8 @@ def simulate(
         typer.Option(
             metavar="nuplan|epdms",
             show_default=False,
-            help="Score: nuplan (default), of the drive of each scene; epdms, that of NAVSIM v2, of plans in "
-            "windows of 4 s; nuplan,epdms for both.",
+            help="nuplan (default) scores the drive through each scene; epdms (NAVSIM v2) scores plans in windows of "
+            "4 s; nuplan,epdms gives both.",
         ),
     ] = None,
     map_path: MapOption = None,
@@ -160,11 +160,11 @@ def simulate(
     """Let a planner drive the scenes of a log in closed loop, and score it.
 
     The folder gets scores.json, scenes.csv and frames.csv (with the extra arrow also as Parquet), simulated.zarr with
-    the driven scenes, and plans.npz. They do not depend on the number of workers or the batch size. Call a killed run
-    again in the same way to continue it.
+    the driven scenes, and plans.npz. They do not depend on the number of workers or the batch size. Repeat the command
+    to continue a killed run.
 
-    Failed scenes, and those in which neither planner nor log moves, are listed and left out of means. The status is 1
-    if none could be scored, or with --strict if one fails.
+    Failed scenes, and those in which neither planner nor log moves, are listed and left out of means. The exit status
+    is 1 if no scene could be scored, or with --strict if any fails.
 
     Examples:
         l5kit simulate city
@@ -194,7 +194,7 @@ def simulate(
     if agents_changes:
         from l5kit.workflows.trained_network import configuration_of
 
-        # values are changed in the configuration of the file, or where none is given in that inside the checkpoint
+        # override values of the given configuration, or else of the one in the checkpoint
         if agents_cfg is None:
             agents_cfg = configuration_of(agents, allow_pickle=allow_pickle)
         agents_cfg = with_overrides(agents_cfg, agents_changes)
@@ -218,7 +218,7 @@ def simulate(
     remark_cut("--scenes", scenes, num_driven + len(result.failed), owner="the log")
     if result.scores["files"]["map"] is None or result.scores["files"]["meta"] is None:
         missing = ", ".join(metric.name.replace("_", " ") for metric in result.about_metrics if metric.needs_map)
-        remark(f"note: scored without a map, so without {missing}; they need a semantic map and a meta.json")
+        remark(f"note: scored without a map, so without {missing}; these need a semantic map and a meta.json")
     if not can_write_parquet():
         remark(f"note: tables are CSV only; Parquet needs pyarrow: {install_command('arrow')}")
     failed = list(map(str, result.failed))
@@ -234,7 +234,7 @@ def simulate(
 
 
 def _read_config(file: str | None, workflow: str | None, *, whose: str = "") -> JsonObject | None:
-    """Return the configuration of a file, with the workflow if it is given; None without a file."""
+    """Return the configuration of a file, with the workflow if given; None without a file."""
     if file is None:
         if workflow is not None:
             raise typer.BadParameter(f"--{whose}workflow needs --{whose}config")
@@ -268,14 +268,14 @@ def _print_scores(result: "ClosedLoopResult") -> None:
             facts["appeared close"] = f"{totals['appeared_close']:,}: {', '.join(firsts[:MOST_LISTED])}{more}"
         if (windows := result.metrics.get(NUM_WINDOWS)) is not None:
             planned = result.metrics[SHARE_PLANNED] or 0.0
-            words = {0.0: "as driven, as there are no plans", 1.0: "all of it planned"}
+            words = {0.0: "as driven, without plans", 1.0: "all planned"}
             share = words.get(planned, f"{planned:.0%}".replace("%", " % planned"))
             facts["windows"] = f"{windows:,.0f}, {share}"
         facts["driven"] = f"{totals['way_m']:,.0f} m, the log {totals['expert_way_m']:,.0f} m"
     print_facts(f"Simulated {scores['planner']}", facts | {"written to": str(result.folder)})
     if not result.num_scenes:
         return
-    # a table for each score, and one for what the user adds
+    # one table per score, and one for the user's metrics
     name = "score without a map" if result.is_without_map else "score"
     rows, of_windows, added = [[name, short_number(result.score), ""]], [], []
     for metric in result.about_metrics:
@@ -297,4 +297,4 @@ def _print_scores(result: "ClosedLoopResult") -> None:
     if of_windows:
         print_table("Means over the windows of scenes, 0 to 1", ("metric", "mean", "scenes below 1"), of_windows)
     if added:
-        print_table("Metrics of your own", ("metric", "of scenes", "value", "scenes that fail"), added)
+        print_table("Your own metrics", ("metric", "of scenes", "value", "scenes that fail"), added)

@@ -1,4 +1,4 @@
-"""``l5kit synth``: make a city."""
+"""``l5kit synth``: generates a synthetic city."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -19,26 +19,27 @@ _TOWN_SIZES_M = LIMITS["town_size"]
 
 def synth(
     out: OutArgument,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Decides everything random; the same seed gives the same files.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same files.")] = 0,
     scenes: Annotated[
-        int, typer.Option(min=1, max=_MOST_SCENES, help="Scenes of scenes/sample.zarr.")
+        int, typer.Option(min=1, max=_MOST_SCENES, help="Number of scenes in scenes/sample.zarr.")
     ] = CityParams.num_scenes,
     train_scenes: Annotated[
-        int, typer.Option(min=0, max=_MOST_SCENES, help="Scenes of scenes/train.zarr.")
+        int, typer.Option(min=0, max=_MOST_SCENES, help="Number of scenes in scenes/train.zarr.")
     ] = CityParams.num_train_scenes,
     validate_scenes: Annotated[
-        int, typer.Option(min=0, max=_MOST_SCENES, help="Scenes of scenes/validate.zarr.")
+        int, typer.Option(min=0, max=_MOST_SCENES, help="Number of scenes in scenes/validate.zarr.")
     ] = CityParams.num_validate_scenes,
     frames: Annotated[
-        int, typer.Option(min=1, max=int(LIMITS["num_frames"][1]), help="Frames of each scene, 10 a second.")
+        int, typer.Option(min=1, max=int(LIMITS["num_frames"][1]), help="Frames per scene, 10 per second.")
     ] = CityParams.num_frames,
     town_size: Annotated[
         float, typer.Option(min=_TOWN_SIZES_M[0], max=_TOWN_SIZES_M[1], help="Side of the square town, metres.")
     ] = CityParams.town_size,
     density: Annotated[
-        float, typer.Option(min=0, max=LIMITS["traffic_density"][1], help="Traffic; 1 gives about 90 agents a frame.")
+        float,
+        typer.Option(
+            min=0, max=LIMITS["traffic_density"][1], help="Traffic density; 1 gives about 90 agents per frame."
+        ),
     ] = CityParams.traffic_density,
     noise: Annotated[
         bool,
@@ -50,11 +51,11 @@ def synth(
             min=1,
             max=MAX_NUM_TOWNS,
             metavar="N",
-            help="Make N cities, OUT/town_00 and so on, each with as many scenes; existing ones are kept.",
+            help="Generate N cities, OUT/town_00 and so on, each with these numbers of scenes; existing ones are kept.",
         ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing folder; with --towns, those of other cities.")
+        bool, typer.Option("--overwrite", help="Replace an existing folder; with --towns, cities that differ.")
     ] = False,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
@@ -63,15 +64,15 @@ def synth(
 ) -> None:
     """Generate a synthetic city: a complete dataset folder with traffic, map and aerial picture.
 
-    With --towns, generate several different towns, to train on all of them.
+    With --towns, generate several different towns to train on.
 
     Examples:
         l5kit synth city
         l5kit synth city --seed 7 --scenes 20 --train-scenes 100 --overwrite --workers 4
     """
     require_writable_folder(out, option="OUT")
-    if towns is not None and job is not None:  # parts of a job are those of one city
-        raise typer.BadParameter("towns that are complete are kept without it; leave it out", param_hint="--job")
+    if towns is not None and job is not None:  # a job folder is for one city
+        raise typer.BadParameter("complete towns are kept anyway; drop it", param_hint="--job")
     params = CityParams(
         seed=seed,
         num_scenes=scenes,
@@ -82,7 +83,7 @@ def synth(
         num_frames=frames,
         noise=noise,
     )
-    # what the records depend on, so that a job folder is of one city
+    # everything that the records depend on, so that a job folder is resumed only for the same city
     options = [seed, scenes, train_scenes, validate_scenes, frames, town_size, density, noise]
     with (
         RequestedWorkers(engine, address, workers, job).opened("synth", [], params=options) as carriers,

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from l5kit.training.run import TrainingResult
 
 _SCORES = {"val/ade_m": "ADE", "val/fde_m": "FDE", "ctra/ade_m": "CTRA ADE", "ctra/fde_m": "CTRA FDE"}
-"""Scores that are printed: of a training at each time ahead, of a sweep at the last."""
+"""Printed scores: at each horizon for a training, at the last one for a sweep."""
 
 _DRIVING = "driving/score"
-"""Score of driving, of which the largest is the best."""
+"""Driving score; the largest is the best."""
 
 
 def train(
@@ -79,10 +79,10 @@ def train(
         cfg["workflow"] = workflow
     is_swept = bool(sweep) or seeds is not None
     if is_swept and artifact is not None:
-        raise typer.BadParameter("it links one training; leave it out of a sweep", param_hint="--artifact")
+        raise typer.BadParameter("it links a single training; drop it for a sweep", param_hint="--artifact")
     values = parse_sweep(sweep or [])
-    # what is wrong with a call is refused before torch and Lightning are imported, for which one waits; what is wrong
-    # with some of the values of a sweep is reported in their rows of the table
+    # Report wrong arguments before the slow import of torch and Lightning. Wrong values of a sweep are reported in
+    # their rows of the table instead.
     if values:
         check_known_keys(plan_sweep(cfg, values)[0].cfg)
     else:
@@ -117,13 +117,13 @@ def train(
 
 
 def _print_trained(result: "TrainingResult", cfg: JsonObject, data: Path | None) -> None:
-    """Print what was trained, its scores at each time ahead, and the commands that go on with it."""
+    """Print what was trained, its scores at each horizon, and commands for the next steps."""
     facts: dict[str, object] = {
         "weights": str(result.weights),
         "steps": result.num_steps,
         "time": duration_text(60 * result.minutes),
     }
-    # the best weights are those of an evaluation in between, of errors or of driving
+    # the best weights are from an evaluation during the training, of errors or of driving
     if result.best_weights is not None:
         by_driving = f", which drive best: {result.best_score:.3f} of 1" if result.best_by == _DRIVING else ""
         facts["best weights"] = f"{result.best_weights}, of step {result.best_step}{by_driving}"
@@ -134,8 +134,8 @@ def _print_trained(result: "TrainingResult", cfg: JsonObject, data: Path | None)
     rows = [[time, *(_cell(result.scores.get(f"{name}/{time}")) for name in _SCORES)] for time in times]
     if rows:
         print_table("Mean errors in metres", ("ahead", *_SCORES.values()), rows)
-    # both commands take one log: of a folder of towns the first that the training was scored in, and to drive in that
-    # of its own driving, if it had one
+    # Both commands take one log. For a folder of towns, evaluate gets the first town used for validation, and simulate
+    # the log of the driving evaluation, if there was one.
     params, data_manager = TrainingParams.from_cfg(cfg), LocalDataManager(data)
     folders, driving = folders_of(params.val_loader or params.train_loader, data_manager), params.val_driving
     town = data if folders is None else data_manager.root_folder / folders[0]
@@ -157,14 +157,14 @@ def _train_all(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Train all of a sweep, and print its table; the exit status is 1 if one of them failed."""
+    """Run a sweep and print its table; the exit status is 1 if a training failed."""
     from l5kit.training.sweeping import sweep
 
     result = sweep(cfg, out, values, num_seeds=num_seeds, data_folder=data, resume=resume, tell=remark)
     if as_json:
         print_json({"table": result.table, "runs": [row.as_dict() for row in result.rows]})
     else:
-        # scores are shown at the last time ahead that any of the trainings has
+        # show scores at the last horizon of any training
         contents = [row.as_dict() for row in result.rows]
         split_names = [name.rpartition("/") for row in contents for name in row if name.startswith(tuple(_SCORES))]
         last = max((time for _, _, time in split_names), key=lambda time: float(time.removesuffix("s")), default="")

@@ -36,7 +36,7 @@ def train_rl(
         Path | None,
         typer.Argument(
             metavar="[CONFIG]",
-            help="YAML file of an environment, with rl_params. By default a small one, or with --resume that of OUT.",
+            help="YAML file of an environment, with rl_params. Default: a small one, or with --resume that of --out.",
             show_default=False,
         ),
     ] = None,
@@ -59,8 +59,8 @@ def train_rl(
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Policy that the training begins with: a .zip, a folder of l5kit train-rl, route_policy, which ships "
-            "with l5kit, rules, a planner that it imitates first, or none; rl_params.init.",
+            help="Initial policy: a .zip or a folder of l5kit train-rl; route_policy, which ships with l5kit; rules, a "
+            "planner to imitate first; or none; rl_params.init.",
         ),
     ] = None,
     resume: ResumeOption = False,
@@ -69,7 +69,7 @@ def train_rl(
 ) -> None:
     """Train a driver by reinforcement learning (PPO), in many environments at once.
 
-    Without CONFIG and data it learns in a synthetic city, and is evaluated in another one; both are generated on first
+    Without CONFIG and --data, it learns in one synthetic city and is evaluated in another; both are generated on first
     use. --steps or --minutes replaces both limits of the configuration.
 
     Examples:
@@ -79,10 +79,10 @@ def train_rl(
     """
     own = out / "config.yaml"
     named = own if resume and config is None and own.is_file() else config
-    # --steps or --minutes alone also removes the other limit of the configuration; --set comes last, and so wins
+    # --steps or --minutes alone also removes the other limit of the configuration; --set comes last and wins
     own_changes = [] if seed is None else [f"rl_params.seed={seed}"]
     if init == "none":
-        own_changes += ["rl_params.init=null", "rl_params.near_start=0"]  # nothing to keep near
+        own_changes += ["rl_params.init=null", "rl_params.near_start=0"]  # no policy to stay near
     elif init is not None:
         own_changes.append(f"rl_params.init={init}")
     if steps is not None or minutes is not None:
@@ -96,12 +96,12 @@ def train_rl(
         require_log_of("train_data_loader.key", key, LocalDataManager(data))
     if keys.folders is not None and eval_data is None:
         raise ConfigError(
-            "train_data_loader.folders: evaluations need one log, and the data folder has several towns; name the "
+            "train_data_loader.folders: evaluations need one log, but the data folder has several towns; give the "
             "folder of one with --eval-data"
         )
     from l5kit.environment.policy_options import PolicyOptions
 
-    # what cannot be done with the driver is told before hours are spent on it
+    # report a driver that cannot be simulated before hours are spent on its training
     try:
         PolicyOptions.of_cfg(cfg).require_simulated()
     except UnsupportedValueError as error:
@@ -121,7 +121,7 @@ def train_rl(
     print_table("Driving in the scenes of evaluations", ("mean", "before", "after"), rows)
     print_facts("Trained a driver", _facts_of(result))
     print_line(f"curves: tensorboard --logdir {result.folder / 'curves'}")
-    # the configuration in the folder has what --set said, so that a call that goes on names the data alone
+    # the configuration in the folder includes --set, so the command to continue needs only the data
     folders = {"--data": data, "--eval-data": eval_data}
     named_data = [word for option, folder in folders.items() if folder is not None for word in (option, str(folder))]
     call = ["l5kit", "train-rl", *named_data, "--out", str(out), "--resume", "--minutes", "N"]
@@ -129,7 +129,7 @@ def train_rl(
 
 
 def _check(cfg: JsonObject, out: Path, *, resume: bool) -> LogKeys:
-    """Refuse what is wrong with a call before torch is imported, for which one waits; return the keys of the logs."""
+    """Check a call before the slow import of torch, and return the keys of the logs."""
     check_known_keys(cfg)
     params = ReinforcementParams.from_cfg(cfg)
     EnvironmentParams.from_cfg(cfg)
@@ -156,8 +156,8 @@ def _facts_of(result: "DriverTraining") -> dict[str, object]:
 
 
 def _made_city(seed: int) -> Path:
-    """Return the folder of a synthetic city, which is made where it is not there yet."""
-    from l5kit.synthetic.city import make_city  # here, since data of one's own needs none
+    """Return the folder of a synthetic city, generated if it does not exist."""
+    from l5kit.synthetic.city import make_city  # imported here, as own data does not need it
 
     folder = cache_folder() / _CITIES / f"{__version__}-{_NUM_SCENES}-scenes-seed-{seed}"
     with hold_lock(folder.with_name(f"{folder.name}.lock")):

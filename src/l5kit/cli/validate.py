@@ -1,4 +1,4 @@
-"""``l5kit validate``: what is wrong in a dataset."""
+"""``l5kit validate``: faults of a dataset."""
 
 import os
 import warnings
@@ -33,7 +33,7 @@ def validate(
     path: DatasetArgument,
     as_json: JsonOption = False,
     checksums: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Digests, as `l5kit info PATH --checksums FILE` writes them.")
+        Path | None, typer.Option(metavar="FILE", help="Digests, written by `l5kit info PATH --checksums FILE`.")
     ] = None,
     workers: WorkersOption = None,
     engine: EngineOption = Engine.THREADS,
@@ -53,11 +53,11 @@ def validate(
         listed = parse_json(read_text(checksums, called="--checksums"), called=f"--checksums {checksums}")
         if not isinstance(listed, dict) or not all(isinstance(digest, str) for digest in listed.values()):
             raise ConfigError(
-                f"--checksums {checksums}: the file must hold names of files and their digests; "
+                f"--checksums {checksums}: the file must map names of files to their digests; "
                 "write one with `l5kit info PATH --checksums FILE`"
             )
         digests = listed
-    # maps and meta.json of all logs are looked for first, so that a wrong folder does not cost the check of a log
+    # find maps and meta.json of all logs first, so that a wrong folder fails before any log is checked
     all_files = [find_scene_files(log)[0] for log in logs]
     with RequestedWorkers(engine, address, workers, job).opened("validate", logs, checksums=digests) as carriers:
         all_findings = [check_files(files, checksums=digests, workers=carriers) for files in all_files]
@@ -71,13 +71,13 @@ def validate(
 
 
 def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None, workers: Workers = 1) -> list[Finding]:
-    """Return what is wrong with a log and the files that lie with it; those that are not there are not missed."""
+    """Return the faults of a log and of its map, meta.json and aerial picture, as far as these exist."""
     from l5kit.evaluation.driving.map_checks import check_maps
     from l5kit.rasterization.satellite_image import read_aerial_pixels
 
     with show_progress("Checking", visible=True) as progress:
         findings = validate_path(files.dataset, checksums=checksums, progress=progress, workers=workers)
-    # the AV of a log is looked for on the map, which a damaged log does not allow
+    # the positions of the AV are compared with the map, which needs an undamaged log
     is_sound = not any(finding.severity == "error" for finding in findings)
     world_to_ecef: Float64Array | None = None
 
@@ -89,15 +89,15 @@ def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None,
             load_matrix(metadata, "ecef_to_aerial", path=path)
 
     def read_map(path: str) -> None:
-        if os.path.getsize(path) == 0:  # which is a map without elements to protobuf
+        if os.path.getsize(path) == 0:  # protobuf reads it as a map without elements
             raise CorruptedDataError(f"map file {path} is empty, it has 0 bytes; copy it again")
         maps = maps_at(path, np.eye(4) if world_to_ecef is None else world_to_ecef)
         if world_to_ecef is None:
-            maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, wherever in the world
+            maps.map_of([0]).bounds_info  # noqa: B018 - reads the map, in any frame
         else:
             findings.extend(check_maps(maps, ChunkedDataset(files.dataset).open() if is_sound else None))
 
-    # meta.json comes first, as it says where the map is; each file is checked whatever is wrong with the others
+    # meta.json comes first, as it locates the map; each file is checked even if others are damaged
     checks = {
         "meta": (files.meta, read_meta),
         "map": (files.semantic_map, read_map),
@@ -117,13 +117,13 @@ def check_files(files: DatasetFiles, *, checksums: dict[str, str] | None = None,
 
 
 def findings_as_json(files: DatasetFiles, findings: list[Finding]) -> dict[str, object]:
-    """Return what is wrong for machines."""
+    """Return the findings as JSON."""
     return {"dataset": files.dataset, "findings": [asdict(finding) for finding in findings]}
 
 
 def print_findings(files: DatasetFiles, findings: list[Finding]) -> None:
-    """Print the findings, human-readable."""
-    # where a problem is, in the log or in a file, unless the message names the file itself
+    """Print the findings as a table."""
+    # location of a fault: in the log, or in a file unless the message already names it
     rows = []
     for finding in findings:
         indices = {"scene": finding.scene, "frame": finding.frame, "row": finding.row}

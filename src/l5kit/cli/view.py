@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
 _PORT = 8787
-_TAKEN = "cannot listen on --address {address} --port {port}: {reason}; name another port, or none for a free one"
+_TAKEN = "cannot listen on --address {address} --port {port}: {reason}; choose another port, or none for a free one"
 
 
 def view(
@@ -33,7 +33,7 @@ def view(
         Path | None, typer.Option(metavar="FILE", help="Write --scene as one HTML file that plays offline, and exit.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help=f"Port; by default {_PORT}, or a free one if that is taken.")
+        int | None, typer.Option(min=0, max=65535, help=f"Port. Default: {_PORT}, or a free one if that is taken.")
     ] = None,
     address: Annotated[
         str, typer.Option(help="Network address to listen on; 0.0.0.0 makes it reachable from the network.")
@@ -42,13 +42,13 @@ def view(
     predictions: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also show these predictions: a csv file (.gz too), or the folder of l5kit evaluate."
+            metavar="FILE", help="Predictions to show: a .csv or .csv.gz file, or a folder of l5kit evaluate."
         ),
     ] = None,
     beside: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Another dataset or simulation, shown beside the first one and in step with it."
+            metavar="PATH", help="Another dataset or simulation, shown next to the first and in step with it."
         ),
     ] = None,
     log_name: LogOption = None,
@@ -56,10 +56,10 @@ def view(
     meta: MetaOption = None,
     aerial: AerialOption = None,
 ) -> None:
-    """Look at the scenes of a dataset or of a simulation in the browser, or write one of them as a file to share.
+    """View the scenes of a dataset or of a simulation in the browser, or export one of them as a file to share.
 
-    For a simulation (the folder of l5kit simulate), each scene is shown next to its log. For a comparison (the folder
-    of l5kit compare), all planners and scenes are listed, and a click plays two of them side by side.
+    For a simulation (a folder of l5kit simulate), each scene is shown next to its log. For a comparison (a folder of
+    l5kit compare), all planners and scenes are listed, and a click plays two of them side by side.
 
     Examples:
         l5kit view city
@@ -69,19 +69,19 @@ def view(
     if log_name is not None:
         path = find_dataset(path, name=log_name)
     is_comparison = (path / "comparison.json").is_file()
-    if is_comparison:  # refused, as an option that does nothing would be taken for one that does
+    if is_comparison:  # refuse options that would have no effect
         options = {"--scene": scene, "--export": export, "--beside": beside, "--predictions": predictions}
         _refuse_options(path, options | {"--map": map_path, "--meta": meta, "--aerial": aerial})
     if export is not None and beside is not None:
         raise InvalidArgumentError(
-            "--export writes one scene of one dataset, and does not go with --beside; export a file of each, or render "
-            "both with l5kit render"
+            "--export writes one scene of one dataset, so it excludes --beside; export each to a file of its own, or "
+            "render both with l5kit render"
         )
     if export is not None:
         require_writable(export, option="--export")
         _export(_open(path, map_path, meta, aerial, predictions), scene or 0, export)
         return
-    if port:  # one that is taken is reported before anything is read
+    if port:  # report a taken port before anything is read
         try:
             with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried:
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")  # as the server does
@@ -92,7 +92,7 @@ def view(
         log = _open_overview(path) if is_comparison else _open(path, map_path, meta, aerial, predictions)
         other = None if beside is None else _open(beside, None, None, None, None)
         _serve(log, other, scene=scene, port=port, address=address, browser=browser)
-    except KeyboardInterrupt:  # its only end, so no failure whenever it comes
+    except KeyboardInterrupt:  # the normal end, at any time
         remark("ended")
 
 
@@ -101,7 +101,7 @@ def _refuse_options(path: Path, options: Mapping[str, object]) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise InvalidArgumentError(
-            f"{path} is a comparison, which lists planners and scenes: leave out {', '.join(given)}, or view one "
+            f"{path} is a comparison, which lists planners and scenes: drop {', '.join(given)}, or view one "
             "of its simulations"
         )
 
@@ -145,8 +145,8 @@ def _serve(
     address: str,
     browser: bool,
 ) -> None:
-    """Answer until the keyboard interrupts."""
-    # a scene that does not exist is an error before a page is opened
+    """Serve until Ctrl+C."""
+    # report an unknown scene before a page is opened
     from l5kit.visualization.viewer.viewed_log import ViewedLog
 
     if scene is not None and isinstance(log, ViewedLog):
@@ -154,10 +154,10 @@ def _serve(
     with _start(log, beside, address=address, port=port) as server:
         url = server.url if scene is None else f"{server.url}#scene={scene}"
         if address not in LOOPBACK_NAMES:
-            remark(f"warning: whoever reaches {address} can look at this dataset")
+            remark(f"warning: anyone who can reach {address} can view this dataset")
         remark("Press Ctrl+C to end.")
         print_line(url)
-        sys.stdout.flush()  # whoever reads it through a pipe waits for it
+        sys.stdout.flush()  # for readers of a pipe
         if browser:
             webbrowser.open(url)
         server.wait()
@@ -166,16 +166,16 @@ def _serve(
 def _start(
     log: "ViewedLog | Overview", beside: "ViewedLog | None", *, address: str, port: int | None
 ) -> "ViewerServer":
-    """Return a server on the given port, or else on the usual one or a free one."""
+    """Return a server on the given port, or else on the default port or a free one."""
     try:
         from l5kit.visualization.viewer.server import ViewerServer
     except ImportError as error:
         raise MissingDependencyError(
-            f"l5kit view needs Tornado, which the extra viz brings: {install_command('viz')}"
+            f"l5kit view needs Tornado, which the extra viz installs: {install_command('viz')}"
         ) from error
     try:
         return ViewerServer(log, beside=beside, address=address, port=_PORT if port is None else port)
     except OSError as error:
-        if port is None:  # the usual one is taken: any that is free
+        if port is None:  # the default port is taken
             return _start(log, beside, address=address, port=0)
         raise OSError(_TAKEN.format(address=address, port=port, reason=error.strerror or error)) from error

@@ -1,4 +1,4 @@
-"""Workers of commands: the engine that is requested, with the job folder where there is one."""
+"""Workers of commands: the requested engine, with a job folder if there is one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +16,13 @@ from l5kit.engines.opening import open_workers
 
 @dataclass(frozen=True)
 class RequestedWorkers:
-    """The workers that a command is to use.
+    """The workers requested for a command.
 
     Attributes:
         engine: Name of the engine.
-        address: Where its cluster is.
-        number: How many work at the same time.
-        job: Folder where parts are kept, or None.
+        address: Address of its cluster.
+        number: Number of parallel workers.
+        job: Folder that keeps finished parts, or None.
     """
 
     engine: str
@@ -32,18 +32,18 @@ class RequestedWorkers:
 
     @contextmanager
     def opened(self, command: str, datasets: Sequence[Path] = (), **options: object) -> Iterator[Workers]:
-        """Hand out the workers; they end with the block, and the job folder stays.
+        """Yield the workers, which end with the block; the job folder stays.
 
         Args:
-            command: Name of the command, which with the next two says what a job folder is of.
-            datasets: What it reads.
-            options: What decides on its results.
+            command: Name of the command, which identifies a job together with the other arguments.
+            datasets: Datasets that the command reads.
+            options: Everything else that determines the results.
         """
         with open_workers(self.engine, address=self.address, num_workers=self.number) as carriers:
             if self.job is None:
                 yield carriers
                 return
-            # where the data lies and what tells whether it has changed, faces too, which the fingerprint leaves out
+            # location and fingerprint of the data, and faces, which the fingerprint does not cover
             signatures = []
             for path in datasets:
                 dataset = ChunkedDataset(path).open()

@@ -1,4 +1,4 @@
-"""Closed-loop simulation of a log: a planner drives its scenes, and how well it does is scored and tabled."""
+"""Closed-loop simulation of a log: a planner drives its scenes, and its driving is scored and tabulated."""
 
 from l5kit.closedloop.folder import ClosedLoopResult, read_result
 from l5kit.closedloop.key_drives import KeyDrive, ScoredKeyDrive, read_key_drive, score_key_drive

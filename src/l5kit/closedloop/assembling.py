@@ -1,4 +1,4 @@
-"""Files of a finished simulation: tables, driven scenes and plans of its parts, a scene at a time, and the scores."""
+"""Output files of a finished simulation, assembled scene by scene: tables, driven scenes, plans, scores."""
 
 import math
 import zipfile
@@ -25,7 +25,7 @@ from l5kit.simulation.engine.driven_scenes import LEAST_WAY_M
 from l5kit.simulation.folder.simulation_folder import DRIVEN_LOG, FRAMES_TABLE, PLANS_FILE, SCENES_TABLE
 
 _MIDNIGHT = (1980, 1, 1, 0, 0, 0)
-"""The time of all entries of an archive, so that equal plans are equal files."""
+"""Fixed time of all archive entries, so that equal plans give equal files."""
 
 
 def assemble(
@@ -38,16 +38,16 @@ def assemble(
     with_parquet: bool,
     progress: Progress | None = None,
 ) -> list[JsonObject]:
-    """Write tables, driven scenes and plans, and return the rows of the scenes.
+    """Write tables, driven scenes and plans, and return the table rows of the scenes.
 
     Args:
-        folder: Where to write.
-        parts: Have all scenes.
+        folder: Output folder.
+        parts: Parts that together hold all scenes.
         scenes: The scenes, ascending, (S,).
-        metrics: What was measured.
+        metrics: The measured metrics.
         facts: Facts of the log.
-        with_parquet: Whether tables are written as Parquet, too.
-        progress: Called with the number of scenes that are written and of all.
+        with_parquet: Whether to write the tables as Parquet, too.
+        progress: Called with the number of written scenes and the total.
     """
     of_frames, of_scenes = frame_columns_of(metrics), scene_columns_of(metrics)
     rows: list[JsonObject] = []
@@ -67,7 +67,7 @@ def assemble(
                 log.append(scene.records)
                 frame_table.append(frame_columns(scene.frames, of_frames))
             if scene.plans is not None:
-                # once more, as a far scene of the same part leaves those of near ones in float64
+                # round again: a part stays in float64 for all its scenes if one of them is far from the origin
                 plans = round_world(plans_at(times_s, scene.plans, np.array(scene.plan_times_s)))
                 _write_array(archive, f"scene_{scene.scene}", plans)
             scene_table.append({name: [row[name]] for name in of_scenes})
@@ -79,7 +79,7 @@ def assemble(
 
 
 def _scenes_of(parts: Sequence[Part], scenes: Int64Array) -> Iterator[FinishedScene]:
-    """Yield scenes in their order, from parts of which few are open at a time."""
+    """Yield scenes in order, closing each part after its last scene."""
     part_of: Mapping[int, Part] = {scene: part for part in parts for scene in part.scenes}
     for scene in scenes.tolist():
         part = part_of[scene]
@@ -89,30 +89,30 @@ def _scenes_of(parts: Sequence[Part], scenes: Int64Array) -> Iterator[FinishedSc
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, array: FloatArray) -> None:
-    """Write an array as ``numpy.savez`` does, but for the time."""
+    """Write an array as ``numpy.savez`` does, with a fixed time."""
     with archive.open(zipfile.ZipInfo(f"{name}.npy", _MIDNIGHT), "w", force_zip64=True) as file:
         np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
 
 
 _TOTALS: Final = ("frames", "way_m", "expert_way_m", "collisions", "collisions_at_fault")
-"""Columns of the table of scenes that are added up, beside those of frames with a fault, and ``appeared_close``."""
+"""Summed columns of the scenes table, next to ``appeared_close`` and the counts of frames with a fault."""
 
 
 def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: JsonObject) -> JsonObject:
-    """Return the scores of scenes.
+    """Return the scores of a simulation.
 
     Args:
-        rows: Rows of the table of scenes, those that failed included.
-        metrics: What was measured.
-        run: What was run.
+        rows: Rows of the scenes table, including failed scenes.
+        metrics: The measured metrics.
+        run: Description of the run, copied into the result.
 
     Returns:
-        Means over the scenes for which a metric applies, or what else the metric makes of them, None where there is
-        none; ``about_metrics`` says what each is. Scenes that failed are listed in ``failed``, those in which the AV
-        moves neither here nor in the log, or which have too few frames, in ``unscored``; neither count in any mean.
-        ``appeared_close`` lists the scenes in which the log lets road users appear where the AV cannot stop before
-        them, with their number and the first of them. ``driven_by`` says how many steps the planner and its fallback
-        drove, where there is one.
+        The content of ``scores.json``. ``metrics`` has the mean of each metric over the scenes it applies to, or the
+        metric's own aggregate, None if it applies to none; ``about_metrics`` describes them. ``failed`` lists failed
+        scenes; ``unscored`` lists scenes with too few frames and those in which the AV moves neither here nor in the
+        log; neither count in any mean. ``appeared_close`` lists the scenes in which the log lets road users appear
+        closer than the AV can stop, with their number and the first of them. With a fallback, ``driven_by`` counts the
+        steps driven by the planner and by its fallback.
     """
     driven = [row for row in rows if row["message"] is None]
     scored = [row for row in driven if row["score"] is not None]
@@ -120,13 +120,13 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
     counted = [metric.counted_as for metric in metrics if metric.counted_as is not None]
     need_map = [metric.name for metric in metrics if metric.needs_map and metric.role is not None]
 
-    # lengths are added as floats whose sum is exact and so has no order, counts as whole numbers, which JSON shows so
+    # fsum is exact and so independent of the order of the scenes; counts stay integers in JSON
     totals: dict[str, float] = {}
     for name in (*_TOTALS, *counted, "appeared_close"):
         values = [row[name] for row in scored]
         totals[name] = math.fsum(values) if any(isinstance(value, float) for value in values) else sum(values)
 
-    # a metric of the score fails below 1, another one where it is not met
+    # metrics of the score fail below 1, others by their own rule
     scenes_failing: dict[str, int] = {}
     for metric in metrics:
         values = [row[metric.name] for row in scored if row[metric.name] is not None]
@@ -134,7 +134,7 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
             value < 1 if metric.role is not None else metric.fails(value) for value in values
         )
 
-    # only scenes with a fallback know who drove; the first frame is no step
+    # Only scenes with a fallback record who drove. The first frame is not a step.
     driven_by: JsonObject = {}
     known = [row for row in driven if row["fallback_steps"] is not None]
     if known:
@@ -167,7 +167,7 @@ def scores_of(rows: Sequence[JsonObject], metrics: Sequence[MetricFacts], run: J
 
 
 def _why_unscored(row: JsonObject) -> str:
-    """Return why a scene that was driven has no score."""
+    """Return why a driven scene has no score."""
     if row["frames"] < 2:
         return "one frame, in which nothing is driven"
     if max(row["way_m"], row["expert_way_m"]) < LEAST_WAY_M:
@@ -175,5 +175,5 @@ def _why_unscored(row: JsonObject) -> str:
     params = EpdmsParams()
     return (
         f"{row['frames']} frames are too few for a window: it needs {params.past_s} s before and {params.horizon_s} s "
-        "behind its first frame"
+        "after its first frame"
     )

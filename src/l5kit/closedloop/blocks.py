@@ -1,4 +1,4 @@
-"""Blocks of scenes: read, driven, scored and written as a part, with what fails kept beside what does not."""
+"""Blocks of scenes: read, driven, scored and written as a part; a failed scene does not affect the others."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from l5kit.simulation.engine.scene_simulation import SceneSimulation
 from l5kit.simulation.lanes.track_poses import paths_of_avs
 
 ScoredScene = tuple[JsonObject, RecordArray]
-"""The row of a scene, without log and position, and the rows of its frames."""
+"""Row of a scene without log and position, and the rows of its frames."""
 
 
 def score_driven(
@@ -37,26 +37,25 @@ def score_driven(
     *,
     is_by_rules: bool = False,
 ) -> dict[int, ScoredScene]:
-    """Return the rows of all scenes that were driven to their end, by scene of the batch.
+    """Return the rows of all scenes driven to their end, by scene of the batch.
 
     Args:
         driven: The scenes.
-        measured: What is measured.
-        truth: By scene of the batch, where others truly were in the frames that were driven; None for where they were
-            in the simulation.
-        is_by_rules: Whether the rule planner has driven, with which windows need not be compared then.
+        measured: The metrics.
+        truth: True boxes of the driven frames, by scene of the batch; None to score against the simulated boxes.
+        is_by_rules: Whether the rule planner drove, so that windows need no comparison with it.
     """
     scored: dict[int, ScoredScene] = {}
     for drives in score_drives(driven, truth):
         if measured.needs_windows:
-            # here, as only windows need the rule planner
+            # imported here, as only windows need the rule planner
             from l5kit.simulation.drivers.rule_planner import RulePlanner
             from l5kit.simulation.windows.scored_windows import score_windows_of
 
             windows = score_windows_of(driven, drives, rules=None if is_by_rules else RulePlanner())
             drives = replace(drives, details=replace(drives.details, windows=windows))
         judged = {metric.name: metric.judge(drives.details) for metric in measured.metrics}
-        # the table of frames always says how the AV drove, by the metrics of the nuPlan score
+        # the frames table always has the columns of the nuPlan metrics
         in_columns = {
             metric.column: (judged.get(metric.name) or metric.judge(drives.details))[0]
             for metric in dict.fromkeys((*METRICS, *measured.metrics))
@@ -65,7 +64,7 @@ def score_driven(
         frames = _frame_rows(driven, drives, measured.metrics, in_columns)
         failing = {metric: judged[metric.name][2] for metric in measured.metrics if metric.fault is not None}
         values = {name: scenes for name, (_, scenes, _) in judged.items()}
-        # that of nuPlan is made of its metrics, another one is a metric itself
+        # the nuPlan score combines its metrics; any other score is itself a metric
         if measured.scores[0] == NUPLAN:
             score = combine(values, [metric for metric in measured.metrics if metric.of_score == NUPLAN])
         else:
@@ -76,11 +75,11 @@ def score_driven(
 
 
 def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
-    """Return which numbers of a scene are infinite, its states being finite; None where all of them can be written.
+    """Return a failure that names the infinite values of a scene with finite states; None if there are none.
 
     Args:
-        row: Its row in the table of scenes.
-        frames: Its rows in the table of frames, (F,).
+        row: Row of the scene in the scenes table.
+        frames: Rows of its frames in the frames table, (F,).
     """
     infinite = [name for name, value in row.items() if isinstance(value, float) and math.isinf(value)]
     is_infinite = np.zeros(len(frames), np.bool_)
@@ -92,13 +91,13 @@ def find_overflow(row: JsonObject, frames: RecordArray) -> FailedScene | None:
         return None
     frame = int(frames["frame"][np.argmax(is_infinite)]) if is_infinite.any() else None
     names = ", ".join(dict.fromkeys(infinite))
-    return FailedScene(row["scene"], frame, None, f"the drive has numbers that are infinite: {names}")
+    return FailedScene(row["scene"], frame, None, f"the drive gives infinite values: {names}")
 
 
 def _frame_rows(
     driven: DrivenScenes, drives: ScoredDrives, metrics: Sequence[Metric], in_columns: Mapping[str, Float64Array]
 ) -> RecordArray:
-    """Return the rows of the frames, (S, F), with the values of metrics in their columns, (S, F) each."""
+    """Return the rows of the frames, (S, F), with the columns of the metrics, (S, F) each."""
     scenes, details = drives.scenes, drives.details
     states, users = details.states, details.road_users
     num_frames = states.is_there.shape[1]
@@ -122,12 +121,12 @@ def _frame_rows(
     for name, values in (*columns.items(), *in_columns.items()):
         rows[name] = values
 
-    # tracks are numbered within their scenes, by the ids there in ascending order
+    # tracks are numbered within their scenes, by ascending id
     track_ids = [np.unique(each.agents.track_ids) for each in drives.arrays]
     by_frame = rows.reshape(-1)
 
-    # with whom the AV collides: of several in a frame one at fault, else the first; the column of the metric counts
-    # those at fault, here it says of the one that is named whether it is one
+    # The collision named in a frame is the first at fault, else the first. The column collision_at_fault describes
+    # that collision only, whereas the metric counts all collisions at fault.
     rows["collision_at_fault"] = -1
     collided = np.flatnonzero(details.collisions.kinds != CollisionKind.NONE)
     frame_indices = users.frames_of_rows[collided]
@@ -139,7 +138,7 @@ def _frame_rows(
             by_frame["collision_kind"][frame_index] = details.collisions.kinds[row]
             by_frame["collision_track"][frame_index] = track_ids[frame_index // num_frames][users.tracks[row]]
 
-    # who appears close ahead: how many, and the nearest of them, which is written last and so stays
+    # count road users that appear close ahead and name the nearest, which is written last
     paths = driven.batch.once(paths_of_avs)
     gaps_m = find_gaps_at_appearance(states, users, paths, path_of_scene=scenes)
     appeared = np.flatnonzero(gaps_m < np.inf)
@@ -157,9 +156,9 @@ def _scene_rows(
     scores: Mapping[str, Float64Array],
     failing: Mapping[Metric, BoolArray],
 ) -> list[JsonObject]:
-    """Return the rows of scenes, with scores by name, (S,), and the frames with a fault of each metric, (S, F)."""
+    """Return the rows of scenes, given scores by name, (S,), and the failing frames of each metric, (S, F)."""
     scenes, details = drives.scenes, drives.details
-    # the first frame that is marked is that of argmax; where none is, it is 0, and nothing is known
+    # argmax gives the first marked frame; it is 0 if none is marked, which _where_known hides
     appeared = frames["appeared_close"] > 0
     has_appeared = np.any(appeared, axis=1)
     first_appeared = np.take_along_axis(frames, appeared.argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -196,18 +195,18 @@ def _scene_rows(
 
 
 def _where_known(is_known: BoolArray, counts: Int64Array) -> NDArray[np.object_]:
-    """Return whole numbers as such, and NaN where they are not known."""
+    """Return whole numbers where they are known, else NaN."""
     return np.where(is_known, counts.astype(object), math.nan)
 
 
 class FailedSceneError(L5KitError, RuntimeError):
-    """A scene cannot be simulated, and the simulation is strict.
+    """A scene of a strict simulation failed.
 
     Args:
-        failed: Which scene, and why.
+        failed: The scene and the reason.
 
     Attributes:
-        failed: Which scene, and why.
+        failed: The scene and the reason.
     """
 
     def __init__(self, failed: FailedScene) -> None:
@@ -215,18 +214,18 @@ class FailedSceneError(L5KitError, RuntimeError):
         self.failed = failed
 
     def __reduce__(self) -> tuple[type["FailedSceneError"], tuple[FailedScene]]:
-        """Return class and argument."""
+        """Return class and arguments for pickle."""
         return type(self), (self.failed,)
 
 
 @dataclass(frozen=True)
 class SimulateBlock:
-    """The job of a simulation: some scenes, from the log to a part on disk.
+    """Job of a simulation: simulate a block of scenes of the log and write them as a part.
 
     Attributes:
-        setup: What is simulated.
+        setup: Setup of the simulation.
         folder: Folder of the parts.
-        run: Digest of what is run, which parts tell.
+        run: Digest of the run, stored in the parts.
     """
 
     setup: ClosedLoopSetup = field(repr=False)
@@ -248,7 +247,7 @@ class SimulateBlock:
             if isinstance(records, FailedScene):
                 finished.append(self._finish_failed(records))
                 continue
-            # without a true log, scenes are scored against what planners see
+            # without a true log, scenes are scored against the boxes that planners see
             if true_log is not None:
                 true = true_log.read(scene, records, start=options.start_frame, num_frames=options.num_frames)
                 if isinstance(true, FailedScene):
@@ -262,12 +261,12 @@ class SimulateBlock:
         return [scene.row for scene in finished]
 
     def _drive(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
-        """Return scenes that were driven together; where that is not possible, each was driven alone."""
+        """Drive scenes together, or one by one if that fails."""
         try:
             return self._drive_together(recorded, truth)
         except (MemoryError, FailedSceneError):
             raise
-        except (Exception, SystemExit) as error:  # whatever is wrong with a scene must not end the others
+        except (Exception, SystemExit) as error:  # no fault of one scene may end the others
             if self.setup.options.strict or is_termination(error):
                 raise
             if len(recorded) == 1:
@@ -276,7 +275,7 @@ class SimulateBlock:
         return [done for scene, records in recorded.items() for done in self._drive({scene: records}, truth)]
 
     def _drive_together(self, recorded: dict[int, SceneRecords], truth: dict[int, SceneArrays]) -> list[FinishedScene]:
-        """Return scenes that were driven and scored as one batch, those in which a driver has a fault among them."""
+        """Drive and score scenes as one batch; scenes with a fault of a driver are returned as failed."""
         setup, options = self.setup, self.setup.options
         batch = SceneBatch.of_scenes(
             list(recorded.values()),
@@ -295,7 +294,7 @@ class SimulateBlock:
         ).run()
         finished = [self._finish_failed(FailedScene.of_fault(fault)) for fault in driven.faults.values()]
         true_of_index = None if setup.truth is None else dict(enumerate(truth[scene] for scene in recorded))
-        with np.errstate(over="ignore"):  # found by find_overflow
+        with np.errstate(over="ignore"):  # reported by find_overflow
             is_by_rules = setup.planner.is_rule_planner
             scored = score_driven(driven, setup.measured, true_of_index, is_by_rules=is_by_rules)
         for index, (row, frames) in scored.items():
@@ -306,8 +305,8 @@ class SimulateBlock:
             plans: FloatArray | None = None
             times_s: tuple[float, ...] = ()
             if options.keeps_plans and driven.plans is not None and driven.plan_times_s is not None:
-                # a batch has the times of all its plans; those that only others have are NaN here, and left out, so
-                # that a scene is the same in any batch
+                # Plan times are shared by the batch. Drop the times that only other scenes use (NaN here), so that a
+                # scene gives the same result in any batch.
                 of_scene = driven.plans[index, : len(frames)]
                 is_known = ~np.isnan(of_scene).all(axis=(0, 2))
                 plans = of_scene[:, is_known] if is_known.any() else None
@@ -316,7 +315,7 @@ class SimulateBlock:
         return finished
 
     def _finish_failed(self, failed: FailedScene) -> FinishedScene:
-        """Return a scene that failed as one that is done.
+        """Return a failed scene as a finished one.
 
         Raises:
             FailedSceneError: The simulation is strict.
@@ -328,5 +327,5 @@ class SimulateBlock:
         return FinishedScene(self._whole_row({"scene": failed.scene, **columns}))
 
     def _whole_row(self, row: JsonObject) -> JsonObject:
-        """Return a row with all columns, None where nothing is known."""
+        """Return a row with all columns, None for unknown values."""
         return dict.fromkeys(scene_columns_of(self.setup.measured.metrics)) | {"log": self.setup.log_name} | row

@@ -1,4 +1,4 @@
-"""Checkpoints and networks as planners and as traffic, on the map of the log that they drive."""
+"""Checkpoints and networks as planners and traffic, on the map of the simulated log."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NetworkContext:
-    """Where a network drives, and on what it runs.
+    """Inputs of a network in a simulation: log, map, configuration and device.
 
     Attributes:
         files: Log and map that it sees, in place of those of its training.
         facts: Facts of the log.
-        cfg: The configuration of its training; None for that in its file.
-        device: ``auto``, for CUDA where it is there, or a device of torch.
-        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        cfg: Configuration of its training; None to read it from the checkpoint.
+        device: ``auto`` for CUDA if available, or a torch device.
+        allow_pickle: Also read whole pickled modules, which can run any code in the file.
     """
 
     files: DatasetFiles
@@ -43,16 +43,16 @@ def open_checkpoint(
     """Return a trained network as a driver, and the digest of its weights and configuration.
 
     Args:
-        checkpoint: A file of weights, the folder of a training, or the name of a network that ships with l5kit.
-        whom: Whom it is to drive.
-        context: Where it drives.
+        checkpoint: A file of weights, a training folder, or the name of a network that ships with l5kit.
+        whom: Whether it drives the AVs or the agents.
+        context: Log, map and device of the simulation.
 
     Raises:
-        ConfigError: There is no configuration, or something in it is wrong.
-        CheckpointError: The file is no checkpoint or broken, or needs ``allow_pickle``.
-        CheckpointMismatchError: The weights do not fit the configuration; the message lists what does not.
-        FileNotFoundError: There are no weights in the folder, or the map is missing.
-        InvalidArgumentError: The network drives others than those.
+        ConfigError: The configuration is missing or invalid.
+        CheckpointError: The file is not a checkpoint, is broken, or needs ``allow_pickle``.
+        CheckpointMismatchError: The weights do not fit the configuration; the message lists the mismatches.
+        FileNotFoundError: The folder has no weights, or the map is missing.
+        InvalidArgumentError: The network cannot drive ``whom``.
     """
     from l5kit.workflows.drivers import DriverCheckpoint
     from l5kit.workflows.samples import with_files_of
@@ -78,19 +78,19 @@ def open_checkpoint(
 def open_network(
     network: "nn.Module", *, whom: Literal["ego", "agents"], context: NetworkContext
 ) -> tuple[Driver, str]:
-    """Return a network of torch as a driver with the samples of a configuration, and the digest of both.
+    """Return a torch network as a driver with the samples of a configuration, and the digest of both.
 
-    It is put into eval mode, and moved to the device.
+    The network is put into eval mode and moved to the device.
 
     Args:
-        network: Takes a batch of samples, and gives ``positions`` and ``yaws`` as networks of the workflow do. One that
-            :func:`l5kit.load_model` returns has its configuration with it.
-        whom: Whom it is to drive.
-        context: Where it drives, with the configuration that says what its samples are.
+        network: Takes a batch of samples and returns ``positions`` and ``yaws`` as networks of the workflow do. A
+            result of :func:`l5kit.load_model` brings its own configuration.
+        whom: Whether it drives the AVs or the agents.
+        context: Log, map and device of the simulation, and the configuration that defines the samples.
 
     Raises:
-        ConfigError: Something in the configuration is wrong.
-        InvalidArgumentError: There is no configuration, or networks of its workflow drive others than those.
+        ConfigError: The configuration is invalid.
+        InvalidArgumentError: There is no configuration, or networks of its workflow cannot drive ``whom``.
         FileNotFoundError: The map is missing.
     """
     from safetensors.torch import save
@@ -106,7 +106,7 @@ def open_network(
     if cfg is None:
         argument = "planner_cfg" if whom == "ego" else "agents_cfg"
         raise InvalidArgumentError(
-            f"{argument} is None, but {name} is a network, and nothing says which samples it takes; pass the "
+            f"{argument} is None, but the network {name} needs the configuration that defines its samples; pass the "
             "configuration of its training, such as load_training_config('vector_planner'), or --config vector_planner"
         )
     config = TrainingConfig.from_cfg({**WITHOUT_TRAINING, **with_files_of(cfg, context.files)})
@@ -114,7 +114,7 @@ def open_network(
     samples = samples_to_drive(config, LocalDataManager(context.files.dataset.parent), context.facts)
     driver = network_driver(network.eval(), config, samples, device=context.device)
 
-    # what it computes: its layers by their names and sizes, its weights, and what it sees, wherever the map lies
+    # digest of layers (names and sizes), weights and configuration, but not of the location of the map
     sha256 = hashlib.sha256(f"{type(network).__module__}.{network!r}".encode())
     sha256.update(save({name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}))
     sha256.update(json.dumps(dict(cfg), sort_keys=True, default=str).encode())

@@ -1,4 +1,4 @@
-"""Folder of a simulation: whose it is, what was run in it, whether a run may go on there, and its result."""
+"""Folder of a simulation: ownership, description of the run, resuming, and result."""
 
 import csv
 import json
@@ -36,18 +36,18 @@ _LOCK: Final = "owner.lock"
 FINISHED: Final = (
     *(SCORES_FILE, SCENES_TABLE, FRAMES_TABLE, "scenes.parquet", "frames.parquet", DRIVEN_LOG, PLANS_FILE),
 )
-"""What is there at the end; the receipt is of these."""
+"""Files of a complete simulation; the receipt covers these."""
 
 _FILES: Final = (RECEIPT_FILE, *FINISHED, RUN_FILE)
-"""What a simulation writes, in the order in which it is removed."""
+"""Files that a simulation writes, in the order of their removal."""
 
 _COMPARED: Final = ("l5kit", "planner", "fallback", "agents", "scored_by", "options", "digests")
 _NOT_COMPARED: Final = "configuration"
-"""A digest that others contain."""
+"""A digest that summarizes others, so it is not compared."""
 
 
 def _is_marked(folder: Path) -> bool:
-    """Return whether a folder says what is simulated in it, or a run was killed before it could."""
+    """Return whether a folder describes its simulation, or was left by a run killed before it could."""
     if holds_keys(folder / RUN_FILE, {"l5kit", "planner", "agents", "options"}):
         return True
     left = {entry.name for entry in folder.iterdir() if not entry.name.startswith(f".{RUN_FILE}.")}
@@ -67,35 +67,35 @@ def require_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that is not for simulations.
 
     Raises:
-        InvalidArgumentError: It is a file, or a dataset, or holds files but no simulation. With ``overwrite``, a
-            simulation with files of somebody else in it is refused, too, and so is one whose folder of parts, which
-            goes at the end, has such files.
+        InvalidArgumentError: It is a file or a dataset, or holds files but no simulation. With ``overwrite``, foreign
+            files anywhere in a simulation are refused, too; without, only those in the folder of parts, which is
+            removed at the end.
     """
     if as_unicode(str(folder)) != str(folder):
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, a name with bytes that are no text; name another")
-    # a dataset as `l5kit synth` makes one, or a zarr group, or a folder in one
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, whose name is not valid text; choose another folder")
+    # refuse a dataset of `l5kit synth`, a zarr group, and any folder in a zarr group
     path = folder.resolve()
     is_in_group = any((each / mark).is_file() for each in (path, *path.parents) for mark in (".zgroup", "zarr.json"))
     if is_in_group or ((path / "meta.json").is_file() and (path / "scenes").is_dir()):
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is a dataset or a folder in one; name another")
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, a dataset or part of one; choose another folder")
     if overwrite or not folder.is_dir() or not _is_marked(folder):
         require_own_folder(folder.resolve(), _SIMULATION, argument="folder")
         return
     foreign = next(_SIMULATION.foreign_in(folder, within=PARTS_FOLDER), None)
     if foreign is not None:
         raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, whose {PARTS_FOLDER} goes when a simulation is complete, and which holds "
-            f"{foreign!r}; move that away, or name another folder"
+            f"folder is {str(folder)!r}, whose subfolder {PARTS_FOLDER} is removed when a simulation completes, but it "
+            f"holds {foreign!r}; move that away, or choose another folder"
         )
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether the receipt of a simulation is there, and all its files as they were written."""
+    """Return whether a simulation has its receipt and all its files are unchanged."""
     return find_loss(folder) is None and holds_scores(read_object(folder / SCORES_FILE))
 
 
 def holds_scores(scores: JsonObject) -> bool:
-    """Return whether the content of ``scores.json`` is that of a simulation."""
+    """Return whether the content of ``scores.json`` is from a simulation."""
     files = scores.get("files")
     has_files = isinstance(files, dict) and {"log", "map", "meta"} <= files.keys()
     wanted = {"score", "scenes", "metrics", "totals", "scenes_failing", "failed", "agents", "planner"}
@@ -106,33 +106,33 @@ def holds_scores(scores: JsonObject) -> bool:
 def claimed(
     folder: Path, run: Mapping[str, object], *, inputs: Iterable[Path | None], overwrite: bool
 ) -> Iterator[Path]:
-    """Hand out the folder of the parts of a run; at the end, without an error, it goes.
+    """Lock a simulation folder and yield its folder of parts, which is removed at the end unless an error occurs.
 
     Args:
-        folder: The folder of the simulation, which is made.
-        run: What is run.
+        folder: Folder of the simulation, created if missing.
+        run: Description of the run.
         inputs: Files and folders that the run reads.
-        overwrite: Whether another simulation that is there is removed.
+        overwrite: Whether to remove another simulation in the folder.
 
     Raises:
-        InvalidArgumentError: Another process simulates into the folder, or another simulation is in it; the message
-            says what differs. Or an input is a file of a simulation in the folder, or lies in one.
+        InvalidArgumentError: Another process is simulating into the folder; it holds another simulation (the message
+            lists the differences); or an input is an output of the simulation, or lies in one.
     """
-    # what is read is neither removed nor written
+    # never remove or overwrite an input
     written = [(folder / name).resolve() for name in (*_FILES, PARTS_FOLDER)]
     for path in inputs:
         if path is not None and any(path.resolve().is_relative_to(target) for target in written):
             raise InvalidArgumentError(
-                f"folder is {str(folder)!r}, in which {str(path)!r} would be replaced, which is read; name another "
+                f"folder is {str(folder)!r}, but writing there would overwrite the input {str(path)!r}; choose another "
                 "folder"
             )
     require_folder(folder, overwrite=overwrite)
     parts = folder / PARTS_FOLDER
     was_there = parts.is_dir()
     parts.mkdir(parents=True, exist_ok=True)
-    busy = f"folder is {str(folder)!r}, into which another process is simulating; wait for it, or name another"
-    # parts go where the run comes to its end, or where it was refused and nothing was there before; they stay where
-    # another process holds them, and where the run breaks off, to go on with them
+    busy = f"folder is {str(folder)!r}, which another process is writing; wait for it, or choose another folder"
+    # Remove the parts if the run completes, or if it is refused and they are new. Keep them if another process holds
+    # the lock, or if the run is interrupted, to resume from them.
     is_kept = True
     try:
         with held_alone(parts / _LOCK, busy):
@@ -147,11 +147,11 @@ def claimed(
 
 
 def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> None:
-    """Make sure that what is in the folder is of this run, and write what it is."""
+    """Make sure that the contents of the folder belong to this run, and write its description."""
     for name in (*_FILES, PARTS_FOLDER):
         clear_leftovers(folder / name)
     if overwrite:
-        # what a simulation writes, and nothing else: the lock, which is held, stays in the folder of the parts
+        # remove only files of simulations; the lock, which is held, stays in the folder of parts
         for entry in (folder / PARTS_FOLDER).glob("[0-9]*"):
             remove_whole(entry)
         for name in _FILES:
@@ -165,14 +165,14 @@ def _take_over(folder: Path, run: Mapping[str, object], *, overwrite: bool) -> N
         differences = _differences(before, json.loads(json.dumps(run)))
         if differences:
             raise InvalidArgumentError(
-                f"folder is {str(folder)!r}, which holds another simulation: {'; '.join(differences)}; name another "
+                f"folder is {str(folder)!r}, which holds another simulation: {'; '.join(differences)}; choose another "
                 "folder, or replace it (--overwrite)"
             )
     write_json(folder / RUN_FILE, run, allow_nan=False)
 
 
 def _differences(before: JsonObject, now: JsonObject) -> list[str]:
-    """Return in words what differs between two runs."""
+    """Return descriptions of the differences between two runs."""
     differences = []
     for name in _COMPARED:
         old, new = before.get(name), now.get(name)
@@ -189,7 +189,7 @@ def _differences(before: JsonObject, now: JsonObject) -> list[str]:
 
 
 def digest_of_run(run: Mapping[str, object]) -> str:
-    """Return the digest of what two runs are told apart by."""
+    """Return the digest of everything that distinguishes runs."""
     compared = json.loads(json.dumps({name: run[name] for name in _COMPARED if name in run}))
     compared["digests"].pop(_NOT_COMPARED, None)
     return digest_of_json(compared)
@@ -205,12 +205,12 @@ _TYPES = {"int": int, "id": int, "float": float, "bool": int, "text": str}
 
 @dataclass(frozen=True)
 class ClosedLoopResult:
-    """The outcome of a simulation.
+    """The result of a simulation.
 
     Attributes:
-        folder: Where its files are.
-        scores: What ``scores.json`` holds.
-        scenes_per_s: Scenes that were simulated and scored in a second; None if all were there already.
+        folder: Folder of its files.
+        scores: Content of ``scores.json``.
+        scenes_per_s: Scenes simulated and scored per second; None if all were finished before.
     """
 
     folder: Path
@@ -223,39 +223,39 @@ class ClosedLoopResult:
 
     @property
     def score(self) -> float | None:
-        """Mean of the scores of the scenes, 0 to 1; None if none could be scored."""
+        """Mean score of the scenes, 0 to 1; None if none was scored."""
         score: float | None = self.scores["score"]
         return score
 
     @property
     def num_scenes(self) -> int:
-        """Scenes that were scored."""
+        """Number of scored scenes."""
         return int(self.scores["scenes"])
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
-        """Means of the metrics by name, None where a metric applies to no scene."""
+        """Means of the metrics by name; None for a metric that applies to no scene."""
         metrics: Mapping[str, float | None] = self.scores["metrics"]
         return metrics
 
     @property
     def about_metrics(self) -> tuple[MetricFacts, ...]:
-        """What was measured, in the order of the tables."""
+        """The measured metrics, in the order of the tables."""
         return read_facts(self.scores)
 
     @property
     def failed(self) -> tuple[FailedScene, ...]:
-        """Scenes that could not be simulated or scored, and why."""
+        """Scenes that could not be simulated or scored, with the reasons."""
         return tuple(FailedScene(**each) for each in self.scores["failed"])
 
     @property
     def unscored(self) -> Mapping[int, str]:
-        """Scenes without a score, and why: the AV moves neither here nor in the log, or there are too few frames."""
+        """Reasons of scenes without a score: the AV moves neither here nor in the log, or there are too few frames."""
         return {each["scene"]: each["message"] for each in self.scores.get("unscored", [])}
 
     @property
     def fallback_share(self) -> float | None:
-        """Part of all steps that the fallback of the planner drove, 0 to 1; None without one."""
+        """Share of all steps that the fallback drove, 0 to 1; None without a fallback."""
         steps = self.scores.get("driven_by")
         return None if steps is None else float(steps["fallback"] / (steps["planner"] + steps["fallback"]))
 
@@ -266,21 +266,21 @@ class ClosedLoopResult:
 
     @property
     def driven_log(self) -> Path:
-        """The driven scenes, a dataset."""
+        """Path of the driven scenes, a dataset."""
         return self.folder / DRIVEN_LOG
 
     @property
     def frames_table(self) -> Path:
-        """The table of frames, CSV."""
+        """Path of the frames table, CSV."""
         return self.folder / FRAMES_TABLE
 
     @property
     def plans(self) -> Path:
-        """What the planner planned: ``times_s`` (T,) and, for each scene, ``scene_N`` (F, T, 3)."""
+        """Path of the plans, an archive of ``times_s`` (T,) and, for each scene, ``scene_N`` (F, T, 3)."""
         return self.folder / PLANS_FILE
 
     def scenes(self) -> Iterator[JsonObject]:
-        """Yield the rows of the table of scenes, with numbers as such and None where nothing is known."""
+        """Yield the rows of the scenes table with typed values, None for unknown ones."""
         columns = scene_columns_of(self.about_metrics)
         with (self.folder / SCENES_TABLE).open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
@@ -288,29 +288,29 @@ class ClosedLoopResult:
 
 
 def read_result(folder: str | os.PathLike[str], *, reads_all: bool = False) -> ClosedLoopResult:
-    """Return the result of a simulation that was made before.
+    """Return the result of an earlier simulation.
 
     Args:
-        folder: Its folder.
-        reads_all: Compare the content of all files with the receipt; else sizes, and what is small.
+        folder: Folder of the simulation.
+        reads_all: Compare the content of all files with the receipt, not only their sizes and the small files.
 
     Raises:
-        InvalidArgumentError: There is none, or it has not come to its end.
-        CorruptedDataError: A file is missing, or not as it was written; the message says which.
+        InvalidArgumentError: The folder holds no complete simulation.
+        CorruptedDataError: A file is missing or was changed; the message names it.
     """
     path = Path(folder)
     if not (path / SCORES_FILE).is_file():
         raise InvalidArgumentError(
-            f"folder is {str(folder)!r}, which holds no simulation that has come to its end: there is no {SCORES_FILE}"
+            f"folder is {str(folder)!r}, which holds no complete simulation: there is no {SCORES_FILE}"
         )
-    # simulations from before there were receipts open by their scores alone
+    # simulations of older versions have no receipt and are judged by their scores alone
     loss = find_loss(path, reads_all=reads_all, needs_receipt=False)
     if loss is not None:
         raise CorruptedDataError(
-            f"the simulation in {str(folder)!r} is damaged: {loss}; run it again, which makes what is missing, or take "
-            "another copy of it"
+            f"the simulation in {str(folder)!r} is damaged: {loss}; run it again to restore what is missing, or use "
+            "another copy"
         )
     scores = read_object(path / SCORES_FILE)
     if not holds_scores(scores):
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, whose {SCORES_FILE} has no scores of a simulation")
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, whose {SCORES_FILE} is not from a simulation")
     return ClosedLoopResult(path, scores)

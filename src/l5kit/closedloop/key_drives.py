@@ -1,4 +1,4 @@
-"""Drives of a person: the files that the page of ``l5kit drive`` saves, driven again and scored as simulations."""
+"""Drives of a person: files saved by the page of ``l5kit drive``, driven again and scored as simulations."""
 
 import json
 import math
@@ -24,21 +24,21 @@ from l5kit.simulation.folder.simulation_folder import find_scene_files
 _FORMAT: Final = "l5kit drive"
 _VERSION: Final = 1
 _SAME: Final = 1e-6
-"""So far numbers of the page and of the simulation may be apart."""
+"""Tolerance between numbers of the page and of the simulation."""
 
 
 @dataclass(frozen=True)
 class KeyDrive:
-    """A drive that a person has driven on the page.
+    """A drive of a person on the page.
 
     Attributes:
         log: Name of the log.
-        digest: Digest of the log; None where it was not known.
-        scene: Scene of the log.
-        keys: Keys that were held in each step, sums of :class:`~l5kit.simulation.drivers.key_driver.DrivingKeys`.
+        digest: Digest of the log; None if unknown.
+        scene: Scene index in the log.
+        keys: Keys held in each step, sums of :class:`~l5kit.simulation.drivers.key_driver.DrivingKeys`.
         states: World x and y, yaw and speed of the AV in each frame, float64 (F, 4).
-        score: Score of the page; None where it does not apply.
-        metrics: Metrics of the page, None where they do not apply.
+        score: Score computed by the page; None where it does not apply.
+        metrics: Metrics computed by the page; None where they do not apply.
     """
 
     log: str
@@ -52,13 +52,13 @@ class KeyDrive:
 
 @dataclass(frozen=True)
 class ScoredKeyDrive:
-    """A drive after the simulation has driven it again.
+    """A drive of a person, repeated and scored by the simulation.
 
     Attributes:
-        result: The simulation.
-        page_scores: Score and metrics of the page.
-        scores: The same of the simulation.
-        most_apart_m: How far the AVs of both are apart at most, metres.
+        result: Result of the simulation.
+        page_scores: Score and metrics computed by the page.
+        scores: Score and metrics computed by the simulation.
+        most_apart_m: Largest distance between the AVs of page and simulation, metres.
     """
 
     result: ClosedLoopResult
@@ -68,11 +68,11 @@ class ScoredKeyDrive:
 
     @property
     def different(self) -> tuple[str, ...]:
-        """Names of the numbers that are not the same, ``states`` among them."""
+        """Names of the scores that differ, and ``states`` if the drives differ."""
         names = []
         for name, value in self.page_scores.items():
             other = self.scores.get(name)
-            if value is None or other is None:  # of what does not apply
+            if value is None or other is None:  # does not apply
                 is_same = value is other
             else:
                 is_same = math.isclose(value, other, rel_tol=0.0, abs_tol=_SAME)
@@ -82,28 +82,28 @@ class ScoredKeyDrive:
 
 
 def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
-    """Return a drive that was saved on the page.
+    """Read a drive that was saved on the page.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        CorruptedDataError: It is no such file, or damaged.
-        InvalidArgumentError: It is of a later version of l5kit.
+        FileNotFoundError: The file does not exist.
+        CorruptedDataError: The file is not a saved drive, or is damaged.
+        InvalidArgumentError: The file has another version.
     """
     file = Path(path)
     if not file.is_file():
-        raise FileNotFoundError(f"drive (--score) is {str(file)!r}, and there is no such file; check it for spelling")
+        raise FileNotFoundError(f"drive (--score) is {str(file)!r}, but there is no such file; check the spelling")
     try:
         content = json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise CorruptedDataError(f"{file} is no JSON: {error}; save the drive again") from error
+        raise CorruptedDataError(f"{file} is not JSON: {error}; save the drive again") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise CorruptedDataError(
-            f"{file} is no drive that the page of l5kit drive has saved; name a file that it has downloaded"
+            f"{file} is not a drive saved by the page of l5kit drive; pass a file that the page has downloaded"
         )
     if content.get("version") != _VERSION:
         raise InvalidArgumentError(
             f"drive (--score) is {str(path)!r}, a file of version {content.get('version')}; this l5kit reads version "
-            f"{_VERSION}, so save the drive on a page that this l5kit has written"
+            f"{_VERSION}, so save the drive on a page written by this l5kit"
         )
     try:
         drive = KeyDrive(
@@ -115,7 +115,7 @@ def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
             score=_number_of(content["score"]),
             metrics={name: _number_of(value) for name, value in dict(content["metrics"]).items()},
         )
-        KeyDriver(drive.keys)  # which refuses what are no keys
+        KeyDriver(drive.keys)  # raises for invalid keys
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptedDataError(f"{path} is a damaged drive: {error}; save it again") from error
     if drive.scene < 0 or not np.isfinite(drive.states).all():
@@ -123,7 +123,7 @@ def read_key_drive(path: str | os.PathLike[str]) -> KeyDrive:
             f"{path} is a damaged drive: its scene is {drive.scene}, which must be at least 0, and its states must be "
             "finite; save it again"
         )
-    # the page saves the state before the first step, and that behind each
+    # the page saves the state before the first step and after each step
     if len(drive.states) != len(drive.keys) + 1:
         raise CorruptedDataError(
             f"{path} is a damaged drive: {len(drive.keys)} steps need {len(drive.keys) + 1} states, it has "
@@ -141,18 +141,18 @@ def score_key_drive(
     meta_path: str | os.PathLike[str] | None = None,
     options: ClosedLoopOptions | None = None,
 ) -> ScoredKeyDrive:
-    """Drive a scene again with the keys of a person, among the same traffic, and score it as any simulation.
+    """Repeat a drive of a person in the simulation, among the same traffic, and score it.
 
     Args:
         drive: The drive.
-        path: The dataset that it was driven in.
+        path: The dataset it was driven in.
         folder: Folder of the simulation to write; see :func:`l5kit.closedloop.simulate`.
         map_path: The semantic map; None to look for it.
         meta_path: ``meta.json``; None to look for it.
-        options: Options of the simulation, whose scenes are those of the drive.
+        options: Options of the simulation; the scene is that of the drive.
 
     Raises:
-        InvalidArgumentError: It was driven in another log, or not to the end of the scene.
+        InvalidArgumentError: The drive is from another log, or stops before the end of the scene.
         FailedSceneError: The scene cannot be driven.
     """
     options = replace(options or ClosedLoopOptions(), scenes=[drive.scene], strict=True)
@@ -160,16 +160,16 @@ def score_key_drive(
     digest = DataRecord.of_log(files.dataset).digest
     if drive.digest is not None and digest is not None and drive.digest != digest:
         raise InvalidArgumentError(
-            f"path is {str(path)!r}, whose log has the digest {digest}, but the drive was driven in "
-            f"{drive.log!r} with the digest {drive.digest}; pass the dataset that the page was written from"
+            f"path is {str(path)!r}, whose log has the digest {digest}, but the drive was made in {drive.log!r} with "
+            f"the digest {drive.digest}; pass the dataset that the page was written from"
         )
     seat = KeyDriver(drive.keys).seat
     result = simulate(path, folder, planner=seat, agents="idm", map_path=map_path, meta_path=meta_path, options=options)
     positions_m = ChunkedDataset(result.driven_log).open().frames["ego_translation"][:, :2]
     if len(positions_m) != len(drive.states):
         raise InvalidArgumentError(
-            f"drive (--score) has {len(drive.states)} frames, but scene {drive.scene} has {len(positions_m)}; save a "
-            "drive when its scene has ended"
+            f"drive (--score) has {len(drive.states)} frames, but scene {drive.scene} has {len(positions_m)}; drive to "
+            "the end of the scene before saving"
         )
     apart_m = np.linalg.norm(np.asarray(positions_m) - drive.states[:, :2], axis=1)
     page_scores = {"score": drive.score, **drive.metrics}
@@ -178,5 +178,5 @@ def score_key_drive(
 
 
 def _number_of(value: float | None) -> float | None:
-    """Return a number of the page, of which None stands for what does not apply."""
+    """Return a number of the page as float, None as None."""
     return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""Metrics of a simulation: those of the scores that are asked for, and those that the user adds."""
+"""Metrics of a simulation: those of the requested scores, and those added by the user."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS
 from l5kit.evaluation.epdms.terms import EPDMS
 
 RequestedMetric = str | Metric
-"""``FILE.py:NAME``, or a metric."""
+"""``FILE.py:NAME``, or a metric object."""
 
 
 SCORES: Final[Mapping[str, tuple[Metric, ...]]] = {NUPLAN: METRICS, EPDMS: EPDMS_METRICS}
-"""The scores that there are, and their metrics."""
+"""The available scores and their metrics."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is measured in a simulation.
+    """The metrics and scores of a simulation.
 
     Attributes:
         metrics: All metrics, those of the scores first.
-        added: Names of those that the user adds.
-        digest: Digest of what they are made of; None where there are none.
-        scores: Names of :data:`SCORES`; the first one is what tables call the score.
+        added: Names of the metrics added by the user.
+        digest: Digest of the added metrics; None without any.
+        scores: Names of :data:`SCORES`; tables show the first as the score.
     """
 
     metrics: tuple[Metric, ...] = METRICS
@@ -40,18 +40,18 @@ class Measured:
 
     @property
     def needs_windows(self) -> bool:
-        """Whether windows of scenes are scored, for which plans are kept."""
+        """Whether windows of scenes are scored, which requires keeping plans."""
         return EPDMS in self.scores
 
 
 def find_scores(requested: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the scores that are asked for, in the order of :data:`SCORES`.
+    """Return the requested scores, in the order of :data:`SCORES`.
 
     Args:
-        requested: Names, one or several; a text may have several with commas between them.
+        requested: One or several names; a text may list several, separated by commas.
 
     Raises:
-        InvalidArgumentError: There is no such score, or none is named.
+        InvalidArgumentError: A score is unknown, or none is named.
     """
     named = [name for text in ([requested] if isinstance(requested, str) else requested) for name in text.split(",")]
     for name in named or [""]:
@@ -64,16 +64,16 @@ def find_scores(requested: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] = (NUPLAN,)) -> Measured:
-    """Return what is measured: the metrics of scores, and those that a user adds.
+    """Return the metrics of the requested scores together with those added by the user.
 
     Args:
-        requested: ``FILE.py:NAME`` for a metric, several of them, or what makes them; or metrics.
+        requested: Metrics, or ``FILE.py:NAME`` of a metric, a list of metrics, or a function that returns them.
         scores: As :func:`find_scores` returns them.
 
     Raises:
-        InvalidArgumentError: Something named is no metric, has the name of a column that is there already, or a role
-            in a score that is not asked for.
-        FileNotFoundError: There is no such file.
+        InvalidArgumentError: An object is not a metric, its columns exist already, or it has a role in a score that
+            was not requested.
+        FileNotFoundError: The file does not exist.
     """
     added: list[Metric] = []
     sources: list[str] = []
@@ -84,7 +84,7 @@ def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] =
     of_scores = tuple(metric for name in scores for metric in SCORES[name])
     if not added:
         return Measured(of_scores, scores=scores)
-    # a metric brings up to four columns to the tables, none of which may hide another
+    # a metric adds up to four columns to the tables; none may replace another
     taken = {*SCENE_COLUMNS, *FRAME_COLUMNS, *(metric.name for metric in of_scores)}
     for metric in added:
         if metric.role is not None and NUPLAN not in scores:
@@ -100,8 +100,8 @@ def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] =
         }
         if columns & taken:
             raise InvalidArgumentError(
-                f"metrics (--metrics) has {metric.name!r}, whose columns {', '.join(sorted(columns))} "
-                "are not all new: some are there already; give it another name"
+                f"metrics (--metrics) has {metric.name!r}, but some of its columns {', '.join(sorted(columns))} "
+                "exist already; give it another name"
             )
         taken |= columns
     facts = {"metrics": [metric.as_json() for metric in added], "sources": sources}
@@ -109,12 +109,12 @@ def open_metrics(requested: Sequence[RequestedMetric], scores: tuple[str, ...] =
 
 
 def _open(requested: RequestedMetric) -> tuple[list[Metric], str]:
-    """Return the metrics of one name, and what tells their code from that of others."""
+    """Return the metrics that a request names, and a digest of their code."""
     if isinstance(requested, Metric):
         return [requested], digest_of_object(requested) + digest_of_code(requested.of_frames)
     if not isinstance(requested, str) or not is_own(requested):
         raise InvalidArgumentError(
-            f"metrics (--metrics) is {requested!r}; name a metric of a file of yours: FILE.py:NAME"
+            f"metrics (--metrics) is {requested!r}; name a metric in a file of yours: FILE.py:NAME"
         )
     value, source = read_own(
         requested, "metrics (--metrics)", called="metric", is_one=lambda each: isinstance(each, Metric)

@@ -1,4 +1,4 @@
-"""Options of a closed-loop simulation: which scenes and frames, how planners move the AV, and how it is carried out."""
+"""Options of a closed-loop simulation: scenes and frames, how plans move the AV, workers and output."""
 
 import contextlib
 import operator
@@ -28,14 +28,14 @@ _OF_COMMAND: Final = {
     "keeps_plans": "--plans",
     "scored_by": "--score",
 }
-"""Arguments and options that decide what a simulation gives, and what they are called in ``l5kit simulate``."""
+"""Arguments and options that determine the result, and their names in ``l5kit simulate``."""
 
 _MOST_WORKERS: Final = 1024
-"""More threads than any machine has use for, and fewer than a system refuses."""
+"""Upper limit of threads: more than any machine can use, fewer than a system refuses."""
 
 
 def with_option(name: str) -> str:
-    """Return the name of an argument or option with that of the command behind it, for messages."""
+    """Return the name of an argument or option, followed by its command-line option, for messages."""
     return f"{name} ({_OF_COMMAND[name]})" if name in _OF_COMMAND else name
 
 
@@ -44,24 +44,24 @@ class ClosedLoopOptions:
     """The options of a simulation; ``workers`` and later options do not change the result.
 
     Attributes:
-        scenes: Which scenes of the log, a slice or their numbers; None for all.
-        start_frame: First frame of each scene that is simulated; those before are its past.
-        num_frames: Frames that are simulated of each scene, at most, with the first one; None for all.
-        moves: One of :data:`MOVES`, or ``FILE.py:NAME`` for a model of a file of the user; None for the default of the
-            planner: plans of ``standing`` and ``idm`` are applied exactly, replayed agents follow the log, other plans
-            are tracked.
-        keeps_plans: Whether what the planner has planned is kept.
-        workers: Threads that simulate batches at the same time; 0 for one on each core, 1024 at most; or an executor,
-            whose workers must see log, map and folder under the same paths.
-        batch_size: Scenes that step at once.
-        device: What networks run on: ``auto``, for CUDA where it is there, or a device of torch.
-        allow_pickle: Also read checkpoints that are whole pickled modules, which can run any code that is in them.
-        strict: Whether the first scene that fails stops all.
-        overwrite: Whether another simulation in the folder is replaced.
-        show_bar: Whether a bar is shown, if standard error is a terminal.
+        scenes: Scenes of the log, a slice or a list of indices; None for all.
+        start_frame: First simulated frame of each scene; earlier frames are its past.
+        num_frames: Maximum number of simulated frames per scene, including the first; None for all.
+        moves: One of :data:`MOVES`, or ``FILE.py:NAME`` for a model in a user's file; None for the planner's default:
+            plans of ``standing`` and ``idm`` are applied exactly, replayed agents follow the log, other plans are
+            tracked.
+        keeps_plans: Whether to keep the planner's plans.
+        workers: Threads that simulate batches in parallel; 0 for one per core, 1024 at most; or an executor, whose
+            workers must see log, map and folder under the same paths.
+        batch_size: Scenes that step together.
+        device: Device of networks: ``auto`` for CUDA if available, or a torch device.
+        allow_pickle: Also read checkpoints that are whole pickled modules, which can run any code in the file.
+        strict: Whether to stop at the first failed scene.
+        overwrite: Whether to replace another simulation in the folder.
+        show_bar: Whether to show a progress bar if standard error is a terminal.
 
     Raises:
-        InvalidArgumentError: A value is out of its range.
+        InvalidArgumentError: A value is out of range.
     """
 
     scenes: slice | Sequence[int] | None = None
@@ -87,7 +87,7 @@ class ClosedLoopOptions:
                 raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
         if isinstance(self.workers, int) and self.workers > _MOST_WORKERS:
             raise InvalidArgumentError(
-                f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 is one for each core"
+                f"workers must be at most {_MOST_WORKERS}, got {self.workers}; 0 uses one per core"
             )
         if self.moves is not None and self.moves not in MOVES and not is_own(str(self.moves)):
             raise InvalidArgumentError(
@@ -102,23 +102,23 @@ class ClosedLoopOptions:
             num_scenes: Scenes of the log.
 
         Raises:
-            InvalidArgumentError: There is no such scene, one is named twice, or none is chosen.
+            InvalidArgumentError: An index is out of range or repeated, or no scene is chosen.
         """
         chosen: list[int] = []
-        with contextlib.suppress(TypeError, ValueError):  # what is no slice of whole numbers, and no list of such
+        with contextlib.suppress(TypeError, ValueError):  # neither a slice nor a list of integers
             if self.scenes is None or isinstance(self.scenes, slice):
                 chosen = sorted(range(num_scenes)[self.scenes or slice(None)])
             else:
                 chosen = sorted(map(operator.index, self.scenes))
         if not chosen or not 0 <= chosen[0] <= chosen[-1] < num_scenes or len(set(chosen)) < len(chosen):
             raise InvalidArgumentError(
-                f"{with_option('scenes')} is {self.scenes!r}; it must be a slice or a list of numbers, and choose "
-                f"some of the {num_scenes} scenes of the log, none twice"
+                f"{with_option('scenes')} is {self.scenes!r}; it must be a slice or a list of indices and choose at "
+                f"least one of the {num_scenes} scenes of the log, none twice"
             )
         return np.array(chosen, np.int64)
 
     def as_facts(self, scenes: Int64Array) -> JsonObject:
-        """Return what decides what a simulation gives, as JSON holds it; ``scenes`` (S,) are those that are chosen."""
+        """Return the options that determine the result, as JSON; ``scenes`` (S,) are the chosen scenes."""
         first, last = int(scenes[0]), int(scenes[-1])
         step = int(scenes[1]) - first if len(scenes) > 1 else 1
         is_even = np.array_equal(scenes, np.arange(first, last + 1, step))

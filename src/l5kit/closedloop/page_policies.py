@@ -1,4 +1,4 @@
-"""Policies as the page of ``l5kit drive`` takes them: their weights, and what they see and do."""
+"""Policies for the page of ``l5kit drive``: their weights, and the layout of their observations and actions."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ _AGENTS = "agents"
 
 
 def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
-    """Return a policy whose plan the page computes.
+    """Return a policy in the form in which the page evaluates it.
 
     Args:
         policy: Drives along its route; see :attr:`~l5kit.environment.policy_driver.PolicyDriver.as_planner`.
-        name: What it is called.
+        name: Its name on the page.
 
     Raises:
-        UnsupportedValueError: It sees or does what the page does not know.
+        UnsupportedValueError: The page does not support its observations, network or actions.
     """
     network, options, actions = policy.network, policy.options, policy.actions
     layout = options.layout
@@ -37,10 +37,10 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
     ):
         raise UnsupportedValueError(
             f"policy {name!r} has the layout {layout}, a {type(network).__name__}, the actions {options.actions!r} and "
-            f"the threshold {options.threshold}; the page plans with policies of l5kit train-rl with actions along the "
+            f"the threshold {options.threshold}; the page supports policies of l5kit train-rl with actions along the "
             "route, a network of agents or attention, frame='route', forecast='velocity' and no lane points"
         )
-    # what the page reads of an observation: the columns of the AV with its route, and behind them those of each agent
+    # layout of an observation: the columns of the AV with its route, followed by those of each agent
     own_columns, (num_agents, agent_columns) = layout.parts[_AGENTS]
     facts: JsonObject = {
         "own_columns": own_columns.start,
@@ -58,7 +58,7 @@ def page_policy(policy: PolicyDriver, *, name: str) -> PagePolicy:
         "curvature": list(actions.model.parameters(options.step_time_s)),
     }
 
-    # all weights by name, and the offsets of the layers
+    # weights and biases of all layers, by name
     of_agents = encoder.sets[_AGENTS]
     layers = {"own": encoder.own, "agents_first": of_agents.first, "agents_second": of_agents.second}
     layers |= {f"layer_{index}": layer for index, layer in enumerate(network.layers)}

@@ -1,4 +1,4 @@
-"""Parts of a simulation: finished blocks of scenes on disk, each written whole or not at all."""
+"""Parts of a simulation: finished blocks of scenes on disk, each written atomically."""
 
 import re
 import warnings
@@ -31,19 +31,19 @@ PART_PATHS: Final = (
     rf"\d{{8,}}/(?:{re.escape(_ROWS_FILE)}|{re.escape(_FRAMES_FILE)}|{re.escape(_PLANS_FILE)}"
     rf"|{re.escape(_LOG_FOLDER)}/{LOG_FILES})"
 )
-"""Pattern of the paths of parts in their folder."""
+"""Pattern of the files of parts, relative to the folder of parts."""
 
 
 @dataclass(frozen=True, eq=False)
 class FinishedScene:
-    """A scene that was simulated, or that failed.
+    """A simulated or failed scene.
 
     Attributes:
-        row: Its row in the table of scenes.
-        frames: Its rows in the table of frames, (F,); None if it failed.
-        records: Its frames as they were driven; None if it failed.
-        plans: What the planner planned in each frame, (F, T, 3), NaN where nothing; None if it planned in none.
-        plan_times_s: When poses of plans are, seconds from the frame of the plan.
+        row: Its row in the scenes table.
+        frames: Its rows in the frames table, (F,); None if it failed.
+        records: Its frames as driven; None if it failed.
+        plans: Plan of each frame, (F, T, 3), NaN where there is none; None without any plan.
+        plan_times_s: Times of the poses of a plan, seconds after the frame of the plan.
     """
 
     row: JsonObject
@@ -54,20 +54,20 @@ class FinishedScene:
 
     @property
     def scene(self) -> int:
-        """Number of the scene in its log."""
+        """Index of the scene in its log."""
         return int(self.row["scene"])
 
 
 class Part:
-    """A finished block of scenes.
+    """A finished block of scenes on disk.
 
     Args:
-        folder: Where it is.
+        folder: Folder of the part.
 
     Attributes:
-        rows: Rows of the table of scenes.
-        scenes: The scenes that it holds.
-        plan_times_s: When poses of its plans are, seconds from the frame of the plan, (T,).
+        rows: Rows of the scenes table.
+        scenes: Its scenes.
+        plan_times_s: Times of the poses of its plans, seconds after the frame of the plan, (T,).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,12 +78,12 @@ class Part:
         self.plan_times_s: Float64Array = np.array(content["plan_times_s"], np.float64)
 
     def read(self, scene: int) -> FinishedScene:
-        """Return a scene that it holds."""
+        """Return one of its scenes."""
         number = self.scenes.index(scene)
         row = self.rows[number]
         if row.get("message") is not None:
             return FinishedScene(row)
-        # scenes that failed have a row, but no frames, plans and records: those of others lie behind each other
+        # failed scenes have a row but no frames, plans or records, so these are counted over the other scenes
         before = [other for other in self.rows[:number] if other.get("message") is None]
         first = sum(other["frames"] for other in before)
         rows = slice(first, first + row["frames"])
@@ -97,7 +97,7 @@ class Part:
         )
 
     def close(self) -> None:
-        """Let go of the files, which are opened again where need be."""
+        """Close the files; they are opened again when needed."""
         for name in ("_frames", "_plans", "_log"):
             vars(self).pop(name, None)
 
@@ -123,7 +123,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, ru
         folder: Folder of the parts.
         scenes: The scenes, ascending, at least one.
         facts: Facts of the log.
-        run: Digest of what is run, by which parts of another simulation are told.
+        run: Digest of the run; parts of another simulation have a different one.
     """
     driven = [scene for scene in scenes if scene.records is not None and scene.frames is not None]
     times_s = join_times([np.array(scene.plan_times_s) for scene in driven])
@@ -136,7 +136,7 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, ru
         frames = [scene.frames for scene in driven if scene.frames is not None]
         np.save(part / _FRAMES_FILE, np.concatenate(frames) if frames else np.zeros(0))
         if len(times_s):
-            # one array for all, (F, T, 3): at the times of the part, NaN where a scene has no plan for them
+            # one array for the block, (F, T, 3), at the times of the part; NaN where a scene has no plan
             plans = [np.full((len(each), len(times_s), 3), np.nan, np.float32) for each in frames]
             for number, scene in enumerate(driven):
                 if scene.plans is not None:
@@ -147,17 +147,17 @@ def write_part(folder: Path, scenes: list[FinishedScene], *, facts: LogFacts, ru
 
 
 def find_parts(folder: Path) -> Iterator[Part]:
-    """Yield the parts in their folder."""
+    """Yield all parts of a folder of parts."""
     for path in sorted(folder.glob("[0-9]*")):
         yield Part(path)
 
 
 def drop_damaged(folder: Path, run: str) -> None:
-    """Remove parts with files that are not what was written, with a warning, and what killed writers have left.
+    """Remove leftovers of killed writers and, with a warning, parts whose files were changed or are incomplete.
 
     Args:
         folder: Folder of the parts.
-        run: Digest of what is run; parts of another simulation are removed, too.
+        run: Digest of the run; parts of another simulation are removed, too.
     """
     clear_leftovers_in(folder)
     for path in sorted(folder.glob("[0-9]*")):
@@ -165,12 +165,12 @@ def drop_damaged(folder: Path, run: str) -> None:
         if damage is None and read_receipt(path, _ROWS_FILE).get("run") != run:
             damage = "it is of another simulation, or of an earlier l5kit"
         if damage is None:
-            # whole, but under the name of another part: its scenes would count twice
+            # intact, but under the name of another part: its scenes would count twice
             scenes = Part(path).scenes
             if not scenes or path.name != _name_of_part(int(scenes[0])):
-                damage = f"it has scenes {scenes[:1]} and so belongs to another part"
+                damage = f"it starts with scenes {scenes[:1]} and so belongs to another part"
         if damage is not None:
-            text = f"{path} is damaged: {damage}; it is removed, and its scenes are simulated again"
+            text = f"{path} is damaged: {damage}; it is removed and its scenes are simulated again"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             remove_whole(path)
 

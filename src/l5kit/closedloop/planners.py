@@ -1,4 +1,4 @@
-"""Planners and traffic by name: who drives the AVs, and who drives the others."""
+"""Planners and traffic by name: drivers of the AVs and of the other agents."""
 
 import hashlib
 import sys
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from l5kit.simulation.drivers.traffic_mix import TrafficMix
 
 RequestedPlanner: TypeAlias = "str | Driver | EgoSeat | nn.Module"
-"""Who is asked to drive AVs; see :func:`open_planner`."""
+"""A planner as given by the user; see :func:`open_planner`."""
 
 RequestedTraffic: TypeAlias = "str | Driver | AgentSeat | TrafficMix | nn.Module"
-"""Who is asked to drive others; see :func:`open_traffic`."""
+"""Traffic as given by the user; see :func:`open_traffic`."""
 
 _MODELS: dict[str, Callable[[], ActionModel]] = {"tracked": TrackedPlans, "poses": PlannedPoses}
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Who drives the AVs.
+    """The driver of the AVs, ready for a simulation.
 
     Attributes:
         name: The requested name.
         seat: Driver and how its plans become poses; None to leave the frames of the log as they are.
         digest: SHA-256 of its file, or of its name and parameters, and of the fallback.
-        fallback: Planner used when its plan fails its checks; None for no fallback.
+        fallback: Planner used when a plan fails its checks; None for no fallback.
     """
 
     name: str
@@ -55,19 +55,19 @@ class Planner:
 
     @property
     def is_rule_planner(self) -> bool:
-        """Whether it is the rule planner as it is, with whose plans EPDMS compares others."""
+        """Whether it is the unmodified rule planner, the reference of EPDMS."""
         return self.name == "rules" and self.fallback is None
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Who drives the other road users.
+    """The driver of the other road users, ready for a simulation.
 
     Attributes:
         name: The requested name.
-        seat: Driver and whom it drives; None to replay all.
-        digest: SHA-256 of its file, or of its name and parameters; of a mix, of those of its members, weights and seed.
-        needs_map: Whether anybody in it drives along lanes.
+        seat: Driver and the agents it drives; None to replay all.
+        digest: SHA-256 of its file, or of its name and parameters; for a mix, of its members, weights and seed.
+        needs_map: Whether any of its drivers follows lanes.
     """
 
     name: str
@@ -96,14 +96,14 @@ PLANNERS: dict[str, Callable[[], Driver]] = {
     "constant-velocity": ConstantVelocity,
     "full-throttle": FullThrottle,
 }
-"""Planners that have a name, and what makes them."""
+"""Constructors of planners by name."""
 
 FALLBACKS: Final = ("rules",)
-"""Planners that can be used when a plan of another one fails its checks."""
+"""Planners usable as a fallback when a plan of another planner fails its checks."""
 
 _USUAL_MOVES = {"standing": "poses", "idm": "poses"}
-"""How plans of a planner are carried out where nobody says; TrackedPlans for others. IDM says how hard to brake; a
-tracker brakes later and less, and rolls into leaders that stop."""
+"""Default of ``moves`` by planner; others are tracked. IDM plans how hard to brake; a tracker would brake later and
+less and roll into leaders that stop."""
 
 
 def _population(name: str) -> AgentSeat:
@@ -113,17 +113,17 @@ def _population(name: str) -> AgentSeat:
 
 
 _POPULATIONS: Final = ("idm", "yielding", "cautious", "assertive", "changing")
-"""Names of :data:`~l5kit.simulation.drivers.intelligent.POPULATIONS`, here so that the module is imported lazily."""
+"""Names of :data:`~l5kit.simulation.drivers.intelligent.POPULATIONS`, listed here to import the module lazily."""
 
 LANE_DRIVERS: Final = ("rules", *_POPULATIONS)
-"""Names of those that drive along the lanes of a map."""
+"""Names of drivers that follow the lanes of a map."""
 
 TRAFFIC: dict[str, Callable[[], AgentSeat | None]] = {
     "replay": lambda: None,
     **{name: partial(_population, name) for name in _POPULATIONS},
     "constant-velocity": lambda: AgentSeat(ConstantVelocity(), control=AgentControl.of_traffic()),
 }
-"""Traffic that has a name, and what makes it."""
+"""Constructors of traffic by name."""
 
 _NETWORK_TRAFFIC: Final = (*OF_AGENTS, "motion_tokens")
 """Workflows whose networks drive agents."""
@@ -141,21 +141,21 @@ def open_planner(
     Args:
         requested: One of :data:`PLANNERS`; a network or policy that ships with l5kit
             (:func:`~l5kit.planning.weights_file.shipped_weights`,
-            :func:`~l5kit.planning.weights_file.shipped_policies`); a checkpoint, or the folder of a training; a policy
-            of ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver of a file of the user, whose code runs,
-            or a class or function that makes one; a network of torch, with
-            ``context.cfg``; a driver; or a driver with how its plans are carried out.
-        moves: One of :data:`MOVES`; ``FILE.py:NAME`` for an action model or a vehicle model of a file of the user, or
-            a class or function that makes one; None for what is usual for the planner.
-        context: Where networks drive; None where there are none.
-        fallback: One of :data:`FALLBACKS`, used when a plan fails its checks; None for no fallback. Plans are then
-            tracked where ``moves`` does not say otherwise.
+            :func:`~l5kit.planning.weights_file.shipped_policies`); a checkpoint, or a training folder; a policy of
+            ``l5kit train-rl``, or its folder; ``FILE.py:NAME`` for a driver in a user's file, whose code runs, or a
+            class or function that creates one; a torch network, with ``context.cfg``; a driver; or an
+            :class:`~l5kit.simulation.engine.scene_simulation.EgoSeat`.
+        moves: One of :data:`MOVES`; ``FILE.py:NAME`` for an action model or a vehicle model in a user's file, or a
+            class or function that creates one; None for the planner's default.
+        context: Log, map and device of networks; None if networks are not supported.
+        fallback: One of :data:`FALLBACKS`, used when a plan fails its checks; None for no fallback. With a fallback,
+            plans are tracked by default.
 
     Raises:
-        InvalidArgumentError: There is no such planner or fallback, ``moves`` is given for a seat or a policy, which
-            have their own, or a configuration for a policy.
-        FileNotFoundError: There is no such file.
-        L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
+        InvalidArgumentError: The planner or fallback is unknown, ``moves`` is given for a seat or a policy, which have
+            their own, or a configuration is given for a policy.
+        FileNotFoundError: The file does not exist.
+        L5KitError: The checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
     if fallback is None:
         return _open_alone(requested, moves=moves, context=context, is_tracked=False)
@@ -169,13 +169,13 @@ def open_planner(
 
     planner = _open_alone(requested, moves=moves, context=context, is_tracked=True)
     alone = planner.seat or EgoSeat(Replay())
-    # a policy that drives along routes also plans poses, which are judged in place of one step of its actions
+    # a policy that drives along routes also plans poses; check these rather than a single step of its actions
     planning: Driver | None = getattr(alone.driver, "as_planner", None)
     if planning is not None:
         alone = EgoSeat(planning, TrackedPlans())
-    # rules give plans, so plans are what the seat carries out; the fallback itself turns controls into such
+    # The fallback plans poses, so the seat carries out plans; FallbackPlanner turns controls of the planner into plans.
     model, controls = (TrackedPlans(), alone.model) if isinstance(alone.model, Controls) else (alone.model, None)
-    # rules roll plans out with the tracker that carries them out
+    # the rules roll out plans with the tracker that carries them out
     rules = RulePlanner(tracker=model.tracker) if isinstance(model, TrackedPlans) else RulePlanner()
     seat = EgoSeat(FallbackPlanner(alone.driver, rules, controls), model)
     return Planner(planner.name, seat, _digest_of(planner.digest, _described(rules)), fallback)
@@ -184,11 +184,11 @@ def open_planner(
 def _open_alone(
     requested: RequestedPlanner, *, moves: str | None, context: NetworkContext | None, is_tracked: bool
 ) -> Planner:
-    """Return a planner without a fallback; ``is_tracked`` says that plans are tracked where ``moves`` is None."""
+    """Return a planner without a fallback; ``is_tracked`` makes tracking the default of ``moves``."""
     if isinstance(requested, EgoSeat):
         if moves is not None:
             raise InvalidArgumentError(
-                f"moves is {moves!r}, but the planner is an EgoSeat, whose model says how; drop it"
+                f"moves is {moves!r}, but the planner is an EgoSeat, which has its own model; drop moves"
             )
         return Planner(_name_of(requested.driver), requested, _digest_of(_described(requested)))
     if requested == "replay" and moves is None and not is_tracked:
@@ -196,8 +196,8 @@ def _open_alone(
     if isinstance(requested, str) and requested not in PLANNERS and _is_of_policy(requested):
         if moves is not None:
             raise InvalidArgumentError(
-                f"moves is {moves!r}, but planner {requested!r} is a policy, which gives controls of the vehicle model "
-                "of its training; drop it"
+                f"moves is {moves!r}, but planner {requested!r} is a policy, whose actions control the vehicle model "
+                "of its training; drop moves"
             )
         policy = _load_policy(requested, context, subject=f"planner {requested!r} is a policy")
         return Planner(requested, policy.seat, policy.digest)
@@ -207,7 +207,7 @@ def _open_alone(
         seat = EgoSeat(driver, _MODELS[moves or usual]())
         return Planner(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
 
-    # a file of the user says how actions become poses: an action model, or a vehicle model for drivers of controls
+    # a model in a user's file: an action model, or a vehicle model for drivers that give controls
     def has(candidate: object, method: str) -> bool:
         return callable(getattr(candidate, method, None))
 
@@ -218,26 +218,26 @@ def _open_alone(
     if not has(model, "move") or not isinstance(getattr(model, "has_motion", None), bool):
         raise InvalidArgumentError(
             f"moves is {moves!r}, which gives {type(model).__name__}; it must be a vehicle model with a method "
-            "step(states, actions, step_time_s), or have has_motion and a method move(states, actions, step_time_s), "
-            "as l5kit.simulation.TrackedPlans has"
+            "step(states, actions, step_time_s), or an action model like l5kit.simulation.TrackedPlans, with "
+            "has_motion and a method move(states, actions, step_time_s)"
         )
     described = _described(driver, has_code=_has_code(requested))
     return Planner(name, EgoSeat(driver, model), _digest_of(source, described, code))
 
 
 def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None = None) -> Traffic:
-    """Return who drives the other road users; vehicles that nobody drives are replayed, and so is everybody else.
+    """Return the driver of the other road users; vehicles without a driver, and all other agents, are replayed.
 
     Args:
-        requested: One of :data:`TRAFFIC`; a checkpoint; a policy of ``l5kit train-rl``, or one that ships;
-            ``FILE.py:NAME``; a driver; or a seat; see :func:`open_planner`. Or a mix of these by weights,
-            ``NAME=WEIGHT,NAME=WEIGHT``, with ``seed=NUMBER`` where it is not 0; or a
+        requested: One of :data:`TRAFFIC`; a checkpoint; a policy of ``l5kit train-rl``, or one that ships with l5kit;
+            ``FILE.py:NAME``; a driver; or a seat; see :func:`open_planner`. Or a weighted mix of these,
+            ``NAME=WEIGHT,NAME=WEIGHT``, with an optional ``seed=NUMBER`` (default 0), or a
             :class:`~l5kit.simulation.drivers.traffic_mix.TrafficMix`.
-        context: Where networks drive; None where there are none.
+        context: Log, map and device of networks; None if networks are not supported.
 
     Raises:
-        InvalidArgumentError: There is no such traffic.
-        FileNotFoundError: There is no such file.
+        InvalidArgumentError: The traffic is unknown.
+        FileNotFoundError: The file does not exist.
     """
     if isinstance(requested, AgentSeat):
         return Traffic(_name_of(requested.driver), requested, _digest_of(_described(requested)))
@@ -256,40 +256,40 @@ def open_traffic(requested: RequestedTraffic, *, context: NetworkContext | None 
     if isinstance(requested, str) and not is_own(requested) and _is_of_policy(requested):
         policy = _load_policy(requested, context, subject=f"agents is {requested!r}, a policy")
         return Traffic(requested, policy.agent_seat, policy.digest, needs_map=True)
-    mixes = sys.modules.get("l5kit.simulation.drivers.traffic_mix")  # nobody has a mix who has not loaded its module
+    mixes = sys.modules.get("l5kit.simulation.drivers.traffic_mix")  # not loaded: not a mix
     if mixes is not None and isinstance(requested, mixes.TrafficMix):
         return _traffic_of_mix(_name_of(requested), requested, {})
     driver, name, source = _open_driver(requested, TRAFFIC, whom="agents", context=context)
     control = AgentControl.of_traffic()
-    reach_m = getattr(driver, "reach_m", control.near_m)  # of networks that know agents near the AV only
+    reach_m = getattr(driver, "reach_m", control.near_m)  # networks may see agents near the AV only
     seat = AgentSeat(driver, control=replace(control, near_m=min(control.near_m, reach_m)))
     return Traffic(name, seat, _digest_of(source, _described(seat, has_code=_has_code(requested))))
 
 
 def _parts_of_mix(requested: str) -> tuple[dict[str, float], int] | None:
-    """Return the weights of a mix by name, and its seed; None for what is no mix.
+    """Return the weights of a mix by name, and its seed; None if the text is not a mix.
 
     Raises:
-        InvalidArgumentError: A part has no weight, a name comes twice, or the seed is no whole number.
+        InvalidArgumentError: A part has no weight, a name is repeated, or the seed is not a whole number.
     """
     parts = [
         (name.strip(), value.strip()) for name, _, value in (part.rpartition("=") for part in requested.split(","))
     ]
     if not any(name and _as_number(value) is not None for name, value in parts):
         return None
-    if checkpoint_path(requested).exists() or is_own(requested):  # a folder may be called lr=0.1
+    if checkpoint_path(requested).exists() or is_own(requested):  # a folder may be named lr=0.1
         return None
     texts: dict[str, str] = {}
     for name, value in parts:
         if not name or name in texts or (name != "seed" and _as_number(value) is None):
             raise InvalidArgumentError(
-                f"agents (--agents) is {requested!r}, in which {name or value!r} has no weight or comes twice; write "
-                "NAME=WEIGHT,NAME=WEIGHT, and seed=NUMBER for another seed than 0"
+                f"agents (--agents) is {requested!r}, in which {name or value!r} has no weight or is repeated; write "
+                "NAME=WEIGHT,NAME=WEIGHT, optionally followed by ,seed=NUMBER"
             )
         texts[name] = value
     seed = texts.pop("seed", "0")
     if not seed.isdecimal():
-        raise InvalidArgumentError(f"agents (--agents) is {requested!r}; its seed must be a whole number from 0 on")
+        raise InvalidArgumentError(f"agents (--agents) is {requested!r}; its seed must be a whole number of at least 0")
     if not texts:
         raise InvalidArgumentError(
             f"agents (--agents) is {requested!r}, a seed without drivers; write NAME=WEIGHT,NAME=WEIGHT,seed=NUMBER"
@@ -305,7 +305,7 @@ def _as_number(text: str) -> float | None:
 
 
 def _traffic_of_mix(name: str, mix: "TrafficMix", opened: dict[str, Traffic]) -> Traffic:
-    """Return a mix; ``opened`` has those of its members that have a digest."""
+    """Return a mix as traffic; ``opened`` holds its members given by name, which have digests."""
     texts = ["mix", repr(mix.seed)]
     for member in mix.names:
         digest = opened[member].digest if member in opened else _described(mix.members[member])
@@ -314,7 +314,7 @@ def _traffic_of_mix(name: str, mix: "TrafficMix", opened: dict[str, Traffic]) ->
 
 
 def with_whole_path(requested: str) -> str:
-    """Return a planner or traffic with the whole path of its file, for a process with another working directory."""
+    """Return a planner or traffic with absolute paths, for a process with another working directory."""
     mix = _parts_of_mix(requested)
     if mix is not None:
         weights, seed = mix
@@ -332,7 +332,7 @@ def _open_driver(
     whom: Literal["ego", "agents"],
     context: NetworkContext | None,
 ) -> tuple[Driver, str, str]:
-    """Return a driver, its name, and what tells its code apart from that of others."""
+    """Return a driver, its name, and a digest or name that identifies its code."""
     argument = "planner" if whom == "ego" else "agents"
     if _is_network(requested) and context is not None:
         driver, digest = open_network(requested, whom=whom, context=context)
@@ -342,27 +342,27 @@ def _open_driver(
     if requested in known:
         return known[requested](), requested, requested
     if requested.endswith(".py"):
-        raise InvalidArgumentError(f"{argument} is {requested!r}; say which driver of the file it is: {requested}:NAME")
-    # an empty name would be the folder of work
+        raise InvalidArgumentError(f"{argument} is {requested!r}; name a driver in the file: {requested}:NAME")
+    # an empty name would be the working directory
     if requested and not is_own(requested) and context is not None and checkpoint_path(requested).exists():
         driver, digest = open_checkpoint(requested, whom=whom, context=context)
         return driver, requested, digest
     if not is_own(requested):
         names = (
             (*known, *shipped_weights(), *shipped_policies())
-            if whom == "ego"  # networks that ship drive the AV
+            if whom == "ego"  # shipped networks drive the AV only
             else (*known, *shipped_policies())
         )
         if whom == "agents" and requested in _NETWORK_TRAFFIC:
             raise InvalidArgumentError(
-                f"{argument} is {requested!r}, a network that drives agents, of which none ships with l5kit; train one "
-                f"(l5kit train {requested}) and name its folder or file"
+                f"{argument} is {requested!r}, a workflow for networks that drive agents, but none ships with l5kit; "
+                f"train one (l5kit train {requested}) and pass its folder or file"
             )
         beside = Path(requested).parent
         weights = (str(beside / each.name) for each in beside.glob("*.safetensors"))
         raise InvalidArgumentError(
             f"{argument} is {requested!r}{did_you_mean(requested, (*names, *weights))}, which is none of "
-            f"{', '.join(names)}, no FILE.py:NAME, and no file or folder that is there"
+            f"{', '.join(names)}, not FILE.py:NAME, and not an existing file or folder"
         )
     candidate, source = read_own(
         requested, argument, called="driver", is_one=lambda each: hasattr(each, "drive") or _is_network(each)
@@ -374,42 +374,42 @@ def _open_driver(
 
 
 def _load_policy(requested: str, context: NetworkContext | None, *, subject: str) -> "PolicyDriver":
-    """Return a policy, which takes no configuration; ``subject`` says what it is asked for as, for the error."""
+    """Return a policy, which takes no configuration; ``subject`` opens the error message."""
     if context is not None and context.cfg is not None:
-        raise InvalidArgumentError(f"{subject}, which has its configuration with it; drop the one that is given")
+        raise InvalidArgumentError(f"{subject}, which includes its configuration; drop the given configuration")
     from l5kit.environment.policy_driver import PolicyDriver  # only policies need stable-baselines3
 
     return PolicyDriver.load(requested)
 
 
 def _is_of_policy(requested: str) -> bool:
-    """Return whether a planner is a policy, as it was trained or exported."""
+    """Return whether a name is that of a policy, trained or exported."""
     if is_policy(requested):
         return True
     file = Path(requested)
     if not is_onnx(file) or not file.is_file():
         return False
-    from l5kit.workflows.exported_network import POLICY, read_facts  # which brings torch
+    from l5kit.workflows.exported_network import POLICY, read_facts  # imports torch
 
     return read_facts(file.read_bytes(), file).workflow == POLICY
 
 
 def _is_network(requested: object) -> TypeGuard["nn.Module"]:
-    """Return whether something is a network of torch that is no driver itself."""
-    torch = sys.modules.get("torch")  # nobody has a network without it
+    """Return whether an object is a torch network that is not itself a driver."""
+    torch = sys.modules.get("torch")  # not loaded: not a network
     return torch is not None and isinstance(requested, torch.nn.Module) and not hasattr(requested, "drive")
 
 
 def _has_code(requested: object) -> bool:
-    """Return whether the digest of a driver's source tells all that it computes."""
+    """Return whether the digest of a driver's source covers everything it computes."""
     return isinstance(requested, str) or _is_network(requested)
 
 
 def _as_driver(candidate: Any, argument: str) -> Driver:
     if not callable(getattr(candidate, "drive", None)):
         raise InvalidArgumentError(
-            f"{argument} must be a network of torch or an object with a method drive(state), got "
-            f"{type(candidate).__name__}; docs/architecture.md, A driver, has one"
+            f"{argument} must be a torch network or an object with a method drive(state), got "
+            f"{type(candidate).__name__}; see docs/architecture.md, A driver"
         )
     driver: Driver = candidate
     return driver
@@ -420,11 +420,11 @@ def _name_of(driver: object) -> str:
 
 
 def _described(part: object, *, has_code: bool = False) -> str:
-    """Return what a driver or model is made of, in words that are the same in each process.
+    """Return a description of a driver or model that is the same in each process.
 
     Args:
         part: The object.
-        has_code: Whether the code that makes it is known, so that what an object holds does not matter.
+        has_code: Whether its source is known and part of the digest, so that its attributes do not matter.
     """
     if is_dataclass(part) and not isinstance(part, type):
         values = {name: _described(getattr(part, name), has_code=has_code) for name in part.__dataclass_fields__}
@@ -435,7 +435,7 @@ def _described(part: object, *, has_code: bool = False) -> str:
     named: str | None = getattr(part, "__qualname__", None)
     if has_code:
         return named or _name_of(part)
-    # something of somebody's own, without known code: two are told apart by their code, and by what they hold
+    # a user object whose source is unknown: identified by its code and its attributes
     state = digest_of_object(part) if named or getattr(part, "__dict__", True) else "without state"
     return f"{named or _name_of(part)} {state}{digest_of_code(part)}"
 

@@ -1,4 +1,4 @@
-"""Closed-loop simulation of a log: scenes are driven, scored, and written to a folder, where a killed run goes on."""
+"""Closed-loop simulation of a log: drives and scores scenes, writes a folder, and resumes after a kill."""
 
 import os
 import time
@@ -56,50 +56,50 @@ def simulate(
     score: str | Sequence[str] = NUPLAN,
     options: ClosedLoopOptions = _DEFAULTS,
 ) -> ClosedLoopResult:
-    """Let a planner drive the scenes of a log, and score how well it does.
+    """Let a planner drive the scenes of a log, and score its driving.
 
     The folder gets ``scores.json``, ``scenes.csv`` and ``frames.csv`` (with pyarrow also as Parquet), the driven scenes
-    as the dataset ``simulated.zarr``, ``plans.npz``, and ``run.json`` with what was run. The files are the same for any
-    number of workers and any batch size, those of networks up to the rounding of torch. A run that was killed goes on
-    where it was when it is started again with the same options on the same data; one that is complete is not repeated.
+    as the dataset ``simulated.zarr``, ``plans.npz``, and ``run.json``, a description of the run. The files are the same
+    for any number of workers and any batch size, with networks up to rounding in torch. A killed run resumes when it is
+    started again with the same options on the same data; a complete one is not repeated.
 
-    A scene that cannot be read, driven or scored is listed as failed and is in no mean; the others go on.
+    A scene that cannot be read, driven or scored is listed as failed and excluded from all means.
 
     Args:
         path: Dataset folder, or one ``.zarr`` in it; or the folder of a simulation, or the driven scenes in it, with
-            map and ``meta.json`` of the log.
-        folder: Where to write.
-        planner: Who drives the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`; a checkpoint, or the folder
-            of a training; ``FILE.py:NAME``; a network of torch, with ``planner_cfg``; a driver; or a driver with how
-            its plans are carried out.
-        agents: Who drives the others: a name of :data:`l5kit.closedloop.planners.TRAFFIC`; a checkpoint; a policy;
+            the map and ``meta.json`` of the log.
+        folder: Output folder.
+        planner: Driver of the AVs: a name of :data:`l5kit.closedloop.planners.PLANNERS`; a checkpoint, or a training
+            folder; ``FILE.py:NAME``; a torch network, with ``planner_cfg``; a driver; or an ``EgoSeat``, a driver with
+            the model that carries out its plans.
+        agents: Driver of the other agents: a name of :data:`l5kit.closedloop.planners.TRAFFIC`; a checkpoint; a policy;
             ``FILE.py:NAME``; a network; a driver; a seat; or a mix, ``NAME=WEIGHT,NAME=WEIGHT,seed=N`` or a
             :class:`~l5kit.simulation.drivers.traffic_mix.TrafficMix`.
-        planner_cfg: Configuration of the training, with ``workflow``, for a checkpoint that has none in it, and for a
-            network: it says which samples that takes.
-        agents_cfg: The same for a checkpoint or network that drives the others.
-        map_path: The semantic map; None to look for it. Without one its metrics do not apply.
+        planner_cfg: Training configuration, with ``workflow``, for a network or a checkpoint without one; it defines
+            the samples of the network.
+        agents_cfg: The same for a network or checkpoint that drives the agents.
+        map_path: The semantic map; None to look for it. Without a map, metrics that need one do not apply.
         meta_path: ``meta.json``; None to look for it.
-        truth: A log with the true boxes of the same scenes, against which is scored, where planners see boxes with
-            noise; None to score against what they see. Others must be replayed.
-        fallback: Who drives where a plan of the planner has a fault by the rules of
-            :class:`l5kit.simulation.drivers.fallback_planner.FallbackPlanner`: ``rules``; None for no fallback. In the
-            scores ``driven_by`` counts the steps of planner and fallback.
-        metrics: What is measured beside the metrics of the score: a :class:`~l5kit.evaluation.driving.Metric`, or
-            ``FILE.py:NAME`` for one of a file, whose code runs.
-        score: ``nuplan``, the score of the drive of a scene; ``epdms``, that of the plans of its windows (NAVSIM v2),
-            for which frames must be 0.1 s apart; or both, which gives EPDMS beside the score.
-        options: Which scenes and frames, and how.
+        truth: Log with the true boxes of the same scenes, used for scoring, if planners see noisy boxes; None to score
+            against the boxes they see. It requires replayed agents.
+        fallback: ``rules`` to drive with the rule planner where a plan fails the checks of
+            :class:`l5kit.simulation.drivers.fallback_planner.FallbackPlanner`; None for no fallback. ``driven_by`` in
+            the scores counts the steps of planner and fallback.
+        metrics: Additional metrics: :class:`~l5kit.evaluation.driving.Metric` objects, or ``FILE.py:NAME`` for one in a
+            file, whose code runs.
+        score: ``nuplan``, the score of the drive through a scene; ``epdms``, the score of the plans in its windows
+            (NAVSIM v2), which needs frames 0.1 s apart; or both, which reports EPDMS next to the nuPlan score.
+        options: Scenes and frames to simulate, and how.
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        InvalidArgumentError: There are several logs or maps, no such planner, scenes or first frame, the true log is
-            not of the log, or the folder holds something else; the message says what.
+        InvalidArgumentError: There are several logs or maps; planner, scenes or first frame do not exist; the true log
+            does not match; or the folder holds something else. The message names the problem.
         FileNotFoundError: A file does not exist.
-        FailedSceneError: A scene fails, and ``options.strict``.
+        FailedSceneError: A scene fails, and ``options.strict`` is set.
         L5KitError: A checkpoint cannot be used; the message says why.
     """
-    target, path = Path(os.path.abspath(folder)), whole_path_of(path)  # code of users may change the directory
+    target, path = Path(os.path.abspath(folder)), whole_path_of(path)  # user code may change the directory
     require_folder(target, overwrite=options.overwrite)
     with show_progress("Reading", visible=options.show_bar) as progress:
         request = SimulationRequest(
@@ -135,7 +135,7 @@ def simulate(
                     with_parquet=can_write_parquet(),
                     progress=progress,
                 )
-            # the scores, and then the receipt: where that is, the simulation is complete
+            # the receipt comes last: it marks the simulation as complete
             scores = scores_of(rows, setup.measured.metrics, setup.facts)
             write_json(target / SCORES_FILE, scores, allow_nan=False)
             finish_output(target, "simulate", FINISHED)
@@ -146,10 +146,10 @@ def simulate(
 
 
 def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
-    """Simulate the scenes that no part has, and return how many in a second; None if there was none.
+    """Simulate the scenes that are in no part, and return their number per second; None if there were none.
 
     Raises:
-        FailedSceneError: A scene fails, now or in a run before, and the simulation is strict.
+        FailedSceneError: The simulation is strict, and a scene fails or failed in an earlier run.
         EngineError: Workers have written their parts elsewhere.
     """
     options = setup.options
@@ -165,9 +165,9 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
     if len(missing) == 0:
         return None
     start_s = time.perf_counter()
-    carriers = without_job(options.workers)  # the folder of the simulation keeps its parts
+    carriers = without_job(options.workers)  # the simulation folder itself keeps the parts
     num_workers = count_workers(carriers)
-    # as many scenes step at once as asked for, fewer where workers would have nothing to do
+    # batches have the requested size, or less if some workers would otherwise be idle
     block_size = max(1, min(options.batch_size, -(-len(missing) // num_workers)))
     with show_progress("Simulating", visible=options.show_bar, rate_of="scenes") as progress:
         results = map_scenes(
@@ -181,12 +181,12 @@ def _simulate_missing(setup: ClosedLoopSetup, parts: Path) -> float | None:
         with closing(results):
             for _ in results:
                 pass
-    # workers on other machines may see another folder under the same path: their parts are then nowhere here
+    # workers on other machines may see another folder under the same path, so their parts may be missing here
     present = [scene for part in find_parts(parts) for scene in part.scenes]
     lacking = setup.scenes[~np.isin(setup.scenes, present)]
     if len(lacking):
         raise EngineError(
-            f"folder is {str(parts.parent)!r}, in which there is nothing of scene {lacking[0]} and {len(lacking) - 1} "
-            "more that workers have simulated; name a folder that all machines share, under the same path"
+            f"folder is {str(parts.parent)!r}, but it lacks scene {lacking[0]} and {len(lacking) - 1} more that "
+            "workers have simulated; choose a folder that all machines share under the same path"
         )
     return len(missing) / (time.perf_counter() - start_s)

@@ -1,4 +1,4 @@
-"""Scenes as they are read for a simulation, with true boxes where there are such, and those that fail, and why."""
+"""Scenes read for a simulation: records and true boxes, checked before the drive, and failures with reasons."""
 
 import os
 from dataclasses import asdict, dataclass, field
@@ -19,19 +19,19 @@ from l5kit.simulation.engine.driven_scenes import SceneFault
 
 
 def as_unicode(text: str) -> str:
-    """Return a text as files can hold it: bytes of names that are no text, lone surrogates, are written out."""
+    """Return a text that UTF-8 can encode, with invalid bytes of file names (lone surrogates) escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @dataclass(frozen=True)
 class FailedScene:
-    """Why a scene could not be driven to its end, or not be scored.
+    """A scene that could not be driven to its end or scored, with the reason.
 
     Attributes:
-        scene: The scene, counted in its log.
-        frame: The frame that was the current one, counted in the scene of the log; None where it is about none.
-        track: The agent that it is about; None for the AV, or for none.
-        message: What is wrong, a text that UTF-8 can hold.
+        scene: Index of the scene in its log.
+        frame: Current frame at the failure, counted in the scene of the log; None if it concerns no frame.
+        track: Agent that it concerns; None for the AV, or for none.
+        message: The reason, encodable as UTF-8.
     """
 
     scene: int
@@ -44,18 +44,18 @@ class FailedScene:
 
     @classmethod
     def of_fault(cls, fault: SceneFault) -> "FailedScene":
-        """Return what the engine has told of."""
+        """Return the failure reported by the engine as a fault."""
         return cls(fault.scene_index, fault.frame_index, fault.track_id, fault.message)
 
     @classmethod
     def of_row(cls, row: JsonObject) -> "FailedScene | None":
-        """Return what the row of a scene in the table of scenes tells; None for one that did not fail."""
+        """Return the failure in a row of the scenes table; None for a scene that did not fail."""
         if row["message"] is None:
             return None
         return cls(row["scene"], row["failed_frame"], row["failed_track"], row["message"])
 
     def as_json(self) -> JsonObject:
-        """Return it as JSON holds it."""
+        """Return the fields as JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -65,31 +65,31 @@ class FailedScene:
 
 
 def read_scene(log: ChunkedDataset, scene: int, *, start: int) -> SceneRecords | FailedScene:
-    """Return a scene of a log, or why it cannot be read or driven; ``start`` is the first frame to be simulated."""
+    """Return a scene of a log, or why it cannot be read or driven; ``start`` is the first simulated frame."""
     try:
         recorded = SceneRecords.read(log, scene)
-        # what would break in the middle of a drive is found first, and named
+        # find problems before the drive rather than in the middle of it
         num_frames = len(recorded.frames)
         if num_frames <= start:
-            return FailedScene(scene, None, None, f"the scene has {num_frames} frames, none of them frame {start}")
+            return FailedScene(scene, None, None, f"the scene has {num_frames} frames, so there is no frame {start}")
         fault = find_record_fault(recorded)
-    except Exception as error:  # whatever is broken in a file must not end the other scenes
+    except Exception as error:  # a broken file must not end the other scenes
         return FailedScene(scene, None, None, f"the scene cannot be read: {error or type(error).__name__}")
     return recorded if fault is None else FailedScene(scene, fault.frame, fault.track_id, fault.message)
 
 
 _CLOSE_M = 1e-6
-"""So far the poses of the AV may be apart, metres, and the entries of its rotations."""
+"""Tolerance between poses of the AV: positions in metres, and entries of rotations."""
 
 
 @dataclass(frozen=True)
 class TrueLog:
-    """A log with the true boxes of another one, in which planners drive.
+    """A log with the true boxes of the simulated log.
 
     Attributes:
-        path: Where it lies.
+        path: Path of the log.
         log: The log.
-        data: Record of it.
+        data: Data record of the log.
     """
 
     path: Path
@@ -97,18 +97,18 @@ class TrueLog:
     data: DataRecord
 
     def read(self, scene: int, seen: SceneRecords, *, start: int, num_frames: int | None) -> SceneArrays | FailedScene:
-        """Return the frames of a scene that are simulated, with true boxes, or why they cannot be those.
+        """Return the simulated frames of a scene with true boxes, or the reason why they do not match.
 
         Args:
             scene: The scene.
             seen: The scene as planners see it, all frames.
-            start: First frame that is simulated.
-            num_frames: Frames that are simulated, at most; None for all.
+            start: First simulated frame.
+            num_frames: Maximum number of simulated frames; None for all.
         """
         records = read_scene(self.log, scene, start=start)
         if isinstance(records, FailedScene):
             return FailedScene(scene, records.frame, records.track, f"in the true log: {records.message}")
-        # it has the same frames, with the same times and poses of the AV; the first one that differs is named
+        # frames, times and poses of the AV must be the same; the first difference is reported
         problem = "the true log does not match"
         if len(seen.frames) != len(records.frames):
             counts = f"it has {len(records.frames)} frames instead of {len(seen.frames)}"
@@ -122,23 +122,23 @@ class TrueLog:
             if (apart > tolerance).any():
                 frame = int(np.argmax(apart > tolerance))
                 return FailedScene(scene, frame, None, f"{problem}: {what} differs")
-        # the frames that are simulated, so that boxes and drives are the same rows
+        # cut to the simulated frames, so that rows of boxes and drives correspond
         length = len(records.frames)
         stop = length if num_frames is None else min(length, start + num_frames)
         return SceneArrays.of_records(records.cut(start, stop))
 
 
 def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64Array) -> TrueLog:
-    """Return the log with the true boxes of a log.
+    """Open the log with the true boxes of another log.
 
     Args:
         path: A ``.zarr``, or a dataset folder with one.
         log: The log that planners see.
-        scenes: The scenes that are simulated, (S,).
+        scenes: The simulated scenes, (S,).
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        InvalidArgumentError: It has other scenes: another number of them, or others in frames or times.
+        InvalidArgumentError: The number of scenes, or the frames or times of one of them, differ.
     """
     dataset_path = find_dataset(path)
     truth = ChunkedDataset(dataset_path).open()
@@ -146,7 +146,7 @@ def open_truth(path: str | os.PathLike[str], log: ChunkedDataset, scenes: Int64A
     hint = "pass the true log that was made with it"
     if len(truth.scenes) != len(log.scenes):
         raise InvalidArgumentError(f"{problem}: it has {len(truth.scenes)} scenes instead of {len(log.scenes)}; {hint}")
-    # frames and times of the scenes tell another log at once; poses of the AV are compared scene by scene, as read
+    # comparing frames and times of scenes is fast; poses of the AV are compared later, as scenes are read
     own, others = truth.scenes[scenes], log.scenes[scenes]
     for name, what in ((FRAME_INTERVAL, "frames"), ("start_time", "start time"), ("end_time", "end time")):
         differs = (own[name] != others[name]).reshape(len(scenes), -1).any(axis=1)

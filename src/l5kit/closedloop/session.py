@@ -1,4 +1,4 @@
-"""Sessions of planners by name: any planner that simulations know, in a loop without a dataset."""
+"""Sessions of planners by name: any planner of simulations, called step by step without a dataset."""
 
 import os
 import warnings
@@ -34,30 +34,31 @@ def open_session(
     device: str = "auto",
     allow_pickle: bool = False,
 ) -> Session:
-    """Return a session of a planner.
+    """Open a session of a planner.
 
     Args:
-        planner: Who plans, as for :func:`l5kit.closedloop.simulate`: ``rules``, ``idm``, a checkpoint, an ``.onnx``
-            file, the name of what ships with l5kit, a policy of ``l5kit train-rl``, ``FILE.py:NAME``, a network of
-            torch, or a driver. A policy of controls gives these, and poses that show where they lead.
-        map_path: The semantic map; None for driving without one.
-        meta_path: Its ``meta.json``; None for the one beside the map, or in the folder above.
-        route: Where to drive, (N, 2) or (N, 3); see :class:`~l5kit.simulation.Session`, like the next ones.
-        fallback: ``rules``, used when the plan fails its checks; None for no fallback.
-        planner_cfg: The configuration of a network that does not have it in its file.
+        planner: A planner as for :func:`l5kit.closedloop.simulate`: ``rules``, ``idm``, a checkpoint, an ``.onnx``
+            file, the name of a network or policy that ships with l5kit, a policy of ``l5kit train-rl``,
+            ``FILE.py:NAME``, a torch network, or a driver. A policy with controls returns these, and the poses that
+            they lead to.
+        map_path: The semantic map; None to drive without one.
+        meta_path: Its ``meta.json``; None for the one next to the map, or in the folder above.
+        route: Route to drive, (N, 2) or (N, 3); see :class:`~l5kit.simulation.Session`, also for the next arguments.
+        fallback: ``rules``, used when a plan fails its checks; None for no fallback.
+        planner_cfg: Training configuration of a network whose file has none.
         facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
-        past_s: How far back the planner may look; None for what it takes.
+        past_s: How far back the planner may look; None for what it uses.
         longest_gap_s: Longest time between two moments.
         most_objects: Most road users in a moment.
-        device: Where a network runs: ``auto``, for CUDA where it is there, or a device of torch.
-        allow_pickle: Also read whole pickled modules, which can run any code that is in the file.
+        device: Device of networks: ``auto`` for CUDA if available, or a torch device.
+        allow_pickle: Also read whole pickled modules, which can run any code in the file.
 
     Raises:
-        InvalidArgumentError: There is no such planner, it replays a log, or an argument is out of its range.
-        FileNotFoundError: There is no such checkpoint, map or ``meta.json``.
-        L5KitError: A checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
+        InvalidArgumentError: The planner is unknown or replays a log, or an argument is out of range.
+        FileNotFoundError: The checkpoint, map or ``meta.json`` does not exist.
+        L5KitError: The checkpoint cannot be used; see :func:`l5kit.closedloop.checkpoints.open_checkpoint`.
     """
-    # the files are those of a dataset that has no log; meta.json lies beside the map, or in the folder above
+    # the files of a dataset without a log; meta.json is next to the map, or in the folder above
     files = DatasetFiles(Path(os.devnull), None, None, None, ())
     if map_path is not None:
         semantic_map = Path(map_path)
@@ -72,12 +73,12 @@ def open_session(
     opened = open_planner(planner, context=context, fallback=fallback)
     if opened.seat is None:
         raise InvalidArgumentError(
-            f"planner is {planner!r}, which replays a log, and a session has none; take another one, such as rules"
+            f"planner is {planner!r}, which replays a log, but a session has none; use another planner, such as rules"
         )
     map_api = open_map(files)
     for name in (opened.name, opened.fallback):
         if map_api is None and name in LANE_DRIVERS:
-            warnings.warn(f"{name!r} drives straight on without a map; name one (map_path)", UserWarning, stacklevel=2)
+            warnings.warn(f"{name!r} drives straight on without a map; pass one (map_path)", UserWarning, stacklevel=2)
     return Session(
         opened.seat,
         road=None if map_api is None else RoadMap(map_api),

@@ -1,4 +1,4 @@
-"""Setup of a closed-loop simulation: the log, the map, who drives, and what all of that is known by."""
+"""Setup of a closed-loop simulation: resolves log, map and drivers, and computes their digests."""
 
 import contextlib
 import hashlib
@@ -43,12 +43,12 @@ from l5kit.simulation.engine.scene_batch import SceneRoads
 from l5kit.simulation.folder.simulation_folder import find_scene_files
 
 _CACHE_BYTES = 2**27
-"""Decoded chunks of the log that are kept: scenes are read once, one after the other."""
+"""Cache of decoded chunks of the log; small, as scenes are read once, one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationRequest:
-    """The arguments of :func:`l5kit.closedloop.simulate`, but for the folder; see there.
+    """The arguments of :func:`l5kit.closedloop.simulate` except the folder; see there.
 
     ``planner`` and ``agents`` keep the user's spelling, for reports.
     """
@@ -67,7 +67,7 @@ class SimulationRequest:
     options: ClosedLoopOptions
 
     def with_whole_paths(self) -> "SimulationRequest":
-        """Return the arguments with absolute paths or URLs, which name the same for each machine."""
+        """Return the arguments with absolute paths or URLs, valid on every machine."""
         moves = self.options.moves
         metrics = [self.metrics] if isinstance(self.metrics, RequestedMetric) else self.metrics
         return replace(
@@ -76,7 +76,7 @@ class SimulationRequest:
             map_path=_whole(self.map_path),
             meta_path=_whole(self.meta_path),
             truth=_whole(self.truth),
-            # those of files of the user are found from any working directory
+            # names of user files are resolved from any working directory
             metrics=tuple(
                 with_whole_file(each) if isinstance(each, str) and is_own(each) else each for each in metrics
             ),
@@ -98,22 +98,22 @@ class SimulationRequest:
 
 @dataclass(frozen=True)
 class ClosedLoopSetup:
-    """What is simulated, and who drives.
+    """Resolved inputs of a simulation: log, map, drivers, options.
 
     Attributes:
-        files: Where log and map lie.
+        files: Paths of log and map.
         log: The log.
         roads: The maps of the scenes; None without any.
-        scenes: The scenes that are simulated, ascending, (S,).
-        planner: Who drives the AVs.
-        agents: Who drives the others.
-        options: How it is simulated.
-        data: Record of the log.
-        digests: SHA-256 by what it is of: ``data``, ``map``, ``planner``, ``agents`` and ``configuration``, and
-            ``truth`` where there is a true log, ``metrics`` where there are metrics of the user.
-        truth: The log with the true boxes, against which is scored; None for the log itself.
+        scenes: The simulated scenes, ascending, (S,).
+        planner: Driver of the AVs.
+        agents: Driver of the other agents.
+        options: Options of the simulation.
+        data: Data record of the log.
+        digests: SHA-256 of ``data``, ``map``, ``planner``, ``agents`` and ``configuration``, and of ``truth`` and
+            ``metrics`` where there is a true log and metrics of the user.
+        truth: Log with the true boxes, used for scoring; None for the log itself.
         measured: The metrics.
-        request: What it was made of, and is made of again where it was pickled; None where it is pickled as it is.
+        request: Arguments from which a pickled setup is rebuilt; None to pickle the setup as it is.
     """
 
     files: DatasetFiles
@@ -130,10 +130,10 @@ class ClosedLoopSetup:
     request: SimulationRequest | None = field(default=None, repr=False)
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """Leave log, map and networks out, which another process reads from their files."""
+        """Pickle the request only; the other process reads log, map and networks from their files."""
         if self.request is None:
             return super().__reduce__()
-        torch = sys.modules.get("torch")  # where nothing has imported it, no network drives
+        torch = sys.modules.get("torch")  # not imported: no network drives
         num_threads = None if torch is None else int(torch.get_num_threads())
         request = self.request.elsewhere()
         return _set_up_elsewhere, (request, self.scenes, self.data, dict(self.digests), num_threads)
@@ -145,7 +145,7 @@ class ClosedLoopSetup:
 
     @property
     def facts(self) -> JsonObject:
-        """Return what was run, as JSON holds it."""
+        """Description of the run, as JSON."""
         files = {"log": self.files.dataset, "map": self.files.semantic_map, "meta": self.files.meta}
         if self.truth is not None:
             files["truth"] = self.truth.path
@@ -164,18 +164,18 @@ class ClosedLoopSetup:
 
 
 def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> ClosedLoopSetup:
-    """Return log, map and drivers; nothing is driven yet.
+    """Open log, map and drivers, and compute the digests, without simulating.
 
     Args:
-        request: What is to be simulated.
-        progress: Called with the bytes of the log that are read for its digest, and their total.
+        request: Arguments of the simulation.
+        progress: Called with the number of bytes of the log read for its digest, and their total.
 
     Raises:
         InvalidArgumentError: Traffic cannot drive without a map, or an argument is wrong.
     """
     options, whole = request.options, request.with_whole_paths()
     opened = _open(whole)
-    # without a map traffic has no lanes to drive along, and is refused; planners drive straight on, which is told
+    # Traffic needs lanes, so it is refused without a map. Planners fall back to driving straight, with a warning.
     if opened.roads is None:
         where = "a semantic map and a meta.json, and they were not found in or near the log; name them (--map, --meta)"
         if opened.agents.needs_map:
@@ -185,7 +185,7 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
                 text = f"{role} {name!r} drives straight on, as it needs {where}"
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
     other_step = None
-    with contextlib.suppress(CorruptedDataError):  # which fails the scenes that need what is damaged
+    with contextlib.suppress(CorruptedDataError):  # scenes that need damaged data fail later
         step_time_s = opened.log.facts.step_time_s
         other_step = find_other_step_time(opened.log.scenes, opened.log.frames, step_time_s=step_time_s)
     if other_step is not None:
@@ -196,12 +196,12 @@ def set_up(request: SimulationRequest, *, progress: Progress | None = None) -> C
 
 
 def _open(request: SimulationRequest) -> ClosedLoopSetup:
-    """Return log, map and drivers, still without a record of the data and digests."""
+    """Open log, map and drivers, without data record and digests."""
     options = request.options
     files, _ = find_scene_files(request.path, map_path=request.map_path, meta_path=request.meta_path)
     log = ChunkedDataset(files.dataset).open(cache_size_bytes=_CACHE_BYTES)
     scenes = options.scenes_of(len(log.scenes))
-    # a first frame that no scene has is refused; what cannot be read is left to the scenes, which fail by name
+    # Refuse a first frame beyond the longest scene. Unreadable scenes are reported later, one by one.
     if options.start_frame != 0:
         with contextlib.suppress(CorruptedDataError):
             intervals = log.scenes[scenes][FRAME_INTERVAL]
@@ -209,7 +209,7 @@ def _open(request: SimulationRequest) -> ClosedLoopSetup:
             if longest <= options.start_frame:
                 raise InvalidArgumentError(
                     f"{with_option('start_frame')} is {options.start_frame}, but the longest scene has {longest} "
-                    "frames, counted from 0; name an earlier one"
+                    "frames, counted from 0; choose an earlier frame"
                 )
     of_ego, of_agents = (
         NetworkContext(files, log.facts, cfg, options.device, options.allow_pickle)
@@ -221,27 +221,27 @@ def _open(request: SimulationRequest) -> ClosedLoopSetup:
     if request.truth is not None:
         if others.seat is not None:
             raise InvalidArgumentError(
-                f"truth (--truth) is {str(request.truth)!r}, which has where others truly were, but agents (--agents) "
-                f"is {others.name!r}, who drives them elsewhere; replay them, or leave truth out"
+                f"truth (--truth) is {str(request.truth)!r}, which has the true boxes as recorded, but agents "
+                f"(--agents) is {others.name!r}, which moves them; replay the agents, or drop truth"
             )
         true_log = open_truth(request.truth, log, scenes)
     maps = open_maps(files)
     roads = None if maps is None else SceneRoads(maps)
     if roads is not None and roads.maps.is_single:
-        _ = roads.of_scenes(log, scenes[:1]).driving  # read once, before threads ask for it
+        _ = roads.of_scenes(log, scenes[:1]).driving  # read once, before threads share it
     unknown = DataRecord(without_secrets(whole_path_of(files.dataset)), None, len(log.scenes))
     measured = open_metrics(request.metrics, find_scores(request.score))
     if measured.needs_windows and not math.isclose(log.facts.step_time_s, STEP_S):
         raise InvalidArgumentError(
             f"score (--score) is {', '.join(measured.scores)}, whose windows have a frame every {STEP_S} s, but the "
-            f"frames of {path_of(files.dataset)} are {log.facts.step_time_s} s apart; make a log of that rate "
+            f"frames of {path_of(files.dataset)} are {log.facts.step_time_s} s apart; resample the log "
             f"(l5kit resample), or score by {NUPLAN} alone"
         )
     return ClosedLoopSetup(files, log, roads, scenes, ego, others, options, unknown, {}, true_log, measured)
 
 
 def _digests_of(setup: ClosedLoopSetup, data: DataRecord, options: ClosedLoopOptions) -> dict[str, str | None]:
-    """Return the digests of what is simulated."""
+    """Return the digests of the inputs of a simulation."""
     of_map = None
     if setup.roads is not None:
         of_files = hashlib.sha256()
@@ -275,10 +275,10 @@ def _set_up_elsewhere(
     digests: dict[str, str | None],
     num_threads: int | None,
 ) -> ClosedLoopSetup:
-    """Return a setup that was pickled, in a process with as many threads for torch, on which last digits depend.
+    """Rebuild a pickled setup in another process, with the same number of torch threads, as rounding depends on it.
 
     Raises:
-        EngineError: Log, map or drivers are others here.
+        EngineError: Log, map or drivers differ here.
     """
     if num_threads is not None:
         import torch
@@ -292,8 +292,8 @@ def _set_up_elsewhere(
         different.insert(0, "number of scenes")
     if different:
         raise EngineError(
-            f"the {' and the '.join(different)} of {path_of(setup.files.dataset)} are others for a worker than for the "
-            "one that asks; all machines must see the same files under the same paths"
+            f"the {' and the '.join(different)} of {path_of(setup.files.dataset)} differ between a worker and the "
+            "calling process; all machines must see the same files under the same paths"
         )
     return replace(setup, scenes=scenes, data=data, digests=digests, request=request)
 

@@ -1,4 +1,4 @@
-"""Tables of a simulation: columns, and CSV and, with the extra ``arrow``, Parquet, written a few rows at a time."""
+"""Tables of a simulation: columns, and row by row writing of CSV and, with the extra ``arrow``, Parquet."""
 
 import csv
 import importlib.util
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds; what is not known is empty in CSV and null in Parquet.
+    """Type of a column; unknown values are empty in CSV and null in Parquet.
 
     Attributes:
         kind: Whole numbers, ids of tracks (whole numbers up to 2**64 - 1), numbers, yes or no as 1 or 0, or texts.
-        digits: Digits behind the point in CSV; Parquet has all.
+        digits: Decimals in CSV; Parquet keeps all.
     """
 
     kind: Literal["int", "id", "float", "bool", "text"]
@@ -62,16 +62,16 @@ FRAME_COLUMNS: Final[Mapping[str, Column]] = {
     "appeared_track": _ID,
     "by_fallback": _BOOL,
 }
-"""``frames.csv``: one row for each frame of each scored scene; docs/reference/simulate.md says what each column is."""
+"""``frames.csv``: one row for each frame of each scored scene; docs/reference/simulate.md describes every column."""
 
 _DTYPES: Final = {"int": "int64", "id": "uint64", "float": "float64", "bool": "int8", "text": "int8"}
-"""Of columns in memory, and in Parquet, which has texts for kinds of collisions."""
+"""Dtypes of columns in memory, and in Parquet, where kinds of collisions are texts instead."""
 
 _APPEARED: Final = {"appeared_close": _INT, "first_appeared_frame": _INT, "first_appeared_track": _ID}
 
 
 def frame_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
-    """Return the columns of the table of frames with those of more metrics than the usual ones."""
+    """Return the columns of the frames table, including those of additional metrics."""
     columns = dict(FRAME_COLUMNS)
     for metric in metrics:
         if metric.column is not None:
@@ -80,15 +80,15 @@ def frame_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
 
 
 def frame_dtype_of(columns: Mapping[str, Column]) -> DType:
-    """Return the rows of frames in memory: kinds of collisions by number, and -1 for neither yes nor no.
+    """Return the dtype of frame rows in memory: kinds of collisions as numbers, -1 where yes or no is unknown.
 
-    Where there is no yes or no, there is no track either.
+    Where ``collision_at_fault`` is unknown, so is the track.
     """
     return np.dtype([(name, _DTYPES[column.kind]) for name, column in columns.items()])
 
 
 def scene_columns_of(metrics: Sequence[MetricFacts]) -> dict[str, Column]:
-    """Return the columns of the table of scenes with those of metrics."""
+    """Return the columns of the scenes table, including those of metrics."""
     return {
         "log": _TEXT,
         "scene": _INT,
@@ -118,7 +118,7 @@ SCENE_COLUMNS: Final[Mapping[str, Column]] = scene_columns_of(METRICS)
 """``scenes.csv``: one row for each scene, failed ones too; docs/reference/simulate.md describes every column."""
 
 _ROWS_OF_GROUP = 65_536
-"""Rows of a group of a Parquet file; they wait in memory."""
+"""Rows of a row group of Parquet, buffered in memory."""
 
 _KNOWN_WHERE: Final[Mapping[str, Callable[[RecordArray], BoolArray]]] = {
     "collision_track": lambda rows: rows["collision_at_fault"] >= 0,
@@ -126,7 +126,7 @@ _KNOWN_WHERE: Final[Mapping[str, Callable[[RecordArray], BoolArray]]] = {
     "appeared_track": lambda rows: rows["appeared_close"] > 0,
     "by_fallback": lambda rows: rows["by_fallback"] >= 0,
 }
-"""Where columns of whole numbers have a value."""
+"""Masks of the rows in which columns of whole numbers have a value."""
 
 _KINDS = np.array([None, *(kind.name.lower() for kind in list(CollisionKind)[1:])], object)
 
@@ -137,7 +137,7 @@ def can_write_parquet() -> bool:
 
 
 def frame_columns(rows: RecordArray, known: Mapping[str, Column] = FRAME_COLUMNS) -> dict[str, list[object]]:
-    """Return the columns of rows of frames, with None for what is not known."""
+    """Return the columns of frame rows, with None for unknown values."""
     columns: dict[str, list[object]] = {}
     for name, column in known.items():
         values = rows[name]
@@ -154,12 +154,12 @@ def frame_columns(rows: RecordArray, known: Mapping[str, Column] = FRAME_COLUMNS
 
 
 class TableWriter:
-    """Writes rows to the end of a table.
+    """Appends rows to a table.
 
     Args:
-        columns: Names of the columns, and what they hold.
-        csv_file: An opened text file.
-        parquet: Writes Parquet; None without.
+        columns: Columns by name.
+        csv_file: An open text file.
+        parquet: Writer of the Parquet file; None for CSV only.
     """
 
     def __init__(self, columns: Mapping[str, Column], csv_file: io.TextIOBase, parquet: "ParquetWriter | None") -> None:
@@ -170,7 +170,7 @@ class TableWriter:
         self._waiting: dict[str, list[object]] = {name: [] for name in columns}
 
     def append(self, rows: Mapping[str, Sequence[object]]) -> None:
-        """Add rows: the values of each column, None where not known."""
+        """Append rows: the values of each column, None where unknown."""
         texts: list[list[str]] = []
         for name, column in self._columns.items():
             form = f".{column.digits}f" if column.kind == "float" else ""
@@ -178,14 +178,14 @@ class TableWriter:
         self._csv.writerows(zip(*texts, strict=True))
         if self._parquet is None:
             return
-        # groups of one size, whatever the number of rows at a time, so that equal tables are equal files
+        # row groups of a fixed size, however rows are appended, so that equal tables give equal files
         for name, values in self._waiting.items():
             values.extend(rows[name])
         while len(next(iter(self._waiting.values()))) >= _ROWS_OF_GROUP:
             self._write_group()
 
     def end(self) -> None:
-        """Write what waits."""
+        """Write the buffered rows."""
         if self._parquet is not None and next(iter(self._waiting.values())):
             self._write_group()
 
@@ -201,12 +201,12 @@ class TableWriter:
 
 @contextmanager
 def write_table(path: Path, columns: Mapping[str, Column], *, with_parquet: bool) -> Iterator[TableWriter]:
-    """Hand out the writer of a table; the files are in their places when the block ends without an error.
+    """Yield the writer of a table; its files appear when the block ends without an error.
 
     Args:
         path: The CSV file; the Parquet file has the same name with ``.parquet``.
-        columns: Names of the columns, and what they hold.
-        with_parquet: Whether a Parquet file is written, which needs pyarrow.
+        columns: Columns by name.
+        with_parquet: Whether to write a Parquet file, too, which needs pyarrow.
     """
     with ExitStack() as stack:
         parquet = None

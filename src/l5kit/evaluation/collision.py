@@ -31,15 +31,14 @@ TYPE_OF_SIDE = (CollisionType.FRONT, CollisionType.REAR, CollisionType.SIDE, Col
 def detect_collision(
     pred_centroid: ArrayLike, pred_yaw: ArrayLike, pred_extent: ArrayLike, target_agents: RecordArray
 ) -> tuple[CollisionType, np.integer] | None:
-    """Return how and with which agent the AV collides; None if it does not.
+    """Return the type of the AV's collision and the track id of the agent; None without a collision.
 
-    The first agent, in the order of the array, whose box shares a point with that of the AV decides. The type is that
-    of the side of the AV of which most lies inside the agent's box or on its edge, the first of front, rear and flanks
-    when equal. Agents without size or with a negative probability are not looked at: that is how simulations hide
-    agents.
+    The first agent in the order of the array whose box shares a point with that of the AV decides. The type is that of
+    the AV's side with the longest part inside or on the edge of the agent's box; ties go to front, rear, then flanks.
+    Agents without size or with a negative probability are skipped: that is how simulations hide agents.
 
-    Boxes that touch, and edges that coincide, are decided by their corners, as :func:`compute_box_outline` rounds them,
-    and without further rounding: so L5Kit 1.5 with Shapely decides, to what its intersections round by.
+    Boxes that touch, and edges that coincide, are decided by their corners as :func:`compute_box_outline` rounds them,
+    without further rounding. This is what L5Kit 1.5 decides with Shapely, up to the rounding of its intersections.
 
     Args:
         pred_centroid: World position of the AV in metres, (2,).
@@ -51,7 +50,7 @@ def detect_collision(
         The type and the agent's track id, in the type of its field.
 
     Raises:
-        InvalidArgumentError: A shape or field is not as above, or a heading or extent is not finite.
+        InvalidArgumentError: A shape or field is wrong, or a heading or extent is not finite.
     """
     centroid_m, yaw_rad, extent_m = np.asarray(pred_centroid), np.asarray(pred_yaw), np.asarray(pred_extent)
     if centroid_m.shape != (2,):
@@ -79,7 +78,7 @@ def detect_collision(
 
 
 def require_agents(agents: RecordArray) -> None:
-    """Refuse what is no structured array (N,) with the fields that collisions are computed from."""
+    """Require a structured array (N,) with the fields needed for collisions."""
     names = getattr(getattr(agents, "dtype", None), "names", None) or ()
     missing = [name for name in _AGENT_FIELDS if name not in names]
     if missing or agents.ndim != 1:
@@ -90,7 +89,7 @@ def require_agents(agents: RecordArray) -> None:
 
 
 def is_hidden(agents: RecordArray) -> BoolArray:
-    """Return which agents (N,) a simulation has hidden."""
+    """Return which agents (N,) are hidden by a simulation."""
     is_hidden: BoolArray = (agents["extent"][:, :2] == 0).all(axis=1)
     if "label_probabilities" in (agents.dtype.names or ()):
         is_hidden |= (agents["label_probabilities"] < 0).any(axis=1)
@@ -98,7 +97,7 @@ def is_hidden(agents: RecordArray) -> BoolArray:
 
 
 def require_finite(agents: RecordArray, corners_m: Float64Array) -> None:
-    """Refuse agents (N,) some corners (N, 4, 2) of which are not finite."""
+    """Refuse agents (N,) with corners (N, 4, 2) that are not finite."""
     is_broken = ~np.isfinite(corners_m).all(axis=(1, 2))
     if is_broken.any():
         agent = agents[is_broken][0]

@@ -1,4 +1,4 @@
-"""Read rows of numbers from csv files whose header is known, and say all that is wrong with them."""
+"""Rows of numbers from csv files with known headers; all faults of a file are reported together."""
 
 import csv
 import os
@@ -12,20 +12,20 @@ from l5kit.configs.texts import require_regular_file
 from l5kit.errors import InvalidArgumentError
 
 KEY_COLUMNS = ("timestamp", "track_id")
-"""The first two columns of all files."""
+"""The first two columns of every file."""
 
 MAX_LISTED = 10
-"""Rows that an error lists."""
+"""Maximum number of rows listed in an error."""
 
 
 @dataclass(frozen=True)
 class CsvRow:
-    """One row.
+    """One row of a file.
 
     Attributes:
-        timestamp: As it stands in the file.
-        track_id: As it stands in the file.
-        values: The other columns in the wanted order, (K,).
+        timestamp: Text in the file.
+        track_id: Text in the file.
+        values: The other columns in the requested order, (K,).
     """
 
     timestamp: str
@@ -38,17 +38,16 @@ def read_rows(
 ) -> Iterator[CsvRow]:
     """Yield the rows of a file.
 
-    Columns may stand in any order as long as their names differ. After a row that cannot be read the rest is looked
-    through before the error is raised, so that it lists them all, up to a limit.
+    Columns may be in any order if their names differ. After an unreadable row the rest is checked before the error is
+    raised, so that it lists all such rows, up to a limit.
 
     Args:
         csv_path: The file, UTF-8.
-        headers_for: Returns the headers that are allowed, for the header of the file; values come in their order.
+        headers_for: Returns the allowed headers for the header of the file; values are in their order.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        InvalidArgumentError: The header is another one, or rows have too few columns or hold something else than
-            numbers.
+        FileNotFoundError: The file does not exist.
+        InvalidArgumentError: The header is wrong, or rows have too few columns or values that are not numbers.
     """
     require_regular_file(csv_path, called="csv file")
     with open(csv_path, encoding="utf-8-sig", newline="") as file:
@@ -67,11 +66,11 @@ def read_rows(
                 except ValueError as error:
                     problems.append(f"line {lines.line_num}: {error}")
                     continue
-                if not problems:  # behind the first row that is wrong, all are read to list what is wrong with others
+                if not problems:  # after a bad row, only look for more bad rows
                     yield row
         except (csv.Error, UnicodeDecodeError) as error:
             raise InvalidArgumentError(
-                f"{os.fspath(csv_path)!r}, line {lines.line_num + 1}: this is no csv text ({error})"
+                f"{os.fspath(csv_path)!r}, line {lines.line_num + 1}: not valid csv ({error})"
             ) from error
     if problems:
         raise InvalidArgumentError(
@@ -81,7 +80,7 @@ def read_rows(
 
 
 def listed(items: Sequence[object]) -> str:
-    """Return the first items as text, and how many more there are."""
+    """Return the first items as text, and the number of further ones."""
     text = "; ".join(map(str, items[:MAX_LISTED]))
     return text + (f"; and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else "")
 
@@ -89,15 +88,15 @@ def listed(items: Sequence[object]) -> str:
 def column_order(
     csv_path: str | os.PathLike[str], header: list[str], headers_for: Callable[[Sequence[str]], list[list[str]]]
 ) -> list[int]:
-    """Return for each wanted column its index in the file.
+    """Return the index in the file of each requested column.
 
     Args:
         csv_path: The file, for the error.
-        header: The names of its columns.
+        header: Names of its columns.
         headers_for: As for :func:`read_rows`.
 
     Raises:
-        InvalidArgumentError: The header is another one.
+        InvalidArgumentError: The header is wrong.
     """
     try:
         allowed = headers_for(header)
@@ -113,6 +112,6 @@ def column_order(
     unknown = [name for name in header if name not in allowed[0]]
     raise InvalidArgumentError(
         f"{os.fspath(csv_path)!r}: the columns are not those of this kind of file: "
-        f"missing {listed(missing) or 'none'}; not known {listed(unknown) or 'none'}; "
-        f"{len(header) - len(set(header))} names twice"
+        f"missing {listed(missing) or 'none'}; unknown {listed(unknown) or 'none'}; "
+        f"{len(header) - len(set(header))} repeated names"
     )

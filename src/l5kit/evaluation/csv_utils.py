@@ -1,7 +1,7 @@
-"""Files of true and predicted positions, as the competition defined them.
+"""Csv files of true and predicted positions, in the format of the competition.
 
-A row is one agent at one time. Its coordinates are metres from where the agent is at that time, along the axes of the
-world, with 5 decimals. Files are written whole or not at all.
+A row is one agent at one time. Its coordinates are metres relative to the position of the agent at that time, along the
+axes of the world, with 5 decimals. Files are written atomically.
 """
 
 import csv
@@ -20,16 +20,16 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.csv_rows import KEY_COLUMNS, column_order, listed, read_rows
 
 MAX_MODES = 3
-"""Modes of a prediction in the competition."""
+"""Number of modes of a prediction in the competition."""
 
 _MODES_WITH_PLAIN_NAMES = 10
-"""With more, ``coord_x110`` would be step 10 of mode 1 as well as step 0 of mode 11."""
+"""With more modes, ``coord_x110`` could be step 10 of mode 1 or step 0 of mode 11."""
 
 _ROWS_PER_PROGRESS = 100
 
 
 class KeyedRow(TypedDict):
-    """What names a row of a file: track and time, as they stand there."""
+    """Key of a row: track and time, as text in the file."""
 
     track_id: str
     timestamp: str
@@ -58,7 +58,7 @@ def write_gt_csv(
     step t.
 
     Args:
-        csv_path: The file, replaced if it is there.
+        csv_path: The file, replaced if it exists.
         timestamps: Times in ns, (n,).
         track_ids: Tracks, (n,).
         coords: Displacements in metres along world axes, (n, T, 2).
@@ -69,7 +69,7 @@ def write_gt_csv(
     """
     times, tracks, positions_m = np.asarray(timestamps), np.asarray(track_ids), np.asarray(coords)
 
-    # availabilities stand in the file as numbers, 0 and 1
+    # availabilities are written as numbers, 0 and 1
     array = np.asarray(avails)
     known = array.astype(np.float64) if array.dtype == np.bool_ else array
     _require_shape("coords", positions_m, (None, None, 2))
@@ -89,8 +89,8 @@ def read_gt_csv(csv_path: str | os.PathLike[str]) -> Iterator[TrueRow]:
         ``track_id`` and ``timestamp`` (text), ``coord`` (T, 2) in metres and ``avail`` (T,), both float64.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        InvalidArgumentError: The columns are others, or rows cannot be read; all are listed, up to a limit.
+        FileNotFoundError: The file does not exist.
+        InvalidArgumentError: The columns are wrong, or rows cannot be read; all are listed, up to a limit.
     """
     for row in read_rows(csv_path, _gt_headers):
         num_steps = len(row.values) // 3
@@ -113,29 +113,29 @@ def write_pred_csv(
     """Write predicted positions, with a progress bar.
 
     Columns: ``timestamp``, ``track_id``, ``conf_0`` to ``conf_{max_modes-1}``, then for each mode m and each step t
-    ``coord_x{m}{t}``, ``coord_y{m}{t}``; with more than 10 modes ``coord_x{m}_{t}``, ``coord_y{m}_{t}``, because the
-    names would not differ. Modes that are not there are filled with zeros.
+    ``coord_x{m}{t}``, ``coord_y{m}{t}``; with more than 10 modes ``coord_x{m}_{t}``, ``coord_y{m}_{t}``, as the names
+    would be ambiguous otherwise. Missing modes are filled with zeros.
 
     Args:
-        csv_path: The file, replaced if it is there.
+        csv_path: The file, replaced if it exists.
         timestamps: Times in ns, (n,).
         track_ids: Tracks, (n,).
         coords: Displacements in metres along world axes, (n, M, T, 2), or (n, T, 2) for one mode.
         confs: Probabilities of the modes, (n, M); None for one mode.
-        max_modes: Modes in the file, at least M.
+        max_modes: Number of modes in the file, at least M.
 
     Raises:
         InvalidArgumentError: The shapes do not fit, probabilities do not sum to 1, or a number is not finite.
     """
     _require_max_modes(max_modes)
     times, tracks = np.asarray(timestamps), np.asarray(track_ids)
-    # one mode may come without the axis of modes, and then has all of the probability
+    # a single mode may come without the axis of modes, and then has probability 1
     positions_m = np.asarray(coords)
     if positions_m.ndim == 3:
         if confs is not None:
             raise InvalidArgumentError(
                 f"coords of shape {positions_m.shape} is one mode, for which confs must be None; for several modes "
-                "coords is (n, M, T, 2)"
+                "coords must be (n, M, T, 2)"
             )
         positions_m, confs = positions_m[:, None], np.ones((len(positions_m), 1))
     if confs is None:
@@ -154,10 +154,10 @@ def write_pred_csv(
     num_rows, num_modes, num_steps, _ = positions_m.shape
     if num_modes > max_modes:
         raise InvalidArgumentError(
-            f"coords has {num_modes} modes, more than max_modes, which is {max_modes}; raise max_modes, here and where "
-            "the file is read"
+            f"coords has {num_modes} modes, but max_modes is {max_modes}; raise max_modes, here and where the file is "
+            "read"
         )
-    # modes that are not there are zeros, as L5Kit 1.x fills them
+    # missing modes are zeros, as in L5Kit 1.x
     missing = max_modes - num_modes
     padded_m = np.pad(positions_m, ((0, 0), (0, missing), (0, 0), (0, 0)))
     padded = np.pad(probabilities, ((0, 0), (0, missing)))
@@ -168,19 +168,19 @@ def write_pred_csv(
 def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) -> Iterator[PredictedRow]:
     """Yield the rows of a file of predicted positions.
 
-    Files with more than 10 modes that L5Kit 1.x wrote, whose names are not all different, are read by position.
+    Files of L5Kit 1.x with more than 10 modes, whose column names are ambiguous, are read by position.
 
     Args:
         csv_path: The file.
-        max_modes: Modes in the file.
+        max_modes: Number of modes in the file.
 
     Yields:
         ``track_id`` and ``timestamp`` (text), ``coords`` (max_modes, T, 2) in metres and ``conf`` (max_modes,), both
         float64.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        InvalidArgumentError: The columns are others, or rows cannot be read; all are listed, up to a limit.
+        FileNotFoundError: The file does not exist.
+        InvalidArgumentError: The columns are wrong, or rows cannot be read; all are listed, up to a limit.
     """
     _require_max_modes(max_modes)
     for row in read_rows(csv_path, lambda header: _pred_headers(header, max_modes)):
@@ -193,24 +193,23 @@ def read_pred_csv(csv_path: str | os.PathLike[str], max_modes: int = MAX_MODES) 
 
 
 def prediction_columns(csv_path: str | os.PathLike[str], header: list[str]) -> tuple[int, list[int]]:
-    """Return how many modes a file of predicted positions has, and where its columns stand.
+    """Return the number of modes in a file of predicted positions, and the indices of its columns.
 
     Args:
         csv_path: The file, for the error.
-        header: The names of its columns.
+        header: Names of its columns.
 
     Returns:
-        The modes M, and the places of timestamp, track, M probabilities, and x and y of each step of each mode.
+        The number of modes M, and the indices of timestamp, track, M probabilities, and x and y of each step and mode.
 
     Raises:
-        InvalidArgumentError: These are not the columns of such a file.
+        InvalidArgumentError: The columns are not those of predictions.
     """
     num_modes = sum(name.startswith("conf_") for name in header)
     if num_modes == 0 or len(header) <= len(KEY_COLUMNS) + num_modes:
         raise InvalidArgumentError(
-            f"{os.fspath(csv_path)!r}, line 1: these are not the columns of predictions, which are timestamp, "
-            f"track_id, conf_0, ..., coord_x00, coord_y00, ... as write_pred_csv writes them; found "
-            f"{listed(header) or 'none'}"
+            f"{os.fspath(csv_path)!r}, line 1: the columns are not those of predictions: timestamp, track_id, conf_0, "
+            f"..., coord_x00, coord_y00, ... as write_pred_csv writes them; found {listed(header) or 'none'}"
         )
     return num_modes, column_order(csv_path, header, lambda names: _pred_headers(names, num_modes))
 
@@ -228,25 +227,25 @@ def _gt_headers(header: Sequence[str]) -> list[list[str]]:
     num_steps, rest = divmod(len(header) - len(KEY_COLUMNS), 3)
     if rest or num_steps < 0:
         raise InvalidArgumentError(
-            f"{len(header)} columns are not those of true positions, which have 2 and 3 for each step"
+            f"{len(header)} columns are not those of true positions, which have 2, and 3 for each step"
         )
     return [_gt_header(num_steps)]
 
 
 def _pred_headers(header: Sequence[str], max_modes: int) -> list[list[str]]:
-    """Return the header that is written now, and the one that L5Kit 1.x wrote."""
+    """Return the headers of this version and of L5Kit 1.x."""
     num_steps, rest = divmod(len(header) - len(KEY_COLUMNS) - max_modes, 2 * max_modes)
     if rest or num_steps < 0:
         num_confs = sum(name.startswith("conf_") for name in header)
         raise InvalidArgumentError(
-            f"{len(header)} columns are not those of predictions with max_modes {max_modes}, which have 2 and for each "
-            f"mode 1 and 2 for each step; the file has {num_confs} columns conf_*, so pass max_modes={num_confs}"
+            f"{len(header)} columns are not those of predictions with max_modes {max_modes}, which have 2, and 1 + 2 "
+            f"for each step per mode; the file has {num_confs} columns conf_*, so pass max_modes={num_confs}"
         )
     return [_pred_header(num_steps, max_modes), _pred_header(num_steps, max_modes, are_distinct=False)]
 
 
 def _pred_header(num_steps: int, max_modes: int, *, are_distinct: bool = True) -> list[str]:
-    """Return names of columns, which no two modes share unless they may, as in files of L5Kit 1.x."""
+    """Return the names of columns; only those of L5Kit 1.x may be ambiguous."""
     separator = "_" if are_distinct and max_modes > _MODES_WITH_PLAIN_NAMES else ""
     coords = itertools.chain.from_iterable(_coords_keys(num_steps, mode, separator) for mode in range(max_modes))
     return [*KEY_COLUMNS, *(f"conf_{mode}" for mode in range(max_modes)), *coords]
@@ -267,21 +266,21 @@ def _require_shape(name: str, array: NumericArray, shape: tuple[int | None, ...]
 
 
 def _require_rows(timestamps: NumericArray, track_ids: NumericArray, coords: NumericArray) -> None:
-    """Check that all arrays have the same number of rows and that the coordinates (n, ..., T, 2) are numbers."""
+    """Check that all arrays have the same number of rows and that the coordinates (n, ..., T, 2) are finite."""
     _require_shape("timestamps", timestamps, coords.shape[:1])
     _require_shape("track_ids", track_ids, coords.shape[:1])
     bad = np.flatnonzero(~np.isfinite(coords).all(axis=tuple(range(1, coords.ndim))))
     if len(bad):
         raise InvalidArgumentError(
-            f"coords is NaN or infinite in {len(bad)} rows: {listed(bad.tolist())}; steps without truth need avails 0 "
-            "and any number"
+            f"coords is NaN or infinite in {len(bad)} rows: {listed(bad.tolist())}; for steps without truth, pass 0 in "
+            "avails and any number"
         )
 
 
 def _keyed_rows(
     timestamps: NumericArray, track_ids: NumericArray, values: NumericArray, coords: NumericArray
 ) -> Iterable[list[str]]:
-    """Yield rows as text: time, track, values (n, V) as they print, coordinates (n, ...) with 5 decimals."""
+    """Yield rows as text: time, track, values (n, V) as printed, coordinates (n, ...) with 5 decimals."""
     for timestamp, track_id, row_values, row_coords in zip(timestamps, track_ids, values, coords, strict=True):
         coordinates = map("{:.5f}".format, row_coords.ravel().tolist())
         yield [str(timestamp), str(track_id), *map(str, row_values), *coordinates]

@@ -18,7 +18,7 @@ def l2_error(pred: torch.Tensor, gt: torch.Tensor) -> torch.Tensor:
         gt: True values, broadcast against ``pred``.
 
     Returns:
-        Shape (...).
+        Distances, (...).
     """
     distances: torch.Tensor = torch.linalg.vector_norm(pred - gt, dim=-1)
     return distances

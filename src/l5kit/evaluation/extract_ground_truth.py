@@ -1,4 +1,4 @@
-"""Write the true positions of agents to a csv file."""
+"""True positions of agents, extracted from a dataset into a csv file."""
 
 import os
 import warnings
@@ -32,26 +32,26 @@ def export_zarr_to_csv(
     progress: Callable[[int, int], None] | None = None,
     workers: Workers = 1,
 ) -> None:
-    """Write where agents go: metres from where they are, along the axes of the world.
+    """Write the true future positions of agents: metres relative to their current position, along world axes.
 
     Args:
         zarr_dataset: An opened dataset.
-        csv_file_path: The file, see :func:`l5kit.evaluation.csv_utils.write_gt_csv`; replaced if it is there.
-        future_num_frames: Steps ahead.
-        filter_agents_threshold: Least summed probability of the classes that are road users.
+        csv_file_path: The file, replaced if it exists; see :func:`l5kit.evaluation.csv_utils.write_gt_csv`.
+        future_num_frames: Number of future steps.
+        filter_agents_threshold: Minimum summed probability of the classes of road users.
         step_time: Seconds between two frames.
-        agents_mask: The agent rows to take, bool (N,); None for those that :class:`AgentDataset` takes. Rows that do
-            not pass the label filter are left out, with a ``RuntimeWarning`` that counts them.
-        strict_mask: Take all rows of ``agents_mask``: one that does not pass the label filter is a ``SampleError``.
-        progress: Called with the number of agents done and of all agents.
-        workers: Number of threads that make the positions, or an executor; the file is the same. See
+        agents_mask: The agent rows to use, bool (N,); None for those that :class:`AgentDataset` selects. Rows that do
+            not pass the label filter are left out, and counted in a ``RuntimeWarning``.
+        strict_mask: Use all rows of ``agents_mask``: one that does not pass the label filter is a ``SampleError``.
+        progress: Called with the number of finished agents and the total.
+        workers: Number of threads that extract positions, or an executor; the file is the same. See
             :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
         InvalidArgumentError: ``agents_mask`` has another type or shape.
         SampleError: The future of an agent cannot be read; the cause is chained.
     """
-    # agents without a past; the raster is there because datasets ask for one
+    # agents need no past; the raster is never drawn but required by datasets
     cfg: JsonObject = {
         "raster_params": {
             "raster_size": [100, 100],
@@ -69,7 +69,7 @@ def export_zarr_to_csv(
             "render_ego_history": True,
         },
     }
-    from l5kit.dataset.agent import AgentDataset  # here, as datasets bring torch, which others do without
+    from l5kit.dataset.agent import AgentDataset  # imported here, as it imports torch
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="a custom agents_mask is used", category=RuntimeWarning)
@@ -94,7 +94,7 @@ def export_zarr_to_csv(
 def world_displacements(
     positions: NumericArray, world_from_agents: Float64Array, centroids: Float64Array
 ) -> Float64Array:
-    """Return positions as the files of positions want them: metres from the centroid, along the axes of the world.
+    """Return positions in the frame of csv files: metres relative to the centroid, along the axes of the world.
 
     Args:
         positions: Positions in the frames of their agents, (n, T, 2) or (n, M, T, 2), metres.
@@ -102,7 +102,7 @@ def world_displacements(
         centroids: World positions of the agents in metres, (n, 2), key ``centroid`` of samples.
 
     Returns:
-        float64, shaped like ``positions``.
+        Displacements, float64, shaped like ``positions``.
     """
     flat = positions.reshape(len(positions), int(np.prod(positions.shape[1:-1])), 2)
     displacements = transform_points(flat, world_from_agents) - centroids[:, None]
@@ -111,7 +111,7 @@ def world_displacements(
 
 @dataclass(frozen=True)
 class _FuturesOfBatches:
-    """Times, tracks, displacements and availabilities of batches of agents, by their indices."""
+    """Job that returns times, tracks, displacements and availabilities of batches of agents, by batch index."""
 
     dataset: "AgentDataset"
     batch_size: int

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _R = TypeVar("_R", bound=KeyedRow)
 
 RowKey = tuple[str, str]
-"""Track and time of a row, as they stand in the file."""
+"""Track and time of a row, as text in the file."""
 
 _HINT = (
     "there must be one prediction for each row of the truth: predict with AgentDataset(..., agents_mask=mask), where "
-    "mask is array arr_0 of the mask.npz beside the chopped dataset"
+    "mask is the array arr_0 in the mask.npz next to the chopped dataset"
 )
 
 
@@ -42,21 +42,21 @@ def compute_metrics_csv(
 
     Args:
         ground_truth_path: File of true positions.
-        inference_output_path: File of predictions, with a row for each of the true ones and no other.
-        metrics: Functions such as those of :mod:`l5kit.evaluation.metrics`; ``functools.partial`` gives them options.
-        max_modes: Modes in the file of predictions. Those that were filled with zeros count in metrics that do not
-            look at confidences (ADE and FDE): write and read such files with no more modes than the model has.
-        trained_on: What the model was trained on. If it was selected in another way than the test set that the file
-            of true positions lies in, a ``RuntimeWarning`` lists the differences.
+        inference_output_path: File of predictions, with exactly one row for each true one.
+        metrics: Functions such as those of :mod:`l5kit.evaluation.metrics`; ``functools.partial`` sets their options.
+        max_modes: Number of modes in the file of predictions. Modes filled with zeros count in metrics that ignore
+            confidences (ADE and FDE): write and read such files with no more modes than the model has.
+        trained_on: Training data of the model. If its agents were selected differently from those of the test set next
+            to the file of true positions, a ``RuntimeWarning`` lists the differences.
 
     Returns:
         The means by name of the metric (and options of a ``partial``): a number, or an array for metrics that return
         one. A metric that is not finite in some rows gives a ``RuntimeWarning`` that names them.
 
     Raises:
-        FileNotFoundError: A file is not there.
+        FileNotFoundError: A file does not exist.
         InvalidArgumentError: No metric is given or two have the same name, a file cannot be read or has two rows for
-            one track and time, rows are missing in one of the files, or a metric does not take a row. Rows are all
+            one track and time, rows are missing in one of the files, or a metric fails for a row. All such rows are
             listed, up to a limit.
     """
     if len(metrics) == 0:
@@ -74,14 +74,14 @@ def compute_metrics_csv(
             f"{problem}; {_HINT}"
         )
     if not truth:
-        raise InvalidArgumentError(f"{os.fspath(ground_truth_path)!r} has no rows, so that there is nothing to average")
+        raise InvalidArgumentError(f"{os.fspath(ground_truth_path)!r} has no rows, so there is nothing to average")
     folder = Path(ground_truth_path).parent
     if trained_on is not None and (folder / MASK_FILE).is_file():
         check_selection_parity(folder, trained_on)
     elif trained_on is not None:
         warnings.warn(
             f"whether the model was trained on agents like those of {str(Path(ground_truth_path))!r} cannot be "
-            f"checked: there is no {MASK_FILE} beside it",
+            f"checked: there is no {MASK_FILE} next to it",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -89,11 +89,11 @@ def compute_metrics_csv(
 
 
 def validate_dicts(ground_truth: Mapping[Any, object], predicted: Mapping[Any, object]) -> bool:
-    """Return whether two dictionaries have the same keys; if not, print how they differ.
+    """Return whether two dictionaries have the same keys; if not, print the differences.
 
     Args:
-        ground_truth: By key, true positions.
-        predicted: By key, predicted ones.
+        ground_truth: True positions by key.
+        predicted: Predicted positions by key.
     """
     problem = _describe_difference(ground_truth, predicted)
     if problem:
@@ -102,7 +102,7 @@ def validate_dicts(ground_truth: Mapping[Any, object], predicted: Mapping[Any, o
 
 
 def _describe_difference(ground_truth: Collection[object], predicted: Collection[object]) -> str:
-    """Return how two collections of keys differ; an empty text if they do not."""
+    """Return the differences between two collections of keys; an empty text without any."""
     missing = [_describe_key(key) for key in ground_truth if key not in predicted]
     unknown = [_describe_key(key) for key in predicted if key not in ground_truth]
     parts = []
@@ -111,7 +111,7 @@ def _describe_difference(ground_truth: Collection[object], predicted: Collection
     if missing:
         parts.append(f"{len(missing)} missing in the predictions: {listed(missing)}")
     if unknown:
-        parts.append(f"{len(unknown)} predicted that are not known: {listed(unknown)}")
+        parts.append(f"{len(unknown)} predicted but unknown: {listed(unknown)}")
     return ". ".join(parts)
 
 
@@ -130,8 +130,8 @@ def _by_key(path: str | os.PathLike[str], rows: Iterable[_R]) -> dict[RowKey, _R
         by_key[key] = row
     if twice:
         raise InvalidArgumentError(
-            f"{os.fspath(path)!r} has {len(twice)} rows for a track and time that another row has: {listed(twice)}; "
-            "leave one of each"
+            f"{os.fspath(path)!r} has {len(twice)} rows with the track and time of another row: {listed(twice)}; keep "
+            "one of each"
         )
     return by_key
 
@@ -150,7 +150,7 @@ def _mean(
     predictions: Mapping[RowKey, PredictedRow],
 ) -> object:
     """Return the mean of a metric over rows with the same keys."""
-    # a metric of l5kit is computed of all rows at once, unless a row is none that metrics take, which they then say
+    # metrics of l5kit are computed for all rows at once, unless a row is invalid, which they report row by row
     pairs = [(row, predictions[key]) for key, row in truth.items()]
     coords, avails = (np.stack([row[name] for row, _ in pairs]) for name in ("coord", "avail"))
     pred, confidences = (np.stack([row[name] for _, row in pairs]) for name in ("coords", "conf"))

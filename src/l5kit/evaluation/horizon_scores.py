@@ -1,7 +1,7 @@
-"""Mean errors of trajectories up to several times ahead, and those of kinematic baselines that every model has to beat.
+"""Mean errors of trajectories up to several horizons, and those of kinematic baselines that a model should beat.
 
-Constant velocity goes on as fast, and in the same direction, as between the last two known positions. CTRV keeps turn
-rate and speed, CTRA turn rate and acceleration; both are fitted to the whole history of a sample by least squares.
+Constant velocity keeps the velocity between the last two known positions. CTRV keeps speed and turn rate, CTRA
+acceleration and turn rate; both are fitted to the whole history of a sample by least squares.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,15 +18,15 @@ from l5kit.kinematic.baselines import BASELINES, Baseline, baseline_displacement
 
 @dataclass(frozen=True)
 class HorizonScore:
-    """Mean errors of trajectories up to one time ahead; of several modes the best one counts.
+    """Mean errors of trajectories up to one horizon; with several modes, the best one counts.
 
     Attributes:
-        horizon_s: The time ahead.
-        ade_m: Mean over the steps that are known up to it, then over the trajectories that have such; else NaN.
-        fde_m: Error at this time, the mean over the trajectories whose truth is known at it; NaN without any.
-        miss_rate: Share of the latter whose error at this time is above 2 m, or is not a number; NaN without any.
-        num_trajectories: Trajectories behind ``ade_m``.
-        num_final: Trajectories behind ``fde_m`` and ``miss_rate``.
+        horizon_s: The horizon, seconds ahead.
+        ade_m: Mean over the known steps up to the horizon, then over the trajectories with any; NaN without any.
+        fde_m: Mean error at the horizon over the trajectories whose truth is known there; NaN without any.
+        miss_rate: Share of these trajectories whose error at the horizon is above 2 m or NaN; NaN without any.
+        num_trajectories: Number of trajectories in ``ade_m``.
+        num_final: Number of trajectories in ``fde_m`` and ``miss_rate``.
     """
 
     horizon_s: float
@@ -38,12 +38,12 @@ class HorizonScore:
 
 
 class HorizonScores:
-    """Gathers the errors of trajectories, batch by batch.
+    """Accumulates the errors of trajectories, batch by batch.
 
-    Sums are kept in float64 on the CPU, so that the result does not depend on how the trajectories are batched.
+    Sums are float64 on the CPU, so that the result does not depend on the batches.
 
     Args:
-        horizons_s: Times ahead in seconds, multiples of the step.
+        horizons_s: Horizons in seconds, multiples of the step.
         step_time_s: Seconds between two steps.
 
     Raises:
@@ -91,13 +91,13 @@ class HorizonScores:
         is_known = (avails > 0).cpu()
         errors_m = displacements(ground_truth.detach(), modes.detach(), avails).double().cpu()
 
-        # of the nearest mode: the mean error up to each horizon where a step is known, and that at the horizon where
-        # that one is; the number of steps is at least 1 below the bar, where the sum is 0
+        # errors of the nearest mode: the mean up to each horizon with a known step, and the error at the horizon if
+        # known; counts of 0, whose sums are 0, are clamped to 1 in the denominator
         for row, num_steps in enumerate(self._num_steps):
             known = is_known[:, :num_steps]
             counts = known.sum(dim=1)
             averages_m = (errors_m[:, :, :num_steps].sum(dim=-1) / counts.clamp(min=1)[:, None]).amin(dim=1)
-            finals_m = errors_m[:, :, num_steps - 1].amin(dim=1)  # 0 where not known
+            finals_m = errors_m[:, :, num_steps - 1].amin(dim=1)  # 0 if unknown
             sums = (
                 averages_m.sum(),
                 (counts > 0).sum(),
@@ -108,7 +108,7 @@ class HorizonScores:
             self._sums[row] += torch.stack([value.double() for value in sums])
 
     def scores(self) -> tuple[HorizonScore, ...]:
-        """Return the mean errors of all that was added, one for each horizon."""
+        """Return the mean errors of all added trajectories, one score for each horizon."""
         rows = zip(self._horizons_s, self._sums.tolist(), strict=True)
         return tuple(
             HorizonScore(
@@ -135,21 +135,21 @@ def baseline_positions(
     step_time_s: float,
     past_step_time_s: float | None = None,
 ) -> torch.Tensor:
-    """Return where the agents of a batch of samples, raster or vector, get to by a baseline, (B, num_steps, 2).
+    """Return the positions of agents predicted by a baseline, for samples with rasters or vectors, (B, num_steps, 2).
 
     Args:
         batch: Samples with ``history_positions`` (B, H + 1, 2), the current one first, ``history_availabilities``
-            (B, H + 1), H >= 1, and ``history_yaws`` (B, H + 1, 1), which constant velocity does without.
+            (B, H + 1), H >= 1, and ``history_yaws`` (B, H + 1, 1), which constant velocity does not need.
         baseline: ``constant_velocity``, ``ctrv`` or ``ctra``.
-        num_steps: Steps ahead; the first is one step from now.
-        step_time_s: Seconds between two steps ahead.
-        past_step_time_s: Seconds between two past ones; None for the same.
+        num_steps: Number of steps ahead; the first is one step from now.
+        step_time_s: Seconds between two future steps.
+        past_step_time_s: Seconds between two past steps; None for the same.
 
     Returns:
         Metres, in the frame of ``history_positions``, which is that of ``target_positions``.
 
     Raises:
-        InvalidArgumentError: A key is missing, the samples have no history, or there is no such baseline.
+        InvalidArgumentError: A key is missing, the samples have no history, or the baseline is unknown.
     """
     if baseline not in BASELINES:
         raise InvalidArgumentError(
@@ -181,13 +181,13 @@ def score_baselines(
 
     Args:
         batches: Samples, as for :func:`baseline_positions`, with ``target_positions`` and ``target_availabilities``.
-        horizons_s: Times ahead in seconds, multiples of the step.
+        horizons_s: Horizons in seconds, multiples of the step.
         step_time_s: Seconds between two steps.
-        baselines: Which of them.
+        baselines: The baselines.
 
     Raises:
-        InvalidArgumentError: A key is missing, the samples have no history, there is no such baseline, or a horizon is
-            not a multiple of the step or beyond the targets.
+        InvalidArgumentError: A key is missing, the samples have no history, a baseline is unknown, or a horizon is not
+            a multiple of the step or beyond the targets.
     """
     scores = {baseline: HorizonScores(horizons_s, step_time_s=step_time_s) for baseline in baselines}
     for batch in batches:
@@ -199,7 +199,7 @@ def score_baselines(
 
 
 def past_of(batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return past positions of a batch (B, H + 1, 2), H >= 1, and where they are known, bool (B, H + 1).
+    """Return the past positions of a batch (B, H + 1, 2), H >= 1, and their mask of known ones, bool (B, H + 1).
 
     Raises:
         InvalidArgumentError: A key is missing, or H is 0.
@@ -207,23 +207,23 @@ def past_of(batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tens
     positions, is_known = _take(batch, "history_positions"), _take(batch, "history_availabilities") > 0
     if positions.shape[1] < 2:
         raise InvalidArgumentError(
-            f"history_positions has shape {tuple(positions.shape)}, without any earlier position; make the samples "
-            "with history_num_frames of at least 1"
+            f"history_positions has shape {tuple(positions.shape)}, without earlier positions; create the samples with "
+            "history_num_frames of at least 1"
         )
     return positions, is_known
 
 
 def _take(batch: Mapping[str, torch.Tensor], key: str) -> torch.Tensor:
     if key not in batch:
-        raise InvalidArgumentError(f"batch has no {key!r}; pass samples of a dataset, it has {sorted(batch)}")
+        raise InvalidArgumentError(f"batch has no {key!r}; pass samples of a dataset, got the keys {sorted(batch)}")
     return batch[key]
 
 
 def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float) -> torch.Tensor:
-    """Return the current velocities of the agents of a batch of samples, raster or vector, (B, 2) in m/s.
+    """Return the current velocities of agents, for samples with rasters or vectors, (B, 2) in m/s.
 
-    A velocity is the way from the nearest earlier position that is known to the current one, over the time between. It
-    is 0 where no earlier position is known.
+    A velocity is the displacement from the nearest known earlier position to the current one, over the time between.
+    It is 0 without a known earlier position.
 
     Args:
         batch: Samples with ``history_positions`` (B, H + 1, 2), the current one first, and ``history_availabilities``
@@ -240,11 +240,11 @@ def constant_velocities(batch: Mapping[str, torch.Tensor], *, step_time_s: float
 def constant_velocity_positions(
     batch: Mapping[str, torch.Tensor], *, num_steps: int, step_time_s: float
 ) -> torch.Tensor:
-    """Return where the agents of a batch get to if they keep their velocities, (B, num_steps, 2).
+    """Return the future positions of the agents of a batch if they keep their velocities, (B, num_steps, 2).
 
     Args:
         batch: Samples, as for :func:`constant_velocities`.
-        num_steps: Steps ahead; the first is one step from now.
+        num_steps: Number of steps ahead; the first is one step from now.
         step_time_s: Seconds between two steps.
 
     Returns:

@@ -1,20 +1,20 @@
-"""Open-loop metrics of predictions with several modes, and what closed-loop metrics are made of.
+"""Open-loop metrics of multi-modal predictions, and building blocks of closed-loop metrics.
 
 All prediction metrics take ``ground_truth`` (B, T, C), ``pred`` (B, M, T, C), ``confidences`` (B, M) that sum to 1, and
-``avails`` (B, T), 1 where the truth is known and 0 elsewhere. Distances are in the unit of the coordinates, metres
-throughout l5kit. A step that is not available counts as an error of 0 and stays in means, as in the metrics of the
-competition that the dataset was published with; ``only_available=True`` leaves such steps out.
+``avails`` (B, T), 1 where the truth is known and 0 elsewhere. Distances have the unit of the coordinates, which is
+metres throughout l5kit. A step that is not available has the error 0 and stays in means, as in the metrics of the
+dataset's competition; ``only_available=True`` leaves such steps out.
 
 - Batches of tensors, on any device, give one value, or one array, for each of the B predictions. Gradients flow to
-  ``pred`` and ``confidences`` and are finite, also where a distance or a confidence is 0; :func:`miss_rate` is a step
-  and has none. ``avails`` may be bool. Shapes are checked, values are not, because looking at them would wait for the
-  device: NaN in gives NaN out.
+  ``pred`` and ``confidences`` and are finite, even if a distance or a confidence is 0; :func:`miss_rate` is a step
+  function without gradients. ``avails`` may be bool. Shapes are checked; values are not, as this would synchronize with
+  the device: NaN inputs give NaN outputs.
 - One prediction in arrays, without the axis B, gives a number or an array, as in L5Kit 1.5. Values are checked, too.
-  Results have the dtype of what they are made of: float32 for float32 arrays, float64 as soon as one array is of
-  float64 or of integers. They are computed in float64.
+  Results are computed in float64 and have the dtype of the arrays: float32 for float32, float64 if any array is float64
+  or integer.
 
-Notation: e[m, t] is the squared distance of mode m at step t (0 where not available), and ell[m] is
-ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up to a constant, when each coordinate is
+Notation: e[m, t] is the squared distance of mode m at step t (0 if not available), and ell[m] is
+ln confidence[m] - 0.5 * sum over t of e[m, t], the log-likelihood of mode m, up to a constant, if each coordinate is
 normally distributed with variance 1.
 """
 
@@ -51,11 +51,11 @@ __all__ = [
 ]
 
 metric_signature = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], Any]
-"""Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails`` and returns a number or an array."""
+"""Takes ``ground_truth``, ``pred``, ``confidences`` and ``avails``, and returns a number or an array."""
 
 
 class _Metric(Protocol):
-    """A metric of a batch of predictions in tensors, or of one in arrays."""
+    """A metric of a batch of predictions as tensors, or of one prediction as arrays."""
 
     @overload
     def __call__(
@@ -73,7 +73,7 @@ class _Metric(Protocol):
 
 
 def _of_arrays_too(of_batch: Callable[..., torch.Tensor]) -> _Metric:
-    """Let a metric of batches of tensors take one prediction in arrays as well, as L5Kit 1.5 does."""
+    """Extend a metric of batches of tensors to single predictions as arrays, as in L5Kit 1.5."""
 
     @functools.wraps(of_batch)
     def metric(ground_truth: Any, pred: Any, confidences: Any, avails: Any, **options: float) -> Any:
@@ -94,7 +94,7 @@ def _of_arrays_too(of_batch: Callable[..., torch.Tensor]) -> _Metric:
 def neg_multi_log_likelihood(
     ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
 ) -> torch.Tensor:
-    """Return the negative log-likelihood of each prediction, (B,); also the loss of the competition before its mean.
+    """Return the negative log-likelihood of each prediction, (B,); its mean is the loss of the competition.
 
     Args:
         ground_truth: True positions, (B, T, C).
@@ -103,7 +103,7 @@ def neg_multi_log_likelihood(
         avails: 1 where the truth is known, else 0, (B, T).
 
     Raises:
-        InvalidArgumentError: Shapes do not fit; or, of arrays, a number is not finite, or the confidences are no
+        InvalidArgumentError: Shapes do not fit; or, for arrays, a number is not finite or the confidences are not
             probabilities.
     """
     return -torch.logsumexp(_log_likelihoods(ground_truth, pred, confidences, avails), dim=-1)
@@ -113,7 +113,7 @@ def neg_multi_log_likelihood(
 def rmse(
     ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
 ) -> torch.Tensor:
-    """Return sqrt(2 * negative log-likelihood / T) of each prediction, (B,), 0 where that is below 0.
+    """Return sqrt(2 * negative log-likelihood / T) of each prediction, (B,), 0 if that is negative.
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
@@ -128,8 +128,8 @@ def prob_true_mode(
 ) -> torch.Tensor:
     """Return the probability of each mode given the truth, (B, M).
 
-    Where the squares of all distances are beyond the dtype, the modes cannot be distinguished, and share it evenly.
-    Arguments and errors as for :func:`neg_multi_log_likelihood`.
+    If the squares of all distances overflow, the modes cannot be distinguished and share it evenly. Arguments and
+    errors as for :func:`neg_multi_log_likelihood`.
     """
     likelihoods = _log_likelihoods(ground_truth, pred, confidences, avails)
     is_beyond = likelihoods.isneginf().all(dim=-1, keepdim=True)
@@ -140,7 +140,7 @@ def prob_true_mode(
 def time_displace(
     ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
 ) -> torch.Tensor:
-    """Return for each step the distances of the modes weighted with :func:`prob_true_mode`, (B, T).
+    """Return for each step the distances of the modes, weighted by :func:`prob_true_mode`, (B, T).
 
     Arguments and errors as for :func:`neg_multi_log_likelihood`.
     """
@@ -157,9 +157,9 @@ def average_displacement_error_oracle(
     *,
     only_available: bool = False,
 ) -> torch.Tensor:
-    """Return the distance averaged over the steps, of the mode for which it is smallest, (B,).
+    """Return the smallest distance among the modes, averaged over the steps, (B,).
 
-    As in L5Kit 1.5, steps whose truth is not known count as distance 0; what l5kit calls ADE is over known steps only,
+    As in L5Kit 1.5, steps with unknown truth count as distance 0. ADE elsewhere in l5kit is over known steps only,
     which is ``only_available=True``.
 
     Args:
@@ -167,7 +167,7 @@ def average_displacement_error_oracle(
         pred: Predicted positions, (B, M, T, C).
         confidences: Probabilities of the modes, (B, M).
         avails: 1 where the truth is known, else 0, (B, T).
-        only_available: Average over the available steps, NaN without any, instead of over all T.
+        only_available: Average over the available steps only, NaN without any, instead of over all T.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -185,7 +185,7 @@ def average_displacement_error_mean(
     *,
     only_available: bool = False,
 ) -> torch.Tensor:
-    """Return the distance averaged over the steps and over the modes, whatever their confidences, (B,).
+    """Return the distance averaged over the steps and over the modes, regardless of their confidences, (B,).
 
     Arguments and errors as for :func:`average_displacement_error_oracle`.
     """
@@ -202,10 +202,10 @@ def final_displacement_error_oracle(
     *,
     only_available: bool = False,
 ) -> torch.Tensor:
-    """Return the distance at the last step, of the mode for which it is smallest, (B,).
+    """Return the smallest distance among the modes at the last step, (B,).
 
-    Arguments and errors as for :func:`average_displacement_error_oracle`, but ``only_available`` takes the last step
-    that is available.
+    Arguments and errors as for :func:`average_displacement_error_oracle`, but ``only_available`` uses the last
+    available step.
     """
     _check_shapes(ground_truth, pred, confidences, avails)
     return _last_of_modes(ground_truth, pred, avails, only_available=only_available).amin(dim=-1)
@@ -220,7 +220,7 @@ def final_displacement_error_mean(
     *,
     only_available: bool = False,
 ) -> torch.Tensor:
-    """Return the distance at the last step averaged over the modes, whatever their confidences, (B,).
+    """Return the distance at the last step averaged over the modes, regardless of their confidences, (B,).
 
     Arguments and errors as for :func:`final_displacement_error_oracle`.
     """
@@ -237,16 +237,16 @@ def miss_rate(
     *,
     threshold_m: float = MISS_THRESHOLD_M,
 ) -> torch.Tensor:
-    """Return 1 where every mode is further than a distance from the truth at the last available step, else 0, (B,).
+    """Return 1 if every mode is farther than a threshold from the truth at the last available step, else 0, (B,).
 
-    NaN where no step is available. Modes of confidence 0 do not count.
+    NaN if no step is available. Modes with confidence 0 do not count.
 
     Args:
         ground_truth: True positions, (B, T, C).
         pred: Predicted positions, (B, M, T, C).
         confidences: Probabilities of the modes, (B, M).
         avails: 1 where the truth is known, else 0, (B, T).
-        threshold_m: The distance.
+        threshold_m: The threshold, metres.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -259,7 +259,7 @@ def miss_rate(
 
 
 def displacements(ground_truth: torch.Tensor, pred: torch.Tensor, avails: torch.Tensor) -> torch.Tensor:
-    """Return the distances of all modes at all steps, (B, M, T), 0 where the truth is not known.
+    """Return the distances of all modes at all steps, (B, M, T), 0 where the truth is unknown.
 
     Args:
         ground_truth: True positions, (B, T, C).
@@ -275,13 +275,13 @@ def distance_to_reference_trajectory(pred_centroid: torch.Tensor, ref_traj: torc
 
     Args:
         pred_centroid: Positions in metres, (B, 2).
-        ref_traj: Points of the trajectories in metres, (B, N, 2), or (1, N, 2) for one that all share.
+        ref_traj: Points of the trajectories in metres, (B, N, 2), or (1, N, 2) for one shared by all.
 
     Returns:
         Distances in metres, (B,).
 
     Raises:
-        InvalidArgumentError: A shape is not as above.
+        InvalidArgumentError: A shape is wrong.
     """
     if pred_centroid.dim() != 2 or pred_centroid.shape[-1] != 2:
         raise InvalidArgumentError(f"pred_centroid has shape {tuple(pred_centroid.shape)}; pass positions, (B, 2)")
@@ -298,7 +298,7 @@ def _assert_shapes(ground_truth: FloatArray, pred: FloatArray, confidences: Floa
     """Check one prediction in arrays.
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are no probabilities.
+        InvalidArgumentError: Shapes do not fit, a number is not finite, or the confidences are not probabilities.
     """
     if np.ndim(pred) != 3:
         raise InvalidArgumentError(f"pred has shape {np.shape(pred)}; pass modes, steps and coordinates, (M, T, C)")
@@ -309,9 +309,9 @@ def _assert_shapes(ground_truth: FloatArray, pred: FloatArray, confidences: Floa
     for name, values in arrays.items():
         if not np.isfinite(values).all():
             raise InvalidArgumentError(
-                f"{name} holds NaN or infinity; steps without truth need avails 0 and any number"
+                f"{name} holds NaN or infinity; for steps without truth, pass 0 in avails and any number"
             )
-    # probabilities: none below 0, and 1 in all
+    # probabilities are at least 0 and sum to 1
     total = float(np.sum(confidences))
     if not np.allclose(total, 1) or (np.asarray(confidences) < 0).any():
         raise InvalidArgumentError(
@@ -348,12 +348,12 @@ def scores_of_many(
     confidences: FloatArray,
     avails: FloatArray,
 ) -> FloatArray | None:
-    """Return a metric of this module for N predictions at once, (N, ...); None for one of somebody else.
+    """Return a metric of this module for N predictions at once, (N, ...); None for any other metric.
 
     Args:
-        metric: The function, or a ``functools.partial`` of it with options by name.
-        ground_truth: True positions, (N, T, C).
-        pred: Predicted positions, (N, M, T, C), finite, like the others.
+        metric: The function, or a ``functools.partial`` of it with keyword options.
+        ground_truth: True positions, (N, T, C), finite like the other arrays.
+        pred: Predicted positions, (N, M, T, C).
         confidences: Probabilities of the modes, (N, M).
         avails: 1 where the truth is known, else 0, (N, T).
     """
@@ -370,8 +370,8 @@ def scores_of_many(
 def _scores(of_batch: Callable[..., torch.Tensor], *arrays: FloatArray, **options: float) -> FloatArray:
     """Return a metric of N predictions in arrays.
 
-    It is computed in float64 and handed out in the floating dtype to which NumPy brings the arrays it is made of, which
-    for displacements and misses are not the confidences.
+    It is computed in float64 and returned in the floating dtype to which NumPy promotes the arrays used, which for
+    displacements and misses exclude the confidences.
     """
     truth, pred, confidences, avails = arrays
     value = of_batch(*(torch.from_numpy(np.array(each, np.float64)) for each in arrays), **options)
@@ -393,7 +393,7 @@ def _check_shapes(
 
 
 def _require_others(ground_truth: ArrayLike, pred: ArrayLike, confidences: ArrayLike, avails: ArrayLike) -> None:
-    """Refuse what does not fit to predictions (..., M, T, C), tensors or arrays."""
+    """Check that the other arguments, tensors or arrays, fit predictions (..., M, T, C)."""
     *batch, num_modes, num_steps, num_coords = np.shape(pred)
     for name, array, shape in (
         ("ground_truth", ground_truth, (*batch, num_steps, num_coords)),
@@ -414,7 +414,7 @@ def _differences(ground_truth: torch.Tensor, pred: torch.Tensor, avails: torch.T
 def _log_likelihoods(
     ground_truth: torch.Tensor, pred: torch.Tensor, confidences: torch.Tensor, avails: torch.Tensor
 ) -> torch.Tensor:
-    """Return ell, (B, M); -inf, and no gradient, for a mode of confidence 0."""
+    """Return ell, (B, M); -inf without a gradient for a mode with confidence 0."""
     _check_shapes(ground_truth, pred, confidences, avails)
     # ell = log(c) - 0.5 * sum of squares; the inner `where` keeps log(0), whose gradient is NaN, out of the graph
     squares = _differences(ground_truth, pred, avails).square().sum(dim=(-2, -1))

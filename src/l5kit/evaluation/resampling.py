@@ -1,4 +1,4 @@
-"""Estimates with intervals, by drawing scenes again (bootstrap): also of means of planners over the same scenes."""
+"""Bootstrap over scenes: estimates with intervals, and paired comparisons of planners over the same scenes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from l5kit.data.array_shapes import ReadOnlyArrays, require_shapes
 from l5kit.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from l5kit.evaluation.driving.metric import MetricFacts  # with all of driving, for which commands would wait
+    from l5kit.evaluation.driving.metric import MetricFacts  # slow to import
 
 _DRAWS_AT_ONCE: Final = 1000
-"""Draws whose weights are in memory."""
+"""Number of draws whose weights are in memory at a time."""
 
 _SAME: Final = 1e-9
-"""Values that differ by less are the same: tables have six digits."""
+"""Values that differ by less count as equal; tables have six digits."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Estimate:
     """A number and its interval of 95 %.
 
     Attributes:
-        value: Of all scenes; NaN where there is nothing to compute it from.
+        value: Value over all scenes; NaN without any data.
         low: Lower end of the interval; NaN for fewer than two scenes.
-        high: Upper end.
+        high: Upper end of the interval.
     """
 
     value: float
@@ -37,11 +37,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How scenes are drawn again.
+    """Parameters of the bootstrap over scenes.
 
     Attributes:
-        num_draws: So often S of S scenes are drawn, with replacement.
-        seed: Of the draws.
+        num_draws: Number of draws of S of S scenes, with replacement.
+        seed: Seed of the draws.
         level: Share of the draws within an interval.
 
     Raises:
@@ -60,19 +60,19 @@ class Resampling:
             )
 
     def weights(self, num_scenes: int) -> Float64Array:
-        """Return how often each scene counts: once in the first row, then as it was drawn, (1 + draws, S)."""
+        """Return the weight of each scene: 1 in the first row, then the number of times drawn, (1 + draws, S)."""
         return np.concatenate([np.ones((1, num_scenes)), *self._drawn(num_scenes)])
 
     def sums(self, columns: Float64Array) -> Float64Array:
-        """Return the sums of columns (S, K) over all scenes, and then over those of each draw, (1 + draws, K).
+        """Return the sums of columns (S, K) over all scenes, followed by those over each draw, (1 + draws, K).
 
-        Few weights are in memory at a time.
+        Weights are generated in blocks to save memory.
         """
         drawn = [weights @ columns for weights in self._drawn(len(columns))]
         return np.concatenate([columns.sum(axis=0)[None], *drawn])
 
     def _drawn(self, num_scenes: int) -> Iterator[Float64Array]:
-        """Yield blocks of rows that say how often each scene was drawn, (n, S) each."""
+        """Yield blocks of rows with the number of times each scene was drawn, (n, S) each."""
         generator = np.random.default_rng(self.seed)
         if num_scenes == 0:
             yield np.zeros((self.num_draws, 0))
@@ -91,18 +91,18 @@ def estimate_of(
     lowest: float = -np.inf,
     highest: float = np.inf,
 ) -> Estimate:
-    """Return an estimate of the value of all scenes and those of the draws.
+    """Return an estimate from the value over all scenes and those of the draws.
 
-    Drawing scenes again moves distances upwards, as fewer different scenes differ more. So the draws are moved back by
-    the difference of their mean from the value of all scenes before their quantiles are taken. The interval holds the
-    value, and stays within what is possible.
+    Bootstrap draws bias distances upwards, as fewer distinct scenes differ more. So the draws are shifted back to have
+    the value over all scenes as their mean before their quantiles are taken. The interval contains the value, and
+    stays within the possible range.
 
     Args:
-        values: That of all scenes, then those of the draws, NaN where there is none, (1 + draws,).
-        resampling: How scenes were drawn.
-        num_scenes: S.
-        lowest: The lowest value that is possible.
-        highest: The highest.
+        values: Value over all scenes, followed by those of the draws, NaN for none, (1 + draws,).
+        resampling: Parameters of the draws.
+        num_scenes: Number of scenes, S.
+        lowest: Lowest possible value.
+        highest: Highest possible value.
     """
     value, draws = float(values[0]), _centred(values)
     if num_scenes < 2 or len(draws) == 0 or np.isnan(value):
@@ -115,30 +115,30 @@ def estimate_of(
 
 
 def chance_of(values: Float64Array, *, num_different: int) -> float:
-    """Return the p-value of a difference: how likely one as large or larger is where there is none, NaN if unknown.
+    """Return the p-value of a difference: the chance of one at least as large if there is none, NaN if unknown.
 
-    It is twice the share of the draws that lie on the other side of 0, each draw moved as in :func:`estimate_of`; a
-    draw that is 0 before is on both sides, and the value counts as a draw (Davison and Hinkley, "Bootstrap Methods and
-    their Application", 1997, 4.2). Few scenes never tell much: if each of n scenes could have gone the other way, all
-    of them go one way with a chance of 2 / 2^n, and the p-value is not below that.
+    It is twice the share of the draws on the other side of 0, with draws shifted as in :func:`estimate_of`; a draw that
+    is 0 before the shift is on both sides, and the value counts as a draw (Davison and Hinkley, "Bootstrap Methods and
+    their Application", 1997, 4.2). Few scenes cannot give a small p-value: the chance that n scenes all differ in the
+    same direction is 2 / 2^n, which is a lower bound.
 
     Args:
-        values: The difference over all scenes, then those of the draws, NaN where there is none, (1 + draws,).
-        num_different: In how many scenes there is a difference.
+        values: Difference over all scenes, followed by those of the draws, NaN for none, (1 + draws,).
+        num_different: Number of scenes with a difference.
     """
     draws = _centred(values)
     if np.isnan(values[0]) or len(draws) == 0:
         return np.nan
-    # where values are few, many draws are 0: which side all of them are moved to is chance, and tells nothing
+    # with few distinct values many draws are 0: the side to which all of them are shifted is arbitrary
     is_zero = np.abs(values[1:][~np.isnan(values[1:])]) < _SAME
     share = (1 + min(((draws <= 0.0) | is_zero).sum(), ((draws >= 0.0) | is_zero).sum())) / (1 + len(draws))
     return float(min(1.0, max(2.0 * share, 2.0 / 2.0 ** min(num_different, 1000))))
 
 
 def adjust_by_holm(chances: Float64Array) -> Float64Array:
-    """Return p-values (K,) corrected for as many questions (Holm, 1979); NaN is no question, and stays.
+    """Return p-values (K,) corrected for multiple comparisons (Holm, 1979); NaN is no comparison, and stays.
 
-    Of K of them the least is multiplied by K, the next by K - 1 and so on, and none becomes less than one before it.
+    The smallest of K is multiplied by K, the next by K - 1 and so on, and none becomes smaller than the one before.
     """
     order = np.argsort(chances)  # NaN comes last
     known = order[~np.isnan(chances[order])]
@@ -149,7 +149,7 @@ def adjust_by_holm(chances: Float64Array) -> Float64Array:
 
 
 def _centred(values: Float64Array) -> Float64Array:
-    """Return the draws that are known, moved so that their mean is the value of all scenes."""
+    """Return the known draws, shifted so that their mean is the value over all scenes."""
     draws = values[1:][~np.isnan(values[1:])]
     if len(draws) == 0 or (draws == values[0]).all():
         return draws
@@ -159,11 +159,11 @@ def _centred(values: Float64Array) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class SceneValues(ReadOnlyArrays):
-    """What P planners have in the same S scenes by M metrics.
+    """Values of P planners in the same S scenes by M metrics.
 
     Attributes:
-        values: NaN where a metric does not apply, float64 (P, S, M).
-        counts: Of how many numbers a value is the mean, such as samples of the scene, 1 for a value of the scene
+        values: The values, NaN where a metric does not apply, float64 (P, S, M).
+        counts: Number of items that a value is the mean of, such as samples of the scene; 1 for a value of the scene
             itself, float64 (S, M).
 
     Raises:
@@ -179,23 +179,22 @@ class SceneValues(ReadOnlyArrays):
 
     @property
     def is_known(self) -> BoolArray:
-        """Which scenes have a value for all planners, so that all means are over the same ones, (S, M)."""
+        """Which scenes have a value for all planners, so that all means are over the same scenes, (S, M)."""
         is_known: BoolArray = np.logical_and.reduce(~np.isnan(self.values), axis=0)
         return is_known
 
 
 @dataclass(frozen=True)
 class PairedMean:
-    """The mean of a planner over scenes by one metric, and how much it is above that of the reference.
+    """The mean of a planner over scenes by one metric, and its difference to the reference.
 
     Attributes:
-        num_scenes: Scenes that all planners have a value for.
-        mean: Over these scenes.
-        difference: To the mean of the reference; each draw of scenes is the same for both.
-        chance: The p-value of the difference, of :func:`chance_of`; NaN for the reference, and where there are
-            fewer than two scenes.
-        num_better: Scenes in which the planner is better than the reference.
-        num_worse: Scenes in which it is worse.
+        num_scenes: Number of scenes with a value for all planners.
+        mean: Mean over these scenes.
+        difference: Difference to the mean of the reference, with the same draws of scenes for both.
+        chance: p-value of the difference, of :func:`chance_of`; NaN for the reference, and for fewer than two scenes.
+        num_better: Number of scenes in which the planner is better than the reference.
+        num_worse: Number of scenes in which it is worse.
     """
 
     num_scenes: int
@@ -216,17 +215,17 @@ def paired_means(
 ) -> list[list[list[PairedMean]]]:
     """Return the means over each of G groups of scenes, by metric, of each planner: G lists of M lists of P.
 
-    All scenes are drawn again, and of each draw those of a group are taken.
+    All scenes are drawn together, and each group uses its scenes of each draw.
 
     Args:
         scenes: The values.
-        groups: Which scenes each group has, (G, S).
-        metrics: What is measured, M; whether high or low values are better, and what is possible.
-        reference: The planner that others are compared with.
-        resampling: How scenes are drawn again.
+        groups: Mask of the scenes of each group, (G, S).
+        metrics: The M metrics; their range, and whether high or low values are better, are used.
+        reference: Index of the planner that others are compared with.
+        resampling: Parameters of the draws.
 
     Raises:
-        InvalidArgumentError: The groups are of other scenes, or the metrics are others.
+        InvalidArgumentError: The groups have other scenes, or the number of metrics differs.
     """
     num_planners, num_scenes, num_metrics = scenes.values.shape
     if groups.shape[1:] != (num_scenes,) or len(metrics) != num_metrics:
@@ -234,7 +233,7 @@ def paired_means(
             f"groups and metrics must be for {num_scenes} scenes and {num_metrics} metrics, got {groups.shape} and "
             f"{len(metrics)}"
         )
-    # columns of sums and counts: a column is drawn once, whatever number of groups and planners it serves
+    # columns of sums and counts, so that each is drawn once for all groups and planners
     counts = np.where(scenes.is_known, scenes.counts, 0.0)
     is_in = groups.T.astype(np.float64)  # (S, G)
     parts = is_in[:, :, None] * counts[:, None]  # (S, G, M)
@@ -257,14 +256,14 @@ def paired_means(
 def _means_of(
     means: Float64Array, values: Float64Array, metric: "MetricFacts", reference: int, resampling: Resampling
 ) -> list[PairedMean]:
-    """Return what the draws of means (1 + draws, P) and values of scenes (P, n) tell of each planner."""
+    """Return the estimates of each planner from draws of means (1 + draws, P) and values of scenes (P, n)."""
     least, most = (
         bound if bound is not None else sign * np.inf for bound, sign in zip(metric.range, (-1, 1), strict=True)
     )
     sign = 1.0 if metric.better == "high" else -1.0
     paired = []
     for planner, of_planner in enumerate(values):
-        # gains are above 0 where the planner is better, whichever way that is; the difference of means keeps its sign
+        # gains are positive if the planner is better, whatever the metric; the difference of means keeps its sign
         gains = sign * (of_planner - values[reference])
         is_better, is_worse = gains > _SAME, gains < -_SAME
         draws = means[:, planner] - means[:, reference]

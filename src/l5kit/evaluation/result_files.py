@@ -1,4 +1,4 @@
-"""Names of the files that an open-loop evaluation writes, and from where on a prediction in them counts as wrong."""
+"""Names of the files of an open-loop evaluation, and the threshold of a miss."""
 
 from typing import Final
 
@@ -7,4 +7,4 @@ SCORES_TABLE: Final = "scores.csv"
 SAMPLES_TABLE: Final = "samples.csv"
 
 MISS_THRESHOLD_M = 2.0
-"""Distance of the last position beyond which a prediction is a miss."""
+"""Error of the last position above which a prediction is a miss."""

@@ -1,8 +1,8 @@
 """Collisions of the AV in all frames of a scene at once, each exactly as :func:`detect_collision` finds it.
 
-Few agents are near the AV in any frame. A kernel finds those, NumPy computes their corners as for a single frame,
-:mod:`l5kit.geometry.box_contact` says who touches, and another kernel with which side. Where floating point leaves
-doubt about the side, integers decide as there.
+Few agents are near the AV in any frame. A kernel finds these, NumPy computes their corners as for a single frame,
+:mod:`l5kit.geometry.box_contact` finds the ones that touch, and another kernel the side. Where rounding leaves the side
+in doubt, exact integer arithmetic decides, as for a single frame.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from l5kit.geometry.box import compute_box_outline, within_range
 from l5kit.geometry.box_contact import boxes_touch, lengths_inside, turn_from_edge
 
 NO_COLLISION = -1
-"""Type and row in frames without a collision."""
+"""Type and row of frames without a collision."""
 
 _EPS: Final = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class SceneCollisions:
-    """How and with which agent the AV collides in each of N frames.
+    """Types and agents of the collisions of the AV in each of N frames.
 
     Attributes:
         types: Values of :class:`~l5kit.evaluation.collision.CollisionType`, -1 for none, (N,).
@@ -45,7 +45,7 @@ class SceneCollisions:
 
 @dataclass(frozen=True)
 class _NearAgents:
-    """Agents near the AV: their frames and rows (P,), in the order of frames and rows, and both outlines (P, 4, 2)."""
+    """Agents near the AV: frames and rows (P,), ordered by frame and row, and outlines of AV and agent, (P, 4, 2)."""
 
     frames: Int64Array
     rows: Int64Array
@@ -68,30 +68,30 @@ def detect_scene_collisions(
 ) -> SceneCollisions:
     """Return the collisions of the AV in N frames.
 
-    In each frame it is what :func:`~l5kit.evaluation.collision.detect_collision` returns of arrays of the same types:
-    the first agent in the order of the array that touches decides, and hidden agents are not looked at.
+    Each frame has the result of :func:`~l5kit.evaluation.collision.detect_collision` for arrays of the same types: the
+    first touching agent in the order of the array decides, and hidden agents are skipped.
 
     Args:
         centroids_m: World positions of the AV in metres, (N, 2).
         yaws_rad: World headings of the AV in radians, (N,).
         extent_m: Length and width of the AV in metres, (2,).
         agents: Agents of all frames, (M,), structured with ``centroid``, ``extent``, ``yaw`` and ``track_id``.
-        intervals: First row and row behind the last one of each frame's agents, (N, 2).
-        is_left_out: Agents that are not looked at, (M,); none if not given.
+        intervals: First row, and row after the last one, of the agents of each frame, (N, 2).
+        is_left_out: Agents to skip, (M,); none by default.
 
     Raises:
-        InvalidArgumentError: A shape or field is not as above, an interval is not within the agents, or a position,
-            heading or extent is not finite.
+        InvalidArgumentError: A shape or field is wrong, an interval exceeds the agents, or a position, heading or
+            extent is not finite.
     """
     _require_valid(centroids_m, yaws_rad, extent_m, agents, intervals)
     if is_left_out is not None and is_left_out.shape != agents.shape:
-        raise InvalidArgumentError(f"is_left_out has shape {is_left_out.shape}; for these agents pass {agents.shape}")
+        raise InvalidArgumentError(f"is_left_out has shape {is_left_out.shape}; agents need {agents.shape}")
     types, rows = np.full((2, len(centroids_m)), NO_COLLISION, np.int64)
     near = _find_near(centroids_m, yaws_rad, extent_m, agents, intervals, is_left_out)
 
     touching = np.flatnonzero(boxes_touch(near.egos_m, near.agents_m))
 
-    # the first one of each frame decides, by the side of which most lies inside its box
+    # the first touching agent of each frame decides, with the side of the longest part inside its box
     frames, is_first = np.unique(near.frames[touching], return_index=True)
     deciding = touching[is_first]
     egos_m, agents_m, sides = near.egos_m[deciding], near.agents_m[deciding], np.array(SIDE_CORNERS)
@@ -105,7 +105,7 @@ def detect_scene_collisions(
 def _require_valid(
     centroids_m: FloatArray, yaws_rad: FloatArray, extent_m: FloatArray, agents: RecordArray, intervals: NumericArray
 ) -> None:
-    """Refuse poses, agents and intervals that :func:`detect_scene_collisions` does not take."""
+    """Check the arguments of :func:`detect_scene_collisions`."""
     if yaws_rad.ndim != 1 or centroids_m.shape != (len(yaws_rad), 2) or extent_m.shape != (2,):
         raise InvalidArgumentError(
             f"centroids_m has shape {centroids_m.shape}, yaws_rad {yaws_rad.shape} and extent_m {extent_m.shape}; "
@@ -139,7 +139,7 @@ def _find_near(
     intervals: NumericArray,
     is_left_out: BoolArray | None,
 ) -> _NearAgents:
-    """Return the agents that detect_collision looks at, in all frames."""
+    """Return the agents that detect_collision would check, in all frames."""
     frames, rows = _rows_around(
         np.ascontiguousarray(centroids_m, np.float64),
         float(np.hypot(*extent_m)),
@@ -147,7 +147,7 @@ def _find_near(
         np.ascontiguousarray(agents["extent"][:, :2], np.float64),
         np.ascontiguousarray(intervals, np.int64),
     )
-    # of those around, exactly those that a single frame looks at, by the same calls on arrays of the same types
+    # narrow down to exactly the agents that a single frame checks, by the same calls on arrays of the same types
     around = agents[rows]
     is_near = within_range(centroids_m[frames], extent_m, around["centroid"], around["extent"]) & ~is_hidden(around)
     if is_left_out is not None:
@@ -168,7 +168,7 @@ def _rows_around(
     extents_m: Float64Array,
     intervals: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:
-    """Return frames and rows of all agents that are within range of the AV, and some that are almost."""
+    """Return frames and rows of all agents within range of the AV, and of some slightly beyond."""
     size = 0
     for frame in range(len(intervals)):
         size += intervals[frame, 1] - intervals[frame, 0]
@@ -178,7 +178,7 @@ def _rows_around(
         for row in range(intervals[frame, 0], intervals[frame, 1]):
             x, y = centroids_m[row, 0] - egos_m[frame, 0], centroids_m[row, 1] - egos_m[frame, 1]
             diagonal_m = np.sqrt(extents_m[row, 0] ** 2 + extents_m[row, 1] ** 2)
-            reach_m = 0.501 * (ego_diagonal_m + diagonal_m) + 0.001  # the callers measure exactly
+            reach_m = 0.501 * (ego_diagonal_m + diagonal_m) + 0.001  # callers check the exact range
             if x * x + y * y <= reach_m * reach_m:
                 frames[count], rows[count] = frame, row
                 count += 1
@@ -187,17 +187,17 @@ def _rows_around(
 
 @kernel_jit
 def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Array:
-    """Return the types of collisions of pairs of boxes (P, 4, 2), -1 where rounding might decide, (P,)."""
+    """Return the types of collisions of pairs of boxes (P, 4, 2), -1 if rounding might decide, (P,)."""
     types = np.full(len(egos_m), -1, np.int64)
     for pair in range(len(egos_m)):
-        least_m, most_m = np.zeros(3), np.zeros(3)  # of the front, the rear and the longer of the flanks
+        least_m, most_m = np.zeros(3), np.zeros(3)  # front, rear and the longer of the flanks
         for side in range(4):
             start, end, group = SIDE_CORNERS[side][0], SIDE_CORNERS[side][1], min(side, 2)
             low_m, high_m = _bounds_of_length_inside(egos_m[pair, start], egos_m[pair, end], agents_m[pair])
             least_m[group], most_m[group] = max(least_m[group], low_m), max(most_m[group], high_m)
         if most_m.max() == 0:
             types[pair] = 0
-        # sure where the least that one side may have is more than the most of the two others
+        # sure if the lower bound of one side exceeds the upper bounds of the others
         for group in range(3):
             if least_m[group] > max(most_m[(group + 1) % 3], most_m[(group + 2) % 3]):
                 types[pair] = group
@@ -206,10 +206,10 @@ def _types_where_sure(egos_m: Float64Array, agents_m: Float64Array) -> Int64Arra
 
 @kernel_jit
 def _bounds_of_length_inside(start_m: Float64Array, end_m: Float64Array, box_m: Float64Array) -> tuple[float, float]:
-    """Return the least and the greatest length of a segment inside a box that rounding allows."""
+    """Return lower and upper bounds, allowing for rounding, of the length of a segment inside a box."""
     length_m = np.sqrt((end_m[0] - start_m[0]) ** 2 + (end_m[1] - start_m[1]) ** 2)
-    # the segment is cut by the line of each edge (Cyrus and Beck, 1978): shares of it at which it gets inside and
-    # out again, how far off these may be by rounding, and whether an end is so near to a line that its side is unknown
+    # Clip the segment by the line of each edge (Cyrus and Beck, 1978): shares of its length at which it enters and
+    # leaves the box, bounds of their rounding errors, and whether an end is too close to a line to know its side.
     enters, leaves, error, is_doubtful = 0.0, 1.0, 4 * _EPS, False
     for edge in range(4):
         of_start, start_error = turn_from_edge(box_m, edge, start_m[0], start_m[1])
@@ -230,6 +230,6 @@ def _bounds_of_length_inside(start_m: Float64Array, end_m: Float64Array, box_m: 
     if is_doubtful:
         return 0.0, 2 * length_m
     largest_m = max(np.abs(start_m).max(), np.abs(end_m).max())
-    error_m = 2 * error * length_m + 16 * _EPS * largest_m  # where it enters and leaves, and the points rounded
+    error_m = 2 * error * length_m + 16 * _EPS * largest_m  # of the shares, and of the points
     inside_m = max(leaves - enters, 0.0) * length_m
     return max(inside_m - error_m, 0.0), inside_m + error_m

@@ -1,8 +1,8 @@
-"""Whether a model is trained on agents that were selected like those of the test set.
+"""Selection parity: whether the agents of a training were selected like those of the test set.
 
-The test set of the competition holds the agents of frame 99 of each scene that stay valid for at least 10 more frames,
-however short their past. :class:`~l5kit.dataset.agent.AgentDataset` takes, unless told otherwise, agents with at least
-10 past frames and 1 future frame. Models that were trained so have never seen the agents with a short past.
+The test set of the competition contains the agents of frame 99 of each scene that stay valid for at least 10 more
+frames, however short their past. By default, :class:`~l5kit.dataset.agent.AgentDataset` selects agents with at least 10
+past frames and 1 future frame. Models trained this way have never seen agents with a short past.
 """
 
 import os
@@ -29,34 +29,34 @@ if TYPE_CHECKING:
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
 MASK_FILE = "mask.npz"
-"""In the folder of a chopped dataset: which agent rows are its test agents."""
+"""File of a chopped dataset with the mask of its test agents."""
 
 GROUND_TRUTH_FILE = "gt.csv"
-"""In the folder of a chopped dataset: where its test agents go."""
+"""File of a chopped dataset with the true positions of its test agents."""
 
 MASK_KEY = "arr_0"
-"""Array of the mask file that holds the mask, bool (N,), as in L5Kit 1.5; beside it are the fields of a Selection."""
+"""Array with the mask in the mask file, bool (N,), as in L5Kit 1.5; the file also has the fields of a Selection."""
 
 _MASK_LIMITS = UnpackLimits(free_bytes=1 << 29)
-"""A mask is a byte for each agent, hardly any of which differ: it may be packed a thousand times smaller."""
+"""A mask is one byte per agent, mostly equal, so it may be compressed a thousand times."""
 
 
 def is_chopped_set(folder: Path) -> bool:
-    """Return whether a folder is a test set of ``l5kit chop``, or of L5Kit 1.5."""
+    """Return whether a folder is a test set of ``l5kit chop`` or of L5Kit 1.5."""
     return all((folder / name).is_file() for name in (MASK_FILE, GROUND_TRUTH_FILE))
 
 
 def find_evaluated_log(data_manager: LocalDataManager, key: str) -> Path:
-    """Return the path of the log that a key names, or of the folder of a test set, which may lie anywhere.
+    """Return the path of the log that a key names, or of a test set, which may be anywhere.
 
     Raises:
         InvalidArgumentError: The data folder itself is a test set.
-        FileNotFoundError: There is nothing of that name.
+        FileNotFoundError: Neither exists.
     """
     if is_chopped_set(data_manager.root_folder):
         raise InvalidArgumentError(
-            f"the data folder {data_manager.root_folder} is a test set, which has no map; name the folder of the data "
-            "it was made of, and the test set as the key of the log (--data CITY --key TEST-SET)"
+            f"the data folder {data_manager.root_folder} is a test set, which has no map; pass the folder of the "
+            "original data, and the test set as the key of the log (--data CITY --key TEST-SET)"
         )
     elsewhere = Path(key)
     if not (data_manager.root_folder / key).exists() and is_chopped_set(elsewhere):
@@ -66,11 +66,11 @@ def find_evaluated_log(data_manager: LocalDataManager, key: str) -> Path:
 
 @dataclass(frozen=True)
 class Selection:
-    """How many valid frames an agent must have to be taken.
+    """Minimum numbers of valid frames of selected agents.
 
     Attributes:
-        min_frame_history: Least number before the current frame.
-        min_frame_future: Least number after it.
+        min_frame_history: Minimum number before the current frame.
+        min_frame_future: Minimum number after the current frame.
     """
 
     min_frame_history: int = AGENT_MIN_FRAME_HISTORY
@@ -78,29 +78,29 @@ class Selection:
 
     @classmethod
     def of_dataset(cls, dataset: "AgentDataset") -> "Selection":
-        """Return the least numbers of frames that the agents of a dataset have.
+        """Return the smallest numbers of frames among the agents of a dataset.
 
-        That is what a dataset was made with, and is also known of datasets with a custom mask.
+        These are the minima used to create it, but also known for datasets with a custom mask.
 
         Raises:
             InvalidArgumentError: The dataset has no agents.
         """
         if len(dataset) == 0:
-            raise InvalidArgumentError(f"{dataset!r} has no agents, so that it does not tell how they were selected")
+            raise InvalidArgumentError(f"{dataset!r} has no agents, so their selection is unknown")
         history, future = dataset.load_agents_mask()[dataset.agents_indices].min(axis=0).tolist()
         return cls(history, future)
 
 
 @dataclass(frozen=True)
 class SelectionParity:
-    """How the agents of a test set and those of a training were selected.
+    """Comparison of the selections of agents of a test set and of a training.
 
     Attributes:
-        test: Of the test set.
-        training: Of the training.
-        num_test_agents: Agents of the test set.
-        num_short_history: Those with fewer frames before than the training needs.
-        num_short_future: Those with fewer frames after than the training needs.
+        test: Selection of the test set.
+        training: Selection of the training.
+        num_test_agents: Number of agents of the test set.
+        num_short_history: Number of them with fewer past frames than the training requires.
+        num_short_future: Number of them with fewer future frames than the training requires.
     """
 
     test: Selection
@@ -111,38 +111,38 @@ class SelectionParity:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What differs, a clause each; empty where nothing does."""
+        """Descriptions of the differences; empty without any."""
         clauses = []
         if self.num_short_history:
             clauses.append(
                 f"{self._share(self.num_short_history)} have fewer than {self.training.min_frame_history} past frames, "
-                "and the training has no such agents: make its AgentDataset with "
+                "but the training has no such agents: create its AgentDataset with "
                 f"min_frame_history={self.test.min_frame_history}"
             )
         if self.num_short_future:
             clauses.append(
                 f"{self._share(self.num_short_future)} have fewer than {self.training.min_frame_future} future frames, "
-                "and the training has no such agents: make its AgentDataset with "
+                "but the training has no such agents: create its AgentDataset with "
                 f"min_frame_future={self.test.min_frame_future}"
             )
         if self.test.min_frame_future > self.training.min_frame_future:
             clauses.append(
-                f"the training also has agents with as few as {self.training.min_frame_future} future frames, the test "
-                f"set none below {self.test.min_frame_future}: make its AgentDataset with "
+                f"the training also has agents with only {self.training.min_frame_future} future frames, but the test "
+                f"set none below {self.test.min_frame_future}: create its AgentDataset with "
                 f"min_frame_future={self.test.min_frame_future}"
             )
         return tuple(clauses)
 
     def warn(self, training_agents: str = "those of the training", *, stacklevel: int = 2) -> None:
-        """Give a ``RuntimeWarning`` if something differs.
+        """Issue a ``RuntimeWarning`` if the selections differ.
 
         Args:
-            training_agents: What the agents of the training are called in it.
+            training_agents: Name of the agents of the training in the message.
             stacklevel: As for ``warnings.warn``.
         """
         if self.differences:
             warnings.warn(
-                f"the agents of the test set were selected in another way than {training_agents}: "
+                f"the agents of the test set were selected differently from {training_agents}: "
                 + "; ".join(self.differences),
                 RuntimeWarning,
                 stacklevel=stacklevel,
@@ -155,12 +155,12 @@ class SelectionParity:
 def compare_selections(
     test_counts: NumericArray, training: Selection, *, test: Selection | None = None
 ) -> SelectionParity:
-    """Return how the agents of a test set and those of a training were selected.
+    """Compare the selection of the agents of a test set with that of a training.
 
     Args:
-        test_counts: Valid frames before and after each test agent, (n, 2).
-        training: How the agents of the training are selected.
-        test: How those of the test set were; None for the least numbers of ``test_counts``.
+        test_counts: Numbers of valid frames before and after each test agent, (n, 2).
+        training: Selection of the training.
+        test: Selection of the test set; None for the minima of ``test_counts``.
 
     Raises:
         InvalidArgumentError: ``test_counts`` has another shape, or no row.
@@ -183,19 +183,19 @@ def check_selection_parity(
     *,
     th_agent_prob: float = 0.5,
 ) -> SelectionParity:
-    """Compare a chopped dataset with what a model is trained on, and warn if their agents were selected differently.
+    """Compare a chopped dataset with the data of a training, and warn if their agents were selected differently.
 
-    Works on folders of ``l5kit chop`` and on those of L5Kit 1.5 and of the competition, where the futures are counted
+    Works on folders of ``l5kit chop``, and on those of L5Kit 1.5 and of the competition, for which futures are counted
     in the file of true positions.
 
     Args:
         test_folder: Folder with a ``.zarr``, ``mask.npz`` and ``gt.csv``.
-        training: The dataset that is trained on, or how its agents are selected.
-        th_agent_prob: Least summed probability of road users, that the mask was made with.
+        training: Dataset of the training, or the selection of its agents.
+        th_agent_prob: Minimum summed probability of road users with which the mask was made.
 
     Raises:
         DatasetNotFoundError: The folder lacks one of the three.
-        InvalidArgumentError: Mask and dataset do not belong together, or the test set has no agents.
+        InvalidArgumentError: Mask and dataset do not match, or the test set has no agents.
     """
     selection = training if isinstance(training, Selection) else Selection.of_dataset(training)
     folder = Path(test_folder)
@@ -204,28 +204,28 @@ def check_selection_parity(
     if len(zarrs) != 1 or missing:
         raise DatasetNotFoundError(
             f"test_folder {str(folder)!r} must hold one .zarr, {MASK_FILE} and {GROUND_TRUTH_FILE}; it has "
-            f"{len(zarrs)} .zarr and lacks {' and '.join(missing) or 'no file'}; make it with l5kit chop"
+            f"{len(zarrs)} .zarr and lacks {' and '.join(missing) or 'no file'}; create it with l5kit chop"
         )
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
-    # frames of the past, (n,), come from the agents mask of the log, those of the future, (n, T), from the file of true
-    # positions, as the log is cut behind the test agents; the mask file says how these were selected if l5kit wrote it
+    # Past frames, (n,), come from the agents mask of the log. Future frames, (n, T), come from the file of true
+    # positions, as the log ends at the test agents. A mask file written by l5kit also has the selection.
     dataset = ChunkedDataset(str(zarrs[0])).open()
     mask, test = load_mask(folder)
     if mask.shape != (len(dataset.agents),):
         raise InvalidArgumentError(
-            f"{str(folder / MASK_FILE)!r} holds a mask of shape {mask.shape}, but the dataset beside it needs "
+            f"{str(folder / MASK_FILE)!r} holds a mask of shape {mask.shape}, but the dataset next to it needs "
             f"({len(dataset.agents)},)"
         )
     past = load_agent_counts(dataset, MaskThresholds(th_agent_prob))[mask, 0].astype(np.int64)
     avails = np.array([row["avail"] for row in read_gt_csv(folder / GROUND_TRUTH_FILE)])
     if len(past) != len(avails) or len(avails) == 0:
         raise InvalidArgumentError(
-            f"{MASK_FILE} of {str(folder)!r} takes {len(past)} agents, {GROUND_TRUTH_FILE} has {len(avails)} rows: "
-            "they must be as many, and not none; make the folder anew with l5kit chop"
+            f"{MASK_FILE} of {str(folder)!r} selects {len(past)} agents, but {GROUND_TRUTH_FILE} has {len(avails)} "
+            "rows: both must be the same, above 0; create the folder again with l5kit chop"
         )
     future = np.count_nonzero(avails, axis=1)
-    # what is known to the last step may go on for as long as the training asks for
+    # an agent known up to the last step may continue for as long as the training requires
     future[avails.all(axis=1)] = max(avails.shape[1], selection.min_frame_future)
     parity = compare_selections(np.stack([past, future], axis=1), selection, test=test)
     parity.warn(stacklevel=3)
@@ -241,9 +241,9 @@ def load_agent_counts(
 ) -> UInt32Array:
     """Return the agents mask of a dataset, (N, 2); see :func:`~l5kit.dataset.mask_cache.load_or_compute_mask`.
 
-    That it has to be computed is no news to whoever makes or reads a test set, so nothing is said about it.
+    A test set always needs the mask, so the warning that it has to be computed is suppressed.
     """
-    from l5kit.dataset.mask_cache import load_or_compute_mask  # here, as datasets bring torch
+    from l5kit.dataset.mask_cache import load_or_compute_mask  # imported here, as it imports torch
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the agents mask of .* has to be computed", category=RuntimeWarning)
@@ -251,7 +251,7 @@ def load_agent_counts(
 
 
 def load_mask(folder: Path) -> tuple[BoolArray, Selection | None]:
-    """Return the mask of a chopped dataset, (N,), and how its agents were selected if the file tells.
+    """Return the mask of a chopped dataset, (N,), and the selection of its agents if the file has it.
 
     Raises:
         InvalidArgumentError: The mask cannot be read.

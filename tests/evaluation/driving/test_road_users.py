@@ -115,7 +115,7 @@ def test_classes_of_another_shape_are_refused():
         pytest.param({"groups": np.array([3])}, "groups 0 to 2", id="unknown group"),
         pytest.param({"boxes": np.full((1, 5), np.nan)}, "1 rows of boxes are not finite", id="NaN"),
         pytest.param({"boxes": np.zeros((1, 4))}, "shapes do not fit", id="shape"),
-        pytest.param({"starts": np.array([0, 1, 0, 1])}, "must not fall", id="starts"),
+        pytest.param({"starts": np.array([0, 1, 0, 1])}, "must not decrease", id="starts"),
         pytest.param({"starts": np.array([0, 0])}, "go from 0 to 1", id="end"),
     ],
 )

@@ -88,7 +88,9 @@ def test_what_belongs_to_other_frames_or_rows_is_refused():
     states, others = straight_drive(2), road_users_at([[{"at": (9, 0)}], []])
     places = LanePositions.unknown((1, 2))
     found = find_collisions(states, others, places)
-    with pytest.raises(InvalidArgumentError, match=r"states of shape \(1, 2\) need positions of it, got \(1, 3\)"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"states of shape \(1, 2\) need positions of the same shape, got \(1, 3\)"
+    ):
         find_times_to_collision(states, others, LanePositions.unknown((1, 3)), found)
     with pytest.raises(InvalidArgumentError, match="the 0 rows of road_users, got 1"):
         find_times_to_collision(states, road_users_at([[], []]), places, found)

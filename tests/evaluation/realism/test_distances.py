@@ -78,7 +78,7 @@ def test_many_at_once_are_as_each_alone():
 
 
 def test_counts_of_other_shapes_are_refused():
-    with pytest.raises(InvalidArgumentError, match=r"one shape"):
+    with pytest.raises(InvalidArgumentError, match=r"the same shape"):
         jensen_shannon_distance(np.ones(3), np.ones(4))
 
 

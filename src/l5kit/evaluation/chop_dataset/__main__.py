@@ -1,4 +1,4 @@
-"""``python -m l5kit.evaluation.chop_dataset``: make test sets."""
+"""``python -m l5kit.evaluation.chop_dataset``: makes test sets."""
 
 import argparse
 import sys
@@ -13,14 +13,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Chop every dataset named on the command line and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m l5kit.evaluation.chop_dataset",
-        description="Cut scenes short and keep what comes after as the truth: a test set as the competition had it.",
+        description="Cut scenes short and keep the rest as ground truth: a test set as in the competition.",
     )
     parser.add_argument("--zarr_paths", nargs="+", required=True, metavar="ZARR", help="datasets")
-    parser.add_argument("--th_agent_prob", type=float, required=True, help="least probability of being a road user")
+    parser.add_argument("--th_agent_prob", type=float, required=True, help="minimum probability of being a road user")
     parser.add_argument("--num_frames_to_copy", type=int, required=True, help="frames to keep of each scene")
-    parser.add_argument("--future_steps", type=int, required=True, help="steps of the true positions")
+    parser.add_argument("--future_steps", type=int, required=True, help="future steps with true positions")
     parser.add_argument(
-        "--min_future_steps", type=int, default=MIN_FUTURE_STEPS, help="frames an agent must have after"
+        "--min_future_steps", type=int, default=MIN_FUTURE_STEPS, help="future frames that an agent must have"
     )
     options = parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Cut a dataset short and keep the futures of the agents in its last frames apart."""
+"""Chopping of datasets: cuts scenes short, and stores the futures of the agents in their last frames."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from l5kit.dataset.select_agents.thresholds import MaskThresholds
 
 MIN_FUTURE_STEPS = 10
-"""Frames that an agent of the competition's test set has after the last one that is kept."""
+"""Number of frames after the last kept one that an agent of the competition's test set has."""
 
 
 def create_chopped_dataset(
@@ -52,23 +52,23 @@ def create_chopped_dataset(
     verbose: bool = True,
     workers: Workers = 1,
 ) -> str:
-    """Make a test set: the first frames of every scene, and where the agents of the last of them go.
+    """Make a test set: the first frames of every scene, and the future positions of the agents in the last of them.
 
     The folder holds a dataset of the same name with the first frames; ``mask.npz``, whose ``arr_0`` (bool) marks the
-    agent rows that are test agents; and ``gt.csv``, their true positions. Test agents are those of the last frame of
-    each scene that stay valid for enough frames, however short their past: a ``RuntimeWarning`` gives the number of
-    those that the usual selection of a training would leave out. The source is only read; its agents mask is the one
-    stored in it, or in the user's cache folder.
+    agent rows of test agents; and ``gt.csv``, their true positions. Test agents are agents in the last frame of a scene
+    that stay valid for enough frames, however short their past; a ``RuntimeWarning`` gives the number of those that the
+    default selection of a training would leave out. The source is only read; its agents mask is the one stored in it,
+    or in the user's cache folder.
 
     Args:
         zarr_path: The dataset.
-        th_agent_prob: Least summed probability of the classes that are road users.
+        th_agent_prob: Minimum summed probability of the classes of road users.
         num_frames_to_copy: Frames of each scene to keep; every scene must have more.
-        num_frames_gt: Steps of the true positions.
-        min_frame_future: Valid frames that an agent must have after.
-        output_folder: The folder; None for ``{name}_chopped_{num_frames_to_copy}`` beside the dataset.
-        overwrite: Replace the folder if it is a test set; None to replace one that l5kit has written, as a notebook
-            that is run again does, but none of L5Kit 1.5; False to replace nothing.
+        num_frames_gt: Number of future steps with true positions.
+        min_frame_future: Number of valid future frames that an agent must have.
+        output_folder: The folder; None for ``{name}_chopped_{num_frames_to_copy}`` next to the dataset.
+        overwrite: Replace the folder if it is a test set; None to replace only one written by l5kit, as a repeated
+            notebook does, but none of L5Kit 1.5; False to replace nothing.
         verbose: Show progress bars on a terminal.
         workers: Number of threads, or an executor; the files are the same. See
             :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
@@ -78,17 +78,17 @@ def create_chopped_dataset(
 
     Raises:
         DatasetNotFoundError: There is no dataset.
-        FileExistsError: There is something at the place of the folder, and ``overwrite`` does not allow to replace it.
-        InvalidArgumentError: A scene has too few frames, a number is not allowed, or what is to be replaced is no test
-            set, holds other files too or holds the dataset. It stays as it is.
-        CorruptedDataError: The records of the dataset do not belong together.
+        FileExistsError: The folder exists, and ``overwrite`` does not allow replacing it.
+        InvalidArgumentError: A scene has too few frames, a number is not allowed, or the folder to replace is not a
+            test set, holds other files too, or holds the dataset. It stays as it is.
+        CorruptedDataError: The records of the dataset are inconsistent.
     """
     path = path_of(zarr_path)
     name = Path(path).name
     if output_folder is None:
         if is_url(path):
             raise InvalidArgumentError(
-                f"zarr_path {path!r} is a URL, beside which nothing is written; pass output_folder"
+                f"zarr_path {path!r} is a URL, so there is no default output folder; pass output_folder"
             )
         source = Path(os.path.abspath(path))
         output_folder = source.with_name(f"{Path(source.name.removesuffix('.zip')).stem}_chopped_{num_frames_to_copy}")
@@ -97,7 +97,7 @@ def create_chopped_dataset(
     clear_leftovers(folder)
     _require_free(folder, name, overwrite=overwrite)
     _require_counts(num_frames_to_copy, num_frames_gt, min_frame_future)
-    from l5kit.dataset.select_agents.thresholds import MaskThresholds  # here, as datasets bring torch
+    from l5kit.dataset.select_agents.thresholds import MaskThresholds  # imported here, as it imports torch
 
     dataset = ChunkedDataset(path).open()
     require_readable_log(dataset, has_all_frames=True)
@@ -107,7 +107,7 @@ def create_chopped_dataset(
         counts = load_agent_counts(dataset, thresholds, progress=progress, workers=workers)
     mask = _mark_test_agents(dataset, counts, ends, thresholds=thresholds, min_frame_future=min_frame_future)
 
-    # the mask covers the agent rows of the frames that are kept, and no others; how they were selected stands beside it
+    # the mask covers the agent rows of the kept frames only, and is stored with the selection that made it
     intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
     starts, stops = intervals[ends - num_frames_to_copy + 1, 0].tolist(), intervals[ends, 1].tolist()
     parts = [mask[start:stop] for start, stop in zip(starts, stops, strict=True)]
@@ -127,13 +127,13 @@ def create_chopped_dataset(
                 progress=progress,
                 workers=workers,
             )
-        _require_free(folder, name, overwrite=overwrite)  # once more, as somebody may have put something there
+        _require_free(folder, name, overwrite=overwrite)  # check again, as the folder may have appeared meanwhile
     _tell_about_selection(folder, counts[mask], min_frame_future)
     return str(folder)
 
 
 def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
-    """Refuse a place where something is that may not be replaced; see :func:`create_chopped_dataset`."""
+    """Refuse a folder that may not be replaced; see :func:`create_chopped_dataset`."""
     if not os.path.lexists(folder):
         return
     if overwrite is False:
@@ -145,17 +145,17 @@ def _require_free(folder: Path, name: str, *, overwrite: bool | None) -> None:
     if others or folder.is_symlink() or not folder.is_dir():
         raise InvalidArgumentError(
             f"{folder} is not replaced, because it is more than a test set of {name}: it "
-            + (f"holds {listed(others)}" if others else "is no folder")
+            + (f"holds {listed(others)}" if others else "is not a folder")
             + "; remove it yourself or choose another output_folder"
         )
-    # the mask of a test set of l5kit tells how its agents were selected, that of 1.5 does not
+    # masks of l5kit store how agents were selected, unlike those of 1.5
     if overwrite is None and any(folder.iterdir()):
         selection = None
         with contextlib.suppress(InvalidArgumentError):
             _, selection = load_mask(folder)
         if selection is None:
             raise FileExistsError(
-                f"{folder} exists, and is no test set that l5kit has written: its {MASK_FILE} does not tell how agents "
+                f"{folder} exists, and is not a test set written by l5kit: its {MASK_FILE} does not say how agents "
                 "were selected; use it, remove it, choose another output_folder, or pass overwrite=True"
             )
 
@@ -193,20 +193,20 @@ def _mark_test_agents(
     thresholds: "MaskThresholds",
     min_frame_future: int,
 ) -> BoolArray:
-    """Return which agent rows (N,) lie in the last frames and stay valid for long enough."""
+    """Return which agent rows (N,) are in the last frames and stay valid for long enough."""
     mask = np.zeros(len(dataset.agents), dtype=np.bool_)
     intervals = column_of(dataset.frames, AGENT_INTERVAL, strict=True)
     for start, stop in intervals[last_frames].tolist():
         if min_frame_future > 0:
             mask[start:stop] = counts[start:stop, 1] >= min_frame_future
-        else:  # a count of 0 stands for a rejected row as well
+        else:  # a count of 0 may also mean a rejected row
             labels = rows_of(dataset.agents, slice(start, stop), strict=True)["label_probabilities"]
             mask[start:stop] = _get_label_filter(labels, thresholds.probability)
     return mask
 
 
 def _tell_about_selection(folder: Path, counts: UInt32Array, min_frame_future: int) -> None:
-    """Warn of a test set without agents, or with agents that a usual training does not have."""
+    """Warn of a test set without agents, or with agents that a default training would not select."""
     if len(counts) == 0:
         warnings.warn(
             f"{folder} has no test agents: none of the last frames stays valid for {min_frame_future} frames",
@@ -215,5 +215,5 @@ def _tell_about_selection(folder: Path, counts: UInt32Array, min_frame_future: i
         )
         return
     compare_selections(counts, Selection(), test=Selection(0, min_frame_future)).warn(
-        "the agents of a training with AgentDataset's usual minima", stacklevel=4
+        "the agents of a training with AgentDataset's default minima", stacklevel=4
     )

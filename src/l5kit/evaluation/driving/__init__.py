@@ -1,4 +1,4 @@
-"""Scores of driving: metrics on arrays of the AV, of road users and of the map, and one number for each scene."""
+"""Driving scores: metrics on arrays of the AV, of road users and of the map, and one score for each scene."""
 
 from l5kit.evaluation.driving.ego_states import EgoBody, EgoStates
 from l5kit.evaluation.driving.metric import Fault, Metric, MetricError

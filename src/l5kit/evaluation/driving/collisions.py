@@ -22,21 +22,21 @@ BEHIND_RAD = math.radians(150.0)
 """Angle off the heading, seen from the rear axle, above which a road user counts as behind."""
 
 _TOLERATED = {RoadUserGroup.VEHICLE: 0, RoadUserGroup.VULNERABLE: 0, RoadUserGroup.OTHER: 1}
-"""With how many of each group the AV may collide before the score is 0."""
+"""Number of collisions with each group that the AV may have before the score is 0."""
 
 
 class CollisionKind(IntEnum):
-    """How the AV and a road user have met; the first that holds counts."""
+    """How the AV and a road user collide; the first kind whose condition holds."""
 
     NONE = 0
     EGO_STOPPED = 1
-    """The AV has at most 0.05 m/s."""
+    """The AV drives at 0.05 m/s or less."""
     OTHER_STOPPED = 2
-    """The other is one of the other objects or has at most 0.05 m/s."""
+    """The road user is in the group of other objects, or moves at 0.05 m/s or less."""
     REAR = 3
-    """The other is behind: more than 150 degrees off the heading, seen from the rear axle."""
+    """The road user is behind: more than 150 degrees off the heading, seen from the rear axle."""
     FRONT = 4
-    """The front edge of the AV meets the box of the other."""
+    """The front edge of the AV overlaps the box of the road user."""
     LATERAL = 5
 
 
@@ -46,10 +46,10 @@ _OTHER_OBJECT = int(RoadUserGroup.OTHER)
 
 @dataclass(frozen=True, eq=False)
 class Collisions(ReadOnlyArrays):
-    """What became of the N rows of road users; each track collides once at most.
+    """Collisions of the AV with N rows of road users; each track collides at most once.
 
     Attributes:
-        kinds: A :class:`CollisionKind` of each row, int64 (N,).
+        kinds: The :class:`CollisionKind` of each row, int64 (N,).
         is_at_fault: Whether the AV is at fault, bool (N,).
 
     Raises:
@@ -67,17 +67,17 @@ class Collisions(ReadOnlyArrays):
 def find_collisions(states: EgoStates, road_users: RoadUsers, lane_positions: LanePositions) -> Collisions:
     """Return the collisions of the AV.
 
-    In each frame every road user that has not collided before, and whose box overlaps that of the AV, gives one. Boxes
-    that only touch do not overlap. The AV is at fault for FRONT and OTHER_STOPPED, and for LATERAL where its corners
-    lie neither in one lane nor in lanes that follow each other; never for REAR and EGO_STOPPED.
+    Each road user that has not collided before collides in the first frame in which its box overlaps that of the AV;
+    touching boxes do not overlap. The AV is at fault for FRONT and OTHER_STOPPED, and for LATERAL if its corners lie
+    neither in one lane nor in successive lanes; never for REAR and EGO_STOPPED.
 
     Args:
         states: The AV in S scenes.
-        road_users: The others in the same frames.
-        lane_positions: Where on the lanes the AV is.
+        road_users: The road users in the same frames.
+        lane_positions: Lanes of the AV.
 
     Raises:
-        InvalidArgumentError: The road users or lane positions are those of another number of frames.
+        InvalidArgumentError: Road users or lane positions have another number of frames.
     """
     kinds = find_kinds(states, road_users)
     lane_positions.require_shape(states.is_there.shape)
@@ -85,14 +85,14 @@ def find_collisions(states: EgoStates, road_users: RoadUsers, lane_positions: La
 
 
 def find_kinds(states: EgoStates, road_users: RoadUsers) -> Int64Array:
-    """Return how each row of road users collides with the AV, a :class:`CollisionKind`, int64 (N,).
+    """Return the :class:`CollisionKind` of each row of road users, int64 (N,).
 
     Args:
         states: The AV in S scenes.
-        road_users: The others in the same frames.
+        road_users: The road users in the same frames.
 
     Raises:
-        InvalidArgumentError: The road users are those of another number of frames.
+        InvalidArgumentError: Road users have another number of frames.
     """
     road_users.require_frames_of(states.is_there.shape)
     kinds = np.zeros(len(road_users), np.int64)
@@ -102,21 +102,21 @@ def find_kinds(states: EgoStates, road_users: RoadUsers) -> Int64Array:
 
 
 def blame(kinds: Int64Array, is_across: BoolArray) -> Collisions:
-    """Return collisions of some kinds with who is at fault, by the rule of :func:`find_collisions`.
+    """Return collisions of given kinds with the fault of the AV, by the rule of :func:`find_collisions`.
 
     Args:
-        kinds: Of N rows, as :func:`find_kinds` returns them, (N,).
-        is_across: Whether the AV is where it has to look to its sides, in the frame of each row, (N,).
+        kinds: Kinds of N rows, as :func:`find_kinds` returns them, (N,).
+        is_across: Whether the AV is neither in one lane nor in successive lanes, in the frame of each row, (N,).
     """
-    # by NumPy: the kernel would be compiled once more for each layout of arrays
+    # in NumPy, as the kernel would be compiled again for each layout of arrays
     return Collisions(kinds, np.asarray(is_fault_of_ego.py_func(kinds, is_across)))
 
 
 def count_at_fault(states: EgoStates, road_users: RoadUsers, collisions: Collisions) -> Int64Array:
-    """Return with how many road users of each group the AV collides at fault in each frame.
+    """Return the number of road users of each group with which the AV collides at fault, by frame.
 
     Returns:
-        For the groups VEHICLE, VULNERABLE and OTHER, int64 (S, F, 3).
+        Counts of the groups VEHICLE, VULNERABLE and OTHER, int64 (S, F, 3).
     """
     counts = np.zeros((states.is_there.size, len(_TOLERATED)), np.int64)
     rows = np.flatnonzero(collisions.is_at_fault)
@@ -129,8 +129,9 @@ def no_at_fault_collisions(counts: Int64Array, *, by_number: bool = True) -> Flo
 
     Args:
         counts: As :func:`count_at_fault` returns them, (S, F, 3).
-        by_number: Whether n is the number of collisions with a group. If not, several count as one and the least value
-            of a group is taken, as NAVSIM does: 0 with a vehicle or vulnerable road user, else 0.5 with another object.
+        by_number: Whether n is the number of collisions with a group. If not, several collisions count as one, and the
+            score is the minimum over the groups, as in NAVSIM: 0 with a vehicle or vulnerable road user, else 0.5 with
+            another object.
 
     Returns:
         0, 0.5 or 1, (S,).
@@ -144,7 +145,7 @@ def no_at_fault_collisions(counts: Int64Array, *, by_number: bool = True) -> Flo
 
 @kernel_jit
 def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array) -> float:
-    """Return the size of the angle between a heading and the line from one point to another, 0 to pi."""
+    """Return the absolute angle between a heading and the line from one point to another, 0 to pi."""
     return turn_between(np.arctan2(to_m[1] - from_m[1], to_m[0] - from_m[0]), yaw_rad)
 
 
@@ -152,7 +153,7 @@ def angle_from_heading(yaw_rad: float, from_m: Float64Array, to_m: Float64Array)
 def kind_of(
     ego: Float64Array, rear_axle_m: Float64Array, speed_mps: float, other: Float64Array, other_stands: bool
 ) -> int:
-    """Return how the AV and another whose boxes overlap have met."""
+    """Return the kind of collision of the AV and a road user whose boxes overlap."""
     if speed_mps <= _STANDS_MPS:
         return _EGO_STOPPED
     if other_stands:
@@ -167,13 +168,13 @@ def kind_of(
 
 @kernel_jit
 def stands(group: int, speed_mps: float) -> bool:
-    """Return whether a road user of a group and a speed is one that stands still."""
+    """Return whether a road user with this group and speed counts as stationary."""
     return group == _OTHER_OBJECT or speed_mps <= _STANDS_MPS
 
 
 @kernel_jit
 def is_fault_of_ego(kind: int | Int64Array, is_across: bool | BoolArray) -> bool | BoolArray:
-    """Return whether the AV is at fault for a collision, by :func:`find_collisions`; of arrays for each, (N,)."""
+    """Return whether the AV is at fault for a collision, by :func:`find_collisions`; elementwise for arrays (N,)."""
     return (kind == _FRONT) | (kind == _OTHER_STOPPED) | ((kind == _LATERAL) & is_across)
 
 
@@ -186,7 +187,7 @@ def _write_kinds(
     has_collided: BoolArray,
     kinds: Int64Array,
 ) -> None:
-    """Write the kind of collision of each row; ``has_collided`` has room for the tracks of a scene."""
+    """Write the kind of collision of each row; ``has_collided`` is a buffer for the tracks of a scene."""
     starts, tracks, boxes = others.starts, others.tracks, others.boxes
     for scene in range(len(egos.num_frames)):
         has_collided[:] = False

@@ -1,4 +1,4 @@
-"""Comfort of a drive: smoothed accelerations, jerks and turning of the AV, and whether they stay within bounds."""
+"""Comfort of a drive: smoothed accelerations, jerks and yaw rates of the AV, and whether they stay within bounds."""
 
 import math
 from dataclasses import dataclass, fields
@@ -14,14 +14,14 @@ from l5kit.errors import InvalidArgumentError
 from l5kit.evaluation.driving.ego_states import EgoStates
 
 LEAST_FRAMES = 17
-"""Shorter scenes have no score of comfort."""
+"""Minimum number of frames of a scene with a comfort score."""
 
 _LEAST_SAMPLES = 4
-"""The filters need as many frames."""
+"""Minimum number of frames for the filters."""
 
 
 class ComfortBounds(NamedTuple):
-    """Lowest and highest comfortable value of each signal that has bounds."""
+    """Lowest and highest comfortable value of each bounded signal."""
 
     accelerations_along_mps2: tuple[float, float] = (-4.05, 2.40)
     accelerations_across_mps2: tuple[float, float] = (-4.89, 4.89)
@@ -32,11 +32,11 @@ class ComfortBounds(NamedTuple):
 
 
 COMFORT_BOUNDS: dict[str, tuple[float, float]] = ComfortBounds()._asdict()
-"""The same by name, in this order."""
+"""The bounds by name, in the order of :class:`ComfortBounds`."""
 
 
 class Filter(NamedTuple):
-    """A matrix (F, F) that filters F samples, and the first column of each of its rows that is not 0, and their end."""
+    """A matrix (F, F) that filters F samples, and the range of columns of each row that are not 0."""
 
     matrix: Float64Array
     firsts: Int64Array
@@ -44,13 +44,13 @@ class Filter(NamedTuple):
 
 
 class ComfortFilters(NamedTuple):
-    """Filters of as many samples as a drive has; the rates are per sample.
+    """Filters for the number of samples of a drive; rates are per sample.
 
     Attributes:
-        smooth: Of accelerations: window 8, order 2.
-        slope: From these to jerks: first derivative, window 15, order 2.
-        turn: From unwrapped headings to yaw rates: first derivative, window 5, order 2.
-        bend: From these to yaw accelerations: second derivative, window 5, order 3.
+        smooth: Smooths accelerations: window 8, order 2.
+        slope: Smoothed accelerations to jerks: first derivative, window 15, order 2.
+        turn: Unwrapped headings to yaw rates: first derivative, window 5, order 2.
+        bend: Unwrapped headings to yaw accelerations: second derivative, window 5, order 3.
     """
 
     smooth: Filter
@@ -61,17 +61,17 @@ class ComfortFilters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ComfortSignals(ReadOnlyArrays):
-    """Smoothed signals of S scenes of up to F frames, NaN where no frame is and in scenes of fewer than four, (S, F).
+    """Smoothed signals of S scenes of up to F frames, NaN in padding and in scenes of fewer than four frames, (S, F).
 
     Attributes:
-        accelerations_mps2: Size of the acceleration.
-        accelerations_along_mps2: Along the heading.
-        accelerations_across_mps2: To the left of it.
-        jerks_mps3: How fast the size of the acceleration changes.
-        jerks_along_mps3: How fast the acceleration along the heading changes.
-        jerks_across_mps3: How fast the acceleration across the heading changes.
-        yaw_rates_radps: How fast the heading changes.
-        yaw_accelerations_radps2: How fast that changes.
+        accelerations_mps2: Magnitude of the acceleration.
+        accelerations_along_mps2: Acceleration along the heading.
+        accelerations_across_mps2: Acceleration to the left.
+        jerks_mps3: Rate of change of the magnitude of the acceleration.
+        jerks_along_mps3: Rate of change of the acceleration along the heading.
+        jerks_across_mps3: Rate of change of the acceleration to the left.
+        yaw_rates_radps: Rate of change of the heading.
+        yaw_accelerations_radps2: Rate of change of the yaw rate.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -94,7 +94,7 @@ class ComfortSignals(ReadOnlyArrays):
 
 @lru_cache(maxsize=256)
 def comfort_filters(num_samples: int) -> ComfortFilters:
-    """Return the filters of some samples, at least four."""
+    """Return the filters for a number of samples, at least four."""
     return ComfortFilters(
         smooth=_filter_of(smoothing_matrix(num_samples, 8, order=2)),
         slope=_filter_of(smoothing_matrix(num_samples, 15, order=2, derivative=1)),
@@ -110,10 +110,10 @@ def _filter_of(matrix: Float64Array) -> Filter:
 
 
 def find_comfort_signals(states: EgoStates) -> ComfortSignals:
-    """Return the signals that comfort is judged by, of :class:`ComfortFilters`; a step is the mean of a scene."""
+    """Return the signals of comfort, filtered by :class:`ComfortFilters`, with the mean time step of each scene."""
     shape = states.is_there.shape
     signals = {field.name: np.full(shape, np.nan) for field in fields(ComfortSignals)}
-    # filters are matrices of one size, so that scenes of the same number of frames are filtered together
+    # filter matrices have a fixed size, so scenes with the same number of frames are filtered together
     for num_frames in np.unique(states.num_frames).tolist():
         if num_frames < _LEAST_SAMPLES:
             continue
@@ -139,7 +139,7 @@ def find_comfort_signals(states: EgoStates) -> ComfortSignals:
 
 
 def is_comfortable(signals: ComfortSignals) -> BoolArray:
-    """Return whether all signals of a frame are within their bounds; true where they are NaN, (S, F)."""
+    """Return whether all signals of a frame are within their bounds; NaN counts as within, (S, F)."""
     is_fine = np.ones(signals.accelerations_mps2.shape, np.bool_)
     for name, (least, most) in COMFORT_BOUNDS.items():
         values = getattr(signals, name)
@@ -148,17 +148,17 @@ def is_comfortable(signals: ComfortSignals) -> BoolArray:
 
 
 def comfort(states: EgoStates) -> Float64Array:
-    """Return the score of scenes: 1 where all frames are comfortable, else 0; NaN below 17 frames, (S,)."""
+    """Return the score of scenes: 1 if all frames are comfortable, else 0; NaN for fewer than 17 frames, (S,)."""
     return comfort_of_frames(is_comfortable(find_comfort_signals(states)), states)
 
 
 def comfort_of_frames(is_fine: BoolArray, states: EgoStates) -> Float64Array:
-    """Return the score of scenes as :func:`comfort` does, of frames (S, F) that :func:`is_comfortable` has judged."""
+    """Return the score of :func:`comfort` from the result of :func:`is_comfortable`, (S, F)."""
     return np.where(states.num_frames >= LEAST_FRAMES, is_fine.all(axis=1).astype(np.float64), np.nan)
 
 
 def _filtered(values: Float64Array, matrix: Float64Array) -> Float64Array:
-    """Return values (S, F) times a matrix (F, F), scene by scene, so that no bit depends on the other scenes."""
+    """Multiply values (S, F) by a matrix (F, F), scene by scene, so that no bit depends on the other scenes."""
     filtered: Float64Array = np.matmul(values[:, None, :], matrix)[:, 0]
     return filtered
 
@@ -172,15 +172,15 @@ def is_drive_comfortable(
     filters: ComfortFilters,
     bounds: ComfortBounds,
 ) -> bool:
-    """Return whether one drive of F frames is comfortable: :func:`comfort` inside kernels, which ends at the first no.
+    """Return whether a drive of F frames is comfortable: :func:`comfort` for kernels, with an early exit.
 
     Args:
         along_mps2: Accelerations along the heading, (F,).
-        across_mps2: Those to the left of it, (F,).
+        across_mps2: Accelerations to the left, (F,).
         yaws_rad: Unwrapped headings, (F,).
         step_s: Time between frames.
-        filters: Those of F samples.
-        bounds: What is comfortable.
+        filters: Filters for F samples.
+        bounds: Bounds of comfort.
     """
     size_mps2, smoothed = np.empty(len(along_mps2)), np.empty(len(along_mps2))
     for frame in range(len(size_mps2)):
@@ -200,7 +200,7 @@ def is_drive_comfortable(
 def _keeps(
     band: Filter, signal: Float64Array, unit: float, bounds: tuple[float, float], filtered: Float64Array
 ) -> bool:
-    """Write a filtered signal where there is room for it, and return whether all of it is within bounds."""
+    """Filter a signal into ``filtered``, which may be empty, and return whether all values are within bounds."""
     is_within = True
     for row in range(len(signal)):
         value = 0.0
@@ -215,21 +215,20 @@ def _keeps(
 
 @lru_cache(maxsize=256)
 def smoothing_matrix(num_samples: int, window: int, *, order: int, derivative: int = 0) -> Float64Array:
-    """Return the matrix of a Savitzky-Golay filter: its product with a signal is that smoothed, or a derivative of it.
+    """Return the matrix of a Savitzky-Golay filter: times a signal, it gives the smoothed signal or its derivative.
 
-    Polynomials are fitted to windows of the signal. It gives what ``scipy.signal.savgol_filter`` gives with its
+    Polynomials are fitted to windows of the signal. The result is that of ``scipy.signal.savgol_filter`` with its
     defaults, which takes a second to import. Source: Savitzky and Golay, "Smoothing and Differentiation of Data by
     Simplified Least Squares Procedures" (1964).
 
-    In the middle a sample has a window around it; one of an even number of samples lies half a sample to the right, and
-    what is taken is the value in its middle. The first and the last half of a window are those of the polynomial of the
-    first and the last window.
+    A window is centred on its sample; a window of even length is shifted right by half a sample, and evaluated at its
+    centre. The first and last half windows are evaluated with the polynomials of the first and the last window.
 
     Args:
-        num_samples: Samples of the signal, N.
-        window: Samples of a window; a longer one is shortened to N.
-        order: Of the polynomials, below the length of the window.
-        derivative: Which derivative, with 1 between two samples; 0 for the signal itself.
+        num_samples: Number of samples of the signal, N.
+        window: Number of samples of a window, at most N.
+        order: Order of the polynomials, below the length of the window.
+        derivative: Order of the derivative, for samples 1 apart; 0 for the signal itself.
 
     Returns:
         Read-only, float64 (N, N).
@@ -252,7 +251,7 @@ def smoothing_matrix(num_samples: int, window: int, *, order: int, derivative: i
             first = 0 if sample < half else num_samples - length
             position = sample - first
         # least squares: the pseudo-inverse of the powers gives each coefficient of the polynomial around the position
-        # as a sum over the window, and the derivative there is that coefficient times the factorial
+        # as a sum over the window; the derivative there is that coefficient times the factorial
         fit = np.linalg.pinv((np.arange(length)[:, None] - position) ** np.arange(order + 1))  # (order + 1, length)
         matrix[sample, first : first + length] = math.factorial(derivative) * fit[derivative]
     matrix.setflags(write=False)

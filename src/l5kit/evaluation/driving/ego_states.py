@@ -1,4 +1,4 @@
-"""States of the AV in the frames of several scenes: what scores of driving look at."""
+"""States of the AV in the frames of several scenes, the input of driving scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -15,12 +15,12 @@ from l5kit.geometry.box import REAR_AXLE_SHARE
 
 @dataclass(frozen=True)
 class EgoBody:
-    """The box of the AV, and where its rear axle is.
+    """The box of the AV, and the position of its rear axle.
 
     Attributes:
-        length_m: Metres along the heading.
-        width_m: Metres across it.
-        rear_axle_to_centre_m: How far the centre of the box is ahead of the rear axle, metres.
+        length_m: Length along the heading, metres.
+        width_m: Width, metres.
+        rear_axle_to_centre_m: Distance from the rear axle forward to the centre of the box, metres.
 
     Raises:
         InvalidArgumentError: A size is not above 0.
@@ -38,12 +38,12 @@ class EgoBody:
 
     @classmethod
     def of_extent(cls, length_m: float = EGO_EXTENT_LENGTH, width_m: float = EGO_EXTENT_WIDTH) -> "EgoBody":
-        """Return a body whose rear axle is where that of a usual car of this length is."""
+        """Return a body with the rear axle at its usual position for a car of this length."""
         return cls(length_m, width_m, REAR_AXLE_SHARE * length_m)
 
 
 class EgoArrays(NamedTuple):
-    """The AV in S scenes of up to F frames, as kernels take it; fields as in :class:`EgoStates`."""
+    """The AV in S scenes of up to F frames, as kernel arguments; fields as in :class:`EgoStates`."""
 
     times_s: Float64Array
     num_frames: Int64Array
@@ -53,20 +53,20 @@ class EgoArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EgoStates(ReadOnlyArrays):
-    """The AV in S scenes of up to F frames; what stands in a frame that is not there means nothing.
+    """The AV in S scenes of up to F frames; values in padding have no meaning.
 
     Attributes:
-        timestamps_s: Seconds since any moment, growing from frame to frame, float64 (S, F).
-        is_there: Which frames a scene has, at least one, the first ones, bool (S, F).
-        positions_m: World x and y of the centre of its box, float64 (S, F, 2).
-        yaws_rad: World heading, counter-clockwise from x, float64 (S, F).
-        speeds_mps: At least 0, float64 (S, F).
-        accelerations_mps2: Along the heading, and to the left of it, float64 (S, F, 2).
-        body: Its box.
+        timestamps_s: Times in seconds, with any origin, increasing from frame to frame, float64 (S, F).
+        is_there: Mask of the frames of a scene, at least one, followed by padding, bool (S, F).
+        positions_m: World x and y of the centre of the box, float64 (S, F, 2).
+        yaws_rad: World headings, counter-clockwise from x, float64 (S, F).
+        speeds_mps: Speeds, at least 0, float64 (S, F).
+        accelerations_mps2: Accelerations along the heading, and to the left, float64 (S, F, 2).
+        body: The box of the AV.
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a scene has no frame or a gap, or values of frames that are there are
-            not finite or times do not grow.
+        InvalidArgumentError: Shapes do not fit, a scene has no frame or a gap, or values outside of padding are not
+            finite or times do not increase.
     """
 
     timestamps_s: Float64Array
@@ -87,13 +87,13 @@ class EgoStates(ReadOnlyArrays):
             is_broken = ~np.isfinite(getattr(self, name)[self.is_there])
             if is_broken.any():
                 raise InvalidArgumentError(
-                    f"EgoStates: {int(is_broken.sum())} values of {name} are not finite in frames that are there; "
-                    "leave such scenes out"
+                    f"EgoStates: {int(is_broken.sum())} values of {name} are not finite in frames that exist; leave "
+                    "such scenes out"
                 )
 
     @property
     def arrays(self) -> EgoArrays:
-        """The states as kernels take them."""
+        """The states as kernel arguments."""
         return EgoArrays(self.timestamps_s, self.num_frames, self.boxes, self.speeds_mps)
 
     @property
@@ -103,13 +103,13 @@ class EgoStates(ReadOnlyArrays):
 
     @property
     def num_frames(self) -> Int64Array:
-        """Frames of each scene, (S,)."""
+        """Number of frames of each scene, (S,)."""
         counts: Int64Array = self.is_there.sum(axis=1, dtype=np.int64)
         return counts
 
     @property
     def step_times_s(self) -> Float64Array:
-        """Mean time between two frames of each scene, NaN for a single frame, (S,)."""
+        """Mean time step of each scene, NaN for a single frame, (S,)."""
         steps = self.num_frames - 1
         step_times_s: Float64Array = np.full(self.num_scenes, np.nan)
         return np.divide(self.durations_s, steps, out=step_times_s, where=steps > 0)
@@ -134,20 +134,20 @@ class EgoStates(ReadOnlyArrays):
         return rear_axles_m
 
     def taken(self, scenes: Int64Array) -> "EgoStates":
-        """Return some of the scenes, rows (K,), padded to the longest of them."""
+        """Return the scenes with the given indices, (K,), padded to the longest of them."""
         num_frames = int(self.num_frames[scenes].max(initial=0))
         return self._with(lambda name: getattr(self, name)[scenes, :num_frames])
 
     def windows(self, scenes: Int64Array, firsts: Int64Array, num_frames: int) -> "EgoStates":
-        """Return parts of scenes as scenes, all of one length; they may overlap.
+        """Return windows of equal length as scenes; they may overlap.
 
         Args:
-            scenes: The scene of each of W windows, (W,).
-            firsts: Its first frame, (W,).
-            num_frames: Frames of each.
+            scenes: Scene of each of W windows, (W,).
+            firsts: First frame of each window, (W,).
+            num_frames: Number of frames of a window.
 
         Raises:
-            InvalidArgumentError: A window reaches beyond the frames of its scene.
+            InvalidArgumentError: A window exceeds its scene.
         """
         lengths = self.num_frames[scenes]
         is_outside = (firsts < 0) | (firsts + num_frames > lengths)
@@ -161,16 +161,16 @@ class EgoStates(ReadOnlyArrays):
         return self._with(lambda name: getattr(self, name)[scenes[:, None], frames])
 
     def followed_by(self, later: "EgoStates") -> "EgoStates":
-        """Return the same scenes with more frames behind their own, all of which are there, (S, F + any)."""
+        """Append later frames of the same scenes; all frames of both must exist, (S, F + any)."""
         return self._with(lambda name: np.concatenate([getattr(self, name), getattr(later, name)], axis=1))
 
     def _with(self, array_of: Callable[[str], Any]) -> "EgoStates":
-        """Return an AV of the same box with other arrays, which a function finds by the names of the fields."""
+        """Return a copy with other arrays, which a function returns by the name of the field."""
         return replace(self, **{each.name: array_of(each.name) for each in fields(self)[:-1]})
 
     @property
     def boxes(self) -> Float64Array:
-        """World x and y, yaw, length and width of its box, (S, F, 5)."""
+        """World x and y, yaw, length and width of the box, (S, F, 5)."""
         boxes = np.empty((*self.is_there.shape, 5))
         boxes[..., :2], boxes[..., 2] = self.positions_m, self.yaws_rad
         boxes[..., 3:] = self.body.length_m, self.body.width_m
@@ -178,23 +178,23 @@ class EgoStates(ReadOnlyArrays):
 
 
 def require_frames(is_there: BoolArray, timestamps_s: Float64Array) -> None:
-    """Refuse scenes without a frame, with a gap, or whose times do not grow.
+    """Refuse scenes without a frame, with a gap, or with times that do not increase.
 
     Raises:
-        InvalidArgumentError: A scene has no frame, a gap, or times that do not grow.
+        InvalidArgumentError: A scene has no frame, a gap, or times that do not increase.
     """
     has_gap: BoolArray = np.any(is_there[:, 1:] & ~is_there[:, :-1], axis=1)
     is_empty: BoolArray = ~np.any(is_there, axis=1)
     if (has_gap | is_empty).any():
         scene = int(np.argmax(has_gap | is_empty))
         raise InvalidArgumentError(
-            f"is_there: scene {scene} has {'no frame' if is_empty[scene] else 'a gap'}; the frames of a scene, one at "
-            "least, come first and those that are not there behind them"
+            f"is_there: scene {scene} has {'no frame' if is_empty[scene] else 'a gap'}; the frames of a scene, at "
+            "least one, must come first, followed by padding"
         )
     is_wrong: BoolArray = is_there[:, 1:] & ~(np.diff(timestamps_s, axis=1) > 0)
     if is_wrong.any():
         scene, frame = (int(index[0]) for index in np.nonzero(is_wrong))
         first_s, second_s = timestamps_s[scene, frame : frame + 2].tolist()
         raise InvalidArgumentError(
-            f"timestamps_s must grow from frame to frame, but in scene {scene} {second_s} follows {first_s}"
+            f"timestamps_s must increase from frame to frame, but in scene {scene} {second_s} follows {first_s}"
         )

@@ -1,4 +1,4 @@
-"""Lanes of the AV in each frame: the one that it drives on, and whether it reaches into others."""
+"""Lanes of the AV in each frame: the lane it drives on, and whether it reaches into others."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,14 @@ _ALL_CORNERS = 0b1111
 
 @dataclass(frozen=True, eq=False)
 class LanePositions(ReadOnlyArrays):
-    """Where on the lanes of a map the AV of S scenes of up to F frames is.
+    """Positions of the AV on the lanes of a map, in S scenes of up to F frames.
 
     Attributes:
-        lanes: The lane that it drives on, -1 for none, int64 (S, F). Of the lanes that hold the centre of its box it is
-            the one of the frame before, or one that follows that; else the one whose heading is most like its own; else
-            the first of the map.
-        is_across: Whether its corners do not all lie in one lane or in lanes that follow each other, bool (S, F).
-        is_in_junction: Whether a lane of a junction holds the middle of its rear axle, bool (S, F).
+        lanes: The lane that the AV drives on, -1 for none, int64 (S, F). Among the lanes that contain the centre of its
+            box, the first choice is the lane of the previous frame, the second a successor of it, the third the lane
+            with the closest heading, then the first in the map.
+        is_across: Whether its corners lie neither in one lane nor in successive lanes, bool (S, F).
+        is_in_junction: Whether a lane of a junction contains the middle of its rear axle, bool (S, F).
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -44,23 +44,23 @@ class LanePositions(ReadOnlyArrays):
 
     @classmethod
     def unknown(cls, shape: tuple[int, ...]) -> "LanePositions":
-        """Return positions without a map: on no lane, and across none, (S, F)."""
+        """Return positions without a map: on no lane and across none, (S, F)."""
         return cls(np.full(shape, -1, np.int64), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
 
     def require_shape(self, shape: tuple[int, ...]) -> None:
-        """Refuse positions of other frames than those of states of a shape (S, F).
+        """Require the shape (S, F) of the states.
 
         Raises:
-            InvalidArgumentError: They have another shape.
+            InvalidArgumentError: The positions have another shape.
         """
         if self.lanes.shape != shape:
             raise InvalidArgumentError(
-                f"LanePositions: states of shape {shape} need positions of it, got {self.lanes.shape}"
+                f"LanePositions: states of shape {shape} need positions of the same shape, got {self.lanes.shape}"
             )
 
 
 def find_lane_positions(states: EgoStates, driving_map: DrivingMap | None) -> LanePositions:
-    """Return where on the lanes the AV is; without a map it is on no lane and across none."""
+    """Return the lanes of the AV; without a map it is on no lane and across none."""
     shape = states.is_there.shape
     if driving_map is None:
         return LanePositions.unknown(shape)
@@ -74,7 +74,7 @@ def find_lane_positions(states: EgoStates, driving_map: DrivingMap | None) -> La
         (driving_map.ahead_starts, driving_map.ahead_rows),
         lanes,
     )
-    # corners of frames that are not there are those of padding, which the mask takes away
+    # corners in padding are masked below
     corners_m = _corners_of(states.boxes).reshape(-1, 4, 2)
     is_across, room = np.zeros(len(corners_m), np.bool_), np.empty(room_for_lanes(driving_map, 1), np.int64)[0]
     _write_across(driving_map.surface, corners_m, room, is_across)
@@ -86,16 +86,17 @@ def find_lane_positions(states: EgoStates, driving_map: DrivingMap | None) -> La
 
 
 def are_in_several_lanes(boxes: Float64Array, driving_map: DrivingMap) -> BoolArray:
-    """Return whether boxes are in several lanes by the rule of NAVSIM: two lanes hold a corner, and none all four.
+    """Return whether boxes are in several lanes by the rule of NAVSIM: two lanes contain corners, and none all four.
 
-    Here lanes that follow each other are several, other than for :attr:`LanePositions.is_across`, and a box with all
-    corners that any lane holds in one lane is in a single one, though others may be off the road.
+    Unlike for :attr:`LanePositions.is_across`, successive lanes count as several. A box whose corners are either in
+    one lane or off the road is in a single lane.
 
     Args:
         boxes: World x and y, yaw, length and width, (..., 5).
         driving_map: The map.
 
     Returns:
+        A mask, (...,).
         (...,).
     """
     rows, starts = driving_map.lanes_at(_corners_of(boxes).reshape(-1, 2))
@@ -105,7 +106,7 @@ def are_in_several_lanes(boxes: Float64Array, driving_map: DrivingMap) -> BoolAr
 
 
 def are_in_junction(points_m: Float64Array, driving_map: DrivingMap) -> BoolArray:
-    """Return whether a lane of a junction holds points, world x and y (..., 2), (...,)."""
+    """Return whether points, world x and y (..., 2), are in a lane of a junction, (...,)."""
     one_kind = np.zeros(1, np.int64)
     is_inside = driving_map.hold_tracks(points_m.reshape(1, -1, 2), driving_map.is_in_junction[None], one_kind)
     return is_inside.reshape(points_m.shape[:-1])
@@ -117,7 +118,7 @@ def _corners_of(boxes: Float64Array) -> Float64Array:
 
 
 def room_for_lanes(driving_map: DrivingMap | None, num_slots: int) -> tuple[int, int, int]:
-    """Return the shape of the room, int64, that :func:`is_across_lanes` needs for boxes that are looked at together."""
+    """Return the shape of the int64 buffer that :func:`is_across_lanes` needs for ``num_slots`` boxes at a time."""
     return num_slots, 5, max(5, 0 if driving_map is None else driving_map.most_lanes_of_corners)
 
 
@@ -133,11 +134,11 @@ def _is_ahead(ahead: tuple[Int64Array, Int64Array], lane: int, other: int) -> bo
 
 @kernel_jit
 def turn_to_line(line: Float64Array, point_m: Float64Array, yaw_rad: float) -> float:
-    """Return the size of the angle between a heading and a line at the place nearest to a point, 0 to pi.
+    """Return the absolute angle between a heading and a line at its nearest point to a given one, 0 to pi.
 
     Args:
-        line: Places in metres, float64 (N, 2), N >= 2.
-        point_m: The point, float64 (2,).
+        line: Points in metres, float64 (N, 2), N >= 2.
+        point_m: The given point, float64 (2,).
         yaw_rad: The heading.
     """
     edge, _ = project_on_line(line, point_m)
@@ -155,14 +156,14 @@ def _write_chosen_lanes(
     ahead: tuple[Int64Array, Int64Array],
     lanes: Int64Array,
 ) -> None:
-    """Write the lane of each frame (S, F); ``lanes_of_points`` has the lanes that hold the points, frame by frame."""
+    """Write the lane of each frame, (S, F); ``lanes_of_points`` lists the lanes that contain each point."""
     rows, starts = lanes_of_points
     for scene in range(len(num_frames)):
         before = -1
         for frame in range(num_frames[scene]):
             point = scene * lanes.shape[1] + frame
             chosen, chosen_rank, chosen_turn = -1, 3, np.inf
-            # ranks go before turns: the lane of the frame before, then one that follows it, then any other
+            # rank before angle: the lane of the previous frame, then its successors, then any other
             for slot in range(starts[point], starts[point + 1]):
                 lane = rows[slot]
                 rank = 2
@@ -177,8 +178,8 @@ def _write_chosen_lanes(
 
 @kernel_jit
 def _write_across(surface: RoadSurface, corners_m: Float64Array, room: Int64Array, is_across: BoolArray) -> None:
-    """Mark frames (N,) whose four corners (N, 4, 2) are not in one lane or in lanes that follow each other."""
-    # most boxes lie in the lane of the frame before, which is told without a search for the lanes of each corner
+    """Mark frames (N,) whose four corners (N, 4, 2) lie neither in one lane nor in successive lanes."""
+    # most boxes lie in the lane of the previous frame, which is tested without searching lanes for each corner
     before, room[1, 0:2] = -1, 0
     for frame in range(len(is_across)):
         is_in_one = before >= 0
@@ -195,12 +196,12 @@ def _write_across(surface: RoadSurface, corners_m: Float64Array, room: Int64Arra
 
 @kernel_jit
 def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Array) -> bool:
-    """Return whether corners (4, 2) lie neither in one lane nor in lanes that follow each other; never without a map.
+    """Return whether corners (4, 2) lie neither in one lane nor in successive lanes; never without a map.
 
     Args:
         surface: The map.
         corners_m: World x and y.
-        room: What is found on the way, in one slot of :func:`room_for_lanes`.
+        room: A buffer, one slot of the shape of :func:`room_for_lanes`.
     """
     if len(surface.starts) == 0:
         return False
@@ -209,8 +210,8 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
     for corner in range(4):
         starts[corner + 1] = starts[corner] + write_lanes_at(surface, corners_m[corner], rows[starts[corner] :])
 
-    # the lanes that hold corners, with a bit for each, and those that follow them, which may lie in between; these are
-    # not followed on: between two lanes that hold some lies at most one that holds none
+    # Collect the lanes that contain corners, with a bit for each corner, and their successors, which may connect them.
+    # One step suffices: between two lanes with corners lies at most one lane without.
     num_lanes = 0
     for corner in range(4):
         for slot in range(starts[corner], starts[corner + 1]):
@@ -220,13 +221,13 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
         for slot in range(ahead_starts[lanes[index]], ahead_starts[lanes[index] + 1]):
             num_lanes = _put_lane(ahead_rows[slot], 0, lanes, corners, num_lanes)
 
-    # the sets of corners of the chains that end at each lane, a bit for each set, in as many rounds as there are lanes:
-    # in each, chains get a lane longer at least
+    # For each lane, the sets of corners covered by chains that end there, as one bit per set. Each round extends the
+    # chains by at least one lane, so as many rounds as lanes suffice.
     for index in range(num_lanes):
         reached[index] = 1 << corners[index]
     for _ in range(num_lanes):
         for index in range(num_lanes):
-            if reached[index] >> _ALL_CORNERS & 1:  # one of them holds all corners
+            if reached[index] >> _ALL_CORNERS & 1:  # a chain covers all corners
                 return False
         for index in range(num_lanes):
             for other in range(num_lanes):
@@ -239,7 +240,7 @@ def is_across_lanes(surface: RoadSurface, corners_m: Float64Array, room: Int64Ar
 
 @kernel_jit
 def _write_several(rows: Int64Array, starts: Int64Array, is_in_several: BoolArray) -> None:
-    """Mark boxes (N,) of whose four corners (4 N,) two lanes hold some, and none holds all."""
+    """Mark boxes (N,) with corners (4 N,) in at least two lanes, none of which contains all four."""
     for box in range(len(is_in_several)):
         first, end = starts[4 * box], starts[4 * box + 4]
         are_several, one_holds_all = False, False
@@ -254,7 +255,7 @@ def _write_several(rows: Int64Array, starts: Int64Array, is_in_several: BoolArra
 
 @kernel_jit
 def _put_lane(lane: int, held: int, lanes: Int64Array, corners: Int64Array, num_lanes: int) -> int:
-    """Note that a lane holds some corners, and return how many lanes there are then."""
+    """Add corners of a lane, appending the lane if it is new, and return the number of lanes."""
     index = 0
     while index < num_lanes and lanes[index] != lane:
         index += 1

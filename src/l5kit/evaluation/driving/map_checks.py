@@ -1,4 +1,4 @@
-"""Checks of maps, and of logs on them: what planners, traffic and scores trip over in a map that can be read."""
+"""Checks of maps, and of logs on them: faults of readable maps that affect planners, traffic and scores."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,28 +22,28 @@ from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 from l5kit.lanes.lane_choice import find_lanes_of_track
 
 LOOK_AHEAD_M = 30.0
-"""A lane without successors leaves the map where no lane that leads on begins ahead of its end up to here."""
+"""A lane without successors is a dead end if another lane begins ahead of its end within this distance."""
 
 LOOK_AHEAD_RAD = np.pi / 6
-"""Half of the angle that counts as ahead of the end of a lane."""
+"""Half of the angle within which a lane is ahead of the end of another."""
 
 LARGEST_STEP_M = 1.0
-"""From the end of a centre line to the start of the next one; more is a gap."""
+"""Largest distance from the end of a centre line to the start of its successor; more is a gap."""
 
 NARROWEST_LANE_M = 1.0
-"""Median width of a lane; a car is about 2 m wide, lanes for bicycles are from 1.2 m on."""
+"""Smallest plausible median width of a lane; a car is about 2 m wide, bicycle lanes have at least 1.2 m."""
 
 WIDEST_LANE_M = 10.0
-"""Median width of a lane."""
+"""Largest plausible median width of a lane."""
 
 SMALLEST_LIMIT_MPS = 1.0
-"""Lower speed limits are taken for a mistake of units, or for none."""
+"""Lower speed limits suggest a wrong unit or a missing limit."""
 
 LARGEST_LIMIT_MPS = 70.0
-"""Higher speed limits, above 250 km/h, are taken for a mistake of units."""
+"""Higher speed limits, above 250 km/h, suggest a wrong unit."""
 
 LONGEST_OFF_LANES_S = 1.0
-"""The AV of a log may be on no lane for so long in all, as when it passes a parked truck."""
+"""Total time that the AV of a log may be on no lane, such as when passing a parked truck."""
 
 
 _USUAL_WIDTH_M = 3.5
@@ -51,11 +51,11 @@ _NUM_POINTS = 48
 
 
 def check_map(map_api: MapAPI, *, driving_map: DrivingMap | None = None) -> list[Finding]:
-    """Return warnings about what drivers, traffic and scores miss in a map that can be read.
+    """Return warnings about faults of a readable map that affect drivers, traffic and scores.
 
     Args:
-        map_api: The map, in its world: places are compared.
-        driving_map: What :func:`~l5kit.lanes.driving_map.build_driving_map` makes of it; made here by default.
+        map_api: The map; only relative positions matter.
+        driving_map: Result of :func:`~l5kit.lanes.driving_map.build_driving_map`; computed by default.
     """
     arrays = map_api.arrays
     driving = build_driving_map(map_api) if driving_map is None else driving_map
@@ -74,10 +74,10 @@ def check_log_on_map(
     """Yield warnings about scenes whose logged AV leaves all lanes or the drivable surface of a map.
 
     Args:
-        log: Scenes and frames without damage.
+        log: A log whose scenes and frames are undamaged.
         driving_map: The map.
         facts: Size of the AV and time of a step; those of L5Kit 1.5 by default.
-        scenes: Indices of the scenes that are on the map; all by default.
+        scenes: Indices of the scenes on this map; all by default.
     """
     facts = facts or LogFacts()
     for scene in range(len(log.scenes)) if scenes is None else scenes:
@@ -88,40 +88,40 @@ def check_log_on_map(
         is_off = find_lanes_of_track(driving_map, positions_m, yaws_rad) < 0
         if (off_s := np.count_nonzero(is_off) * facts.step_time_s) > LONGEST_OFF_LANES_S:
             message = (
-                f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, from "
-                f"frame {int(np.argmax(is_off))} of the scene on: its route has no lanes there"
+                f"the AV of the log is on no lane for {off_s:.1f} s of {num_frames * facts.step_time_s:.1f} s, "
+                f"starting at frame {int(np.argmax(is_off))} of the scene: its route has no lanes there"
             )
             yield Finding(severity="warning", check="map: route off lanes", message=message, scene=scene)
 
-        # the rule and the bound of the score of drivable area
+        # the rule and the bound of drivable_area_compliance
         sizes_m = np.broadcast_to(facts.ego_extent_m[:2], (num_frames, 2))
         boxes = np.column_stack([positions_m, yaws_rad, sizes_m])
         is_off_road = distances_of_boxes_off_road(boxes, driving_map) >= MOST_OFF_ROAD_M
         if is_off_road.any():
             message = (
                 f"a corner of the AV of the log is {MOST_OFF_ROAD_M:g} m or more off the drivable area in "
-                f"{np.count_nonzero(is_off_road)} of {num_frames} frames, from frame {int(np.argmax(is_off_road))} of "
-                "the scene on: its replay scores 0 there"
+                f"{np.count_nonzero(is_off_road)} of {num_frames} frames, starting at frame "
+                f"{int(np.argmax(is_off_road))} of the scene: its replay scores 0 there"
             )
             yield Finding(severity="warning", check="map: drivable area", message=message, scene=scene)
 
 
 def check_maps(maps: SceneMaps, log: ChunkedDataset | None = None) -> list[Finding]:
-    """Return what is wrong with the map of a dataset, or with each of its maps, and where its log leaves them.
+    """Return the faults of all maps of a dataset, and where its log leaves them.
 
     Args:
-        maps: The maps, in the world of the log.
-        log: An opened log without damage; None to look at the maps alone.
+        maps: The maps, in the world frame of the log.
+        log: An opened undamaged log; None to check the maps only.
 
     Returns:
-        The first ten findings of each check and, where there are more, one with their number; errors first.
+        The first ten findings of each check, followed by the number of further ones; errors first.
     """
     findings = FindingList()
     rows = None if log is None else maps.rows_of_scenes(log, range(len(log.scenes)))
     for row in range(len(maps)):
         try:
             map_api = maps.map_of([row])
-            map_api.bounds_info  # noqa: B018 - reads all elements, others than lanes too
+            map_api.bounds_info  # noqa: B018 - reads all elements, not only lanes
             driving_map = build_driving_map(map_api)
         except L5KitError as error:
             findings.add(Finding(severity="error", check="map", message=str(error), file=maps.path))
@@ -136,42 +136,42 @@ def check_maps(maps: SceneMaps, log: ChunkedDataset | None = None) -> list[Findi
 
 
 def _check_lights(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with lanes that have a light: no line where one waits, or no face that shows a colour."""
+    """Yield faults of lanes with a traffic light: no stop line, or no face with a colour."""
     has_light, has_face = arrays.has_light.copy(), np.zeros(arrays.num_lanes, np.bool_)
     has_face[arrays.lights.lane_rows] = True
     has_light |= has_face
-    # a line is where one lane of a path goes over into the next one
+    # a stop line is at the transition from one lane of a path to the next
     num_after, num_before = _count_neighbours(driving_map)
     is_passed = np.where(driving_map.has_line_at_start, num_before, num_after) > 0
     if (without := has_light & ~is_passed).any():
         yield (
             "stop lines",
             f"{np.count_nonzero(without)} of {np.count_nonzero(has_light)} lanes with a traffic light have no stop "
-            f"line, {_first(arrays, without)} for one: no lane comes before the one whose light stands at its start, "
-            "or after the one whose light stands at its end, so that nobody stops at red there",
+            f"line, such as {_first(arrays, without)}: no lane precedes a lane with the light at its start, or "
+            "follows one with the light at its end, so vehicles do not stop at red there",
         )
-    # lanes list faces one by one beside their light, and only faces have a state in a log
+    # lanes list faces separately from their light, and only faces have a state in a log
     if (without := has_light & ~has_face).any():
         yield (
             "light faces",
             f"{np.count_nonzero(without)} of {np.count_nonzero(has_light)} lanes with a traffic light list no face "
-            f"with a colour, {_first(arrays, without)} for one: their light is never red",
+            f"with a colour, such as {_first(arrays, without)}: their light is never red",
         )
 
 
 def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tuple[str, str]]:
-    """Yield forks that are in no junction, lanes that end where others go on, and successors that begin elsewhere."""
+    """Yield forks outside of junctions, lanes that end where others continue, and successors that begin elsewhere."""
     lines_m, (num_after, num_before) = driving_map.centre_lines_m, _count_neighbours(driving_map)
     num_forks = np.count_nonzero(num_after > 1) + np.count_nonzero(num_before > 1)
     if num_forks and not driving_map.is_in_junction.any():
         yield (
             "junctions",
-            f"no lane is part of a junction, though lanes part or merge at {num_forks} places: tags, times to "
-            "collision and rewards take all lanes for open road; import the dataset again, or name junctions",
+            f"no lane is part of a junction, although lanes fork or merge {num_forks} times: tags, times to collision "
+            "and rewards treat all lanes as open road; import the dataset again, or mark junctions",
         )
 
-    # a lane that leads nowhere leaves the map, unless one begins ahead of its end and leads on in its direction;
-    # one that begins at the end itself is ahead whatever direction a step of nearly no length has
+    # A lane without successor leaves the map, unless another begins ahead of its end and continues in its direction.
+    # A lane that begins right at the end is ahead even if the tiny offset points elsewhere.
     is_dead_end, starts_m = np.zeros(len(lines_m), np.bool_), lines_m[:, 0]
     ends = np.flatnonzero(num_after == 0)
     near = cKDTree(starts_m).query_ball_point(lines_m[ends, -1], LOOK_AHEAD_M) if len(ends) else []
@@ -185,8 +185,8 @@ def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tu
     if is_dead_end.any():
         yield (
             "dead ends",
-            f"{np.count_nonzero(is_dead_end)} of {len(lines_m)} lanes have no successor though another lane begins "
-            f"within {LOOK_AHEAD_M:g} m ahead of them, {_first(arrays, is_dead_end)} for one: routes end there",
+            f"{np.count_nonzero(is_dead_end)} of {len(lines_m)} lanes have no successor although another lane "
+            f"begins within {LOOK_AHEAD_M:g} m ahead of them, such as {_first(arrays, is_dead_end)}: routes end there",
         )
 
     before = np.repeat(np.arange(len(lines_m)), num_after)
@@ -197,21 +197,21 @@ def _check_neighbours(arrays: MapArrays, driving_map: DrivingMap) -> Iterator[tu
         yield (
             "gaps",
             f"{np.count_nonzero(is_far)} of {len(steps_m)} successors of lanes begin more than {LARGEST_STEP_M:g} m "
-            f"from the end of the lane, {names[1]!r} after {names[0]!r} {steps_m[widest]:.1f} m from it: paths jump",
+            f"off the end of the lane, such as {names[1]!r} after {names[0]!r}, by {steps_m[widest]:.1f} m: paths jump",
         )
 
 
 def _directions(steps_m: Float64Array) -> Float64Array:
-    """Return steps (..., 2) with length 1, or 0 where they have none."""
+    """Normalize steps (..., 2) to length 1; steps of length 0 stay 0."""
     directions: Float64Array = steps_m / np.maximum(np.linalg.norm(steps_m, axis=-1, keepdims=True), 1e-9)
     return directions
 
 
 def _check_widths_and_limits(arrays: MapArrays, network: LaneNetwork) -> Iterator[tuple[str, str]]:
-    """Yield lanes of odd width or limit, with boundaries the wrong way round, or without a limit if others have it."""
+    """Yield lanes with odd widths or limits, swapped boundaries, or without a limit where others have one."""
     if arrays.num_lanes == 0:
         return
-    # the distance of the boundaries across the lane, above 0 where the left one is to the left
+    # distance between the boundaries across the lane, positive if the left one is to the left
     lines = arrays.resampled(_NUM_POINTS)
     along = np.gradient(lines.xyz_midlane[..., :2], axis=1)
     lengths_m = np.maximum(np.linalg.norm(along, axis=-1), 1e-9)
@@ -226,36 +226,36 @@ def _check_widths_and_limits(arrays: MapArrays, network: LaneNetwork) -> Iterato
             worst = int(np.flatnonzero(is_odd)[np.argmax(np.abs(widths_m[is_odd] - _USUAL_WIDTH_M))])
             yield (
                 name,
-                f"{np.count_nonzero(is_odd)} of {len(widths_m)} lanes {what}, {arrays.lane_ids[worst]!r} for one, with "
+                f"{np.count_nonzero(is_odd)} of {len(widths_m)} lanes {what}, such as {arrays.lane_ids[worst]!r} with "
                 f"{abs(widths_m[worst]):.2f} m",
             )
 
-    # lanes of junctions have no limit of their own
+    # lanes in junctions have no limit of their own
     limits_mps = network.speed_limits_mps[: arrays.num_lanes]
     is_road = ~network.is_in_junction[: arrays.num_lanes]
     is_known = limits_mps > 0
-    # a source that tells no limits at all is said so by its import, and is no fault of a map
+    # a source without any limits is reported by its import, and not a fault of the map
     if (without := is_road & ~is_known).any() and (is_road & is_known).any():
         yield (
             "speed limits",
             f"{np.count_nonzero(without)} of {np.count_nonzero(is_road)} lanes outside of junctions have the limit 0, "
-            f"which means unknown, {_first(arrays, without)} for one: drivers take one of their own there",
+            f"which means unknown, such as {_first(arrays, without)}: drivers use their own limit there",
         )
     if (is_odd := is_known & ~((limits_mps >= SMALLEST_LIMIT_MPS) & (limits_mps <= LARGEST_LIMIT_MPS))).any():
         limit_mps = float(limits_mps[np.flatnonzero(is_odd)[0]])
         yield (
             "speed limits",
             f"{np.count_nonzero(is_odd)} lanes have a limit below {SMALLEST_LIMIT_MPS:g} or above "
-            f"{LARGEST_LIMIT_MPS:g} m/s, {_first(arrays, is_odd)} for one, with {limit_mps:g}: is the unit right?",
+            f"{LARGEST_LIMIT_MPS:g} m/s, such as {_first(arrays, is_odd)} with {limit_mps:g}: is the unit right?",
         )
 
 
 def _count_neighbours(driving_map: DrivingMap) -> tuple[Int64Array, Int64Array]:
-    """Return how many lanes come after and before each lane, (L,) each."""
+    """Return the numbers of successors and predecessors of each lane, (L,) each."""
     num_before = np.bincount(driving_map.ahead_rows, minlength=driving_map.num_lanes)
     return np.diff(driving_map.ahead_starts), num_before
 
 
 def _first(arrays: MapArrays, is_wrong: BoolArray) -> str:
-    """Return the id of the first lane that is wrong, as it stands in a message."""
+    """Return the id of the first faulty lane, quoted for a message."""
     return repr(arrays.lane_ids[int(np.argmax(is_wrong))])

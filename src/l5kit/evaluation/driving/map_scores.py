@@ -1,4 +1,4 @@
-"""Scores of driving by the map: drivable surface, driving direction and speed limit."""
+"""Driving scores based on the map: drivable surface, driving direction and speed limit."""
 
 import numpy as np
 
@@ -10,26 +10,26 @@ from l5kit.geometry.box import compute_box_outline
 from l5kit.lanes.driving_map import DrivingMap
 
 MOST_OFF_ROAD_M = 0.3
-"""A corner of the AV that is as far from the drivable surface has left it."""
+"""Distance from the drivable surface at which a corner of the AV counts as off the road."""
 
 _WINDOW_S = 1.0
 TOLERATED_BACKWARD_M = (2.0, 6.0)
-"""Ways back within a second that cost half of the score, and all of it."""
+"""Distances driven backward within a second from which half of the score, and all of it, is lost."""
 
 MOST_EXCESS_MPS = 2.23
 
 
 def find_distances_off_road(states: EgoStates, driving_map: DrivingMap) -> Float64Array:
-    """Return how far the corner of the AV that is farthest from the drivable surface is from it.
+    """Return the distance from the drivable surface of the farthest corner of the AV.
 
     Returns:
-        Metres, 0 where all corners are on it and where no frame is, infinite from half a metre on, (S, F).
+        Metres, 0 where all corners are on it and in padding, infinite from half a metre on, (S, F).
     """
     return np.where(states.is_there, distances_of_boxes_off_road(states.boxes, driving_map), 0.0)
 
 
 def distances_of_boxes_off_road(boxes: Float64Array, driving_map: DrivingMap) -> Float64Array:
-    """Return how far the corner of each box that is farthest from the drivable surface is from it.
+    """Return the distance from the drivable surface of the farthest corner of each box.
 
     Args:
         boxes: World x and y, yaw, length and width in F frames, (..., F, 5).
@@ -46,11 +46,11 @@ def distances_of_boxes_off_road(boxes: Float64Array, driving_map: DrivingMap) ->
 
 
 def drivable_area_compliance(distances_m: Float64Array, *, most_m: float = MOST_OFF_ROAD_M) -> Float64Array:
-    """Return the score of scenes: 0 where a corner was 0.3 m or more off the drivable surface, else 1, (S,).
+    """Return the score of scenes: 0 if a corner was 0.3 m or more off the drivable surface, else 1, (S,).
 
     Args:
         distances_m: As :func:`find_distances_off_road` returns them, (S, F).
-        most_m: A corner that is as far from the drivable surface has left it, metres above 0.
+        most_m: Distance at which a corner counts as off the road, metres above 0.
     """
     is_on_road = np.all(distances_m < most_m, axis=1)
     return np.asarray(is_on_road, np.float64)
@@ -59,14 +59,14 @@ def drivable_area_compliance(distances_m: Float64Array, *, most_m: float = MOST_
 def find_progress_along_lanes(
     states: EgoStates, driving_map: DrivingMap, lane_positions: LanePositions
 ) -> Float64Array:
-    """Return how far the centre of the AV has come along the centre line of its lane since the frame before.
+    """Return the distance of the centre of the AV along the centre line of its lane since the previous frame.
 
     Returns:
-        Metres, negative against the direction of the lane, 0 in the first frame, where the lane is another one than in
-        the frame before, and where there is none, (S, F).
+        Metres, negative against the direction of the lane, 0 in the first frame, after a change of lane, and where
+        there is no lane, (S, F).
 
     Raises:
-        InvalidArgumentError: The lane positions are those of another number of frames or of another map.
+        InvalidArgumentError: The lane positions have another number of frames or are of another map.
     """
     lane_positions.require_shape(states.is_there.shape)
     along_m = driving_map.arcs_on_lanes_m(states.positions_m.reshape(-1, 2), lane_positions.lanes.reshape(-1))
@@ -78,12 +78,11 @@ def find_progress_along_lanes(
 
 
 def sum_over_last_second(values: Float64Array, states: EgoStates) -> Float64Array:
-    """Return for each frame the sum of its value and those of the last second, 11 values at 10 Hz, (S, F).
+    """Return for each frame the sum of the values of the last second, 11 values at 10 Hz, (S, F).
 
-    The second is counted in mean time steps of the scene; at the start there are fewer values. It is 0 where no
-    frame is.
+    A second is rounded to mean time steps of the scene; there are fewer values at the start. The sum is 0 in padding.
     """
-    # one value more than steps of a second; a scene of a single frame has no step, and NaN becomes one value
+    # one value more than steps per second; a scene of a single frame has a NaN step, and gets one value
     sums = np.zeros(values.shape)
     with np.errstate(invalid="ignore"):
         counts = np.rint(_WINDOW_S / states.step_times_s)
@@ -92,7 +91,7 @@ def sum_over_last_second(values: Float64Array, states: EgoStates) -> Float64Arra
 
 
 def driving_direction_compliance(sums_m: Float64Array) -> Float64Array:
-    """Return the score of scenes by the farthest way back within a second: below 2 m 1, below 6 m 0.5, else 0, (S,).
+    """Return the score of scenes by the farthest backward drive in a second: 1 below 2 m, 0.5 below 6 m, else 0, (S,).
 
     Args:
         sums_m: Progress along the lanes, summed by :func:`sum_over_last_second`, (S, F).
@@ -103,21 +102,21 @@ def driving_direction_compliance(sums_m: Float64Array) -> Float64Array:
 
 
 def find_speed_excess(states: EgoStates, limits_mps: Float64Array) -> Float64Array:
-    """Return how much faster than allowed the AV is.
+    """Return the excess of the speed of the AV over the speed limit.
 
     Args:
         states: The AV.
-        limits_mps: The speed limit in each frame, NaN where there is none, (S, F); see :func:`limits_of_lanes`.
+        limits_mps: Speed limit in each frame, NaN if unknown, (S, F); see :func:`limits_of_lanes`.
 
     Returns:
-        Metres per second, 0 where it is not too fast, where no limit is known and where no frame is, (S, F).
+        Metres per second, 0 within the limit, if no limit is known, and in padding, (S, F).
     """
     is_known = states.is_there & ~np.isnan(limits_mps)
     return np.where(is_known, np.maximum(0.0, states.speeds_mps - limits_mps), 0.0)
 
 
 def limits_of_lanes(driving_map: DrivingMap, lanes: Int64Array) -> Float64Array:
-    """Return the speed limits of lanes, m/s, NaN for no lane (-1) and where the map does not say; any shape."""
+    """Return the speed limits of lanes, m/s, NaN for no lane (-1) and unknown limits; any shape."""
     limits_mps: Float64Array = np.append(driving_map.speed_limits_mps, np.nan)[lanes]
     return limits_mps
 
@@ -125,7 +124,7 @@ def limits_of_lanes(driving_map: DrivingMap, lanes: Int64Array) -> Float64Array:
 def speed_limit_compliance(excess_mps: Float64Array, states: EgoStates) -> Float64Array:
     """Return the score of scenes: max(0, 1 - sum of the excess x time step / (2.23 m/s x duration)), (S,).
 
-    A scene without duration has 1.
+    It is 1 for a scene without duration.
 
     Args:
         excess_mps: As :func:`find_speed_excess` returns it, (S, F).
@@ -140,7 +139,7 @@ def speed_limit_compliance(excess_mps: Float64Array, states: EgoStates) -> Float
 
 @kernel_jit
 def _write_sums(values: Float64Array, counts: Int64Array, sums: Float64Array) -> None:
-    """Write the sums of each value and those before it, as many as a scene's count says in all."""
+    """Write for each value the sum of the last values up to it, as many as the count of the scene."""
     for scene in range(values.shape[0]):
         for frame in range(values.shape[1]):
             for other in range(max(frame + 1 - counts[scene], 0), frame + 1):

@@ -1,4 +1,4 @@
-"""Metric of driving: one row of the table that files of results, texts and pages are made of."""
+"""Metric of driving: measures scenes, and describes itself for result files, texts and pages."""
 
 import math
 import operator
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from l5kit.evaluation.driving.scene_score import SceneDetails
 
 MULTIPLIER: Final = "multiplier"
-"""The role of a metric that the score of a scene is multiplied by."""
+"""Role of a metric that multiplies the score of a scene."""
 
 NUPLAN: Final = "nuplan"
-"""The score that metrics are part of where they do not say otherwise."""
+"""The default score that metrics are part of."""
 
 Fold: TypeAlias = Literal["mean", "least", "most", "sum"]
 OfFrames: TypeAlias = Callable[["SceneDetails"], Float64Array]
@@ -45,17 +45,17 @@ _COMPARISONS: Final[Mapping[str, Callable[[Float64Array, float], BoolArray]]] = 
 
 
 class MetricError(InvalidArgumentError):
-    """A metric is not well described, or its function does not return what it must; the message says what."""
+    """A metric is ill-defined, or its function returns a wrong shape; the message says why."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """The values of frames that are failures: those that compare so with a limit.
+    """Rule for the frame values that are failures: a comparison with a limit.
 
     Attributes:
         sign: ``<``, ``<=``, ``>`` or ``>=``.
-        limit: In the unit of the values.
-        kind: What such a failure is called in data; the name of the metric by default.
+        limit: Limit in the unit of the values.
+        kind: Identifier of the failure in data; the name of the metric by default.
         name: Name for display; the label of the metric by default.
     """
 
@@ -65,33 +65,33 @@ class Fault:
     name: str = ""
 
     def find(self, values: Float64Array) -> BoolArray:
-        """Return which values fail; none that is not known (NaN) does."""
+        """Return which values fail; unknown values (NaN) do not."""
         return _COMPARISONS[self.sign](values, self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricFacts:
-    """Description of a metric; ``scores.json`` has it with the values.
+    """Description of a metric, which ``scores.json`` stores with the values.
 
     Attributes:
-        name: Column of the table of scenes, such as ``distance_to_pedestrian_m``.
+        name: Column of the scenes table, such as ``distance_to_pedestrian_m``.
         label: Short name for display.
-        sentence: What it is.
-        unit: Of its values; empty for a number without one.
-        digits: Digits behind the point that make sense.
-        range: Least and largest value of a scene; None for no bound.
-        better: Which values are better, ``high`` or ``low`` ones.
-        over_scenes: How values of scenes become one number: ``mean``, ``least``, ``most`` or ``sum`` of those that are
-            known, or q for the q-th percentile, 0 to 100.
-        role: :data:`MULTIPLIER`, a weight above 0 in the mean of the score, or None: not in the score. With a role,
-            values are from 0 to 1.
-        of_score: The score that it is a part of by its role, or is told of with.
-        needs_map: Whether there is no value without a map.
-        column: Column of the table of frames with its values; None where it has none.
-        fault: Which values of frames are failures; None for none.
-        counted_as: Column of the table of scenes with the number of such frames; None for none.
-        passes_from: Scenes with a worse value have failed; None where none has.
-        failure: What has failed in them, in few words.
+        sentence: Description for display.
+        unit: Unit of its values; empty for a number without one.
+        digits: Number of meaningful decimals.
+        range: Smallest and largest value of a scene; None for no bound.
+        better: Which values are better, ``high`` or ``low``.
+        over_scenes: Aggregate of the known values of scenes: ``mean``, ``least``, ``most`` or ``sum``, or q for the
+            q-th percentile, 0 to 100.
+        role: :data:`MULTIPLIER`, a weight above 0 in the mean of the score, or None if not part of the score. With a
+            role, values are from 0 to 1.
+        of_score: The score that it belongs to.
+        needs_map: Whether it has no value without a map.
+        column: Column of the frames table with its values; None without one.
+        fault: Which frame values are failures; None for none.
+        counted_as: Column of the scenes table with the number of such frames; None for none.
+        passes_from: Scenes with a worse value have failed; None if none can fail.
+        failure: Short description of the failure.
 
     Raises:
         MetricError: A value is not allowed.
@@ -137,13 +137,13 @@ class MetricFacts:
             raise MetricError(f"metric {self.name!r}: {name} must be {allowed}, got {getattr(self, name)!r}")
 
     def fails(self, value: float | None) -> bool:
-        """Return whether a scene with a value has failed; one without a value has not."""
+        """Return whether a scene with this value has failed; a scene without a value has not."""
         if value is None or self.passes_from is None:
             return False
         return value < self.passes_from if self.better == "high" else value > self.passes_from
 
     def over(self, values: Sequence[float | None]) -> float | None:
-        """Return one number for scenes with some values, None where none has one."""
+        """Return the aggregate of the values of scenes; None if none has one."""
         known = [value for value in values if value is not None]
         if not known:
             return None
@@ -152,15 +152,15 @@ class MetricFacts:
         return _OVER_SCENES[self.over_scenes](known)
 
     def as_json(self) -> JsonObject:
-        """Return the facts as JSON holds them; :meth:`of_json` reads them again."""
+        """Return the facts as JSON; :meth:`of_json` reads them."""
         facts = {name: value for name, value in asdict(self).items() if name in _NAMES}
-        if self.of_score == NUPLAN:  # what was written before there were several scores stays as it was
+        if self.of_score == NUPLAN:  # same files as before there were several scores
             del facts["of_score"]
         return facts
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> "MetricFacts":
-        """Return the facts of :meth:`as_json`, without what this version does not know."""
+        """Return the facts of :meth:`as_json`, ignoring keys unknown to this version."""
         known = {name: content[name] for name in _NAMES if name in content}
         known["range"] = tuple(known.get("range", (0.0, 1.0)))
         known["fault"] = None if known.get("fault") is None else Fault(**known["fault"])
@@ -172,17 +172,16 @@ _NAMES: Final = tuple(field.name for field in fields(MetricFacts))
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(MetricFacts):
-    """A metric: what is measured of drives, and its description.
+    """A metric: functions that measure drives, and its description.
 
-    It has values of frames, which are a column of ``frames.csv`` and a curve in the viewer, or of scenes alone. Folded,
-    the values of frames are that of the scene in ``scenes.csv``.
+    It has values of frames, which are a column of ``frames.csv`` and a curve in the viewer, or of scenes only. The
+    value of a scene in ``scenes.csv`` is the fold of its frame values.
 
     Attributes:
-        of_frames: Returns the values of the F frames of S scenes, float64 (S, F), NaN or infinite where there is none;
-            None for a metric of scenes alone.
-        of_scenes: How the values of frames become that of the scene: ``mean``, ``least``, ``most`` or ``sum`` of those
-            that are known; or a function of the scenes and the values of their frames (NaN without ``of_frames``) that
-            returns (S,), NaN where there is none.
+        of_frames: Returns the values of the F frames of S scenes, float64 (S, F), NaN or infinite for none; None for a
+            metric of scenes only.
+        of_scenes: Fold of the known frame values of a scene: ``mean``, ``least``, ``most`` or ``sum``; or a function of
+            the scenes and the values of their frames (NaN without ``of_frames``) that returns (S,), NaN for none.
 
     Raises:
         MetricError: A value is not allowed.
@@ -207,7 +206,7 @@ class Metric(MetricFacts):
         self._require(has_values or self.fault is None, "fault", "None where there is no of_frames")
 
     def measure(self, details: "SceneDetails") -> tuple[Float64Array, Float64Array]:
-        """Return the values of the frames of S scenes, NaN where there is none, (S, F), and of the scenes, (S,).
+        """Return the values of the frames of S scenes, (S, F), and of the scenes, (S,), NaN for none.
 
         Raises:
             MetricError: A function of the metric returns another shape.
@@ -220,25 +219,25 @@ class Metric(MetricFacts):
         return frames, self.fold(details, frames)
 
     def fold(self, details: "SceneDetails", frames: Float64Array) -> Float64Array:
-        """Return the values of S scenes, NaN where there is none, (S,), from those of their frames, (S, F).
+        """Return the values of S scenes, (S,), NaN for none, from the values of their frames, (S, F).
 
-        A metric that needs a map has none without.
+        A metric that needs a map has no values without one.
 
         Raises:
             MetricError: A function of the metric returns another shape.
         """
         scenes = np.full(len(frames), np.nan)
-        if self.needs_map and details.driving_map is None:  # rules would take what is not known for fine
+        if self.needs_map and details.driving_map is None:  # its rule would treat unknown values as good
             return scenes
         if not isinstance(self.of_scenes, str):
             return self._checked(self.of_scenes(details, frames), scenes.shape, "of_scenes")
-        # mean, least, most or sum of the values of each scene that are known
+        # fold the known values of each scene
         is_known = ~np.isnan(frames).all(axis=1)
         scenes[is_known] = _FOLDS[self.of_scenes](frames[is_known], axis=1)
         return scenes
 
     def judge(self, details: "SceneDetails") -> tuple[Float64Array, Float64Array, BoolArray]:
-        """Return the same, and which frames have a fault, bool (S, F); none has in scenes without a value."""
+        """Return the result of :meth:`measure`, and the faulty frames, bool (S, F); none in scenes without a value."""
         frames, scenes = self.measure(details)
         if self.fault is None:
             return frames, scenes, np.zeros(frames.shape, np.bool_)
@@ -254,11 +253,11 @@ class Metric(MetricFacts):
 def combine(values: Mapping[str, Float64Array], metrics: Sequence[MetricFacts]) -> Float64Array:
     """Return the score of scenes: the product of the multipliers times the weighted mean of the others, (S,).
 
-    A multiplier that does not apply (NaN) counts as 1, the weight of a metric that does not is left out.
+    A multiplier that does not apply (NaN) counts as 1, and the weight of other metrics that do not apply is dropped.
 
     Args:
-        values: Of each metric with a role, 0 to 1, (S,).
-        metrics: The metrics; those without a role do not matter.
+        values: Values of each metric with a role, 0 to 1, (S,).
+        metrics: The metrics; those without a role are ignored.
     """
     product = np.stack([values[metric.name] for metric in metrics if metric.role == MULTIPLIER])
     weighted = [metric for metric in metrics if not isinstance(metric.role, str | None)]

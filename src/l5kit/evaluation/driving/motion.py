@@ -1,4 +1,4 @@
-"""Velocities and accelerations of logged poses: differences over the times of the frames before and after."""
+"""Velocities and accelerations of logged poses: differences over the times of neighbouring frames."""
 
 import numpy as np
 
@@ -9,15 +9,15 @@ from l5kit.errors import InvalidArgumentError
 
 
 def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: BoolArray) -> Float64Array:
-    """Return how fast values change: central differences over the frames of scenes, one-sided ones at both ends.
+    """Return the rates of change of values: central differences over the frames of scenes, one-sided at both ends.
 
     Args:
-        values: Of any unit, (S, F, D).
+        values: Values of any unit, (S, F, D).
         timestamps_s: Times of the frames, seconds, (S, F).
-        is_there: Which frames a scene has, the first ones, (S, F).
+        is_there: Mask of the frames of a scene, followed by padding, (S, F).
 
     Returns:
-        Values per second, float64 (S, F, D); 0 for a scene of a single frame, and where no frame is.
+        Values per second, float64 (S, F, D); 0 for a scene of a single frame, and in padding.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -34,7 +34,7 @@ def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: 
     steps = np.take_along_axis(values, after[..., None], axis=1) - np.take_along_axis(values, before[..., None], axis=1)
     seconds = np.take_along_axis(timestamps_s, after, axis=1) - np.take_along_axis(timestamps_s, before, axis=1)
 
-    # steps (..., D) over seconds (...), 0 where that is not known
+    # steps (..., D) over seconds (...), 0 where unknown
     is_known = is_there & (seconds > 0)
     rates: Float64Array = np.divide(
         steps, seconds[..., None], out=np.zeros(steps.shape, np.float64), where=is_known[..., None]
@@ -43,7 +43,7 @@ def rates_of_frames(values: Float64Array, timestamps_s: Float64Array, is_there: 
 
 
 def split_along_headings(vectors: Float64Array, yaws_rad: Float64Array) -> Float64Array:
-    """Return the parts of world vectors (..., 2) along headings (...) and to the left of them, (..., 2)."""
+    """Return the components of world vectors (..., 2) along headings (...) and to the left, (..., 2)."""
     cos, sin = np.cos(yaws_rad), np.sin(yaws_rad)
     x, y = vectors[..., 0], vectors[..., 1]
     return np.stack([cos * x + sin * y, cos * y - sin * x], axis=-1)
@@ -52,15 +52,15 @@ def split_along_headings(vectors: Float64Array, yaws_rad: Float64Array) -> Float
 def velocities_of_rows(
     positions_m: Float64Array, times_s: Float64Array, tracks: Int64Array, scenes: Int64Array
 ) -> Float64Array:
-    """Return the velocities of tracks: differences over the rows of a track that are next to each other in time.
+    """Return the velocities of tracks: differences between rows of a track that are neighbours in time.
 
-    They are central where a track has a row before and one after, one-sided at its ends, and 0 for a single row.
+    Differences are central, one-sided at the ends of a track, and 0 for a single row.
 
     Args:
         positions_m: World x and y of N rows, in any order, (N, 2).
-        times_s: Time of each, seconds, (N,).
-        tracks: Track of each, counted in its scene, (N,).
-        scenes: Scene of each, (N,).
+        times_s: Time of each row, seconds, (N,).
+        tracks: Track of each row, numbered within its scene, (N,).
+        scenes: Scene of each row, (N,).
 
     Returns:
         World x and y, metres per second, (N, 2).
@@ -78,7 +78,7 @@ def velocities_of_rows(
 
 @kernel_jit
 def _is_in_order(times_s: Float64Array, scenes: Int64Array) -> bool:
-    """Return whether rows come scene by scene, and in each of them by time."""
+    """Return whether rows are ordered by scene, and by time within each scene."""
     for row in range(1, len(times_s)):
         is_later = scenes[row] > scenes[row - 1]
         if not (is_later or (scenes[row] == scenes[row - 1] and times_s[row] >= times_s[row - 1])):
@@ -95,9 +95,9 @@ def _write_velocities(
     last_rows: Int64Array,
     velocities_mps: Float64Array,
 ) -> None:
-    """Write the velocities of rows, which are gone through scene by scene and by time; ``last_rows`` has room."""
+    """Write the velocities of rows, visited by scene and time; ``last_rows`` is a buffer."""
     tracks, scenes = of_rows
-    # neighbours of each row in its track, by the last row of each track so far
+    # neighbours of each row in its track, found with the last row of each track so far
     before, after = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     for index in range(len(order)):
         row = order[index]

@@ -1,4 +1,4 @@
-"""Faults of logged records: what no scene has that really happened, found before anything is computed from it."""
+"""Faults of logged records: values that are impossible in reality, found before anything is computed from them."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ _LONGEST_SCENE_NS = 365 * 86_400 * 10**9
 
 @dataclass(frozen=True)
 class RecordFault:
-    """What is wrong in a scene.
+    """A fault of a scene.
 
     Attributes:
-        frame: Where, counted in the scene.
-        track_id: Whose row it is; None for the AV or for all of the frame.
-        message: What it is.
+        frame: Frame of the fault, counted within the scene.
+        track_id: Track of the row; None for the AV or for the whole frame.
+        message: Description of the fault.
     """
 
     frame: int
@@ -30,10 +30,10 @@ class RecordFault:
 
 
 def find_record_fault(recorded: SceneRecords) -> RecordFault | None:
-    """Return the first thing in a scene that cannot be: of the AV, else of times, else of agents that are road users.
+    """Return the first fault of a scene: of the AV, else of times, else of agents that are road users.
 
     Args:
-        recorded: The scene, with a frame or more.
+        recorded: The scene, with at least one frame.
     """
     frames, agents, intervals = recorded.frames, recorded.agents, recorded.frames[AGENT_INTERVAL]
     of_ego = find_pose_fault(frames)
@@ -44,12 +44,12 @@ def find_record_fault(recorded: SceneRecords) -> RecordFault | None:
     if is_not_later.any():
         frame = int(np.argmax(is_not_later)) + 1
         return RecordFault(frame, None, "the time of the frame is not after that of the frame before it")
-    passed_ns = timestamps_ns.astype(np.uint64) - timestamps_ns[:1].astype(np.uint64)  # exact, as times rise
+    passed_ns = timestamps_ns.astype(np.uint64) - timestamps_ns[:1].astype(np.uint64)  # exact, as times increase
     is_late = passed_ns > _LONGEST_SCENE_NS
     if is_late.any():
         return RecordFault(int(np.argmax(is_late)), None, "the frame is more than a year after the first one")
 
-    # only the few rows with an absurd value are classified: those of nobody may hold anything
+    # classify only the few rows with absurd values: agents that are no road users may hold anything
     of_rows, track_ids = np.repeat(np.arange(len(intervals)), intervals[:, 1] - intervals[:, 0]), agents["track_id"]
     is_broken = np.zeros(len(agents), np.bool_)
     for name, most in _MOST_OF_MEASURES.items():
@@ -65,8 +65,8 @@ def find_record_fault(recorded: SceneRecords) -> RecordFault | None:
             text = f"{name} of the agent is {agent[name][0].tolist()}; no road user is beyond {most:g}"
         return RecordFault(int(of_rows[row]), int(track_ids[row]), text)
 
-    # sorted by frame and track, a row that has those of the row before it is there twice, the later one of both
-    order = np.lexsort((track_ids, of_rows))  # which leaves equal rows in their order
+    # sorted by frame and track, equal neighbours are duplicates; report the later row
+    order = np.lexsort((track_ids, of_rows))  # stable
     is_same = (of_rows[order][1:] == of_rows[order][:-1]) & (track_ids[order][1:] == track_ids[order][:-1])
     if is_same.any():
         row = int(order[1:][is_same].min())
@@ -75,7 +75,7 @@ def find_record_fault(recorded: SceneRecords) -> RecordFault | None:
 
 
 def find_pose_fault(frames: RecordArray) -> RecordFault | None:
-    """Return in which of some frames, ``FRAME_DTYPE``, (F,), the AV is where it cannot be."""
+    """Return the first fault of the poses of the AV in frames, ``FRAME_DTYPE``, (F,); None without any."""
     is_broken = ~np.isfinite(frames["ego_translation"]).all(axis=1)
     is_broken |= ~np.isfinite(frames["ego_rotation"]).all(axis=(1, 2))
     if is_broken.any():
@@ -88,7 +88,7 @@ def find_pose_fault(frames: RecordArray) -> RecordFault | None:
 
 
 def _is_beyond(agents: RecordArray, name: str, most: float) -> BoolArray:
-    """Return which rows have a value that is not finite or larger than allowed, (N,)."""
+    """Return which rows have a value that is not finite or exceeds a limit, (N,)."""
     values = agents[name].reshape(len(agents), np.prod(agents[name].shape[1:], dtype=int))
     is_beyond: BoolArray = np.any(~np.isfinite(values) | (np.abs(values) > most), axis=1)
     return is_beyond

@@ -1,4 +1,4 @@
-"""Road users around the AV in several scenes as rows of plain arrays, and the groups of their classes."""
+"""Road users around the AV in several scenes, as rows of plain arrays, and groups of their classes."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,26 +19,26 @@ _OTHERS = ("ANIMAL",)
 
 
 class RoadUserGroup(IntEnum):
-    """What scores tell apart; rows of agents that are no road users are :attr:`NONE`."""
+    """Groups that scores distinguish; agents that are no road users are :attr:`NONE`."""
 
     NONE = -1
     """Unknown, not set, do not care, or hidden by a simulation."""
     VEHICLE = 0
     """Cars, vans, trams, buses, trucks, emergency and other vehicles."""
     VULNERABLE = 1
-    """Bicycles, motorcycles, those who ride them, and pedestrians."""
+    """Bicycles, motorcycles, their riders, and pedestrians."""
     OTHER = 2
-    """Other objects: animals, and unknown objects where they are wanted."""
+    """Other objects: animals, and unknown objects if included."""
 
 
 STATIONARY_MPS = 0.5
-"""Speed from which on a tracked road user moves; trackers give those who are at rest a little less."""
+"""Speed from which a tracked road user counts as moving; trackers report small speeds for objects at rest."""
 
 _NONE, _OTHER = int(RoadUserGroup.NONE), int(RoadUserGroup.OTHER)
 
 
 class RoadUserArrays(NamedTuple):
-    """N rows of road users, as kernels take them; fields as in :class:`RoadUsers`."""
+    """N rows of road users as kernel arguments; fields as in :class:`RoadUsers`."""
 
     starts: Int64Array
     tracks: Int64Array
@@ -49,19 +49,19 @@ class RoadUserArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RoadUsers(ReadOnlyArrays):
-    """The N rows of road users in S scenes of up to F frames, one frame after the other, scene by scene.
+    """The N rows of road users in S scenes of up to F frames, ordered by scene and frame.
 
     Attributes:
-        starts: First row of each frame and the end of the last one, int64 (S * F + 1,); frame f of scene s is number
-            s * F + f, and one that is not there has no rows.
-        tracks: Number of the track of each row, counted from 0 in its scene, int64 (N,).
-        groups: A :class:`RoadUserGroup` of each row, not NONE, int64 (N,).
-        labels: Index of its label in ``PERCEPTION_LABELS``, -1 where it is not known, int64 (N,).
+        starts: First row of each frame and the end of the last one, int64 (S * F + 1,); frame f of scene s has the
+            index s * F + f, and padding has no rows.
+        tracks: Track of each row, numbered from 0 within its scene, int64 (N,).
+        groups: The :class:`RoadUserGroup` of each row, not NONE, int64 (N,).
+        labels: Index of the label in ``PERCEPTION_LABELS``, -1 if unknown, int64 (N,).
         boxes: World x and y of the centre, yaw, length and width, metres and radians, float64 (N, 5).
         velocities_mps: World x and y, float64 (N, 2).
 
     Raises:
-        InvalidArgumentError: Shapes do not fit, a track or group is not possible, or a value is not finite.
+        InvalidArgumentError: Shapes do not fit, a track or group is invalid, or a value is not finite.
     """
 
     starts: Int64Array
@@ -77,7 +77,7 @@ class RoadUsers(ReadOnlyArrays):
         require_shapes(self, tracks=(size,), groups=(size,), labels=(size,), boxes=(size, 5), velocities_mps=(size, 2))
         require_starts(self, "starts", num_parts=len(self.starts) - 1, end=size)
         if (np.diff(self.starts) < 0).any():
-            raise InvalidArgumentError("RoadUsers: starts must not fall from one frame to the next")
+            raise InvalidArgumentError("RoadUsers: starts must not decrease from one frame to the next")
         if size and (self.tracks.min() < 0 or self.groups.min() < 0 or self.groups.max() > RoadUserGroup.OTHER):
             raise InvalidArgumentError(
                 f"RoadUsers: tracks must be at least 0 and groups 0 to {int(RoadUserGroup.OTHER)}, got tracks from "
@@ -101,42 +101,41 @@ class RoadUsers(ReadOnlyArrays):
 
     @property
     def arrays(self) -> RoadUserArrays:
-        """The rows as kernels take them."""
+        """The rows as kernel arguments."""
         return RoadUserArrays(self.starts, self.tracks, self.groups, self.boxes, self.velocities_mps)
 
     @property
     def num_tracks(self) -> int:
-        """More than the highest number of a track."""
+        """Upper bound of the track numbers, exclusive."""
         return int(self.tracks.max(initial=-1)) + 1
 
     @property
     def speeds_mps(self) -> Float64Array:
-        """(N,)."""
+        """Speeds of the rows, (N,)."""
         speeds_mps: Float64Array = np.hypot(self.velocities_mps[:, 0], self.velocities_mps[:, 1])
         return speeds_mps
 
     @property
     def frames_of_rows(self) -> Int64Array:
-        """Number s * F + f of the frame of each row, (N,)."""
+        """Index s * F + f of the frame of each row, (N,)."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def are(self, *labels: str) -> BoolArray:
-        """Return which rows have one of some labels, such as ``PERCEPTION_LABEL_PEDESTRIAN``, (N,)."""
+        """Return which rows have one of the given labels, such as ``PERCEPTION_LABEL_PEDESTRIAN``, (N,)."""
         return np.isin(self.labels, [PERCEPTION_LABEL_TO_INDEX[label] for label in labels])
 
     def windows(self, firsts: Int64Array, num_frames: int, bounds_m: Float64Array) -> "RoadUsers":
-        """Return the rows of parts of scenes as those of scenes, without those that lie outside of some bounds.
+        """Return the rows of windows of scenes as new scenes, without rows outside of given bounds.
 
         Args:
-            firsts: Number s * F + f of the first frame of each of W windows, (W,).
-            num_frames: T, frames of each; they lie in one scene.
-            bounds_m: Lowest and highest world x and y around each window, (W, 2, 2); who has no part within is left
-                out.
+            firsts: Index s * F + f of the first frame of each of W windows, (W,).
+            num_frames: T, the number of frames of a window, which lies within one scene.
+            bounds_m: Lowest and highest world x and y of each window, (W, 2, 2); boxes entirely outside are left out.
 
         Returns:
-            W scenes of T frames, whose tracks are numbered as here.
+            W scenes of T frames; tracks keep their numbers.
         """
-        # room for all rows of the windows, of which those within are the first
+        # buffer for all rows of the windows, filled with those within the bounds
         rows = np.empty(int((self.starts[firsts + num_frames] - self.starts[firsts]).sum()), np.int64)
         starts = np.zeros(len(firsts) * num_frames + 1, np.int64)
         rows = rows[: _write_rows_within(self.starts, self.boxes, firsts, num_frames, bounds_m, rows, starts)]
@@ -144,10 +143,10 @@ class RoadUsers(ReadOnlyArrays):
         return RoadUsers(starts, *(getattr(self, name).take(rows, axis=0) for name in names))
 
     def require_frames_of(self, shape: tuple[int, ...]) -> None:
-        """Refuse rows of other frames than those of states of a shape (S, F).
+        """Require as many frames as states of shape (S, F) have.
 
         Raises:
-            InvalidArgumentError: There are not S * F frames.
+            InvalidArgumentError: The number of frames is not S * F.
         """
         if len(self.starts) != shape[0] * shape[1] + 1:
             raise InvalidArgumentError(
@@ -166,17 +165,17 @@ def classify_rows(
     """Return the group of each row of agents: that of its most probable label, if that is probable enough.
 
     Args:
-        label_probabilities: Of each of ``PERCEPTION_LABELS``, (N, 17).
+        label_probabilities: Probability of each of ``PERCEPTION_LABELS``, (N, 17).
         extents_m: Length and width, metres, (N, >= 2).
-        threshold: The probability of the label must be above it, else the row is unknown.
-        include_unknown: Whether unknown rows are other objects, in place of none.
+        threshold: Rows whose highest probability is not above it are unknown.
+        include_unknown: Whether unknown rows count as other objects instead of NONE.
 
     Returns:
-        Values of :class:`RoadUserGroup`, int64 (N,). Rows that a simulation has hidden, without extent or with a
-        negative probability, are NONE in any case.
+        Values of :class:`RoadUserGroup`, int64 (N,). Rows hidden by a simulation, without extent or with a negative
+        probability, are always NONE.
 
     Raises:
-        InvalidArgumentError: A shape is not as above.
+        InvalidArgumentError: A shape is wrong.
     """
     size = len(label_probabilities)
     if label_probabilities.shape != (size, len(PERCEPTION_LABELS)) or extents_m.shape[:1] != (size,):
@@ -215,12 +214,12 @@ def groups_of_labels() -> Int64Array:
 def class_of_row(
     row: int, probabilities: NumericArray, extents_m: NumericArray, group_of_label: Int64Array, threshold: float
 ) -> tuple[int, int, bool]:
-    """Return the label of a row, -1 where none is probable enough, its group, and whether a simulation has hidden it.
+    """Return the label of a row, -1 if unknown, its group, and whether a simulation has hidden it.
 
-    The group is that of :func:`classify_rows` without unknown rows. All of it is one function, as one more call takes
-    as long as a look at the labels.
+    The group is that of :func:`classify_rows` without unknown rows. This is a single function, as another call would
+    take as long as reading the labels.
     """
-    # labels above the threshold are counted, none of which waits for another one; as a rule there is one at most
+    # count the labels above the threshold without branches; there is usually one at most
     num_labels, best, num_above, num_fine = probabilities.shape[1], 0, 0, 0
     for label in range(num_labels):
         probability = probabilities[row, label]
@@ -229,11 +228,11 @@ def class_of_row(
         num_above += is_above
         num_fine += probability >= 0
     is_hidden = extents_m[row, 0] == 0 and extents_m[row, 1] == 0
-    if num_fine < num_labels:  # some are negative or no numbers
+    if num_fine < num_labels:  # some are negative or NaN
         for label in range(num_labels):
             is_hidden = is_hidden or probabilities[row, label] < 0
         return -1, _NONE, is_hidden
-    if num_above > 1:  # the first one of the highest
+    if num_above > 1:  # the first of the highest
         best = 0
         for label in range(num_labels):
             best = label if probabilities[row, label] > probabilities[row, best] else best
@@ -244,7 +243,7 @@ def class_of_row(
 
 @kernel_jit
 def with_unknown(group: int, is_hidden: bool, include_unknown: bool) -> int:
-    """Return a group of :func:`class_of_row`, that of other objects for unknown rows where these are included."""
+    """Return a group of :func:`class_of_row`, but OTHER for unknown rows if these are included."""
     return _OTHER if include_unknown and group == _NONE and not is_hidden else group
 
 
@@ -258,7 +257,7 @@ def write_groups(
     include_unknown: bool,
     groups: Int64Array,
 ) -> None:
-    """Write the groups of some rows (K,) of agents, by the rule of :func:`classify_rows`."""
+    """Write the groups of the given rows (K,) of agents, by the rule of :func:`classify_rows`."""
     for index in range(len(rows)):
         _, group, is_hidden = class_of_row(rows[index], probabilities, extents_m, group_of_label, threshold)
         groups[index] = with_unknown(group, is_hidden, include_unknown)
@@ -274,7 +273,7 @@ def _write_rows_within(
     rows: Int64Array,
     window_starts: Int64Array,
 ) -> int:
-    """Write the rows within the bounds of windows, and where those of each frame start; return how many there are."""
+    """Write the rows within the bounds of windows, and the starts of their frames; return the number of rows."""
     count = 0
     for window in range(len(firsts)):
         low_x, low_y = bounds_m[window, 0]

@@ -1,4 +1,4 @@
-"""Progress of the AV along the route of the expert, the lanes that the log drove."""
+"""Progress of the AV along the route of the expert, the lanes driven in the log."""
 
 import itertools
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class ExpertRoutes(ReadOnlyArrays):
 
     Attributes:
         part_starts: First part of each scene and the end of the last one, int64 (S + 1,).
-        parents: The segment or junction of each part, as :class:`DrivingMap` numbers them, int64 (parts,).
+        parents: Segment or junction of each part, as :class:`DrivingMap` numbers them, int64 (parts,).
         line_starts: First point of each part and the end of the last one, int64 (parts + 1,).
-        points_m: The centre lines of the expert's lanes of each part, world x and y, float64 (points, 2).
+        points_m: Centre lines of the expert's lanes of each part, world x and y, float64 (points, 2).
         arc_lengths_m: Length of the route of the scene up to each point, float64 (points,).
 
     Raises:
@@ -55,16 +55,16 @@ class ExpertRoutes(ReadOnlyArrays):
 def find_routes(lane_positions: LanePositions, driving_map: DrivingMap, *, expert: EgoStates) -> ExpertRoutes:
     """Return the routes of the expert.
 
-    Lanes of one parent that the expert drove after each other are one part. Its line is the centre line of the first of
-    them, and of those that follow without a lane change; a lane that leads into itself is there once for each lap.
+    Successive lanes of the expert with the same parent form one part. Its line joins the centre line of the first lane
+    and those of its successors without a lane change; a lane that leads into itself is repeated for each lap.
 
     Args:
-        lane_positions: Where on the lanes the expert was.
+        lane_positions: Lanes of the expert.
         driving_map: The map of these lanes.
         expert: The expert in the same frames.
 
     Raises:
-        InvalidArgumentError: The lane positions are those of another number of frames.
+        InvalidArgumentError: The lane positions have another number of frames.
     """
     lane_positions.require_shape(expert.is_there.shape)
     along_m = driving_map.arcs_on_lanes_m(expert.positions_m.reshape(-1, 2), lane_positions.lanes.reshape(-1))
@@ -72,7 +72,7 @@ def find_routes(lane_positions: LanePositions, driving_map: DrivingMap, *, exper
     counts = [0]
     for lanes, along_of_scene_m in zip(lane_positions.lanes, along_m.reshape(lane_positions.lanes.shape), strict=True):
         driven, driven_m = lanes[lanes >= 0], along_of_scene_m[lanes >= 0]
-        # a lane begins where it is another one, and again where the expert is back by more than half of it
+        # a lane begins where the lane changes, or where the expert has jumped back by more than half of its length
         is_back = -np.diff(driven_m, prepend=np.nan) > driving_map.arc_lengths_m[driven, -1] / 2
         num_before, begun = len(parts), driven[(np.diff(driven, prepend=-1) != 0) | is_back].tolist()
         parents = driving_map.parents[begun].tolist()
@@ -80,14 +80,14 @@ def find_routes(lane_positions: LanePositions, driving_map: DrivingMap, *, exper
             if index == 0 or parents[index] != parents[index - 1]:
                 parts.append([lane])
             elif lane in driving_map.ahead_of(begun[index - 1]):
-                parts[-1].append(lane)  # one beside it, after a lane change, is of the part but not of its line
+                parts[-1].append(lane)  # after a lane change, the lane is not on the line
         counts.append(len(parts) - num_before)
     lines_m = [driving_map.centre_lines_m[part].reshape(-1, 2) for part in parts]
     part_starts, line_starts = np.cumsum(counts), np.cumsum([0, *map(len, lines_m)])
     points_m = np.concatenate([np.zeros((0, 2)), *lines_m])
 
-    # lengths of routes up to each point, without the gaps between their parts; summed scene by scene, so that no bit
-    # depends on the scenes before
+    # length of the route up to each point, without gaps between parts; summed scene by scene, so that no bit depends on
+    # the scenes before
     steps_m = np.linalg.norm(np.diff(points_m, axis=0, prepend=points_m[:1]), axis=1)
     steps_m[line_starts[:-1]] = 0.0
     arc_lengths_m, route_starts = np.zeros(len(points_m)), line_starts[part_starts].tolist()
@@ -105,23 +105,23 @@ def find_routes(lane_positions: LanePositions, driving_map: DrivingMap, *, exper
 def find_progress(
     states: EgoStates, lane_positions: LanePositions, *, routes: ExpertRoutes, driving_map: DrivingMap
 ) -> Float64Array:
-    """Return how far the centre of the AV has come along the route since the frame before.
+    """Return the distance of the centre of the AV along the route since the previous frame.
 
-    It is on the part of the route in which its lane is. When it leaves a part the later ones are tried in order, and
-    those that it skips count; it never gets back to an earlier part. Within a part it is looked for near the place
-    before, as far as it may have come since, so that each lap of a roundabout counts.
+    The AV is on the part of the route that its lane belongs to. When it leaves a part, later parts are tried in order,
+    and skipped parts count; it never returns to an earlier part. Within a part it is searched near its previous
+    position, as far as it may have come, so that each lap of a roundabout counts.
 
     Args:
         states: The AV.
-        lane_positions: Where on the lanes it is.
-        routes: Those of the same scenes.
+        lane_positions: Lanes of the AV.
+        routes: Routes of the same scenes.
         driving_map: The map of lanes and routes.
 
     Returns:
-        Metres, 0 in the first frame and wherever it is off the route in this frame or the one before, (S, F).
+        Metres, 0 in the first frame and where the AV is off the route in this frame or the previous one, (S, F).
 
     Raises:
-        InvalidArgumentError: There are routes of another number of scenes, or positions of another number of frames.
+        InvalidArgumentError: Routes have another number of scenes, or positions another number of frames.
     """
     lane_positions.require_shape(states.is_there.shape)
     if len(routes.part_starts) != states.num_scenes + 1:
@@ -143,15 +143,15 @@ def find_progress(
 
 
 def expert_progress_ratio(progress_m: Float64Array, expert_progress_m: Float64Array) -> Float64Array:
-    """Return the score of scenes: the way of the AV along the route as a part of that of the expert, at most 1.
+    """Return the score of scenes: the distance of the AV along the route as a share of that of the expert, at most 1.
 
     Args:
-        progress_m: Of the AV, as :func:`find_progress` returns it, (S, F).
-        expert_progress_m: Of the expert along its own route, (S, any).
+        progress_m: Progress of the AV, as :func:`find_progress` returns it, (S, F).
+        expert_progress_m: Progress of the expert along its own route, (S, any).
 
     Returns:
-        min(1, max(AV, 2 m) / max(expert, 2 m)); 0 where the AV came back by more than 2 m; NaN where the expert came
-        less than 2 m along a route; (S,).
+        min(1, max(AV, 2 m) / max(expert, 2 m)); 0 if the AV ends more than 2 m behind its start; NaN if the expert
+        drives less than 2 m along a route; (S,).
     """
     total_m, expert_m = progress_m.sum(axis=1), expert_progress_m.sum(axis=1)
     ratios: Float64Array = np.minimum(
@@ -168,7 +168,7 @@ def making_progress(ratios: Float64Array) -> Float64Array:
 
 
 class _Routes(NamedTuple):
-    """Routes as kernels take them; fields as in :class:`ExpertRoutes`."""
+    """Routes as kernel arguments; fields as in :class:`ExpertRoutes`."""
 
     part_starts: Int64Array
     parents: Int64Array
@@ -185,7 +185,7 @@ def _write_positions_on_routes(
     routes: _Routes,
     along_m: Float64Array,
 ) -> None:
-    """Write the length of the route up to the AV in the frames in which it is on the route."""
+    """Write the route length up to the AV in the frames in which it is on the route."""
     for scene in range(len(num_frames)):
         present, end = routes.part_starts[scene], routes.part_starts[scene + 1]
         last_part, last_frame = -1, 0
@@ -196,7 +196,7 @@ def _write_positions_on_routes(
             if part == end:
                 continue
             present = part
-            # near the place before, as far as it may have come since; anywhere on a part that it has just got to
+            # search near the previous position, as far as the AV may have come, or anywhere on a new part
             here, there = positions_m[scene, frame], positions_m[scene, last_frame]
             reach_m = _REACH_M + _REACH_PER_M * np.hypot(here[0] - there[0], here[1] - there[1])
             before_m = along_m[scene, last_frame] if part == last_part else np.nan

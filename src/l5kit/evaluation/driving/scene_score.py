@@ -1,4 +1,4 @@
-"""Score of a drive: the table of metrics, their values in scenes and windows, and one number for each."""
+"""Score of a drive: the table of metrics, their values in scenes and windows, and one score for each scene."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -42,15 +42,15 @@ from l5kit.lanes.driving_map import DrivingMap
 
 @dataclass(frozen=True, eq=False)
 class WindowScores(ReadOnlyArrays):
-    """W windows of some scenes, and how well each was driven.
+    """Scores of W windows of scenes.
 
     Attributes:
-        scenes: The scene of each, (W,).
-        frames: Its first frame, counted in the frames that the scene is scored in, (W,).
-        planned: Which part of it was planned: 1 for a plan of the whole window, less for one that ends before and goes
-            on with the speed and turn of its end, 0 for what was driven, (W,).
-        scores: 0 to 1, (W,).
-        terms: By name what the scores are made of, 0 to 1, NaN where a term does not apply, (W,) each.
+        scenes: Scene of each window, (W,).
+        frames: First frame of each window, counted in the scored frames of its scene, (W,).
+        planned: Planned share of a window: 1 for a plan of the whole window, less for a shorter plan, which continues
+            with the speed and yaw rate of its end, 0 for what was driven, (W,).
+        scores: Scores, 0 to 1, (W,).
+        terms: Terms of the scores by name, 0 to 1, NaN where a term does not apply, (W,) each.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -70,7 +70,7 @@ class WindowScores(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class SceneScores(ReadOnlyArrays):
-    """The metrics of S scenes, each from 0 to 1, NaN where it does not apply, float64 (S,).
+    """The metrics of S scenes, 0 to 1, NaN where a metric does not apply, float64 (S,).
 
     Attributes:
         no_at_fault_collisions: 0, 0.5 or 1.
@@ -108,27 +108,29 @@ class SceneScores(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class SceneDetails(ReadOnlyArrays):
-    """S scenes of up to F frames, and the values of frames that their metrics come from.
+    """S scenes of up to F frames, and the frame values that their metrics are computed from.
 
-    Functions of a :class:`~l5kit.evaluation.driving.metric.Metric` are given one. What needs a map is NaN without.
+    It is the argument of the functions of a :class:`~l5kit.evaluation.driving.metric.Metric`. Values that need a map
+    are NaN without one.
 
     Attributes:
-        states: How the AV drove.
-        road_users: The others in the same frames.
-        expert: How the log drove in the same scenes, of any number of frames.
+        states: The drive of the AV.
+        road_users: The road users in the same frames.
+        expert: The drive of the log in the same scenes, of any number of frames.
         driving_map: The map; None without one.
-        collisions: What became of each row of the road users.
-        counts_at_fault: With how many vehicles, vulnerable road users and other objects the AV collides at fault, int64
-            (S, F, 3).
-        times_to_collision_s: Infinite where nobody is met, float64 (S, F).
-        is_comfortable: Whether all signals are within their bounds, bool (S, F).
-        distances_off_road_m: Of the farthest corner from the drivable surface, infinite from half a metre on, (S, F).
+        collisions: Collisions with each row of the road users.
+        counts_at_fault: Numbers of vehicles, vulnerable road users and other objects with which the AV collides at
+            fault, int64 (S, F, 3).
+        times_to_collision_s: Times to collision, infinite for none, float64 (S, F).
+        is_comfortable: Whether all signals of comfort are within their bounds, bool (S, F).
+        distances_off_road_m: Distance of the farthest corner from the drivable surface, infinite from half a metre on,
+            (S, F).
         distances_along_lanes_m: Progress along the lanes in the last second, negative against them, (S, F).
-        speed_limits_mps: Of the lane that the AV is on, NaN where there is none, (S, F).
-        speed_excess_mps: How much faster than that it is, (S, F).
-        progress_m: Along the route of the expert since the frame before, (S, F).
-        expert_progress_m: The same of the expert in its own frames, (S, any).
-        windows: The windows of the scenes, scored by EPDMS; None where nobody asked for it.
+        speed_limits_mps: Speed limit of the lane of the AV, NaN for none, (S, F).
+        speed_excess_mps: Excess over the speed limit, (S, F).
+        progress_m: Progress along the route of the expert since the previous frame, (S, F).
+        expert_progress_m: Progress of the expert in its own frames, (S, any).
+        windows: Windows of the scenes, scored by EPDMS; None if not requested.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -158,30 +160,30 @@ class SceneDetails(ReadOnlyArrays):
 
     @cached_property
     def scores(self) -> SceneScores:
-        """The metrics, by :data:`METRICS`."""
-        frames = np.full(self.states.is_there.shape, np.nan)  # their rules take what is found, and no values of frames
+        """The metrics of :data:`METRICS`."""
+        frames = np.full(self.states.is_there.shape, np.nan)  # their rules ignore the values of frames
         return SceneScores(**{metric.name: metric.fold(self, frames) for metric in METRICS})
 
     @property
     def progress_ratios(self) -> Float64Array:
-        """How far the AV comes along the route as a part of how far the log comes, 0 to 1, (S,)."""
+        """Distance of the AV along the route as a share of that of the log, 0 to 1, (S,)."""
         return expert_progress_ratio(self.progress_m, self.expert_progress_m)
 
     @property
     def failures(self) -> dict[str, BoolArray]:
-        """By metric, the frames that lower it, (S, F) each; progress is not lost in single frames."""
+        """The failing frames of each metric, (S, F); metrics without frame values, such as progress, have none."""
         return {metric.name: metric.judge(self)[2] for metric in METRICS if metric.fault is not None}
 
     @property
     def gaps_m(self) -> Float64Array:
-        """Shortest distance in metres from the box of the AV to that of each road user, 0 where they overlap, (N,)."""
+        """Distance in metres between the boxes of the AV and of each road user, 0 if they overlap, (N,)."""
         egos = self.states.boxes.reshape(-1, 5)[self.road_users.frames_of_rows]
         gaps_m = np.empty(len(egos))
         _write_gaps(egos, self.road_users.boxes, gaps_m)
         return gaps_m
 
     def least_of_rows(self, values: Float64Array) -> Float64Array:
-        """Return the least of the values (N,) of the road users of each frame, infinite where it has none, (S, F)."""
+        """Return the minimum over the road users of each frame of values (N,), infinite without any, (S, F)."""
         least = np.full(self.states.is_there.size, np.inf)
         np.minimum.at(least, self.road_users.frames_of_rows, values)
         return least.reshape(self.states.is_there.shape)
@@ -189,13 +191,13 @@ class SceneDetails(ReadOnlyArrays):
 
 @kernel_jit
 def _write_gaps(egos: Float64Array, others: Float64Array, gaps_m: Float64Array) -> None:
-    """Write the gap between each two boxes, (N, 5)."""
+    """Write the gap between each pair of boxes, (N, 5)."""
     for row in range(len(gaps_m)):
         gaps_m[row] = box_gap(egos[row], others[row])
 
 
 FARTHEST_OFF_ROAD_M = 0.5
-"""Distances from the road are not measured beyond."""
+"""Upper limit of distances from the road."""
 
 _OF_MAP = ("distances_off_road_m", "distances_along_lanes_m", "speed_limits_mps", "speed_excess_mps", "progress_m")
 
@@ -203,24 +205,24 @@ _OF_MAP = ("distances_off_road_m", "distances_along_lanes_m", "speed_limits_mps"
 def score_scenes(
     states: EgoStates, road_users: RoadUsers, driving_map: DrivingMap | None, *, expert: EgoStates
 ) -> SceneScores:
-    """Return the metrics of scenes and, as ``score``, one number for each; see :func:`detail_scenes`."""
+    """Return the metrics of scenes, with one ``score`` for each; see :func:`detail_scenes`."""
     return detail_scenes(states, road_users, driving_map, expert=expert).scores
 
 
 def detail_scenes(
     states: EgoStates, road_users: RoadUsers, driving_map: DrivingMap | None, *, expert: EgoStates
 ) -> SceneDetails:
-    """Return the metrics of scenes, with the values of the frames that they come from.
+    """Return the metrics of scenes, with the frame values that they are computed from.
 
     Args:
-        states: How the AV drove in S scenes.
-        road_users: The others in the same frames.
-        driving_map: The map; without one drivable area, driving direction, progress and speed limit do not apply, and
+        states: The drive of the AV in S scenes.
+        road_users: The road users in the same frames.
+        driving_map: The map; without one, drivable area, driving direction, progress and speed limit do not apply, and
             a lateral collision is never at fault.
-        expert: How the log drove in the same scenes, of any number of frames.
+        expert: The drive of the log in the same scenes, of any number of frames.
 
     Raises:
-        InvalidArgumentError: The road users are those of another number of frames, or the expert of other scenes.
+        InvalidArgumentError: The road users have another number of frames, or the expert another number of scenes.
     """
     if expert.num_scenes != states.num_scenes:
         raise InvalidArgumentError(
@@ -232,7 +234,7 @@ def detail_scenes(
     times_s = find_times_to_collision(states, road_users, lane_positions, collisions)
     is_fine = is_comfortable(find_comfort_signals(states))
 
-    # without a map its values are not known
+    # unknown without a map
     of_map = dict.fromkeys(_OF_MAP, np.full(states.is_there.shape, np.nan))
     of_map["expert_progress_m"] = np.full(expert.is_there.shape, np.nan)
     if driving_map is not None:
@@ -334,9 +336,9 @@ METRICS = (
         of_frames=lambda details: details.speed_excess_mps,
         of_scenes=lambda details, _: speed_limit_compliance(details.speed_excess_mps, details.states),
         column="speed_excess_mps",
-        fault=Fault(">", 1e-6, "speeding", "Too fast"),  # an excess of rounding only is none
+        fault=Fault(">", 1e-6, "speeding", "Too fast"),  # tolerate rounding
         counted_as="frames_too_fast",
-        passes_from=0.995,  # what is shown with two digits as less than 1
+        passes_from=0.995,  # shown with two digits as less than 1
         failure="too fast",
     ),
     Metric(
@@ -353,14 +355,14 @@ METRICS = (
         failure="uncomfortable",
     ),
 )
-"""The metrics of the score that the nuPlan benchmark has published, in the order in which tables have them."""
+"""The metrics of the published nuPlan score, in the order of tables."""
 
 
 def read_facts(scores: Mapping[str, Any]) -> tuple[MetricFacts, ...]:
-    """Return what was measured by the content of ``scores.json``, :data:`METRICS` where an earlier l5kit wrote it.
+    """Return the metrics described in ``scores.json``, or :data:`METRICS` if an earlier l5kit wrote it.
 
     Raises:
-        CorruptedDataError: What is told of metrics is not what :meth:`MetricFacts.as_json` returns.
+        CorruptedDataError: The descriptions are not those of :meth:`MetricFacts.as_json`.
     """
     facts = scores.get("about_metrics")
     if facts is None:

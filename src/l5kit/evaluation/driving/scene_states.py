@@ -1,4 +1,4 @@
-"""States of the AV and rows of road users, read from recorded scenes into the plain arrays that scores look at."""
+"""States of the AV and rows of road users, read from recorded scenes into the plain arrays of scores."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _NONE = int(RoadUserGroup.NONE)
 
 
 class _Rows(NamedTuple):
-    """Columns that road users are written into."""
+    """Columns of road users to be written."""
 
     tracks: Int64Array
     groups: Int64Array
@@ -29,16 +29,16 @@ class _Rows(NamedTuple):
     velocities_mps: Float64Array
 
     def cut(self, begin: int, end: int) -> "_Rows":
-        """Return some of the rows, views."""
+        """Return views of a range of rows."""
         columns: tuple[NumericArray, ...] = self
         return _Rows(*(column[begin:end] for column in columns))
 
 
 class _Agents(NamedTuple):
-    """Columns of agents, each of any stride.
+    """Columns of agents, with any strides.
 
     Attributes:
-        track_ids: uint64, (any,), like the others.
+        track_ids: uint64, (any,), like the following columns.
         centroids_m: World x and y, float64 (any, 2).
         yaws_rad: World headings, float32 (any,).
         extents_m: Length, width and height, float32 (any, 3).
@@ -56,10 +56,10 @@ class _Agents(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AgentColumns:
-    """The agents of a scene of F frames: columns, and which of their rows each frame has.
+    """The agents of a scene of F frames: columns, and the range of rows of each frame.
 
     Attributes:
-        times_s: Seconds, (F,).
+        times_s: Times, seconds, (F,).
         firsts: First row of each frame, int64 (F,).
         counts: Number of rows of each frame, int64 (F,).
         agents: The columns.
@@ -72,18 +72,18 @@ class AgentColumns:
 
     @classmethod
     def of_arrays(cls, scene: SceneArrays) -> "AgentColumns":
-        """Return the agents of a scene, views."""
+        """Return views of the agents of a scene."""
         starts = scene.agents.starts.astype(np.int64)
         agents = _Agents(*(getattr(scene.agents, name) for name in _Agents._fields))
         return cls(scene.times_s, starts[:-1], np.diff(starts), agents)
 
     @classmethod
     def of_records(cls, frames: RecordArray, agents: RecordArray) -> "AgentColumns":
-        """Return the agents of frames of a scene, views of the records.
+        """Return the agents of frames of a scene as views of the records.
 
         Args:
             frames: ``FRAME_DTYPE``, (F,); their intervals lie within ``agents``.
-            agents: ``AGENT_DTYPE``, with those of other frames.
+            agents: ``AGENT_DTYPE``, possibly with agents of other frames.
         """
         intervals, times_ns = frames[AGENT_INTERVAL], frames["timestamp"]
         names = ("track_id", "centroid", "yaw", "extent", "velocity", "label_probabilities")
@@ -96,16 +96,16 @@ def join_road_users(
 ) -> RoadUsers:
     """Return the road users of scenes.
 
-    The velocity of a row is its own where that is not 0, else of differences of the positions of its track.
+    The velocity of a row is the recorded one unless that is 0, else computed from the positions of its track.
 
     Args:
         scenes: S scenes.
-        num_frames: Frames of the longest.
-        threshold: What the probability of a label must be above.
-        include_unknown: Whether rows of unknown class count as other objects at rest; else they are left out.
+        num_frames: Number of frames of the longest scene.
+        threshold: Labels need a probability above it.
+        include_unknown: Whether rows of unknown class count as other objects at rest, instead of being left out.
 
     Raises:
-        InvalidArgumentError: A road user has a value that is not finite.
+        InvalidArgumentError: A value of a road user is not finite.
     """
     parts = list(scenes)
     if not parts:
@@ -117,19 +117,19 @@ def join_road_users(
     classes = (groups_of_labels(), float(np.float32(threshold)), include_unknown)
     end = 0
     for index, scene in enumerate(parts):
-        # all agents of a scene are written behind the road users of those before
+        # write all agents of the scene after the road users of the previous scenes
         num_rows = int(scene.counts.sum())
         own = rows.cut(end, end + num_rows)
         track_ids, is_stationary = np.empty(num_rows, np.uint64), np.empty(num_rows, np.bool_)
         agents = _Agents(*map(as_read_only, scene.agents))
         _read_rows((scene.firsts, scene.counts), agents, classes, track_ids, own, is_stationary)
         own.tracks[:] = number_tracks(track_ids)[1]
-        # those without an own velocity get that of their track
+        # rows without a recorded velocity get that of their track
         if is_stationary.any():
             times_s = np.repeat(scene.times_s, scene.counts)
             differences_mps = velocities_of_rows(own.boxes[:, :2], times_s, own.tracks, np.zeros(num_rows, np.int64))
             np.copyto(own.velocities_mps, differences_mps, where=is_stationary[:, None])
-        # rows of nobody have served to number tracks, and go
+        # rows that are no road users were needed to number tracks only
         kept_counts = np.empty(len(scene.counts), np.int64)
         end += _keep_road_users(scene.counts, own, kept_counts)
         counts[index, : len(scene.counts)] = kept_counts
@@ -147,7 +147,7 @@ def _read_rows(
     rows: _Rows,
     is_stationary: BoolArray,
 ) -> None:
-    """Write the agents of frames, one after the other; ``is_stationary`` marks those without an own velocity."""
+    """Write the agents of frames, in order; ``is_stationary`` marks those without a recorded velocity."""
     (firsts, counts), boxes = frames, rows.boxes
     centroids_m, extents_m, velocities_mps = agents.centroids_m, agents.extents_m, agents.velocities_mps
     group_of_label, threshold, include_unknown = classes
@@ -159,7 +159,7 @@ def _read_rows(
             )
             rows.labels[index] = label
             rows.groups[index] = with_unknown(group, is_hidden, include_unknown)
-            is_other = rows.groups[index] != group  # one of unknown class, which is at rest
+            is_other = rows.groups[index] != group  # unknown class, assumed at rest
             track_ids[index] = agents.track_ids[row]
             boxes[index, 0], boxes[index, 1] = centroids_m[row, 0], centroids_m[row, 1]
             boxes[index, 2] = agents.yaws_rad[row]
@@ -172,13 +172,13 @@ def _read_rows(
 
 @kernel_jit
 def _keep_road_users(num_rows: Int64Array, rows: _Rows, counts: Int64Array) -> int:
-    """Move the rows of a group to the front, write how many each frame has, (F,), and return how many there are."""
+    """Move the rows of road users to the front, write their number in each frame, (F,), and return the total."""
     row, kept = 0, 0
     for frame in range(len(num_rows)):
         begin = kept
         for _ in range(num_rows[frame]):
             if rows.groups[row] != _NONE:
-                # in place: what is written has been read, as no row is kept before its turn
+                # in place: the target row has been read before, as kept <= row
                 rows.tracks[kept] = rows.tracks[row]
                 rows.groups[kept] = rows.groups[row]
                 rows.labels[kept] = rows.labels[row]
@@ -200,17 +200,17 @@ def ego_states_of_poses(
     is_there: BoolArray | None = None,
     body: EgoBody | None = None,
 ) -> EgoStates:
-    """Return states of the AV whose speeds and accelerations are differences of its poses.
+    """Return states of the AV with speeds and accelerations computed from its poses.
 
     Args:
-        positions_m: World x and y of the centre of its box, (S, F, 2).
+        positions_m: World x and y of the centre of the box, (S, F, 2).
         yaws_rad: World headings, (S, F).
         timestamps_s: Seconds, (S, F).
-        is_there: Which frames a scene has, the first ones, (S, F); all by default.
-        body: Its box; that of the published dataset by default.
+        is_there: Mask of the frames of a scene, followed by padding, (S, F); all by default.
+        body: The box; that of the published dataset by default.
 
     Raises:
-        InvalidArgumentError: As :class:`EgoStates` says.
+        InvalidArgumentError: As for :class:`EgoStates`.
     """
     there = np.ones(yaws_rad.shape, np.bool_) if is_there is None else is_there
     # accelerations, along the heading and to the left of it, are differences of world velocities
@@ -232,10 +232,10 @@ def read_ego_states(scenes: Sequence[SceneArrays], *, body: EgoBody | None = Non
 
     Args:
         scenes: S scenes, each with at least one frame.
-        body: Its box; that of the published dataset by default.
+        body: The box of the AV; that of the published dataset by default.
 
     Raises:
-        InvalidArgumentError: As :class:`EgoStates` says.
+        InvalidArgumentError: As for :class:`EgoStates`.
     """
     shape = (len(scenes), _num_frames(scenes))
     is_there = np.zeros(shape, np.bool_)
@@ -252,15 +252,15 @@ def read_road_users(
 ) -> RoadUsers:
     """Return the road users of recorded scenes, in the frames of :func:`read_ego_states`.
 
-    The velocity of a row is its own where that is not 0, else of differences of the positions of its track.
+    The velocity of a row is the recorded one unless that is 0, else computed from the positions of its track.
 
     Args:
         scenes: S scenes.
-        threshold: What the probability of a label must be above.
-        include_unknown: Whether rows of unknown class count as other objects at rest; else they are left out.
+        threshold: Labels need a probability above it.
+        include_unknown: Whether rows of unknown class count as other objects at rest, instead of being left out.
 
     Raises:
-        InvalidArgumentError: A road user has a value that is not finite.
+        InvalidArgumentError: A value of a road user is not finite.
     """
     return join_road_users(
         map(AgentColumns.of_arrays, scenes),

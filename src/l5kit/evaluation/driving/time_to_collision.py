@@ -1,4 +1,4 @@
-"""Time to collision of the AV, when it and the others go on as they are."""
+"""Time to collision of the AV, if it and the road users keep their speeds and headings."""
 
 import math
 from dataclasses import dataclass
@@ -22,26 +22,26 @@ from l5kit.geometry.box_overlap import boxes_overlap
 from l5kit.lanes.road_surface import RoadSurface, is_in_junction
 
 STOPPED_MPS = 0.005
-"""No TTC is computed for an AV at or below this speed."""
+"""Speed of the AV at or below which no time to collision is computed."""
 
 AHEAD_RAD = math.radians(30.0)
-"""Others count that are at most this far off the heading, seen from the rear axle.
+"""Road users count up to this angle off the heading, seen from the rear axle.
 
-Across lanes and in junctions all count that are not behind.
+Across lanes and in junctions, all count that are not behind.
 """
 
 
 @dataclass(frozen=True)
 class LookAhead:
-    """How far a time to collision looks ahead; the defaults are those of the score.
+    """Time steps of the computation of a time to collision; the defaults are those of the score.
 
     Attributes:
-        step_s: Time between two looks, seconds; the first look is one step ahead.
-        horizon_s: The last look is a step before it, seconds.
-        least_s: The score wants every time to be above it, seconds.
+        step_s: Time step, seconds; the first step is one ahead.
+        horizon_s: Horizon, seconds; the last step is one before it.
+        least_s: Time to collision that the score requires to be exceeded, seconds.
 
     Raises:
-        InvalidArgumentError: The step is not above 0, or the horizon below it.
+        InvalidArgumentError: The step is not above 0, or exceeds the horizon.
     """
 
     step_s: float = 0.1
@@ -56,12 +56,12 @@ class LookAhead:
 
     @property
     def num_steps(self) -> int:
-        """Number of looks."""
+        """Number of time steps."""
         return round(self.horizon_s / self.step_s) - 1
 
     @property
     def num_least_steps(self) -> int:
-        """Number of looks up to the least time: who is met by none of them is far enough ahead."""
+        """Number of time steps up to ``least_s``; without a collision in these, the score is 1."""
         return int(self.least_s / self.step_s)
 
 
@@ -73,25 +73,25 @@ def find_times_to_collision(
     *,
     look: LookAhead | None = None,
 ) -> Float64Array:
-    """Return after what time boxes meet when all go on with their speeds along their own headings.
+    """Return the time until boxes meet if all keep their speeds and headings.
 
-    Others count that have not collided so far and are at most 30 degrees off the heading, seen from the rear axle;
-    where the corners of the AV do not lie in one lane or in lanes that follow each other, or its rear axle is in a
-    junction, those at most 150 degrees off.
+    Road users count if they have not collided before and are at most 30 degrees off the heading, seen from the rear
+    axle; if the corners of the AV lie neither in one lane nor in successive lanes, or its rear axle is in a junction,
+    at most 150 degrees off.
 
     Args:
         states: The AV in S scenes.
-        road_users: The others in the same frames.
-        lane_positions: Where on the lanes the AV is.
-        collisions: The collisions of the same road users.
-        look: How far to look ahead.
+        road_users: The road users in the same frames.
+        lane_positions: Lanes of the AV.
+        collisions: The collisions with the same road users.
+        look: Time steps and horizon.
 
     Returns:
-        Seconds, infinite where nobody is met within the horizon, where the AV has at most 0.005 m/s, and where no frame
-        is; 0 in the frame of a collision at fault; (S, F).
+        Seconds, (S, F): infinite if no box is met within the horizon, if the AV drives at 0.005 m/s or less, and in
+        padding; 0 in the frame of a collision at fault.
 
     Raises:
-        InvalidArgumentError: Road users, lane positions or collisions are those of another number of frames or rows.
+        InvalidArgumentError: Road users, lane positions or collisions have another number of frames or rows.
     """
     road_users.require_frames_of(states.is_there.shape)
     lane_positions.require_shape(states.is_there.shape)
@@ -121,25 +121,25 @@ def find_times_to_collision(
 def find_meeting_times(
     states: EgoStates, road_users: RoadUsers, *, is_left_out: BoolArray, looks: Int64Array, step_time_s: float
 ) -> tuple[Float64Array, Float64Array]:
-    """Return after what time the AV, moved on along its heading with its speed, meets the box that another has then.
+    """Return the time until the AV, extrapolated along its heading, meets a box of a later frame.
 
-    Others are not forecast, as :func:`find_times_to_collision` does: they are where later frames have them. Angles are
-    those from the rear axle of the moved AV. Frames after which the last look would lie behind the end of the scene
-    meet nobody, nor does an AV slower than 0.005 m/s.
+    Unlike in :func:`find_times_to_collision`, road users are not extrapolated but taken from the later frames. Angles
+    are seen from the rear axle of the extrapolated AV. Frames whose last step would exceed the scene meet no box, nor
+    does an AV slower than 0.005 m/s.
 
     Args:
         states: The AV in S scenes.
-        road_users: The others in the same frames.
-        is_left_out: Rows of N road users behind whose frame their track does not count any more, (N,).
-        looks: How many frames later boxes are looked at, ascending from 0, (L,).
-        step_time_s: Time from one frame to the next.
+        road_users: The road users in the same frames.
+        is_left_out: Rows of the N road users after whose frame their track no longer counts, (N,).
+        looks: Numbers of frames to look ahead, ascending from 0, (L,).
+        step_time_s: Time between frames.
 
     Returns:
-        Seconds, infinite for never, until it meets those at most 30 degrees off its heading, and those at most 150
-        degrees off, who come not later, (S, F) each.
+        Seconds, infinite for never, until it meets a box at most 30 degrees off its heading, and one at most 150
+        degrees off, which is never later, (S, F) each.
 
     Raises:
-        InvalidArgumentError: Road users or rows are those of another number of frames or rows.
+        InvalidArgumentError: Road users or rows have another number of frames or rows.
     """
     road_users.require_frames_of(states.is_there.shape)
     if is_left_out.shape != (len(road_users),):
@@ -163,7 +163,7 @@ def find_meeting_times(
 
 
 def time_to_collision(times_s: Float64Array, *, look: LookAhead | None = None) -> Float64Array:
-    """Return the score of scenes: 1 where every time (S, F) is above 0.95 s, else 0, (S,)."""
+    """Return the score of scenes: 1 if all times (S, F) are above 0.95 s, else 0, (S,)."""
     least_s = (LookAhead() if look is None else look).least_s
     return np.asarray(np.all(times_s > least_s, axis=1), np.float64)
 
@@ -180,7 +180,7 @@ def _write_times(
     has_collided: BoolArray,
     times_s: Float64Array,
 ) -> None:
-    """Lower the times of the frames to the first at which the AV meets somebody who counts."""
+    """Lower the times of frames to the first time at which the AV meets a road user that counts."""
     boxes, tracks = others.boxes, others.tracks
     for scene in range(len(egos.num_frames)):
         has_collided[:] = False
@@ -201,14 +201,14 @@ def _write_times(
 def counts_ahead(
     angle_rad: float, surface: RoadSurface, corners_m: Float64Array, rear_axle_m: Float64Array, room: Int64Array
 ) -> bool:
-    """Return whether somebody counts who is so far off the heading, as :func:`find_times_to_collision` says.
+    """Return whether a road user at some angle off the heading counts, by :func:`find_times_to_collision`.
 
     Args:
-        angle_rad: Seen from the rear axle, 0 to pi.
+        angle_rad: Angle seen from the rear axle, 0 to pi.
         surface: The map.
-        corners_m: Those of the AV, (4, 2).
-        rear_axle_m: Its middle, (2,).
-        room: As :func:`~l5kit.evaluation.driving.lane_positions.is_across_lanes` takes it.
+        corners_m: Corners of the AV, (4, 2).
+        rear_axle_m: Middle of its rear axle, (2,).
+        room: Buffer of :func:`~l5kit.evaluation.driving.lane_positions.is_across_lanes`.
     """
     if angle_rad <= AHEAD_RAD:
         return True
@@ -221,9 +221,9 @@ def counts_ahead(
 def meeting_time(
     ego: Float64Array, ego_speed_mps: float, other: Float64Array, speed_mps: float, look: tuple[float, int]
 ) -> float:
-    """Return the first of the times ahead at which two boxes overlap, infinite for none."""
+    """Return the first time step at which two boxes overlap, infinite for none."""
     step_s, num_steps = look
-    # circles around the boxes that cannot meet within the horizon, whatever the headings, cost no look at boxes
+    # skip boxes whose circumscribed circles cannot meet within the horizon, whatever the headings
     reach_m = 0.5 * (np.hypot(ego[3], ego[4]) + np.hypot(other[3], other[4]))
     travel_m = num_steps * step_s * (ego_speed_mps + speed_mps)
     if np.hypot(other[0] - ego[0], other[1] - ego[1]) > reach_m + travel_m:
@@ -251,14 +251,14 @@ def _write_meetings(
     ahead_s: Float64Array,
     around_s: Float64Array,
 ) -> None:
-    """Lower the times of the frames to the first look at which the moved AV meets somebody who counts.
+    """Lower the times of frames to the first step at which the extrapolated AV meets a road user that counts.
 
-    ``ends`` has room for the frames behind which the tracks of a scene do not count any more.
+    ``ends`` is a buffer for the frames after which the tracks of a scene no longer count.
     """
     starts, tracks = others.starts, others.tracks
     moved, rear_m = np.empty(5), np.empty(2)
     for scene in range(len(egos.num_frames)):
-        # the frame of each track behind which it is left out
+        # frame after which each track no longer counts
         ends[:] = egos.num_frames[scene]
         first = scene * egos.boxes.shape[1]
         for frame in range(egos.num_frames[scene]):
@@ -272,7 +272,7 @@ def _write_meetings(
             moved[:] = egos.boxes[scene, frame]
             cos, sin = np.cos(moved[2]), np.sin(moved[2])
             for later in looks:
-                # the AV straight on, and the others where the later frame has them
+                # extrapolate the AV, and take road users from the later frame
                 time_s = later * step_s
                 moved[0] = egos.boxes[scene, frame, 0] + time_s * speed_mps * cos
                 moved[1] = egos.boxes[scene, frame, 1] + time_s * speed_mps * sin
@@ -286,6 +286,6 @@ def _write_meetings(
                         ahead_s[scene, frame] = min(ahead_s[scene, frame], time_s)
                     if angle_rad <= BEHIND_RAD:
                         around_s[scene, frame] = min(around_s[scene, frame], time_s)
-                # who is ahead is also around: later looks could lower neither
+                # a road user ahead is also around, so later steps could lower neither time
                 if ahead_s[scene, frame] < np.inf:
                     break

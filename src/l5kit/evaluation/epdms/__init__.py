@@ -1,4 +1,4 @@
-"""EPDMS, the score of NAVSIM v2: plans of four seconds, rolled out, one score for each window."""
+"""EPDMS, the score of NAVSIM v2: plans of four seconds are rolled out, with one score for each window."""
 
 from l5kit.evaluation.epdms.plan_windows import EpdmsParams, PlanWindows, WindowRoutes
 from l5kit.evaluation.epdms.scene_metrics import EPDMS_METRICS

@@ -1,4 +1,4 @@
-"""Details of windows, which terms look at: collisions, lanes, route, red lights, signals; each found at first use."""
+"""Details of windows, the input of terms: collisions, lanes, route, red lights, signals; computed on first use."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,14 +22,14 @@ from l5kit.lanes.red_lights import RED
 
 
 class _Lights(NamedTuple):
-    """The lanes that are yellow or red in frames, and which lanes each closes when it is red.
+    """The lanes with a yellow or red light in each frame, and the lanes that the red light of each lane closes.
 
     Attributes:
         starts: First row of each frame and the end of the last one.
         lanes: Lane of each row.
-        ranks: Its light.
-        closed_starts: First of the closed lanes of each lane and the end of the last one.
-        closed_lanes: These.
+        ranks: Light of each row.
+        closed_starts: Start of the closed lanes of each lane, and the end of the last one.
+        closed_lanes: The closed lanes.
     """
 
     starts: Int64Array
@@ -43,9 +43,9 @@ class _Areas(NamedTuple):
     """The areas of lanes.
 
     Attributes:
-        bounds_m: Lowest and highest x and y of each, (L, 2, 2).
-        points_m: Corners of all, (any, 2).
-        starts: First corner of each and the end of the last one.
+        bounds_m: Lowest and highest x and y of each lane, (L, 2, 2).
+        points_m: Corners of all lanes, (any, 2).
+        starts: First corner of each lane and the end of the last one.
     """
 
     bounds_m: Float64Array
@@ -54,7 +54,7 @@ class _Areas(NamedTuple):
 
 
 def find_red_areas(windows: PlanWindows, routes: WindowRoutes) -> BoolArray:
-    """Return in which states the box of the AV meets a lane of its route that a red light closes, (W, T).
+    """Return the states in which the box of the AV meets a lane of its route that a red light closes, (W, T).
 
     Args:
         windows: The windows.
@@ -101,7 +101,7 @@ def _mark_red(
 @kernel_jit
 def _is_on(box: Float64Array, lane: int, areas: _Areas) -> bool:
     """Return whether a box meets the area of a lane."""
-    # half of length and width together is more than half the diagonal: most lanes are out of reach
+    # half of length plus width exceeds half the diagonal: rule out lanes beyond this reach
     reach_m = 0.5 * (box[3] + box[4])
     for axis in range(2):
         if box[axis] + reach_m < areas.bounds_m[lane, 0, axis] or box[axis] - reach_m > areas.bounds_m[lane, 1, axis]:
@@ -111,13 +111,13 @@ def _is_on(box: Float64Array, lane: int, areas: _Areas) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class WindowDetails(ReadOnlyArrays):
-    """W windows of T states, and what is found of them. What is asked of few states is found of these alone.
+    """W windows of T states, and the values that terms need. Rarely needed values are computed for few states only.
 
     Attributes:
         windows: The windows.
         routes: Map and routes; None without a map.
         params: The thresholds.
-        rules: Plans of the rule planner from the same states, whose progress is compared; None for none.
+        rules: Plans of the rule planner from the same states, for the comparison of progress; None for none.
     """
 
     windows: PlanWindows
@@ -127,7 +127,7 @@ class WindowDetails(ReadOnlyArrays):
 
     @property
     def states(self) -> EgoStates:
-        """The AV, (W, T)."""
+        """The states of the AV, (W, T)."""
         return self.windows.states
 
     @property
@@ -139,19 +139,19 @@ class WindowDetails(ReadOnlyArrays):
 
     @cached_property
     def distances_off_road_m(self) -> Float64Array:
-        """How far the farthest corner is from the road, infinite from half a metre on; 0 without a map, (W, T)."""
+        """Distance of the farthest corner from the road, infinite from half a metre on; 0 without a map, (W, T)."""
         if self.routes is None:
             return np.zeros(self.states.is_there.shape)
         return find_distances_off_road(self.states, self.routes.driving_map)
 
     @cached_property
     def collisions(self) -> Collisions:
-        """What became of each row of the others.
+        """Collisions with each row of road users.
 
-        The AV is to blame for those to its side where it is in several lanes or off the road.
+        The AV is at fault for lateral collisions if it is in several lanes or off the road.
         """
         kinds = find_kinds(self.states, self.windows.road_users)
-        # who is hit from the side is rare, and so are the frames of which it is asked where the AV is
+        # lateral collisions are rare, so lanes are searched for few frames only
         rows = np.flatnonzero(kinds == CollisionKind.LATERAL)
         is_aside = np.zeros(len(kinds), np.bool_)
         is_aside[rows] = self._are_aside(self.windows.road_users.frames_of_rows[rows])
@@ -159,16 +159,16 @@ class WindowDetails(ReadOnlyArrays):
 
     @cached_property
     def meeting_times_s(self) -> Float64Array:
-        """After what time the AV, moved straight on, meets others who are in its way, infinite for never, (W, T).
+        """Time until the AV, extrapolated straight on, meets a road user in its way, infinite for never, (W, T).
 
-        They are ahead of it; or, where it is in several lanes, off the road or in a junction, not behind it.
+        That is a road user ahead of it; or, if it is in several lanes, off the road or in a junction, not behind it.
         """
         is_left_out = (self.collisions.kinds != CollisionKind.NONE) & ~self.collisions.is_at_fault
         looks = np.array([steps_of(each) for each in self.params.looks_s], np.int64)
         ahead_s, around_s = find_meeting_times(
             self.states, self.windows.road_users, is_left_out=is_left_out, looks=looks, step_time_s=STEP_S
         )
-        # those to its sides matter only where they are met sooner, and so only there it is asked where the AV is
+        # road users to the side matter only if they are met sooner, so lanes are searched for these frames only
         frames = np.flatnonzero(around_s < ahead_s)
         looks_aside = self._are_aside(frames)
         if self.routes is not None and len(frames):
@@ -180,14 +180,14 @@ class WindowDetails(ReadOnlyArrays):
 
     @cached_property
     def is_centre_in_junction(self) -> BoolArray:
-        """Whether a lane of a junction holds the centre of the AV, (W, T)."""
+        """Whether the centre of the AV is in a lane of a junction, (W, T)."""
         if self.routes is None:
             return np.zeros(self.states.is_there.shape, np.bool_)
         return are_in_junction(self.states.positions_m, self.routes.driving_map)
 
     @cached_property
     def is_centre_astray(self) -> BoolArray:
-        """Whether the centre of the AV is on no lane of the route and on none of a junction, (W, T)."""
+        """Whether the centre of the AV is neither on a lane of the route nor on one of a junction, (W, T)."""
         if self.routes is None:
             return np.zeros(self.states.is_there.shape, np.bool_)
         driving_map = self.routes.driving_map
@@ -196,19 +196,19 @@ class WindowDetails(ReadOnlyArrays):
 
     @property
     def arcs_m(self) -> Float64Array:
-        """Length of the route's centre line up to the AV; 0 without a route, (W, T)."""
+        """Arc length of the AV along the route's centre line; 0 without a route, (W, T)."""
         arcs_m: Float64Array = self._route_positions[..., 0]
         return arcs_m
 
     @property
     def offsets_m(self) -> Float64Array:
-        """How far the AV is to the left of the route's centre line; 0 without a route, (W, T)."""
+        """Offset of the AV to the left of the route's centre line; 0 without a route, (W, T)."""
         offsets_m: Float64Array = self._route_positions[..., 1]
         return offsets_m
 
     @cached_property
     def signals(self) -> ComfortSignals:
-        """Smoothed signals of the windows alone, (W, T)."""
+        """Smoothed signals of the windows without their past, (W, T)."""
         return find_comfort_signals(self.states)
 
     @cached_property
@@ -218,7 +218,7 @@ class WindowDetails(ReadOnlyArrays):
 
     @cached_property
     def _route_positions(self) -> Float64Array:
-        """Where on their routes AVs are, as :func:`follow_route` says, (W, T, 3)."""
+        """Positions of the AVs on their routes, as of :func:`follow_route`, (W, T, 3)."""
         states, windows = self.states, self.windows
         positions = np.zeros((*states.is_there.shape, 3))
         if self.routes is not None:
@@ -228,7 +228,7 @@ class WindowDetails(ReadOnlyArrays):
         return positions
 
     def _are_aside(self, frames: Int64Array) -> BoolArray:
-        """Return whether the AV is in several lanes or off the road in some of the W * T states, (K,)."""
+        """Return whether the AV is in several lanes or off the road in the given states of all W * T, (K,)."""
         if self.routes is None or len(frames) == 0:
             return np.zeros(len(frames), np.bool_)
         boxes = self.states.boxes.reshape(-1, 5)[frames]
@@ -245,7 +245,7 @@ def _follow_windows(
     arcs_m: Float64Array,
     route_positions: Float64Array,
 ) -> None:
-    """Write the positions of AVs on the routes of their scenes, each state looked for around the one before."""
+    """Write the positions of AVs on the routes of their scenes, searching each near the previous one."""
     position = np.zeros(3)
     for window in range(len(poses)):
         is_anywhere = np.isnan(arcs_m[window])

@@ -1,4 +1,4 @@
-"""Windows of EPDMS: plans, rolled out from frames of scenes on, with the others and the lights; and thresholds."""
+"""Windows of EPDMS: plans rolled out from frames of scenes, with road users and lights; and thresholds."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,25 +22,25 @@ STEP_S: Final = 0.1
 
 @dataclass(frozen=True)
 class EpdmsParams:
-    """Thresholds of the terms, and which windows there are; the defaults are those of NAVSIM v2.
+    """Thresholds of the terms, and length and spacing of windows; the defaults are those of NAVSIM v2.
 
     Attributes:
         horizon_s: Length of a window.
-        past_s: What history comfort looks back.
-        stride_s: From one window to the next, whose plans extended comfort compares.
-        seam_m: A corner that is as far from the road has left it. NAVSIM has no tolerance; the format of maps has
-            centimetres, so that areas that share a border may be as far apart.
-        looks_s: How much later the time to collision looks at others.
-        free_way_m: Where no plan comes farther, progress is 1.
-        most_offset_m: A centre that is farther from the route's centre line does not keep its lane.
-        offset_s: How long that has to last.
-        acceleration_mps2: Largest root mean square of the differences of two plans, for extended comfort.
-        jerk_mps3: The same of jerks.
-        yaw_rate_radps: The same of yaw rates.
-        yaw_acceleration_radps2: The same of yaw accelerations.
+        past_s: Length of the past that history comfort includes.
+        stride_s: Time between windows, whose plans extended comfort compares.
+        seam_m: Distance from the road at which a corner is off it. NAVSIM has no tolerance; the map format stores
+            centimetres, so areas that share a border may be this far apart.
+        looks_s: Times ahead at which the time to collision is evaluated.
+        free_way_m: If no plan drives farther, progress is 1.
+        most_offset_m: Largest distance between the centre and the route's centre line when keeping the lane.
+        offset_s: Time for which the offset must be exceeded.
+        acceleration_mps2: Largest root mean square difference of the accelerations of two plans in extended comfort.
+        jerk_mps3: The same for jerks.
+        yaw_rate_radps: The same for yaw rates.
+        yaw_acceleration_radps2: The same for yaw accelerations.
 
     Raises:
-        InvalidArgumentError: A value is negative, or a time is no whole number of steps.
+        InvalidArgumentError: A value is negative, or a time is not a multiple of the step.
     """
 
     horizon_s: float = 4.0
@@ -63,7 +63,7 @@ class EpdmsParams:
             is_whole = not is_time or all(abs(each - STEP_S * steps_of(each)) < 1e-6 for each in values)
             if not (values and min(values) >= 0 and is_whole):
                 raise InvalidArgumentError(
-                    f"EpdmsParams: {name} is {value}; it must be at least 0, and times whole numbers of {STEP_S} s"
+                    f"EpdmsParams: {name} is {value}; it must be at least 0, and times must be multiples of {STEP_S} s"
                 )
         if not 0 < self.stride_s <= self.horizon_s or max(self.looks_s) > self.horizon_s:
             raise InvalidArgumentError(
@@ -73,22 +73,22 @@ class EpdmsParams:
 
     @property
     def num_steps(self) -> int:
-        """Steps of a window, which has one state more."""
+        """Number of steps of a window, which has one more state."""
         return steps_of(self.horizon_s)
 
     @property
     def num_past(self) -> int:
-        """States of the past, without the present one."""
+        """Number of past states, without the present one."""
         return steps_of(self.past_s)
 
     @property
     def num_between(self) -> int:
-        """Steps from one window to the next."""
+        """Number of steps from one window to the next."""
         return steps_of(self.stride_s)
 
 
 def steps_of(time_s: float) -> int:
-    """Return how many steps a time is."""
+    """Return the number of steps in a time."""
     return round(time_s / STEP_S)
 
 
@@ -98,8 +98,8 @@ class WindowRoutes(ReadOnlyArrays):
 
     Attributes:
         driving_map: L lanes.
-        paths: The path of each scene, N of them; one without lanes has no route.
-        is_of_route: Which lanes belong to each, as :func:`l5kit.lanes.route_map.mark_route_lanes` says, (N, L).
+        paths: The paths of the N scenes; a path without lanes means no route.
+        is_of_route: Lanes of each route, as :func:`l5kit.lanes.route_map.mark_route_lanes` marks them, (N, L).
         colors: The lights of the frames of these scenes; None without lights.
 
     Raises:
@@ -123,16 +123,16 @@ class WindowRoutes(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class PlanWindows(ReadOnlyArrays):
-    """W windows of T states each, the first of which is the present.
+    """W windows of T states, the first of which is the present.
 
     Attributes:
-        states: The AV as the plan was rolled out, all frames there, (W, T).
+        states: The AV following the rolled-out plan, without padding, (W, T).
         past: The AV in the P frames before, (W, P).
-        road_users: The others in the frames of ``states``; those who are too far away to be met may be left out.
-        scenes: The scene of each window, for its route and its lights, (W,).
-        frames: The frame of the scene in which it begins, for its lights, (W,).
-        arcs_m: Length of the route up to where the AV is at first, about; NaN for anywhere, (W,).
-        following: The window of the same scene that begins a stride later; -1 for none, (W,).
+        road_users: The road users in the frames of ``states``; those too far away to be met may be left out.
+        scenes: Scene of each window, for its route and lights, (W,).
+        frames: First frame of each window in its scene, for its lights, (W,).
+        arcs_m: Approximate arc length of the first state along the route; NaN if unknown, (W,).
+        following: The window of the same scene one stride later; -1 for none, (W,).
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -153,7 +153,7 @@ class PlanWindows(ReadOnlyArrays):
         self.road_users.require_frames_of(self.states.is_there.shape)
         if self.past.num_scenes != len(self) or not (self.states.is_there.all() and self.past.is_there.all()):
             raise InvalidArgumentError(
-                f"PlanWindows: states and past must be of {len(self)} windows with all frames there, got past of "
+                f"PlanWindows: states and past must have {len(self)} windows without padding, got past of "
                 f"{self.past.num_scenes}"
             )
 
@@ -162,18 +162,18 @@ class PlanWindows(ReadOnlyArrays):
 
     @property
     def with_past(self) -> EgoStates:
-        """The AV in the frames before and in the window, (W, P + T)."""
+        """The AV in the past and in the window, (W, P + T)."""
         return self.past.followed_by(self.states)
 
 
 def bounds_of_meetings(states: EgoStates, ahead_s: float) -> Float64Array:
-    """Return lowest and highest x and y of what boxes of AVs reach in windows or when moved straight on, (W, 2, 2).
+    """Return lowest and highest x and y reached by the boxes of AVs in windows, also if extrapolated, (W, 2, 2).
 
     Args:
-        states: The AV, all frames there, (W, T).
-        ahead_s: For how long it is moved on.
+        states: The AV, without padding, (W, T).
+        ahead_s: Time of the extrapolation.
     """
-    # half the sum of length and width is more than half the diagonal
+    # half of length plus width exceeds half the diagonal
     body = states.body
     moved_m = states.positions_m + ahead_s * states.speeds_mps[..., None] * states.directions
     points_m = np.concatenate([states.positions_m, moved_m], axis=1)

@@ -1,4 +1,4 @@
-"""EPDMS as metrics of scenes: values of windows in the frames in which they begin, and their means."""
+"""EPDMS as metrics of scenes: values of windows, assigned to their first frames, and the means."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -16,17 +16,17 @@ NUM_WINDOWS: Final = "epdms_windows"
 """Name of the metric that counts windows."""
 
 SHARE_PLANNED: Final = "epdms_planned"
-"""Name of the metric that says which part of them was planned."""
+"""Name of the metric for the planned share of windows."""
 
 
 def _in_frames(find: Callable[[WindowScores], Float64Array]) -> OfFrames:
-    """Return what puts values of windows into the frames in which they begin, NaN in all others."""
+    """Return a function that assigns values of windows to their first frames, with NaN in all others."""
 
     def of_frames(details: SceneDetails) -> Float64Array:
         windows = details.windows
         if windows is None:
             raise InvalidArgumentError(
-                f"windows of the scenes are None, but metrics of {EPDMS} are asked for; score the windows first, as "
+                f"windows of the scenes are None, but metrics of {EPDMS} need them; score the windows first, as "
                 "l5kit.closedloop.simulate does with score='epdms'"
             )
         values = np.full(details.states.is_there.shape, np.nan)
@@ -37,7 +37,7 @@ def _in_frames(find: Callable[[WindowScores], Float64Array]) -> OfFrames:
 
 
 def _metric_of(term: WindowTerm) -> Metric:
-    """Return the mean of a term over the windows of a scene; frames in which a window fails are faults."""
+    """Return the mean of a term over the windows of a scene; first frames of failing windows are faults."""
     facts = {field.name: getattr(term, field.name) for field in fields(MetricFacts)}
     if term.failure:
         facts |= {"fault": Fault("<", 1.0), "passes_from": 1.0}
@@ -57,7 +57,7 @@ EPDMS_METRICS: Final = (
     Metric(
         name=NUM_WINDOWS,
         label="Windows",
-        sentence="windows that EPDMS is the mean of",
+        sentence="number of windows that EPDMS averages",
         digits=0,
         range=(0.0, None),
         of_score=EPDMS,
@@ -68,10 +68,10 @@ EPDMS_METRICS: Final = (
     Metric(
         name=SHARE_PLANNED,
         label="Planned",
-        sentence="part of the windows that was planned: 0 for what was driven; plans that end before go on as they end",
+        sentence="planned share of the windows: 0 for driven windows; shorter plans continue as they end",
         of_score=EPDMS,
         of_frames=_in_frames(lambda windows: windows.planned),
         of_scenes="mean",
     ),
 )
-"""EPDMS, its terms and how many windows there are, in the order in which tables have them."""
+"""EPDMS, its terms and the number of windows, in the order of tables."""

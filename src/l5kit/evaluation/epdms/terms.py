@@ -1,6 +1,6 @@
-"""Terms of EPDMS: one function for each, the table of their weights, and the score of windows that they make.
+"""Terms of EPDMS: one function for each, the table of their weights, and the scores of windows.
 
-Source: docs/metrics.md of NAVSIM (Apache-2.0), as docs/reference/epdms.md repeats it.
+Source: docs/metrics.md of NAVSIM (Apache-2.0), summarized in docs/reference/epdms.md.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from l5kit.evaluation.epdms.details import WindowDetails, find_red_areas
 from l5kit.evaluation.epdms.plan_windows import steps_of
 
 EPDMS: Final = "epdms"
-"""Name of the score, and begin of the names of its terms."""
+"""Name of the score, and prefix of the names of its terms."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTerm(MetricFacts):
-    """A term: what is found of windows, and what is told of it.
+    """A term: a function of windows, and its description.
 
     Attributes:
         of_windows: Returns the values of W windows, 0 to 1, NaN where the term does not apply, float64 (W,).
@@ -41,31 +41,31 @@ class WindowTerm(MetricFacts):
 def no_collision(details: WindowDetails) -> Float64Array:
     """Return NC: 0 with a collision at fault with a vehicle or vulnerable road user, 0.5 with another object, else 1.
 
-    The AV is at fault where it hits with its front or hits who stands, and to its side where it is in several lanes or
-    off the road.
+    The AV is at fault if its front hits a road user or if it hits a stationary one, and for lateral collisions if it is
+    in several lanes or off the road.
     """
     counts = count_at_fault(details.states, details.windows.road_users, details.collisions)
     return no_at_fault_collisions(counts, by_number=False)
 
 
 def stays_on_road(details: WindowDetails) -> Float64Array:
-    """Return DAC: 0 where any corner is ever off the drivable surface, else 1."""
+    """Return DAC: 0 if any corner is ever off the drivable surface, else 1."""
     values = drivable_area_compliance(details.distances_off_road_m, most_m=details.params.seam_m)
     return _where(details.routes is not None, values)
 
 
 def drives_in_direction(details: WindowDetails) -> Float64Array:
-    """Return DDC: 1 below 2 m within a second on no lane of the route and in no junction, 0.5 below 6 m, else 0."""
+    """Return DDC: 1 for less than 2 m in a second off the route and outside junctions, 0.5 below 6 m, else 0."""
     distances_m = np.zeros(details.states.is_there.shape)
     steps_m = np.diff(details.states.positions_m, axis=1)
     distances_m[:, 1:] = np.hypot(steps_m[..., 0], steps_m[..., 1])
-    # as progress against a lane, of which the farthest way back within a second decides
+    # treated like progress against a lane, of which the largest sum within a second decides
     sums_m = sum_over_last_second(np.where(details.is_centre_astray, -distances_m, 0.0), details.states)
     return _where(details.has_route, driving_direction_compliance(sums_m))
 
 
 def obeys_lights(details: WindowDetails) -> Float64Array:
-    """Return TLC: 0 where the box meets a lane of the route while its light is red, else 1."""
+    """Return TLC: 0 if the box meets a lane of the route that is closed by a red light, else 1."""
     if details.routes is None:
         return np.full(len(details.windows), np.nan)
     is_in_red: BoolArray = np.any(find_red_areas(details.windows, details.routes), axis=1)
@@ -74,29 +74,29 @@ def obeys_lights(details: WindowDetails) -> Float64Array:
 
 
 def progress(details: WindowDetails) -> Float64Array:
-    """Return EP: the way along the route over the longest of the way x product of multipliers of plan and rules.
+    """Return EP: the distance along the route over the longest of distance x product of multipliers, of plan and rules.
 
-    Ways back count as none; where the longest is at most 5 m it is 1.
+    Negative distances count as 0; EP is 1 if the longest is at most 5 m.
     """
     own_m = _distance_along_route(details)
     longest_m = own_m * product_of_multipliers(details)
     if (rules := details.rules) is not None:
         longest_m = np.maximum(longest_m, _distance_along_route(rules) * product_of_multipliers(rules))
-    # where nobody gets far, as behind a queue, progress says nothing
+    # if neither gets far, as in a queue, progress is meaningless
     is_free = longest_m > details.params.free_way_m
     ratios = np.divide(own_m, longest_m, out=np.ones(len(own_m)), where=is_free)
     return _where(details.has_route, np.minimum(ratios, 1.0))
 
 
 def leaves_time(details: WindowDetails) -> Float64Array:
-    """Return TTC: 0 where the AV, moved straight on by up to 0.9 s, meets somebody where that one then is, else 1."""
+    """Return TTC: 0 if the AV, extrapolated by up to 0.9 s, meets the box of a road user at that time, else 1."""
     return time_to_collision(details.meeting_times_s)
 
 
 def keeps_lane(details: WindowDetails) -> Float64Array:
-    """Return LK: 0 where the centre is more than 0.5 m beside the route for 2 s of states on end, else 1.
+    """Return LK: 0 if the centre is more than 0.5 m off the route's centre line for 2 s without a break, else 1.
 
-    States in junctions neither count nor break it.
+    States in junctions are skipped.
     """
     is_beside, is_passed_over = np.abs(details.offsets_m) > details.params.most_offset_m, details.is_centre_in_junction
     length, longest = np.zeros((2, len(is_beside)), np.int64)
@@ -108,14 +108,14 @@ def keeps_lane(details: WindowDetails) -> Float64Array:
 
 
 def history_comfort(details: WindowDetails) -> Float64Array:
-    """Return HC: 1 where all signals of the past and the window are within the bounds of comfort, else 0."""
+    """Return HC: 1 if all signals of the past and the window are within the bounds of comfort, else 0."""
     return comfort_of_frames(is_comfortable(details.signals_with_past), details.windows.with_past)
 
 
 def extended_comfort(details: WindowDetails) -> Float64Array:
-    """Return EC: 1 where a plan and the one a stride later accelerate and turn alike in the time of both, else 0.
+    """Return EC: 1 if a plan and the one a stride later have similar signals in their common time, else 0.
 
-    NaN where there is no later one.
+    NaN without a later window.
     """
     params, signals, windows = details.params, details.signals, details.windows
     firsts = np.flatnonzero(windows.following >= 0)
@@ -127,7 +127,7 @@ def extended_comfort(details: WindowDetails) -> Float64Array:
         (signals.yaw_rates_radps, params.yaw_rate_radps),
         (signals.yaw_accelerations_radps2, params.yaw_acceleration_radps2),
     ):
-        # the states of both, which the second one has a stride earlier
+        # the common states, which are a stride earlier in the second window
         differences = values[firsts, num_between:] - values[seconds, : values.shape[1] - num_between]
         is_alike &= np.sqrt((differences**2).mean(axis=1)) <= most
     scores = np.full(len(windows), np.nan)
@@ -136,7 +136,7 @@ def extended_comfort(details: WindowDetails) -> Float64Array:
 
 
 def product_of_multipliers(details: WindowDetails) -> Float64Array:
-    """Return the product of the terms that are multipliers, those that do not apply being 1, (W,)."""
+    """Return the product of the multiplying terms, with 1 for terms that do not apply, (W,)."""
     product = np.ones(len(details.windows))
     for term in TERMS:
         if term.role == MULTIPLIER:
@@ -146,12 +146,12 @@ def product_of_multipliers(details: WindowDetails) -> Float64Array:
 
 
 def _distance_along_route(details: WindowDetails) -> Float64Array:
-    """Return how far plans come along their routes, at least 0, metres, (W,)."""
+    """Return the distances of plans along their routes, at least 0, metres, (W,)."""
     return np.maximum(details.arcs_m[:, -1] - details.arcs_m[:, 0], 0.0)
 
 
 def _where(applies: BoolArray | bool, values: Float64Array) -> Float64Array:
-    """Return values, NaN where a term does not apply."""
+    """Return values, with NaN where a term does not apply."""
     return np.where(applies, values, np.nan)
 
 
@@ -159,8 +159,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_no_at_fault_collisions",
         label="Plan: no collision at fault",
-        sentence="NC: 1 without a collision that the plan is to blame for; 0.5 with one with an object that is no "
-        "road user",
+        sentence="NC: 1 without a collision at fault; 0.5 with a single one, with an object that is no road user",
         role=MULTIPLIER,
         of_score=EPDMS,
         of_windows=no_collision,
@@ -169,7 +168,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_drivable_area_compliance",
         label="Plan: stays on the road",
-        sentence="DAC: 1 where no corner of the AV is off the drivable surface, else 0",
+        sentence="DAC: 1 if no corner of the AV is off the drivable surface, else 0",
         role=MULTIPLIER,
         of_score=EPDMS,
         needs_map=True,
@@ -179,7 +178,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_driving_direction_compliance",
         label="Plan: drives in direction",
-        sentence="DDC: 1 where the AV drives less than 2 m within a second off its route and outside of junctions, "
+        sentence="DDC: 1 if the AV drives less than 2 m within a second off its route and outside of junctions, "
         "0.5 below 6 m, else 0",
         role=MULTIPLIER,
         of_score=EPDMS,
@@ -190,7 +189,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_traffic_light_compliance",
         label="Plan: obeys lights",
-        sentence="TLC: 0 where the AV is on a lane of its route that is closed by a red light, else 1",
+        sentence="TLC: 0 if the AV is on a lane of its route that is closed by a red light, else 1",
         role=MULTIPLIER,
         of_score=EPDMS,
         needs_map=True,
@@ -200,8 +199,8 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_progress",
         label="Plan: progress",
-        sentence="EP: how far the plan comes along the route, as a part of how far it and that of the rule planner "
-        "come without a fault",
+        sentence="EP: distance of the plan along the route, as a share of the longest distance of it and of the rule "
+        "planner without a fault",
         role=5.0,
         of_score=EPDMS,
         needs_map=True,
@@ -210,7 +209,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_time_to_collision",
         label="Plan: time to collision",
-        sentence="TTC: 0 where the AV, moved straight on by up to 0.9 s, meets others where they then are, else 1",
+        sentence="TTC: 0 if the AV, extrapolated by up to 0.9 s, meets a road user at that time, else 1",
         role=5.0,
         of_score=EPDMS,
         of_windows=leaves_time,
@@ -219,8 +218,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_lane_keeping",
         label="Plan: keeps its lane",
-        sentence="LK: 0 where the AV is more than 0.5 m beside the centre line of the route for 2 s outside of "
-        "junctions, else 1",
+        sentence="LK: 0 if the AV is more than 0.5 m off the centre line for 2 s outside junctions, else 1",
         role=2.0,
         of_score=EPDMS,
         needs_map=True,
@@ -230,7 +228,7 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_history_comfort",
         label="Plan: comfort after the past",
-        sentence="HC: 1 where the plan behind the last 1.5 s is within the bounds of comfort, else 0",
+        sentence="HC: 1 if the plan, following the last 1.5 s, is within the bounds of comfort, else 0",
         role=2.0,
         of_score=EPDMS,
         of_windows=history_comfort,
@@ -239,14 +237,14 @@ TERMS: Final = (
     WindowTerm(
         name="epdms_extended_comfort",
         label="Plan: comfort beside the next plan",
-        sentence="EC: 1 where the plan and that of 0.5 s later accelerate and turn alike, else 0",
+        sentence="EC: 1 if the plan and the one 0.5 s later accelerate and turn alike, else 0",
         role=2.0,
         of_score=EPDMS,
         of_windows=extended_comfort,
         failure="plans differ",
     ),
 )
-"""The terms of EPDMS, in the order in which tables have them; weights and multipliers are their roles."""
+"""The terms of EPDMS, in the order of tables; weights and multipliers are their roles."""
 
 
 def score_windows(
@@ -258,18 +256,18 @@ def score_windows(
     frames: Int64Array,
     planned: Float64Array,
 ) -> WindowScores:
-    """Return how well W windows were planned.
+    """Return the scores of W windows.
 
-    A term of which the logged drive has 0 in the same window counts as 1 (human filter): what is wrong there is most
-    likely the map or a box.
+    A term that is 0 for the logged drive in the same window counts as 1 (human filter): the cause is most likely a
+    fault of the map or of a box.
 
     Args:
-        plan: The plans, rolled out.
-        rules: Those of the rule planner from the same states, whose progress is compared; None for the plans alone.
+        plan: The rolled-out plans.
+        rules: Plans of the rule planner from the same states, for the comparison of progress; None for none.
         human: The logged drives of the same seconds, followed by the same tracker; None for no filter.
-        scenes: The scene of each window, as the result has it, (W,).
-        frames: Its first frame, likewise, (W,).
-        planned: Which part of it was planned, likewise, (W,).
+        scenes: Scene of each window, copied to the result, (W,).
+        frames: First frame of each window, copied to the result, (W,).
+        planned: Planned share of each window, copied to the result, (W,).
     """
     plan = replace(plan, rules=rules)
     terms = {term.name: term.of_windows(plan) for term in TERMS}

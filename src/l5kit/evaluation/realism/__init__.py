@@ -1,4 +1,4 @@
-"""Realism of agents: distributions of what traffic does, simulated against logged."""
+"""Realism of agents: distributions of traffic features, simulated against logged."""
 
 from l5kit.evaluation.realism.report import (
     FeatureDistance,

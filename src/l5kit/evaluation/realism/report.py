@@ -1,4 +1,4 @@
-"""Realism of agents: how far the traffic of simulated scenes is from that of the log, by distances of distributions."""
+"""Realism of agents: distances between the distributions of traffic in simulated scenes and in the log."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ def jensen_shannon_distance(first: NumericArray, second: NumericArray) -> Float6
     """Return the Jensen-Shannon distance: the square root of the divergence to base 2.
 
     With shares p and q of the bins and m = (p + q) / 2 it is sqrt((KL(p, m) + KL(q, m)) / 2), where KL(p, m) sums
-    p log2(p / m) over the bins that p has. It is symmetric, fulfils the triangle inequality, and goes from 0 for equal
-    shares to 1 where no bin is shared. Source: Endres and Schindelin, "A New Metric for Probability Distributions",
+    p log2(p / m) over the bins with p > 0. It is symmetric, satisfies the triangle inequality, and ranges from 0 for
+    equal shares to 1 if no bin is shared. Source: Endres and Schindelin, "A New Metric for Probability Distributions",
     2003.
 
     Args:
@@ -31,7 +31,7 @@ def jensen_shannon_distance(first: NumericArray, second: NumericArray) -> Float6
         second: As ``first``.
 
     Returns:
-        (...), NaN where either has no counts.
+        Distances, (...), NaN if either has no counts.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -44,18 +44,18 @@ def jensen_shannon_distance(first: NumericArray, second: NumericArray) -> Float6
 
 
 def wasserstein_distance(first: NumericArray, second: NumericArray, *, cell_width: float) -> Float64Array:
-    """Return the Wasserstein distance of order 1: how far shares have to be moved, on average, to become the others.
+    """Return the Wasserstein distance of order 1: the mean distance by which shares must be moved to become the others.
 
-    It is the area between the two cumulative shares. Values that were counted into cells count as their middles, which
-    changes the distance by at most the width of a cell.
+    It is the area between the cumulative shares. Values counted into cells are placed at the centres of the cells,
+    which changes the distance by at most the width of a cell.
 
     Args:
         first: Counts of cells of equal width, at least 0, (..., K).
         second: As ``first``.
-        cell_width: Any unit.
+        cell_width: Width of a cell, in any unit.
 
     Returns:
-        In that unit, (...), NaN where either has no counts.
+        Distances in that unit, (...), NaN if either has no counts.
 
     Raises:
         InvalidArgumentError: The shapes differ.
@@ -67,10 +67,10 @@ def wasserstein_distance(first: NumericArray, second: NumericArray, *, cell_widt
 
 
 def _shares(first: NumericArray, second: NumericArray) -> tuple[Float64Array, Float64Array]:
-    """Return counts over their sums, NaN where these are 0."""
+    """Return counts divided by their sums, NaN where these are 0."""
     if first.shape != second.shape or first.ndim == 0:
         raise InvalidArgumentError(
-            f"counts to compare must have one shape (..., K), got {first.shape} and {second.shape}"
+            f"counts to compare must have the same shape (..., K), got {first.shape} and {second.shape}"
         )
     sums = first.sum(axis=-1, keepdims=True), second.sum(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):
@@ -79,7 +79,7 @@ def _shares(first: NumericArray, second: NumericArray) -> tuple[Float64Array, Fl
 
 
 def _relative_entropies(shares: Float64Array, others: Float64Array) -> Float64Array:
-    """Return how many bits shares (..., K) are from others that are above 0 where they are, (...)."""
+    """Return the relative entropy in bits of shares (..., K) to others, which are above 0 wherever these are, (...)."""
     is_empty = shares == 0
     logs = np.log2(np.where(is_empty, 1.0, shares) / np.where(is_empty, 1.0, others))
     entropies: Float64Array = (shares * logs).sum(axis=-1)
@@ -88,13 +88,13 @@ def _relative_entropies(shares: Float64Array, others: Float64Array) -> Float64Ar
 
 @dataclass(frozen=True)
 class FeatureDistance:
-    """How far the distribution of a feature is from that of the log.
+    """Distance of the simulated distribution of a feature to that of the log.
 
     Attributes:
         name: One of :data:`~l5kit.evaluation.realism.traffic_counts.FEATURES`.
-        unit: Of the feature, and of the Wasserstein distance.
-        num_simulated: Number of values in the simulated scenes; 0 where what is needed is missing, as a map.
-        num_logged: The same of the log.
+        unit: Unit of the feature, and of the Wasserstein distance.
+        num_simulated: Number of values in the simulated scenes; 0 if the feature cannot be computed, as without a map.
+        num_logged: Number of values in the log.
         jensen_shannon: The Jensen-Shannon distance, from 0 to 1.
         wasserstein: The Wasserstein distance of order 1.
     """
@@ -109,13 +109,13 @@ class FeatureDistance:
 
 @dataclass(frozen=True)
 class RateComparison:
-    """How often something is in the simulated scenes and in the log.
+    """Rates of an event in the simulated scenes and in the log.
 
     Attributes:
         name: One of :data:`~l5kit.evaluation.realism.traffic_counts.EVENTS`.
-        simulated: From 0 to 1; NaN where it could not be, as without a map.
-        logged: The same of the log.
-        difference: Simulated less logged, each draw of scenes being the same in both.
+        simulated: Rate in the simulated scenes, 0 to 1; NaN if it cannot be computed, as without a map.
+        logged: Rate in the log.
+        difference: Simulated minus logged, with the same scenes in each draw.
     """
 
     name: str
@@ -129,9 +129,9 @@ class RealismReport:
     """Comparison of the traffic of simulated scenes with that of the log.
 
     Attributes:
-        num_scenes: Scenes of both.
-        num_simulated_tracks: Tracks that were looked at in the simulated scenes.
-        num_logged_tracks: The same in the log.
+        num_scenes: Number of compared scenes.
+        num_simulated_tracks: Number of counted tracks in the simulated scenes.
+        num_logged_tracks: Number of counted tracks in the log.
         features: One for each of :data:`~l5kit.evaluation.realism.traffic_counts.FEATURES`.
         rates: One for each of :data:`~l5kit.evaluation.realism.traffic_counts.EVENTS`.
     """
@@ -143,7 +143,7 @@ class RealismReport:
     rates: tuple[RateComparison, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """Return plain values for JSON: features and rates by name, intervals as lists, None for what is not known."""
+        """Return plain values for JSON: features and rates by name, intervals as lists, None for unknown values."""
         return {
             "num_scenes": self.num_scenes,
             "num_simulated_tracks": self.num_simulated_tracks,
@@ -153,7 +153,7 @@ class RealismReport:
         }
 
     def rows(self) -> list[dict[str, str | float | None]]:
-        """Return a row for each number: what, measure, unit, value, low, high; None for what is not known."""
+        """Return a row for each number: what, measure, unit, value, low, high; None for unknown values."""
         rows = []
         for feature in self.features:
             rows.append(_row(feature.name, "jensen_shannon", "", feature.jensen_shannon))
@@ -175,21 +175,20 @@ def compare_traffic(
     body: EgoBody | None = None,
     resampling: Resampling | None = None,
 ) -> RealismReport:
-    """Return how far the traffic of simulated scenes is from that of the log.
+    """Compare the traffic of simulated scenes with that of the log.
 
     Args:
-        simulated: S scenes as they were driven.
-        logged: The same scenes as they were recorded, with the same frames.
-        driven_tracks: Ids of the tracks that count in each scene, S arrays: those that were driven. All by default.
-            The same count in the log.
-        driving_map: The map of the scenes, or its edges where they are already known; without it what needs a map is
-            NaN.
-        groups: Groups of road users that count; vehicles by default.
-        body: The box of the AV, to which others may be near; that of the published dataset by default.
-        resampling: How scenes are drawn again for the intervals.
+        simulated: S scenes as driven.
+        logged: The same scenes as recorded, with the same frames.
+        driven_tracks: Ids of the tracks to count in each scene, S arrays: those that were driven. All by default. The
+            same tracks count in the log.
+        driving_map: The map of the scenes, or its precomputed edges; without it, values that need a map are NaN.
+        groups: Groups of road users to count; vehicles by default.
+        body: The box of the AV, as a neighbour of the others; that of the published dataset by default.
+        resampling: Resampling of scenes for the intervals.
 
     Raises:
-        InvalidArgumentError: The scenes do not have the same frames, or as :func:`count_traffic` says.
+        InvalidArgumentError: The scenes do not have the same frames, or as for :func:`count_traffic`.
     """
     if len(simulated) != len(logged):
         raise InvalidArgumentError(
@@ -199,7 +198,7 @@ def compare_traffic(
         if driven.num_frames != recorded.num_frames:
             raise InvalidArgumentError(
                 f"scene {index} has {driven.num_frames} frames simulated and {recorded.num_frames} logged; cut the "
-                "logged one to the frames that were simulated"
+                "logged scene to the simulated frames"
             )
     edges = find_road_edges(driving_map) if isinstance(driving_map, DrivingMap) else driving_map
     counts = [
@@ -212,15 +211,15 @@ def compare_traffic(
 def compare_counts(
     simulated: TrafficCounts, logged: TrafficCounts, *, resampling: Resampling | None = None
 ) -> RealismReport:
-    """Return how far simulated scenes are from logged ones, of which counts are enough.
+    """Compare the counts of simulated scenes with those of logged ones.
 
     Args:
-        simulated: Counts of S scenes as they were driven.
-        logged: Counts of the same scenes as they were recorded.
-        resampling: How scenes are drawn again for the intervals.
+        simulated: Counts of S scenes as driven.
+        logged: Counts of the same scenes as recorded.
+        resampling: Resampling of scenes for the intervals.
 
     Raises:
-        InvalidArgumentError: There are not as many scenes in both.
+        InvalidArgumentError: The numbers of scenes differ.
     """
     if simulated.num_scenes != logged.num_scenes:
         raise InvalidArgumentError(
@@ -228,7 +227,7 @@ def compare_counts(
         )
     resampling = Resampling() if resampling is None else resampling
     weights = resampling.weights(simulated.num_scenes)
-    # shares of chances in which an event came, NaN where there was none
+    # events divided by chances, NaN without any chance
     rates = []
     for column, event in enumerate(EVENTS):
         with np.errstate(invalid="ignore"):
@@ -245,7 +244,7 @@ def compare_counts(
                 difference=estimate(driven - recorded, lowest=-1.0),
             )
         )
-    # distances of features from their cells, of which bins are sums; sums of whole numbers are exact
+    # distances of features from their cells; bins are sums of cells, and sums of integers are exact
     features = []
     for feature, *cells in zip(FEATURES, simulated.cells, logged.cells, strict=True):
         counts = [weights @ each for each in cells]
@@ -273,7 +272,7 @@ def compare_counts(
 
 
 def _plain(part: FeatureDistance | RateComparison) -> dict[str, object]:
-    """Return the fields of a part but its name; estimates as value and interval."""
+    """Return the fields except the name; estimates as value and interval."""
     plain: dict[str, object] = {}
     for field in dataclasses.fields(part)[1:]:
         content = getattr(part, field.name)

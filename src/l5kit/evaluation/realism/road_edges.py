@@ -1,4 +1,4 @@
-"""Edges of the road: the parts of the outlines of drivable areas behind which there is no other such area."""
+"""Edges of the road: parts of the outlines of drivable areas with no other area on their outer side."""
 
 from dataclasses import dataclass
 
@@ -13,23 +13,23 @@ from l5kit.geometry.polygon import distance_to_edge
 from l5kit.lanes.driving_map import DrivingMap
 
 FARTHEST_M = 10.0
-"""Distances to the road's edge are at most so long, metres."""
+"""Upper limit of distances to the edge of the road, metres."""
 
 _PART_M = 0.5
 _PROBE_M = 0.2
 _SLIT_M = 0.1
 _MOST_CANDIDATES = 4_000_000
-"""Room for the edges near the points that are looked at together, which bounds the memory."""
+"""Size of the buffer for edges near the points of a chunk, which bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class RoadEdges(ReadOnlyArrays):
-    """E straight edges of the road of a map; :func:`find_road_edges` makes them, once per map.
+    """E straight edges of the road of a map; create it once per map, by :func:`find_road_edges`.
 
     Attributes:
         driving_map: The map.
         ends_m: World x and y of both ends of each edge, float64 (E, 2, 2).
-        grid: Finds the edges near points.
+        grid: Index of the edges near points.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -44,9 +44,9 @@ class RoadEdges(ReadOnlyArrays):
         require_shapes(self, ends_m=(len(self.grid.bounds_m), 2, 2))
 
     def distances_m(self, points_m: Float64Array) -> Float64Array:
-        """Return how far points are from the edge of the road: above 0 on the road, below 0 off it.
+        """Return the distances of points to the edge of the road: positive on the road, negative off it.
 
-        A point is on the road if it is less than 0.1 m from the drivable surface, as areas that adjoin may leave slits.
+        A point less than 0.1 m from the drivable surface is on the road, as adjoining areas may leave slits.
 
         Args:
             points_m: World x and y, (B, 2).
@@ -75,11 +75,11 @@ def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
     """Return the edges of the road of a map.
 
     The outlines of all areas are cut into parts of at most half a metre. A part is an edge of the road if one of the
-    two points 0.2 m beside its middle lies on some area, and the other on none. So lines between lanes are none, nor
-    are slits of up to 0.2 m between areas that adjoin.
+    two points 0.2 m to the sides of its middle lies on some area, and the other on none. So neither lines between lanes
+    nor slits of up to 0.2 m between adjoining areas are edges.
     """
-    # the ends of short parts of the outlines of all areas, (K, 2, 2), and the side that each is of: the point behind
-    # the last one of an outline is its first
+    # Ends of short parts of the outlines of all areas, (K, 2, 2), and the side that each part belongs to. The last
+    # point of an outline is followed by its first.
     points_m, starts = driving_map.area_points_m, driving_map.area_starts
     following = np.arange(1, len(points_m) + 1)
     following[starts[1:] - 1] = starts[:-1]
@@ -90,14 +90,14 @@ def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
     shares = np.stack([within, within + 1], axis=1) / counts[sides][:, None]
     ends_m = points_m[sides][:, None] + shares[..., None] * sides_m[sides][:, None]
 
-    # a point to the left of the middle of each, and one to the right
+    # a point to the left and one to the right of the middle of each part
     steps_m = ends_m[:, 1] - ends_m[:, 0]
     aside_m = _PROBE_M * np.column_stack([-steps_m[:, 1], steps_m[:, 0]]) / np.hypot(*steps_m.T)[:, None]
     middles_m = 0.5 * (ends_m[:, 0] + ends_m[:, 1])
     is_on_left = distances_to_surface_m(driving_map, middles_m + aside_m) == 0
     is_on_right = distances_to_surface_m(driving_map, middles_m - aside_m) == 0
 
-    # the parts that are edges, those that follow each other on the same side as one, (E, 2, 2)
+    # parts that are edges, with successive parts of a side joined, (E, 2, 2)
     is_edge = is_on_left != is_on_right
     kept = np.flatnonzero(is_edge)
     is_next = (np.diff(kept) == 1) & (np.diff(sides[kept]) == 0)
@@ -109,7 +109,7 @@ def find_road_edges(driving_map: DrivingMap) -> RoadEdges:
 
 
 def distances_to_surface_m(driving_map: DrivingMap, points_m: Float64Array) -> Float64Array:
-    """Return what :meth:`DrivingMap.distances_to_surface_m` does of points (B, 2), some at a time, (B,)."""
+    """Return :meth:`DrivingMap.distances_to_surface_m` of points (B, 2), computed in chunks, (B,)."""
     size = max(1, _MOST_CANDIDATES // max(1, driving_map.grid.most_in_cell))
     parts = [driving_map.distances_to_surface_m(points_m[k : k + size]) for k in range(0, len(points_m), size)]
     return np.concatenate([np.zeros(0), *parts])
@@ -119,7 +119,7 @@ def distances_to_surface_m(driving_map: DrivingMap, points_m: Float64Array) -> F
 def _lower_to_nearest(
     points_m: Float64Array, rows: Int64Array, starts: Int64Array, ends_m: Float64Array, distances_m: Float64Array
 ) -> None:
-    """Lower the distance of each point to that of the nearest of the edges near it."""
+    """Lower the distance of each point to that of its nearest edge."""
     for point in range(len(points_m)):
         for slot in range(starts[point], starts[point + 1]):
             edge = ends_m[rows[slot]]

@@ -1,4 +1,4 @@
-"""Counts of the features of traffic in bins, scene by scene: all that a comparison needs to know."""
+"""Counts of traffic features in bins, scene by scene, the input of comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from l5kit.evaluation.realism.road_edges import RoadEdges
 from l5kit.evaluation.realism.traffic_values import TrafficValues, measure_traffic
 
 CELLS_PER_BIN = 20
-"""Each bin is cut into so many cells; Wasserstein distances are computed from these."""
+"""Number of cells of a bin; Wasserstein distances are computed from cells."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """What is counted of each subject in each frame, and into which bins.
+    """A value of each subject in each frame, and the bins that it is counted into.
 
     Attributes:
-        name: The attribute of :class:`~l5kit.evaluation.realism.traffic_values.TrafficValues` that holds it.
-        unit: Of the values, and so of Wasserstein distances.
-        lowest: Values below it count as it.
-        highest: Values above it count as it.
-        num_bins: Bins of equal width between the two, for the Jensen-Shannon distance.
+        name: Attribute of :class:`~l5kit.evaluation.realism.traffic_values.TrafficValues` with the values.
+        unit: Unit of the values, and of Wasserstein distances.
+        lowest: Lower limit; lower values are clipped to it.
+        highest: Upper limit; higher values are clipped to it.
+        num_bins: Number of equal bins between the limits, for the Jensen-Shannon distance.
 
     Raises:
         InvalidArgumentError: The range is empty, or there are no bins.
@@ -49,16 +49,16 @@ class Feature:
 
     @property
     def num_cells(self) -> int:
-        """Cells of all bins."""
+        """Number of cells of all bins."""
         return self.num_bins * CELLS_PER_BIN
 
     @property
     def cell_width(self) -> float:
-        """In the unit of the feature."""
+        """Width of a cell in the unit of the feature."""
         return (self.highest - self.lowest) / self.num_cells
 
     def cells_of(self, values: Float64Array) -> Int64Array:
-        """Return the cell of each value, none of them NaN, any shape."""
+        """Return the cell of each value; values of any shape, without NaN."""
         inside = np.clip(values, self.lowest, self.highest)
         cells: Int64Array = np.floor((inside - self.lowest) / self.cell_width).astype(np.int64)
         return np.minimum(cells, self.num_cells - 1)
@@ -75,21 +75,20 @@ FEATURES = (
 """All features, in the order of tables."""
 
 EVENTS = ("collisions_by_track", "collisions_by_frame", "leaving_road_by_track", "off_road_by_frame")
-"""Rates that are compared, in the order of tables."""
+"""Events whose rates are compared, in the order of tables."""
 
 _SCENES_AT_A_TIME = 16
 
 
 @dataclass(frozen=True, eq=False)
 class TrafficCounts(ReadOnlyArrays):
-    """What was counted in S scenes.
+    """Counts of S scenes.
 
     Attributes:
-        cells: For each of :data:`FEATURES` the number of values in each cell, int64 (S, cells).
-        events: How often each of :data:`EVENTS` was, int64 (S, 4): tracks that ever overlap another road user, rows
-            that do, tracks that leave the road, rows off the road.
-        chances: How often each could have been, int64 (S, 4): tracks, rows, tracks, rows; 0 for the last two without
-            a map.
+        cells: Number of values in each cell for each of :data:`FEATURES`, int64 (S, cells).
+        events: Number of each of :data:`EVENTS`, int64 (S, 4): tracks that ever overlap another road user, rows that
+            do, tracks that leave the road, rows off the road.
+        chances: Number of possible events, int64 (S, 4): tracks, rows, tracks, rows; 0 for the last two without a map.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -115,7 +114,7 @@ class TrafficCounts(ReadOnlyArrays):
 
     @classmethod
     def joined(cls, parts: Sequence["TrafficCounts"]) -> "TrafficCounts":
-        """Return the counts of several runs of scenes as one."""
+        """Join the counts of several blocks of scenes."""
         empty = np.zeros((0, len(EVENTS)), np.int64)
         return cls(
             tuple(
@@ -135,19 +134,18 @@ def count_traffic(
     edges: RoadEdges | None = None,
     body: EgoBody | None = None,
 ) -> TrafficCounts:
-    """Return the counts of recorded or simulated scenes, which are read a few at a time.
+    """Count recorded or simulated scenes, reading a few at a time.
 
     Args:
         scenes: S scenes, each with at least one frame.
-        tracks: Ids of the tracks that count in each scene, S arrays; all by default. Others are still somebody to be
-            near to.
-        groups: Groups of road users that count.
-        edges: Edges of the road; without them what needs a map is not counted.
+        tracks: Ids of the tracks to count in each scene, S arrays; all by default. Other tracks still count as
+            neighbours.
+        groups: Groups of road users to count.
+        edges: Edges of the road; without them, values that need a map are not counted.
         body: The box of the AV; that of the published dataset by default.
 
     Raises:
-        InvalidArgumentError: ``tracks`` has not one array for each scene, or a road user has a value that is not
-            finite.
+        InvalidArgumentError: ``tracks`` does not have one array per scene, or a value of a road user is not finite.
     """
     if tracks is not None and len(tracks) != len(scenes):
         raise InvalidArgumentError(
@@ -174,7 +172,7 @@ def count_values(values: TrafficValues, *, num_scenes: int) -> TrafficCounts:
     """Return the counts of the values of scenes 0 to ``num_scenes`` - 1.
 
     Raises:
-        InvalidArgumentError: A value is that of another scene.
+        InvalidArgumentError: A value is of another scene.
     """
     if values.scenes.max(initial=-1) >= num_scenes:
         raise InvalidArgumentError(f"num_scenes is {num_scenes}, but there are values of scene {values.scenes.max()}")
@@ -188,7 +186,7 @@ def count_values(values: TrafficValues, *, num_scenes: int) -> TrafficCounts:
     def of_rows(is_row: BoolArray) -> Int64Array:
         return np.bincount(values.scenes[is_row], minlength=num_scenes)
 
-    # a track leaves the road where it is off it and was on it in the row before
+    # a track leaves the road in a row off the road after one on it
     collides, off_road, leaves = values.is_colliding, values.is_off_road, np.zeros(len(keys), np.bool_)
     order = np.argsort(keys, kind="stable")
     was_on_road = (np.diff(keys[order]) == 0) & ~off_road[order][:-1]

@@ -19,30 +19,32 @@ from l5kit.geometry.box import compute_box_outline
 from l5kit.geometry.box_overlap import box_gap, boxes_overlap, overlap_time
 
 _WIDEST_GAP_M = 40.0
-"""Gaps are at most so wide."""
+"""Upper limit of gaps."""
 
 _HORIZON_S = 5.0
-"""Times to collision are at most so long."""
+"""Upper limit of times to collision."""
 
 _REACH_S = 0.55
-"""Differences reach so far before and after a row: five rows at 10 Hz, and not in doubt where times jitter."""
+"""Reach of differences before and after a row: five rows at 10 Hz, with a margin for jitter of times."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrafficValues(ReadOnlyArrays):
-    """The M rows of subjects, one frame after the other, scene by scene; NaN is a value that is not known.
+    """The M rows of subjects, ordered by scene and frame; NaN is an unknown value.
 
     Attributes:
-        scenes: Number of the scene of each row, int64 (M,).
-        tracks: Number of its track, counted in the scene, int64 (M,).
-        speeds_mps: Size of the velocity, float64 (M,); NaN for a track of a single row.
-        accelerations_mps2: Change of the speed, float64 (M,); NaN for a track of a single row.
-        yaw_rates_radps: Change of the heading, above 0 to the left, float64 (M,); NaN for a track of a single row.
-        nearest_gaps_m: From its box to that of the nearest other road user, at most 40 m, float64 (M,).
-        times_to_collision_s: Until its box overlaps one ahead, at most 5 s, float64 (M,).
-        road_edge_distances_m: From its centre to the edge of the road, below 0 off it, float64 (M,); NaN without a map.
-        is_colliding: Whether its box overlaps another, bool (M,).
-        is_off_road: Whether a corner of its box is 0.3 m or more off the drivable surface, bool (M,); False without a
+        scenes: Scene of each row, int64 (M,).
+        tracks: Track of each row, numbered within its scene, int64 (M,).
+        speeds_mps: Magnitude of the velocity, float64 (M,); NaN for a track of a single row.
+        accelerations_mps2: Rate of change of the speed, float64 (M,); NaN for a track of a single row.
+        yaw_rates_radps: Rate of change of the heading, positive to the left, float64 (M,); NaN for a track of a single
+            row.
+        nearest_gaps_m: Gap to the box of the nearest other road user, at most 40 m, float64 (M,).
+        times_to_collision_s: Time until the box overlaps one ahead, at most 5 s, float64 (M,).
+        road_edge_distances_m: Distance of the centre to the edge of the road, negative off the road, float64 (M,); NaN
+            without a map.
+        is_colliding: Whether the box overlaps another, bool (M,).
+        is_off_road: Whether a corner of the box is 0.3 m or more off the drivable surface, bool (M,); False without a
             map.
         has_map: Whether distances to the edge of the road and ``is_off_road`` are known.
 
@@ -71,21 +73,21 @@ class TrafficValues(ReadOnlyArrays):
 def measure_traffic(
     ego: EgoStates, road_users: RoadUsers, *, is_subject: BoolArray, edges: RoadEdges | None = None
 ) -> TrafficValues:
-    """Return the values of the features of some road users.
+    """Return the traffic features of some road users.
 
-    Velocities, accelerations and yaw rates are differences along each track, never what a row says of itself: between
-    the first row of at most 0.55 s before and the last of at most 0.55 s after, where a track has such rows; over
-    longer gaps between the rows next to them. Recorded poses jitter too much for differences of shorter times. A turn
-    is the sum of the turns from row to row, each of less than half a circle.
+    Velocities, accelerations and yaw rates are differences along each track, and never recorded values: differences
+    between the first row at most 0.55 s before and the last row at most 0.55 s after, if the track has such rows, or
+    between neighbouring rows over longer gaps. Recorded poses jitter too much for shorter differences. A turn is the
+    sum of the turns from row to row, each of less than half a circle.
 
     Args:
-        ego: The AV in S scenes, which is somebody to be near to, and the times of the frames.
+        ego: The AV in S scenes, as a neighbour, and the times of the frames.
         road_users: All road users in the same frames.
-        is_subject: Which rows of these are measured, (N,).
-        edges: Edges of the road; without them what needs a map is not known.
+        is_subject: Which of their rows to measure, (N,).
+        edges: Edges of the road; without them, values that need a map are unknown.
 
     Raises:
-        InvalidArgumentError: Road users are those of other frames, or ``is_subject`` has another shape.
+        InvalidArgumentError: Road users have other frames, or ``is_subject`` has another shape.
     """
     road_users.require_frames_of(ego.is_there.shape)
     if is_subject.shape != (len(road_users),) or is_subject.dtype != np.bool_:
@@ -95,7 +97,7 @@ def measure_traffic(
         )
     velocities_mps, speeds_mps, accelerations_mps2, yaw_rates_radps = _motions(ego, road_users)
     gaps_m, times_s, is_colliding = _look_around_with_ego(ego, road_users, velocities_mps, is_subject)
-    # corners are farther off the road than centres by half the diagonal at most, so that few are looked at
+    # corners are at most half the diagonal farther off the road than centres, so only few have to be checked
     boxes = road_users.boxes[is_subject]
     edge_distances_m, is_off_road = np.full(len(boxes), np.nan), np.zeros(len(boxes), np.bool_)
     if edges is not None:
@@ -120,22 +122,22 @@ def measure_traffic(
 
 
 def _motions(ego: EgoStates, users: RoadUsers) -> tuple[Float64Array, Float64Array, Float64Array, Float64Array]:
-    """Return velocities (N, 2), speeds, accelerations and yaw rates of all rows, NaN where a track has a single row."""
+    """Return velocities (N, 2), speeds, accelerations and yaw rates of all rows, NaN for tracks of a single row."""
     frames = users.frames_of_rows
     scenes = frames // max(1, ego.is_there.shape[1])
     order = np.lexsort((frames, users.tracks, scenes))
     times_s, boxes = ego.timestamps_s.reshape(-1)[frames[order]], users.boxes[order]
     is_next = (np.diff(scenes[order]) == 0) & (np.diff(users.tracks[order]) == 0)
 
-    # rows are sorted by track and time: the first and the last row of its track within the reach of each, or the next
-    # ones over longer gaps
+    # rows are sorted by track and time: find the first and the last row of the track within reach, or the neighbours
+    # over longer gaps
     before, after = np.arange(len(order)), np.arange(len(order))
     goes_on = np.concatenate([[False], is_next, [False]])
     _stretch(times_s, goes_on, before, -1)
     _stretch(times_s, goes_on, after, 1)
     seconds = times_s[after] - times_s[before]
     seconds[seconds <= 0] = np.nan
-    # a single row has no time between, and NaN for all
+    # a single row spans no time, which gives NaN for all values
     velocities = (boxes[after, :2] - boxes[before, :2]) / seconds[:, None]
     speeds = np.hypot(velocities[:, 0], velocities[:, 1])
     turns_rad = np.zeros(len(order))
@@ -148,7 +150,7 @@ def _motions(ego: EgoStates, users: RoadUsers) -> tuple[Float64Array, Float64Arr
 
 @kernel_jit
 def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, direction: int) -> None:
-    """Move the end of each row on along its track, one row in any case, then as far as the reach allows."""
+    """Move the end of each row along its track, by at least one row, as far as the reach allows."""
     for row in range(len(times_s)):
         end = row
         while goes_on[end + (direction > 0)]:
@@ -160,7 +162,7 @@ def _stretch(times_s: Float64Array, goes_on: BoolArray, ends: Int64Array, direct
 
 @kernel_jit
 def _sum_between(steps: Float64Array, before: Int64Array, after: Int64Array, sums: Float64Array) -> None:
-    """Write the sum of the steps that lead from one row to another; the first step leads to row 1."""
+    """Write the sum of the steps between two rows; step k leads to row k + 1."""
     for row in range(len(sums)):
         for step in range(before[row], after[row]):
             sums[row] += steps[step]
@@ -169,15 +171,15 @@ def _sum_between(steps: Float64Array, before: Int64Array, after: Int64Array, sum
 def _look_around_with_ego(
     ego: EgoStates, users: RoadUsers, velocities_mps: Float64Array, is_subject: BoolArray
 ) -> tuple[Float64Array, Float64Array, BoolArray]:
-    """Return what is around subjects among the N rows of road users, with the AV as one of the others.
+    """Return the neighbourhood of subjects among the N rows of road users, with the AV as a neighbour.
 
     Returns:
-        The gap between the box of each row and the nearest other of its frame, metres, at most 40; the time until its
-        box overlaps one that is ahead when all go on with their velocities, seconds, at most 5, which is also that of
-        rows slower than 0.5 m/s; and whether its box overlaps another. Ahead is whose centre is at most 30 degrees off
-        the heading, seen from the centre of the row. (N,) each; rows that are no subjects have the highest values.
+        The gap between the box of each row and its nearest neighbour in the frame, metres, at most 40; the time until
+        its box overlaps one ahead if all keep their velocities, seconds, at most 5, which is also the value of rows
+        slower than 0.5 m/s; and whether its box overlaps another. A neighbour is ahead if its centre is at most 30
+        degrees off the heading, seen from the centre of the row. (N,) each; other rows than subjects have the limits.
     """
-    # the AV of each frame is put among the rows of that frame, and its own results are left out again
+    # insert the AV into the rows of each frame; its own results are dropped at the end
     there = ego.is_there.reshape(-1)
     ego_velocities_mps = rates_of_frames(ego.positions_m, ego.timestamps_s, ego.is_there).reshape(-1, 2)
     frames = np.concatenate([users.frames_of_rows, np.flatnonzero(there)])
@@ -187,7 +189,7 @@ def _look_around_with_ego(
     velocities_mps = np.concatenate([np.nan_to_num(velocities_mps), ego_velocities_mps[there]])[order]
     is_subject = np.concatenate([is_subject, np.zeros(there.sum(), np.bool_)])[order]
 
-    # what is not found nearer stays at the highest values
+    # start at the limits
     gaps_m, times_s = np.full(len(boxes), _WIDEST_GAP_M), np.full(len(boxes), _HORIZON_S)
     is_colliding = np.zeros(len(boxes), np.bool_)
     _write_neighbours(
@@ -215,7 +217,7 @@ def _write_neighbours(
     times_s: Float64Array,
     is_colliding: BoolArray,
 ) -> None:
-    """Lower gaps and times of subjects to those of the others in their frames, and mark those that overlap one."""
+    """Lower gaps and times of subjects to those of their neighbours, and mark subjects that overlap one."""
     for frame in range(len(starts) - 1):
         for row in range(starts[frame], starts[frame + 1]):
             if not is_subject[row]:
@@ -225,8 +227,8 @@ def _write_neighbours(
             for other in range(starts[frame], starts[frame + 1]):
                 if other == row:
                     continue
-                # the gap is not below that of the circles around the boxes, which costs little: below 0 they may
-                # overlap, and only who comes that far in time can be met before the one that is known
+                # The gap between the circumscribed circles is a cheap lower bound: below 0 the boxes may overlap, and
+                # only neighbours that can close it in time can be met sooner.
                 x, y = boxes[other, 0] - box[0], boxes[other, 1] - box[1]
                 diagonals_m = np.hypot(box[3], box[4]) + np.hypot(boxes[other, 3], boxes[other, 4])
                 least_m = np.hypot(x, y) - 0.5 * diagonals_m

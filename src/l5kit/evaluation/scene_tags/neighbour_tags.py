@@ -1,4 +1,4 @@
-"""Tags of the AV and those around it, without a map: cut-ins, close passes, pedestrians and cyclists near."""
+"""Tags of the AV and its neighbours, without a map: cut-ins, close passes, pedestrians and cyclists near."""
 
 import numpy as np
 
@@ -13,19 +13,19 @@ from l5kit.geometry.relative_pose import turn_between
 
 _VULNERABLE = int(RoadUserGroup.VULNERABLE)
 _SPARE_M = 10.0
-"""Those who are farther away than thresholds and half the lengths of boxes allow, and this, are not looked at."""
+"""Margin beyond thresholds and half the lengths of boxes, outside of which road users are skipped."""
 
 
 def tag_neighbours(states: EgoStates, road_users: RoadUsers, thresholds: TagThresholds) -> dict[str, Int64Array]:
-    """Return the runs (R, 2) of the tags of one scene that are about the AV and others, by name.
+    """Return the runs (R, 2) of the tags of a scene about the AV and its neighbours, by name.
 
     Args:
         states: One scene.
-        road_users: The others in the same frames.
-        thresholds: Of the definitions.
+        road_users: The road users in the same frames.
+        thresholds: Thresholds of the definitions.
 
     Raises:
-        InvalidArgumentError: Road users are those of another number of frames.
+        InvalidArgumentError: Road users have another number of frames.
     """
     road_users.require_frames_of(states.is_there.shape)
     times_s = states.timestamps_s[0]
@@ -59,7 +59,7 @@ def _mark_near(
     is_close_pass: BoolArray,
     is_vulnerable_near: BoolArray,
 ) -> None:
-    """Mark the frames in which the AV moves and somebody passes closely, or a pedestrian or cyclist is near."""
+    """Mark the frames in which the AV moves and a road user passes closely, or a pedestrian or cyclist is near."""
     boxes, speeds_mps = ego.boxes[0], ego.speeds_mps[0]
     (moving_mps, passing_mps), (close_m, vulnerable_m) = speeds, gaps_m
     most_m = max(close_m, vulnerable_m)
@@ -95,10 +95,10 @@ def _write_cut_ins(
     last_beside_s: Float64Array,
     is_marked: BoolArray,
 ) -> None:
-    """Mark the frames of cut-ins in one scene; ``last_beside_s`` keeps when each track was beside the path last."""
+    """Mark the frames of cut-ins of a scene; ``last_beside_s`` stores the last time of each track beside the path."""
     boxes, speeds_mps, times_s = ego.boxes[0], ego.speeds_mps[0], ego.times_s[0]
     (moving_mps, same_way_rad, within_s), (inside_m, beside_m, ahead_m) = limits, distances_m
-    # the path that the AV drives afterwards, and its length up to each frame
+    # the path that the AV drives, and its length up to each frame
     path = boxes[:, :2].copy()
     lengths_m = np.zeros(len(path))
     for frame in range(1, len(path)):
@@ -117,7 +117,7 @@ def _write_cut_ins(
             gap_m = along_m - half_m
             is_inside = aside_m <= inside_m and 0 < gap_m <= ahead_m and turn_rad <= same_way_rad
             is_moving = min(speeds_mps[frame], other_speeds_mps[row]) >= moving_mps
-            # counted once: who is inside has to get beside the path again to cut in once more
+            # counted once: a track must get beside the path again before its next cut-in
             if is_inside and is_moving and times_s[frame] - last_beside_s[track] <= within_s:
                 is_marked[frame] = True
                 last_beside_s[track] = -np.inf
@@ -127,11 +127,11 @@ def _write_cut_ins(
 def _project_on_path(
     path: Float64Array, lengths_m: Float64Array, frame: int, other: Float64Array, most_m: float
 ) -> tuple[float, float, float]:
-    """Return how far aside of the path from a frame on, and how far along it somebody is, and the angle to it.
+    """Return the distances of a road user from the path and along it, from a frame on, and the angle to it.
 
-    All is NaN for those behind the AV, and for those beyond the end of its path.
+    All are NaN for road users behind the AV or beyond the end of its path.
     """
-    # no more of the path than somebody can be near to, and at least one step of it
+    # only the part of the path within reach, with at least one step
     end = frame + 1
     while end < len(path) - 1 and lengths_m[end] - lengths_m[frame] <= most_m:
         end += 1

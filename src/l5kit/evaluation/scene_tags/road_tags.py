@@ -1,4 +1,4 @@
-"""Tags that need a map: stops at red lights, lane changes, crossings that no light protects."""
+"""Tags that need a map: stops at red lights, lane changes, and crossings without a light."""
 
 from collections.abc import Sequence
 
@@ -27,23 +27,23 @@ def find_stops_at_red(
     driving_map: DrivingMap,
     thresholds: TagThresholds,
 ) -> Int64Array:
-    """Return the runs (R, 2) of frames in which the AV stands before a red light.
+    """Return the runs (R, 2) of frames in which the AV stands at a red light.
 
     Args:
         states: One scene.
-        lane_positions: Where on the lanes the AV is.
+        lane_positions: Lanes of the AV.
         red_lanes: Lanes with a red light in each frame.
         standing: Runs in which the AV stands, (any, 2).
         driving_map: The lanes.
-        thresholds: Of the definitions.
+        thresholds: Thresholds of the definitions.
     """
     lanes, num_frames = lane_positions.lanes[0], states.is_there.shape[1]
     along_m = driving_map.arcs_on_lanes_m(states.positions_m[0], lanes)
-    # the lane that comes after that of each frame, -1 for none, from the last frame to the first
+    # the next other lane after each frame, -1 for none, from the last frame to the first
     later = np.full(num_frames, -1, np.int64)
     for frame in range(num_frames - 2, -1, -1):
         later[frame] = later[frame + 1] if lanes[frame + 1] in (lanes[frame], -1) else lanes[frame + 1]
-    # frames in which the AV stands: 1 up where a run begins and 1 down behind its end is above 0 in between
+    # frames in which the AV stands: the cumulative sum of 1 at the start of a run and -1 after its end
     steps = np.zeros(num_frames + 1, np.int64)
     np.add.at(steps, standing[:, 0], 1)
     np.add.at(steps, standing[:, 1], -1)
@@ -64,7 +64,7 @@ def find_lane_changes(
 ) -> Int64Array:
     """Return the runs (R, 2) of frames of lane changes: the last frame on the old lane and the first on the new one.
 
-    The lanes are of one road segment, not of a junction, and neither follows the other; the AV keeps to each of them
+    Both lanes are in one road segment, not in a junction, and neither follows the other; the AV stays on each of them
     for a while, and drives along the new one.
     """
     lanes, times_s = lane_positions.lanes[0], states.timestamps_s[0]
@@ -94,13 +94,13 @@ def find_unprotected_crossings(
     tag_map: TagMap,
     thresholds: TagThresholds,
 ) -> Int64Array:
-    """Return the runs (R, 2) of frames in which another road user crosses the way of the AV shortly before or after it.
+    """Return the runs (R, 2) of frames in which another road user crosses the path of the AV shortly before or after.
 
-    The AV is on a lane of a junction that no light rules, and both move. The time between them is the post-encroachment
-    time: from the frame in which the box of one is at a place to that in which the box of the other overlaps it.
+    The AV is on a lane of a junction without a light, and both move. The time between them is the post-encroachment
+    time: between the frames in which the boxes of both are at the same position.
     """
     lanes, times_s = lane_positions.lanes[0], states.timestamps_s[0]
-    # a map may have no lanes at all, and then no row may be asked for, not even for frames on none
+    # a map may have no lanes, so index only with frames on a lane
     is_open = (lanes >= 0) & (states.speeds_mps[0] >= thresholds.moving_mps)
     open_lanes = lanes[is_open]
     is_open[is_open] = tag_map.driving_map.is_in_junction[open_lanes] & ~tag_map.has_light[open_lanes]
@@ -117,9 +117,9 @@ def find_unprotected_crossings(
 
 
 def _leads_to(driving_map: DrivingMap, red: set[int], lane: int, *, wanted: int, reach_m: float) -> bool:
-    """Return whether a red light is near: ``reach_m`` from the start of a lane; ``wanted`` is the lane driven on next.
+    """Return whether a red light is within ``reach_m`` of the start of a lane; ``wanted`` is the lane driven on next.
 
-    The stop line of a lane is where ``driving_map`` says, at its end or at its start.
+    The stop line of a lane is at its end or at its start, as ``driving_map`` says.
     """
     length_m = float(driving_map.arc_lengths_m[lane, -1])
     if length_m > reach_m:
@@ -145,14 +145,14 @@ def _mark_crossings(
     limits: tuple[float, float, float],
     is_marked: BoolArray,
 ) -> None:
-    """Mark the open frames of one scene whose box another road user overlaps across in a frame near in time."""
+    """Mark the open frames of a scene whose box is crossed by another road user in a frame close in time."""
     boxes, times_s = ego.boxes[0], ego.times_s[0]
     moving_mps, crossing_rad, within_s = limits
     first = 0
     for frame in range(len(boxes)):
         if not is_open[frame]:
             continue
-        # frames near in time go on with the frame, so that each step looks at a window and not at the whole scene
+        # the window of frames close in time moves with the frame
         while times_s[frame] - times_s[first] > within_s + 1e-9:
             first += 1
         other_frame = first

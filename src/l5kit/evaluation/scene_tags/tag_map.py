@@ -1,4 +1,4 @@
-"""Map of tags: lanes and lights, as the tags that need a map ask for them."""
+"""Map of tags: lanes and lights for the tags that need a map."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,19 +14,19 @@ from l5kit.data.map.opened import SceneMaps
 from l5kit.lanes.driving_map import DrivingMap, build_driving_map
 
 _MOST_KEPT = 8
-"""Maps that are kept: scenes that follow each other often have one map."""
+"""Number of cached maps; successive scenes often share a map."""
 
 _RED = LIGHT_COLORS.index("RED") + 1
 
 
 @dataclass(frozen=True, eq=False)
 class TagMap:
-    """Lanes of a map and the lights that rule them; build it once and keep it.
+    """Lanes of a map and their lights; create it once and reuse it.
 
     Attributes:
         driving_map: The L lanes.
         lights: The faces with a colour.
-        has_light: Which lanes a traffic light or a coloured face controls, and lanes of junctions that follow such a
+        has_light: Lanes controlled by a traffic light or a coloured face, and lanes of junctions that follow such a
             lane, bool (L,).
     """
 
@@ -36,7 +36,7 @@ class TagMap:
 
     @classmethod
     def of(cls, map_api: MapAPI) -> Self:
-        """Return what tags need of a map. All its messages are read."""
+        """Return the lanes and lights of a map, reading all its elements."""
         arrays = map_api.arrays
         driving_map = build_driving_map(map_api)
         has_light: BoolArray = arrays.has_light.copy()
@@ -66,7 +66,7 @@ class TagMap:
 
 
 class SceneTagMaps:
-    """What tags need of the many maps of a log, by scene; several threads may ask at once.
+    """Lanes and lights of the many maps of a log, by scene; thread-safe.
 
     Args:
         maps: The maps.
@@ -77,7 +77,7 @@ class SceneTagMaps:
         self._kept: Kept[TagMap] = Kept(_MOST_KEPT)
 
     def of_scene(self, log: Log, scene: int) -> TagMap:
-        """Return what tags need of the map of a scene.
+        """Return the lanes and lights of the map of a scene.
 
         Raises:
             CorruptedDataError: Scene or map cannot be read.
@@ -87,7 +87,7 @@ class SceneTagMaps:
 
 
 def as_tag_map(maps: "MapAPI | SceneMaps | TagMap | SceneTagMaps | None") -> TagMap | SceneTagMaps | None:
-    """Return what tags need of a map, or of the maps of a log."""
+    """Return the lanes and lights of a map, or of the maps of a log."""
     if isinstance(maps, SceneMaps):
         return TagMap.of(maps.map_of([0])) if maps.is_single else SceneTagMaps(maps)
     return TagMap.of(maps) if isinstance(maps, MapAPI) else maps

@@ -34,20 +34,20 @@ def tag_scenes(
     progress: Progress | None = None,
     workers: Workers = 1,
 ) -> SceneTags:
-    """Return what happens in scenes, and when.
+    """Return the events in scenes, and their frames.
 
-    A damaged scene has an empty row and an entry in ``errors``; the others go on.
+    A damaged scene has an empty row and an entry in ``errors``; the others are not affected.
 
     Args:
         dataset: An opened dataset.
-        map_api: Its map or maps, or what is known of them already; without any the tags that need one are not known.
-        scenes: Numbers of the scenes; all by default.
-        thresholds: Of the definitions; see :class:`TagThresholds`.
-        progress: Called with the number of scenes done and of all; what it raises ends the reading.
+        map_api: Its map or maps, possibly prepared for tags; without any, tags that need a map are unknown.
+        scenes: Indices of the scenes; all by default.
+        thresholds: Thresholds of the definitions; see :class:`TagThresholds`.
+        progress: Called with the number of finished scenes and the total; an exception ends the job.
         workers: Number of threads, or an executor; see :func:`~l5kit.data.jobs.scene_jobs.map_scenes`.
 
     Raises:
-        InvalidArgumentError: There is no such scene.
+        InvalidArgumentError: A scene does not exist.
     """
     indices = np.arange(len(dataset.scenes)) if scenes is None else np.asarray(scenes, np.int64)
     job = _TagJob(dataset, as_tag_map(map_api), thresholds or TagThresholds())
@@ -61,7 +61,7 @@ def tag_scenes(
 
 @dataclass(frozen=True)
 class _TagJob:
-    """Tags of scenes by their numbers: their events, or what is wrong with them."""
+    """Job that tags scenes: returns their events, or the fault of a damaged scene."""
 
     dataset: ChunkedDataset
     tag_map: TagMap | SceneTagMaps | None
@@ -83,7 +83,7 @@ class _TagJob:
             if isinstance(tag_map, SceneTagMaps):
                 tag_map = tag_map.of_scene(self.dataset, scene)
 
-            # events (n, 2) by tag; without a map those that need one are not known, and left out
+            # events (n, 2) by tag; without a map, tags that need one are left out as unknown
             arrays = [SceneArrays.of_records(recorded)]
             states, road_users = read_ego_states(arrays, body=body), read_road_users(arrays)
             tags = tag_motion(states, self.thresholds) | tag_neighbours(states, road_users, self.thresholds)
@@ -113,16 +113,16 @@ class _TagJob:
 
 
 def tag_motion(states: EgoStates, thresholds: TagThresholds) -> dict[str, Int64Array]:
-    """Return the runs (R, 2) of the tags of one scene that are about the motion of the AV, by name.
+    """Return the runs (R, 2) of the tags of a scene about the motion of the AV, by name.
 
     Args:
         states: One scene.
-        thresholds: Of the definitions.
+        thresholds: Thresholds of the definitions.
     """
     times_s, speeds_mps = states.timestamps_s[0], states.speeds_mps[0]
     is_slow = speeds_mps < thresholds.standing_mps
     slow = find_runs(is_slow, times_s, merge_s=thresholds.merge_s)
-    # standing lasts a while, from its first frame to its last
+    # the AV stands if it is slow for a while, from the first frame to the last
     slow_s = times_s[slow[:, 1] - 1] - times_s[slow[:, 0]]
     is_braking = -rates_around(speeds_mps, times_s, thresholds.window_s) >= thresholds.brake_mps2 - 1e-9
     return {
@@ -144,9 +144,9 @@ def _find_turns(states: EgoStates, thresholds: TagThresholds, *, sign: float) ->
 
 
 def rates_around(values: Float64Array, times_s: Float64Array, window_s: float) -> Float64Array:
-    """Return the mean rate of values (F,) over a window around each frame, cut off at both ends of the scene.
+    """Return the mean rate of values (F,) in a window around each frame, cut off at both ends of the scene.
 
-    Rates of less than half a window are 0.
+    Rates over less than half a window are 0.
     """
     starts_s = np.maximum(times_s - 0.5 * window_s, times_s[0])
     ends_s = np.minimum(times_s + 0.5 * window_s, times_s[-1])

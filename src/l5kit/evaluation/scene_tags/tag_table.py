@@ -1,4 +1,4 @@
-"""Table of tags: kinds and thresholds of tags, and for each scene what happens in it, and in which frames."""
+"""Table of tags: kinds and thresholds of tags, and the events of each scene with their frames."""
 
 import math
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ class TagKind:
     """A tag that scenes may have.
 
     Attributes:
-        name: As columns are called.
-        label: As people read it.
-        needs_map: Whether it is known only with a semantic map.
+        name: Name of its column.
+        label: Name for display.
+        needs_map: Whether it needs a semantic map.
     """
 
     name: str
@@ -45,34 +45,34 @@ _COLUMN_OF = {kind.name: column for column, kind in enumerate(TAG_KINDS)}
 
 @dataclass(frozen=True)
 class TagThresholds:
-    """What the definitions of tags measure against.
+    """Thresholds of the definitions of tags.
 
     Attributes:
-        window_s: Rates of heading and speed are means over this time around a frame.
-        merge_s: What happens again after no longer than this is one event.
-        turn_deg: Change of heading of a turn, from its first frame to its last.
-        turn_rate_deg_s: The AV turns while its heading changes at least as fast.
-        standing_mps: The AV stands while it is slower.
-        standing_s: It stands for at least as long.
-        brake_mps2: Mean deceleration of a hard brake, at least.
-        moving_mps: Road users, and the AV, move from this speed on.
-        close_gap_m: Gap between the boxes of a close pass, below.
-        passing_mps: Relative speed of a close pass, at least.
-        vulnerable_gap_m: Gap to a pedestrian or cyclist who is near, below.
-        cut_in_ahead_m: Gap along the way of the AV to whom cuts in, at most.
-        cut_in_s: Time in which somebody gets from beside the way into it, at most.
-        cut_in_beside_m: Distance of a centre from the way of the AV from which on it is beside it.
-        cut_in_inside_m: Distance of a centre from the way up to which it is in it.
-        same_way_deg: Headings that differ by no more go the same way.
-        light_ahead_m: Way from the front of the AV to the place of a red light, at most: the end of a lane that leads
-            to a junction, or the start of a lane in one, whichever the light rules.
-        light_behind_m: Way of the centre of the AV on a lane of a junction with a red light, at most.
-        lane_hold_s: Time on the lanes before and after a lane change, at least.
-        crossing_deg: Headings of those who cross differ at least by this.
-        crossing_s: Time between the AV and another at the same place, at most: the post-encroachment time.
+        window_s: Time window around a frame over which rates of heading and speed are averaged.
+        merge_s: Longest pause between two events that are merged into one.
+        turn_deg: Smallest change of heading of a turn, from its first frame to its last.
+        turn_rate_deg_s: Smallest yaw rate of a turning AV.
+        standing_mps: Speed below which the AV stands.
+        standing_s: Shortest time of standing.
+        brake_mps2: Smallest mean deceleration of a hard brake.
+        moving_mps: Speed from which road users and the AV move.
+        close_gap_m: Gap below which boxes pass closely.
+        passing_mps: Smallest relative speed of a close pass.
+        vulnerable_gap_m: Gap below which a pedestrian or cyclist is near.
+        cut_in_ahead_m: Largest gap along the path of the AV to a road user that cuts in.
+        cut_in_s: Longest time in which a road user moves from beside the path into it.
+        cut_in_beside_m: Distance of a centre from the path of the AV from which it is beside the path.
+        cut_in_inside_m: Distance of a centre from the path up to which it is in the path.
+        same_way_deg: Largest difference of headings in the same direction.
+        light_ahead_m: Longest distance from the front of the AV to a red light: to the end of a lane that leads to a
+            junction, or to the start of a lane in one, whichever the light controls.
+        light_behind_m: Longest distance of the centre of the AV on a lane of a junction with a red light.
+        lane_hold_s: Shortest time on the lanes before and after a lane change.
+        crossing_deg: Smallest difference of headings of crossing road users.
+        crossing_s: Longest time between the AV and another road user at the same position: the post-encroachment time.
 
     Raises:
-        InvalidArgumentError: A threshold is negative or not finite, or one is beside the way and in it at once.
+        InvalidArgumentError: A threshold is negative or not finite, or those inside and beside the path overlap.
     """
 
     window_s: float = 1.0
@@ -110,15 +110,15 @@ class TagThresholds:
 
 
 def find_runs(is_marked: BoolArray, times_s: Float64Array, *, merge_s: float) -> Int64Array:
-    """Return the runs of marked frames; those with no more than ``merge_s`` between them are one.
+    """Return the runs of marked frames; runs at most ``merge_s`` apart are merged.
 
     Args:
-        is_marked: (F,).
-        times_s: (F,), growing.
-        merge_s: From the last frame of a run to the first of the next.
+        is_marked: The mask, (F,).
+        times_s: Times of the frames, increasing, (F,).
+        merge_s: Longest time from the last frame of a run to the first of the next that merges them.
 
     Returns:
-        First frame of each run and the one behind its last, int64 (R, 2).
+        First frame of each run and the one after its last, int64 (R, 2).
     """
     frames = np.flatnonzero(is_marked)
     if len(frames) == 0:
@@ -135,12 +135,12 @@ class SceneTags(ReadOnlyArrays):
     """The T tags of :data:`TAG_KINDS` of S scenes.
 
     Attributes:
-        scenes: Number of each scene in its dataset, int64 (S,).
-        is_known: Whether each tag could be told: not of damaged scenes, and some not without a map, bool (S, T).
-        starts: First of the ``frames`` of each scene and tag, scene by scene, and the end of the last one, int64
+        scenes: Index of each scene in its dataset, int64 (S,).
+        is_known: Whether each tag is known; none is for damaged scenes, and some need a map, bool (S, T).
+        starts: Start in ``frames`` of each scene and tag, scene by scene, and the end of the last one, int64
             (S * T + 1,).
-        frames: First frame of each event, counted in its scene, and the one behind its last, int64 (E, 2).
-        errors: What is wrong with a damaged scene, by its number.
+        frames: First frame of each event, counted within its scene, and the one after its last, int64 (E, 2).
+        errors: Faults of damaged scenes, by scene.
 
     Raises:
         InvalidArgumentError: The shapes do not fit.
@@ -165,9 +165,9 @@ class SceneTags(ReadOnlyArrays):
         """Return the table of scenes.
 
         Args:
-            scenes: Their numbers.
-            rows: Frames (n, 2) of the events of each tag that is known, by name, for each scene.
-            errors: Message of each scene that could not be searched, by its number.
+            scenes: Indices of the scenes.
+            rows: Frames (n, 2) of the events of each known tag, by name, for each scene.
+            errors: Faults of damaged scenes, by scene.
         """
         none = np.zeros((0, 2), np.int64)
         parts = [row.get(name, none) for row in rows for name in _COLUMN_OF]
@@ -190,12 +190,12 @@ class SceneTags(ReadOnlyArrays):
 
     @property
     def counts(self) -> Int64Array:
-        """How often each tag happens in each scene, 0 where it is not known, int64 (S, T)."""
+        """Number of events of each tag in each scene, 0 if unknown, int64 (S, T)."""
         counts: Int64Array = np.diff(self.starts).reshape(self.is_known.shape)
         return counts
 
     def has(self, name: str) -> BoolArray:
-        """Return which scenes have a tag, False where it is not known, bool (S,).
+        """Return which scenes have a tag, False if unknown, bool (S,).
 
         Raises:
             InvalidArgumentError: There is no such tag.
@@ -203,11 +203,11 @@ class SceneTags(ReadOnlyArrays):
         return self.counts[:, _column(name)] > 0
 
     def frames_of(self, row: int, name: str) -> Int64Array:
-        """Return the first frame of each event and the one behind its last, (n, 2).
+        """Return the first frame of each event and the one after its last, (n, 2).
 
         Args:
-            row: Of the table, 0 to S - 1.
-            name: A tag.
+            row: Row of the table, 0 to S - 1.
+            name: Name of a tag.
 
         Raises:
             InvalidArgumentError: There is no such tag.
@@ -216,9 +216,9 @@ class SceneTags(ReadOnlyArrays):
         return self.frames[self.starts[cell] : self.starts[cell + 1]]
 
     def as_json(self) -> JsonObject:
-        """Return the table as JSON holds it: names and labels of the tags, and for each scene its events by name.
+        """Return the table as JSON: names and labels of the tags, and the events of each scene by name.
 
-        ``unknown`` names the tags that could not be told of a scene, for scenes with such tags.
+        ``unknown`` lists the unknown tags of scenes that have some.
         """
         unknown = {
             str(scene): [name for name, known in zip(self.names, row, strict=True) if not known]
